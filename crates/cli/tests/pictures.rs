@@ -7,8 +7,8 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tacho_testkit::{golden_json, golden_path, golden_text};
 
-fn tacho(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tacho")).current_dir(folder).args(args).output().unwrap()
+fn tacho(directory: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tacho")).current_dir(directory).args(args).output().unwrap()
 }
 
 fn stdout(output: &Output) -> String {
@@ -27,9 +27,9 @@ fn recorded_sweeps_are_plotted_in_vllms_words() {
     let mut steps = 0;
     for name in ["stub-basic", "real-basic", "stub-pareto-tp", "real-workload-concurrency"] {
         let case = golden_json(&format!("sweep/{name}/case.json"));
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for (path, source) in case["files_after"].as_object().unwrap() {
-            let path = folder.path().join(path);
+            let path = directory.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::copy(golden_path(&format!("sweep/{name}/{}", source.as_str().unwrap())), path).unwrap();
         }
@@ -44,14 +44,14 @@ fn recorded_sweeps_are_plotted_in_vllms_words() {
             } else if !argv.contains(&"--dry-run") {
                 argv.extend(["--fig-dpi", "40"]);
             }
-            let output = tacho(folder.path(), &argv);
+            let output = tacho(directory.path(), &argv);
             assert_eq!(output.status.code(), Some(0), "{argv:?} {output:?}");
             let expected = golden_text(&format!("sweep/{name}/{}", step["stdout"].as_str().unwrap()));
             assert_eq!(blocks(&stdout(&output)), blocks(&expected), "{name} {argv:?}");
             for made in
                 step["tree"].as_array().unwrap().iter().filter_map(Value::as_str).filter(|path| path.ends_with(".png"))
             {
-                let bytes = std::fs::read(folder.path().join(made)).unwrap();
+                let bytes = std::fs::read(directory.path().join(made)).unwrap();
                 assert!(bytes.starts_with(b"\x89PNG"), "{made}");
             }
             steps += 1;
@@ -62,10 +62,10 @@ fn recorded_sweeps_are_plotted_in_vllms_words() {
 
 #[test]
 fn faults_of_sweeps_are_one_line() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(folder.path().join("d/r")).unwrap();
-    std::fs::create_dir_all(folder.path().join("empty")).unwrap();
-    std::fs::write(folder.path().join("d/r/summary.json"), r#"[{"a": 1, "total_token_throughput": 5.0}]"#).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(directory.path().join("d/r")).unwrap();
+    std::fs::create_dir_all(directory.path().join("empty")).unwrap();
+    std::fs::write(directory.path().join("d/r/summary.json"), r#"[{"a": 1, "total_token_throughput": 5.0}]"#).unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
         (&["plot"], 2, "the following arguments are required: EXPERIMENT_DIR"),
         (&["plot", "missing-dir"], 1, "No parameter sweep results under missing-dir"),
@@ -89,7 +89,7 @@ fn faults_of_sweeps_are_one_line() {
         ),
     ];
     for (words, code, message) in cases {
-        let output = tacho(folder.path(), &[&["bench", "sweep"], *words].concat());
+        let output = tacho(directory.path(), &[&["bench", "sweep"], *words].concat());
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(*code), "{words:?} {error}");
         assert!(error.contains(message), "{words:?}: {error}");
@@ -109,12 +109,12 @@ fn result(path: &Path, factor: f64, phase: usize) {
 
 #[test]
 fn a_gate_tells_by_its_code() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (name, factor, phase) in [("base.json", 1.0, 0), ("same.json", 1.0, 5), ("slow.json", 1.1, 9)] {
-        result(&folder.path().join(name), factor, phase);
+        result(&directory.path().join(name), factor, phase);
     }
     let gate = |args: &[&str]| {
-        let output = tacho(folder.path(), &[&["gate"], args].concat());
+        let output = tacho(directory.path(), &[&["gate"], args].concat());
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     let (code, text) =
@@ -150,15 +150,15 @@ fn plain(path: &Path, p99: f64, completed: u64, failed: u64) {
 
 #[test]
 fn a_gate_fails_safe() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
     for (name, p99, completed, failed) in [("base", 25.9, 200, 0), ("slow", 2458.3, 200, 0), ("dead", 0.0, 0, 200)] {
         for number in 0..3 {
             plain(&file(&format!("{name}{number}.json")), p99 * (1.0 + f64::from(number) / 500.0), completed, failed);
         }
     }
     let gate = |args: &[&str]| {
-        let output = tacho(folder.path(), &[&["gate"], args].concat());
+        let output = tacho(directory.path(), &[&["gate"], args].concat());
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     let (code, text) = gate(&["base0.json", "slow0.json", "--max-regression", "p99_ttft_ms:5%"]);
@@ -185,10 +185,10 @@ fn a_gate_fails_safe() {
 
 #[test]
 fn a_check_tells_by_its_code() {
-    let folder = tempfile::tempdir().unwrap();
-    plain(&folder.path().join("r.json"), 25.9, 198, 2);
+    let directory = tempfile::tempdir().unwrap();
+    plain(&directory.path().join("r.json"), 25.9, 198, 2);
     let check = |words: &[&str]| {
-        let output = tacho(folder.path(), &[&["check", "r.json"], words].concat());
+        let output = tacho(directory.path(), &[&["check", "r.json"], words].concat());
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     assert_eq!(check(&["--fail-if", "p99_ttft_ms>30", "--fail-if", "failed>1%"]).0, 0);
@@ -201,11 +201,11 @@ fn a_check_tells_by_its_code() {
 
 #[test]
 fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
-    let folder = tempfile::tempdir().unwrap();
-    result(&folder.path().join("a.json"), 1.0, 0);
-    result(&folder.path().join("b.json"), 0.8, 3);
+    let directory = tempfile::tempdir().unwrap();
+    result(&directory.path().join("a.json"), 1.0, 0);
+    result(&directory.path().join("b.json"), 0.8, 3);
     let output = tacho(
-        folder.path(),
+        directory.path(),
         &["compare", "a.json", "-f", "b.json", "--html", "c.html", "--csv-out-dir", "csv", "--markdown", "c.md"],
     );
     let text = stdout(&output);
@@ -213,7 +213,7 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     assert!(text.starts_with("b against a: better in "), "{text}");
     let line = text.lines().find(|line| line.starts_with("better ") && line.contains(" mean_e2el_ms ")).unwrap();
     assert!(line.starts_with("better") && line.contains("-20%"), "{line}");
-    let page = std::fs::read_to_string(folder.path().join("c.html")).unwrap();
+    let page = std::fs::read_to_string(directory.path().join("c.html")).unwrap();
     assert!(
         !page.contains("m<b>")
             // The page draws its pictures itself.
@@ -222,37 +222,37 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
             && !page.contains("href="),
         "page"
     );
-    assert_eq!(std::fs::read_dir(folder.path().join("csv")).unwrap().count(), 5);
-    let tables = std::fs::read_to_string(folder.path().join("c.md")).unwrap();
+    assert_eq!(std::fs::read_dir(directory.path().join("csv")).unwrap().count(), 5);
+    let tables = std::fs::read_to_string(directory.path().join("c.md")).unwrap();
     assert!(tables.starts_with("comparing : a, b\n") && tables.contains("| mean_e2el_ms"), "{tables}");
     // The same input gives the same answer.
-    assert_eq!(text.lines().nth(4), stdout(&tacho(folder.path(), &["compare", "a.json", "b.json"])).lines().nth(4));
+    assert_eq!(text.lines().nth(4), stdout(&tacho(directory.path(), &["compare", "a.json", "b.json"])).lines().nth(4));
 }
 
 /// A latency result of these iterations.
-fn latency(folder: &std::path::Path, name: &str, iterations: &[f64]) {
+fn latency(directory: &std::path::Path, name: &str, iterations: &[f64]) {
     let mean = iterations.iter().sum::<f64>() / iterations.len() as f64;
     let text = format!(r#"{{"avg_latency": {mean}, "latencies": {iterations:?}, "percentiles": {{"99": {mean}}}}}"#);
-    std::fs::write(folder.join(name), text).unwrap();
+    std::fs::write(directory.join(name), text).unwrap();
 }
 
 #[test]
 fn results_without_a_server_are_compared_and_gated() {
-    let folder = tempfile::tempdir().unwrap();
-    latency(folder.path(), "a.json", &[0.10, 0.11, 0.10, 0.11]);
-    latency(folder.path(), "b.json", &[0.20, 0.21, 0.20, 0.21]);
-    std::fs::write(folder.path().join("t.json"), r#"{"elapsed_time": 2.0, "requests_per_second": 4.0}"#).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    latency(directory.path(), "a.json", &[0.10, 0.11, 0.10, 0.11]);
+    latency(directory.path(), "b.json", &[0.20, 0.21, 0.20, 0.21]);
+    std::fs::write(directory.path().join("t.json"), r#"{"elapsed_time": 2.0, "requests_per_second": 4.0}"#).unwrap();
     let ran = |args: &[&str]| {
-        let output = tacho(folder.path(), args);
+        let output = tacho(directory.path(), args);
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     let (code, text) = ran(&["compare", "a.json", "b.json", "--csv-out-dir", "csv", "--html", "c.html"]);
     assert_eq!(code, 0, "{text}");
     let line = text.lines().find(|line| line.starts_with("worse ") && line.contains(" avg_latency ")).unwrap();
     assert!(line.starts_with("worse"), "{line}");
-    let table = std::fs::read_to_string(folder.path().join("csv/Verdict_1.csv")).unwrap();
+    let table = std::fs::read_to_string(directory.path().join("csv/Verdict_1.csv")).unwrap();
     assert!(table.contains("avg_latency,") && table.contains("4 iterations"), "{table}");
-    assert!(std::fs::read_to_string(folder.path().join("c.html")).unwrap().contains("p99_latency"));
+    assert!(std::fs::read_to_string(directory.path().join("c.html")).unwrap().contains("p99_latency"));
     assert_eq!(ran(&["gate", "a.json", "b.json", "--max-regression", "avg_latency:50%"]).0, 3);
     assert_eq!(ran(&["gate", "a.json", "a.json", "--max-regression", "avg_latency:30%"]).0, 0);
     for (args, fault) in [
@@ -269,7 +269,7 @@ fn results_without_a_server_are_compared_and_gated() {
 
 #[test]
 fn a_run_leaves_its_pictures_beside_the_result() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let args = [
         "serve",
         "--sim",
@@ -285,7 +285,7 @@ fn a_run_leaves_its_pictures_beside_the_result() {
         "--result-filename",
         "r.json",
     ];
-    let output = tacho(folder.path(), &args);
+    let output = tacho(directory.path(), &args);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(
@@ -295,7 +295,7 @@ fn a_run_leaves_its_pictures_beside_the_result() {
         "{text}"
     );
     assert!(!text.contains("Output tok/s"), "no chart in a pipe");
-    let names: Vec<String> = std::fs::read_dir(folder.path())
+    let names: Vec<String> = std::fs::read_dir(directory.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -304,9 +304,9 @@ fn a_run_leaves_its_pictures_beside_the_result() {
 
 #[test]
 fn results_become_pages() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let ran = |args: &[&str]| {
-        let output = tacho(folder.path(), args);
+        let output = tacho(directory.path(), args);
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))
     };
     let run = |name: &str, more: &[&str]| {
@@ -318,7 +318,7 @@ fn results_become_pages() {
     run("a.json", &["--save-detailed"]);
     run("b.json", &["--save-detailed", "--max-concurrency", "2"]);
     run("brief.json", &[]);
-    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).unwrap();
     let (code, text) = ran(&["report", "a.json", "--html", "a.html", "--metric-percentiles", "50,90"]);
     assert!(code == 0 && text.contains("P90 TTFT (ms):"), "{text}");
     assert!(read("a.html").contains("Output tok/s"));
@@ -332,10 +332,10 @@ fn results_become_pages() {
         (&["report", "brief.json", "--html", "x.html", "--goodput", "ttft:5"], "needs the times of single requests"),
         (&["report", "a.json", "--window", "0:1"], "there is none beside a.json"),
         (&["report", "a.json", "b.json"], "add --html FILE"),
-        (&["report", "nosuch.json", "--html", "x.html"], "there is no file or folder nosuch.json"),
+        (&["report", "nosuch.json", "--html", "x.html"], "there is no file or directory nosuch.json"),
     ] {
         let (code, text) = ran(args);
         assert!(code == 1 && text.contains(fault) && text.trim_end().lines().count() == 1, "{code} {text}");
     }
-    assert!(!folder.path().join("x.html").exists());
+    assert!(!directory.path().join("x.html").exists());
 }

@@ -11,10 +11,10 @@ use crate::{Error, Url};
 /// How long a request may take unless said otherwise: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
-/// Where arrival stamps come from.
+/// Where arrival timestamps come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StampSource {
-    /// The kernel's receive stamp where the system gives one, else as `User`.
+pub enum TimestampSource {
+    /// The kernel's receive timestamp where the system gives one, else as `User`.
     #[default]
     Kernel,
     /// The clock right after the read.
@@ -50,12 +50,12 @@ pub struct EndpointSpec {
     pub first_token_timeout: Option<Duration>,
     /// How often a request that failed is sent again.
     pub retries: u32,
-    /// Where arrival stamps come from.
-    pub stamps: StampSource,
+    /// Where arrival timestamps come from.
+    pub timestamps: TimestampSource,
 }
 
 impl EndpointSpec {
-    /// Plain HTTP or TLS with the system's certificates, no headers, vLLM's time limit, kernel stamps.
+    /// Plain HTTP or TLS with the system's certificates, no headers, vLLM's time limit, kernel timestamps.
     pub fn new(url: Url, backend: BackendKind) -> Self {
         EndpointSpec {
             url,
@@ -71,7 +71,7 @@ impl EndpointSpec {
             timeout: TIMEOUT,
             first_token_timeout: None,
             retries: 0,
-            stamps: StampSource::Kernel,
+            timestamps: TimestampSource::Kernel,
         }
     }
 

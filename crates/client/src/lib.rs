@@ -1,6 +1,6 @@
 //! The streaming HTTP client and the wire protocols it speaks.
 //!
-//! `transport` moves bytes and stamps them and knows no JSON; `backends` turn requests into bytes and stream events
+//! `transport` moves bytes and timestamps them and knows no JSON; `backends` turn requests into bytes and stream events
 //! into tokens and know no sockets; `control` makes the calls around a run, which nobody times.
 
 pub mod backends;
@@ -18,7 +18,7 @@ mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, Source, connection_limit};
-pub use endpoint::{EndpointSpec, Headers, StampSource, proxy_for};
+pub use endpoint::{EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
 pub use transport::sys::return_memory;
 pub use url::{Url, host_and_port};

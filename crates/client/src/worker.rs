@@ -16,10 +16,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Clock, FailureKind, Observation, Outcome, Request, Timestamp};
 use tacho_loadgen::{Target, Worker, WorkerStats};
 
-use crate::StampSource;
+use crate::TimestampSource;
 use crate::backends::Expected;
 use crate::client::requests::Batch;
 use crate::client::{Client, Prepared};
@@ -60,10 +60,10 @@ pub struct ClientWorker<'c> {
     watches_tokens: bool,
     wall: WallClock,
     tokens: u64,
-    started: Stamp,
+    started: Timestamp,
     waited_ns: u64,
     /// When the last wait ended; what happens until the next one is work.
-    woke: Stamp,
+    woke: Timestamp,
     /// How long the work before the present wake-up took: longer than it takes events to pile up?
     last_work: Duration,
     stats: WorkerStats,
@@ -134,7 +134,8 @@ impl<'c> ClientWorker<'c> {
             Err(error) => return Err((error, exchange)),
         };
         self.stats.connections += 1;
-        self.stats.kernel_stamps = link.is_stamped() && self.client.endpoint.stamps == StampSource::Kernel;
+        self.stats.kernel_timestamps =
+            link.is_timestamped() && self.client.endpoint.timestamps == TimestampSource::Kernel;
         let token = self.vacant.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -144,7 +145,7 @@ impl<'c> ClientWorker<'c> {
             return Err((error, exchange));
         }
         let began = self.client.clock.now();
-        let deadline = exchange.as_ref().map_or(Stamp::NEVER, |exchange| self.deadline(exchange));
+        let deadline = exchange.as_ref().map_or(Timestamp::NEVER, |exchange| self.deadline(exchange));
         let interest = Interest::ReadWrite;
         self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
         self.opening += 1;
@@ -207,7 +208,7 @@ impl<'c> ClientWorker<'c> {
         }
     }
 
-    fn deadline(&self, exchange: &Exchange) -> Stamp {
+    fn deadline(&self, exchange: &Exchange) -> Timestamp {
         exchange.answer.row.sent + self.client.endpoint.timeout
     }
 
@@ -378,7 +379,7 @@ impl Worker for ClientWorker<'_> {
         self.watches_tokens = true;
     }
 
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         loop {
             let now = self.client.clock.now();
             let timeout = if self.finished.is_empty() { until.since(now) } else { Duration::ZERO };

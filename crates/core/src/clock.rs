@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 /// A moment: nanoseconds since the origin of the clock that made it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stamp(pub u64);
+pub struct Timestamp(pub u64);
 
-impl Stamp {
+impl Timestamp {
     /// The clock's origin.
-    pub const ZERO: Stamp = Stamp(0);
+    pub const ZERO: Timestamp = Timestamp(0);
     /// Later than any moment of a run.
-    pub const NEVER: Stamp = Stamp(u64::MAX);
+    pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
     /// The moment `seconds` after the origin; negative and NaN become the origin.
     pub fn from_secs(seconds: f64) -> Self {
-        Stamp((seconds * 1e9).round() as u64)
+        Timestamp((seconds * 1e9).round() as u64)
     }
 
     /// Seconds since the origin.
@@ -25,36 +25,36 @@ impl Stamp {
     }
 
     /// Time since `earlier`, zero when it is not earlier.
-    pub fn since(self, earlier: Stamp) -> Duration {
+    pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// Signed seconds from `earlier` to here.
-    pub fn secs_since(self, earlier: Stamp) -> f64 {
+    pub fn secs_since(self, earlier: Timestamp) -> f64 {
         if self >= earlier { (self.0 - earlier.0) as f64 / 1e9 } else { -((earlier.0 - self.0) as f64 / 1e9) }
     }
 }
 
-impl Add<Duration> for Stamp {
-    type Output = Stamp;
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
 
-    fn add(self, time: Duration) -> Stamp {
-        Stamp(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    fn add(self, time: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
-impl Sub<Duration> for Stamp {
-    type Output = Stamp;
+impl Sub<Duration> for Timestamp {
+    type Output = Timestamp;
 
-    fn sub(self, time: Duration) -> Stamp {
-        Stamp(self.0.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
+    fn sub(self, time: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
     }
 }
 
 /// Where "now" comes from.
 pub trait Clock: Send + Sync {
     /// The present moment.
-    fn now(&self) -> Stamp;
+    fn now(&self) -> Timestamp;
 }
 
 /// The machine's monotonic clock, counted from the moment this was made.
@@ -71,9 +71,9 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
-    fn now(&self) -> Stamp {
+    fn now(&self) -> Timestamp {
         // A run of 584 years would be needed to overflow.
-        Stamp(self.origin.elapsed().as_nanos() as u64)
+        Timestamp(self.origin.elapsed().as_nanos() as u64)
     }
 }
 
@@ -84,9 +84,9 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Moves to `stamp`.
-    pub fn set(&self, stamp: Stamp) {
-        self.now.store(stamp.0, Ordering::Relaxed);
+    /// Moves to `timestamp`.
+    pub fn set(&self, timestamp: Timestamp) {
+        self.now.store(timestamp.0, Ordering::Relaxed);
     }
 
     /// Moves forward by `time`.
@@ -96,8 +96,8 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
-    fn now(&self) -> Stamp {
-        Stamp(self.now.load(Ordering::Relaxed))
+    fn now(&self) -> Timestamp {
+        Timestamp(self.now.load(Ordering::Relaxed))
     }
 }
 
@@ -106,17 +106,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stamps_convert_to_seconds_and_back() {
-        assert_eq!(Stamp::from_secs(1.5), Stamp(1_500_000_000));
-        assert_eq!(Stamp::from_secs(-1.0), Stamp::ZERO);
-        assert_eq!(Stamp(250_000_000).secs(), 0.25);
-        assert_eq!(Stamp(1).secs_since(Stamp(3)), -2e-9);
+    fn timestamps_convert_to_seconds_and_back() {
+        assert_eq!(Timestamp::from_secs(1.5), Timestamp(1_500_000_000));
+        assert_eq!(Timestamp::from_secs(-1.0), Timestamp::ZERO);
+        assert_eq!(Timestamp(250_000_000).secs(), 0.25);
+        assert_eq!(Timestamp(1).secs_since(Timestamp(3)), -2e-9);
     }
 
     #[test]
     fn manual_clock_moves_only_when_told() {
         let clock = ManualClock::default();
         clock.advance(Duration::from_millis(3));
-        assert_eq!(clock.now(), Stamp(3_000_000));
+        assert_eq!(clock.now(), Timestamp(3_000_000));
     }
 }

@@ -13,7 +13,7 @@ pub mod request;
 pub mod rows;
 pub mod secret;
 
-pub use clock::{Clock, ManualClock, Stamp, SystemClock};
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
 pub use observation::{Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};

@@ -131,7 +131,7 @@ impl Watcher for LiveRecorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FailureKind, Outcome, Stamp};
+    use crate::{FailureKind, Outcome, Timestamp};
 
     #[test]
     fn quantiles_are_within_three_percent() {
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn rows_are_aggregated() {
         let counters = Counters::default();
-        let at = |ms: u64| Stamp(ms * 1_000_000);
+        let at = |ms: u64| Timestamp(ms * 1_000_000);
         let good = Observation {
             chunks: vec![at(100), at(110), at(130)],
             done: at(140),

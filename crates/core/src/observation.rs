@@ -1,6 +1,6 @@
-//! What happened to one request: stamps and counts, no interpretation.
+//! What happened to one request: timestamps and counts, no interpretation.
 
-use crate::{FailureKind, Outcome, Reply, Stamp};
+use crate::{FailureKind, Outcome, Reply, Timestamp};
 
 /// To what the moments of a row are kept: about a microsecond. A power of two, so that its multiples pack well.
 pub const RESOLUTION_NS: u64 = 1024;
@@ -33,19 +33,19 @@ pub struct Observation {
     /// Which request of the workload this was.
     pub index: usize,
     /// When the schedule wanted it sent.
-    pub scheduled: Stamp,
+    pub scheduled: Timestamp,
     /// When the event loop dispatched it, before any wait for a concurrency slot.
-    pub dispatched: Stamp,
+    pub dispatched: Timestamp,
     /// When it had its slot and sending began; vLLM's `start_time`.
-    pub sent: Stamp,
+    pub sent: Timestamp,
     /// Time spent connecting (TCP, TLS) inside `sent`..first byte; zero on a connection that was open.
     pub connect_ns: u64,
     /// When the first byte of the answer arrived.
-    pub first_byte: Option<Stamp>,
+    pub first_byte: Option<Timestamp>,
     /// When the first token that carries content (not just a role) arrived.
-    pub first_content: Option<Stamp>,
+    pub first_content: Option<Timestamp>,
     /// When each token event arrived, in order; vLLM's TTFT is the first, its ITLs are the gaps.
-    pub chunks: Vec<Stamp>,
+    pub chunks: Vec<Timestamp>,
     /// Where the text of each token event ends in `text`; empty where events do not append to it.
     pub text_ends: Vec<u32>,
     /// Tokens known by events: the event's place in `chunks`, and all tokens up to it. Events that bring one token
@@ -54,15 +54,15 @@ pub struct Observation {
     /// Where the marks come from, if there are any.
     pub token_count_source: Option<TokenCountSource>,
     /// When the first token of the answer itself, after any reasoning, arrived.
-    pub first_answer: Option<Stamp>,
+    pub first_answer: Option<Timestamp>,
     /// Tokens of reasoning among those generated, where the server says.
     pub reasoning_tokens: Option<u64>,
     /// How often it was sent again after a failure; all times are counted from the first sending.
     pub retries: u32,
-    /// Token events whose bytes came in the same read as a later one's, so that their stamp is a bound.
+    /// Token events whose bytes came in the same read as a later one's, so that their timestamp is a bound.
     pub coalesced: u32,
     /// When the request was over.
-    pub done: Stamp,
+    pub done: Timestamp,
     /// The verdict.
     pub outcome: Outcome,
     /// The generated text as WTF-8: UTF-8 that may hold the lone surrogates JSON allows.
@@ -75,22 +75,22 @@ pub struct Observation {
 
 impl Observation {
     /// Puts all its moments on another clock.
-    pub fn shift(&mut self, to: impl Fn(Stamp) -> Stamp) {
+    pub fn shift(&mut self, to: impl Fn(Timestamp) -> Timestamp) {
         let moments = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
-        moments.chain(maybe).chain(&mut self.chunks).for_each(|stamp| *stamp = to(*stamp));
+        moments.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
     }
 
     /// Rounds its moments up to the next step of [`RESOLUTION_NS`] from `origin`: what is below is noise of clocks and reads, and
     /// takes more room in a log than all the rest. When it was due is no measurement, but what the others count from: the
     /// noise would be in the first span after it.
-    pub fn round(&mut self, origin: Stamp) {
+    pub fn round(&mut self, origin: Timestamp) {
         let up = |nanos: u64| nanos.wrapping_add(RESOLUTION_NS - 1) & !(RESOLUTION_NS - 1);
-        self.shift(|stamp| Stamp(origin.0.wrapping_add(up(stamp.0.wrapping_sub(origin.0)))));
+        self.shift(|timestamp| Timestamp(origin.0.wrapping_add(up(timestamp.0.wrapping_sub(origin.0)))));
     }
 
     /// A row for a request that was dispatched but has not been sent.
-    pub fn dispatched(index: usize, scheduled: Stamp, dispatched: Stamp) -> Self {
+    pub fn dispatched(index: usize, scheduled: Timestamp, dispatched: Timestamp) -> Self {
         Observation {
             index,
             scheduled,
@@ -120,9 +120,10 @@ impl Observation {
         self.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Aborted)
     }
 
-    /// Moves all stamps so that the moment `from` becomes `to`.
-    pub fn move_clock(&mut self, from: Stamp, to: Stamp) {
-        let moved = |stamp: &mut Stamp| *stamp = Stamp(stamp.0.saturating_sub(from.0).saturating_add(to.0));
+    /// Moves all timestamps so that the moment `from` becomes `to`.
+    pub fn move_clock(&mut self, from: Timestamp, to: Timestamp) {
+        let moved =
+            |timestamp: &mut Timestamp| *timestamp = Timestamp(timestamp.0.saturating_sub(from.0).saturating_add(to.0));
         let always = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done];
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer];
         always.into_iter().chain(maybe.into_iter().flatten()).chain(&mut self.chunks).for_each(moved);
@@ -135,8 +136,8 @@ mod tests {
 
     #[test]
     fn rounding_keeps_the_order() {
-        let origin = Stamp(77);
-        let at = |nanos: u64| Stamp(origin.0 + nanos);
+        let origin = Timestamp(77);
+        let at = |nanos: u64| Timestamp(origin.0 + nanos);
         let mut row = Observation {
             sent: at(1023),
             first_byte: Some(at(1024)),
@@ -151,32 +152,32 @@ mod tests {
         let once = row.clone();
         row.round(origin);
         assert_eq!(row, once);
-        let mut before = Observation::dispatched(0, Stamp(3), Stamp(3));
+        let mut before = Observation::dispatched(0, Timestamp(3), Timestamp(3));
         before.round(origin);
         assert_eq!((before.scheduled, before.dispatched), (origin, origin));
     }
 
     #[test]
-    fn moving_the_clock_moves_every_stamp() {
+    fn moving_the_clock_moves_every_timestamp() {
         let mut row = Observation {
-            sent: Stamp(12),
-            first_byte: Some(Stamp(15)),
-            first_content: Some(Stamp(16)),
-            first_answer: Some(Stamp(17)),
-            chunks: vec![Stamp(16), Stamp(20)],
-            done: Stamp(21),
+            sent: Timestamp(12),
+            first_byte: Some(Timestamp(15)),
+            first_content: Some(Timestamp(16)),
+            first_answer: Some(Timestamp(17)),
+            chunks: vec![Timestamp(16), Timestamp(20)],
+            done: Timestamp(21),
             connect_ns: 2,
-            ..Observation::dispatched(3, Stamp(10), Stamp(11))
+            ..Observation::dispatched(3, Timestamp(10), Timestamp(11))
         };
-        row.move_clock(Stamp(10), Stamp(110));
+        row.move_clock(Timestamp(10), Timestamp(110));
         assert_eq!(
             (row.scheduled, row.dispatched, row.sent, row.done),
-            (Stamp(110), Stamp(111), Stamp(112), Stamp(121))
+            (Timestamp(110), Timestamp(111), Timestamp(112), Timestamp(121))
         );
         assert_eq!(
             (row.first_byte, row.first_content, row.first_answer),
-            (Some(Stamp(115)), Some(Stamp(116)), Some(Stamp(117)))
+            (Some(Timestamp(115)), Some(Timestamp(116)), Some(Timestamp(117)))
         );
-        assert_eq!((row.chunks, row.connect_ns), (vec![Stamp(116), Stamp(120)], 2));
+        assert_eq!((row.chunks, row.connect_ns), (vec![Timestamp(116), Timestamp(120)], 2));
     }
 }

@@ -1,12 +1,12 @@
 //! The stream of finished rows: workers hand them over in batches, a few times a second, and those who wants them takes
 //! them from one thread. A result is computed from the same rows that a log or a live view saw.
 
-use crate::{Observation, Stamp};
+use crate::{Observation, Timestamp};
 
 /// Where the finished rows of a run go. All calls come from one thread, which is none of the workers'.
 pub trait RowSink {
     /// The moment from which due times count is known; no row comes before this.
-    fn began(&mut self, _origin: Stamp) {}
+    fn began(&mut self, _origin: Timestamp) {}
 
     /// Rows that are over, in the order in which one worker finished them.
     fn rows(&mut self, rows: Vec<Observation>);
@@ -41,7 +41,7 @@ impl RowSink for Kept {
 /// Looks at rows on their way; whatever it does must not take long, and cannot hold up the workers.
 pub trait Watcher {
     /// As of [`RowSink::began`].
-    fn began(&mut self, _origin: Stamp) {}
+    fn began(&mut self, _origin: Timestamp) {}
 
     /// As of [`RowSink::rows`].
     fn rows(&mut self, rows: &[Observation]);
@@ -69,7 +69,7 @@ impl<'a> Fan<'a> {
 }
 
 impl RowSink for Fan<'_> {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.watchers.iter_mut().for_each(|watcher| watcher.began(origin));
         self.last.began(origin);
     }
@@ -91,13 +91,13 @@ mod tests {
 
     #[derive(Default)]
     struct Seen {
-        origin: Stamp,
+        origin: Timestamp,
         indices: Vec<usize>,
         idle: usize,
     }
 
     impl Watcher for Seen {
-        fn began(&mut self, origin: Stamp) {
+        fn began(&mut self, origin: Timestamp) {
             self.origin = origin;
         }
 
@@ -111,19 +111,19 @@ mod tests {
     }
 
     fn row(index: usize) -> Observation {
-        Observation::dispatched(index, Stamp::ZERO, Stamp::ZERO)
+        Observation::dispatched(index, Timestamp::ZERO, Timestamp::ZERO)
     }
 
     #[test]
     fn all_watchers_see_what_is_kept() {
         let (mut one, mut two, mut kept) = (Seen::default(), Seen::default(), Kept::default());
         let mut fan = Fan::new(vec![&mut one, &mut two], &mut kept);
-        fan.began(Stamp(7));
+        fan.began(Timestamp(7));
         fan.rows(vec![row(2), row(0)]);
         fan.idle();
         fan.rows(vec![row(1)]);
         for seen in [&one, &two] {
-            assert_eq!((seen.origin, seen.idle), (Stamp(7), 1));
+            assert_eq!((seen.origin, seen.idle), (Timestamp(7), 1));
             assert_eq!(seen.indices, [2, 0, 1]);
         }
         let indices: Vec<usize> = kept.into_rows().iter().map(|row| row.index).collect();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::BatchShape;
 
@@ -14,7 +14,7 @@ pub(super) struct Flight {
     /// Marks the sequences that get a token from this step.
     pub(super) mark: u8,
     /// When its computation ends.
-    done: Stamp,
+    done: Timestamp,
 }
 
 /// Durations of a step: host-side scheduling, computation, and the minimum from scheduled to done.
@@ -28,7 +28,7 @@ pub(super) struct Takes {
 /// One iteration of the scheduler loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
-    pub(super) ends: Stamp,
+    pub(super) ends: Timestamp,
     /// Whether the tokens of the oldest step are out at its end.
     pub(super) lands: bool,
 }
@@ -53,7 +53,7 @@ impl Flights {
 
     /// Starts a step at `now`. With asynchronous scheduling the tokens of a step are read after the next one is scheduled,
     /// and an idle engine schedules two steps before it reads any.
-    pub(super) fn launch(&mut self, batch: BatchShape, takes: Takes, now: Stamp) -> Turn {
+    pub(super) fn launch(&mut self, batch: BatchShape, takes: Takes, now: Timestamp) -> Turn {
         let scheduled = now + takes.schedule;
         let before = self.steps.back().map(|flight| flight.done);
         let free = before.unwrap_or(now).max(now);
@@ -92,8 +92,8 @@ mod tests {
         Takes { schedule, compute, drain }
     }
 
-    fn ms(at: u64) -> Stamp {
-        Stamp(at * 1_000_000)
+    fn ms(at: u64) -> Timestamp {
+        Timestamp(at * 1_000_000)
     }
 
     #[test]

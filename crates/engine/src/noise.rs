@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_pyrand::Generator;
 
 use crate::flight::Takes;
@@ -46,7 +46,7 @@ impl Noise {
     }
 
     /// Applies the noise to a step that starts now.
-    pub(super) fn apply(&mut self, takes: Takes, now: Stamp) -> Takes {
+    pub(super) fn apply(&mut self, takes: Takes, now: Timestamp) -> Takes {
         let slowdown = self.slowdown.as_mut().map_or(1.0, |slowdown| slowdown.at(now));
         Takes {
             compute: scaled(takes.compute, self.compute.draw() * slowdown),
@@ -88,17 +88,18 @@ struct SlowdownTrace {
     slowdown: Slowdown,
     generator: Generator,
     factor: f64,
-    until: Stamp,
+    until: Timestamp,
 }
 
 impl SlowdownTrace {
     fn new(slowdown: Slowdown, seed: u64) -> Self {
-        let mut trace = SlowdownTrace { slowdown, generator: Generator::new(!seed), factor: 1.0, until: Stamp::ZERO };
+        let mut trace =
+            SlowdownTrace { slowdown, generator: Generator::new(!seed), factor: 1.0, until: Timestamp::ZERO };
         trace.next();
         trace
     }
 
-    fn at(&mut self, now: Stamp) -> f64 {
+    fn at(&mut self, now: Timestamp) -> f64 {
         while self.until <= now {
             self.next();
         }
@@ -123,8 +124,9 @@ mod tests {
         let slowdown = Slowdown { factors: vec![1.0, 1.0, 1.0, 2.0], seconds: 2.0 };
         let mut noise = Noise::new(0.0, (0.0, 0.0), Some(&slowdown), 7).unwrap();
         let step = Takes { compute: Duration::from_millis(10), ..Takes::default() };
-        let took: Vec<u64> =
-            (0..400_000_u64).map(|at| noise.apply(step, Stamp(at * 10_000_000)).compute.as_millis() as u64).collect();
+        let took: Vec<u64> = (0..400_000_u64)
+            .map(|at| noise.apply(step, Timestamp(at * 10_000_000)).compute.as_millis() as u64)
+            .collect();
         let mean = took.iter().sum::<u64>() as f64 / took.len() as f64;
         assert!((mean / 12.5 - 1.0).abs() < 0.1, "{mean}");
         let changes = took.windows(2).filter(|pair| pair[0] != pair[1]).count() as f64;
@@ -139,7 +141,7 @@ mod tests {
             Takes { compute: Duration::from_millis(10), schedule: Duration::from_millis(30), ..Takes::default() };
         let draw = |compute: f64, schedule: f64| -> Vec<(f64, f64)> {
             let mut noise = Noise::new(compute, (schedule, 0.0), None, 3).unwrap();
-            let mut took = || noise.apply(step, Stamp::ZERO);
+            let mut took = || noise.apply(step, Timestamp::ZERO);
             (0..20_000).map(|_| took()).map(|took| (took.compute.as_secs_f64(), took.schedule.as_secs_f64())).collect()
         };
         let both = draw(0.1, 0.3);

@@ -27,7 +27,7 @@ pub(super) fn mix(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::Stamp;
+    use tacho_core::Timestamp;
 
     use super::*;
     use crate::sequence::BlockHash;
@@ -35,7 +35,7 @@ mod tests {
 
     fn hashes(prompt: &[u32], salt: u64) -> Vec<BlockHash> {
         let job = Job { salt, ..Job::generate(prompt.into(), [1].into(), Finish::Length) };
-        let mut sequence = Sequence::new(SeqId(0), job, Stamp::ZERO);
+        let mut sequence = Sequence::new(SeqId(0), job, Timestamp::ZERO);
         extend_hashes(&mut sequence, 2);
         sequence.hashes
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 /// The requests inside. Progress is kept in virtual time: the CPU time that each request has had since the queue was last
 /// empty. It advances more slowly the more requests there are, and requests leave in the order in which they entered.
@@ -14,7 +14,7 @@ pub struct ProcessorSharing<T> {
     cores: usize,
     /// Virtual time at `seen`.
     work: f64,
-    seen: Stamp,
+    seen: Timestamp,
     /// Requests, each with the virtual time at which it leaves.
     inside: VecDeque<(f64, T)>,
 }
@@ -23,7 +23,7 @@ impl<T> ProcessorSharing<T> {
     /// An empty queue.
     pub fn new(need: Duration, cores: usize) -> Self {
         let need = need.as_nanos() as f64;
-        ProcessorSharing { need, cores: cores.max(1), work: 0.0, seen: Stamp::ZERO, inside: VecDeque::new() }
+        ProcessorSharing { need, cores: cores.max(1), work: 0.0, seen: Timestamp::ZERO, inside: VecDeque::new() }
     }
 
     /// Real nanoseconds per nanosecond of virtual time.
@@ -32,12 +32,12 @@ impl<T> ProcessorSharing<T> {
     }
 
     /// Adds a request. Take those that left by `now` with [`ProcessorSharing::leave`] first.
-    pub fn enter(&mut self, request: T, now: Stamp) {
+    pub fn enter(&mut self, request: T, now: Timestamp) {
         self.pass(now);
         self.inside.push_back((self.work + self.need, request));
     }
 
-    fn pass(&mut self, now: Stamp) {
+    fn pass(&mut self, now: Timestamp) {
         if self.inside.is_empty() {
             self.work = 0.0;
         } else {
@@ -47,14 +47,14 @@ impl<T> ProcessorSharing<T> {
     }
 
     /// When the next request leaves, unless another enters before.
-    pub fn next(&self) -> Option<Stamp> {
+    pub fn next(&self) -> Option<Timestamp> {
         let (leaves, _) = self.inside.front()?;
         let left = ((leaves - self.work) * self.slowness()).max(0.0);
         Some(self.seen + Duration::from_nanos(left.round() as u64))
     }
 
     /// Takes the next request that has left by `now`, with the time it left.
-    pub fn leave(&mut self, now: Stamp) -> Option<(T, Stamp)> {
+    pub fn leave(&mut self, now: Timestamp) -> Option<(T, Timestamp)> {
         let at = self.next().filter(|at| *at <= now)?;
         let (work, request) = self.inside.pop_front()?;
         (self.work, self.seen) = (work, at);
@@ -62,7 +62,7 @@ impl<T> ProcessorSharing<T> {
     }
 
     /// Removes requests at `now`; the others get their share of the cores.
-    pub fn retain(&mut self, now: Stamp, mut keep: impl FnMut(&T) -> bool) {
+    pub fn retain(&mut self, now: Timestamp, mut keep: impl FnMut(&T) -> bool) {
         self.pass(now);
         self.inside.retain(|(_, request)| keep(request));
     }
@@ -77,25 +77,25 @@ mod tests {
     }
 
     fn leaving(queue: &mut ProcessorSharing<usize>) -> Vec<(usize, u64)> {
-        std::iter::from_fn(|| queue.leave(Stamp::NEVER)).map(|(one, when)| (one, when.0)).collect()
+        std::iter::from_fn(|| queue.leave(Timestamp::NEVER)).map(|(one, when)| (one, when.0)).collect()
     }
 
     #[test]
     fn simultaneous_requests_leave_together() {
         let mut queue = queue(1);
-        (0..10).for_each(|one| queue.enter(one, Stamp(50)));
-        assert_eq!(queue.next(), Some(Stamp(1_050)));
-        assert!(queue.leave(Stamp(1_049)).is_none());
+        (0..10).for_each(|one| queue.enter(one, Timestamp(50)));
+        assert_eq!(queue.next(), Some(Timestamp(1_050)));
+        assert!(queue.leave(Timestamp(1_049)).is_none());
         assert_eq!(leaving(&mut queue), (0..10).map(|one| (one, 1_050)).collect::<Vec<_>>(), "as they came");
-        queue.enter(7, Stamp(2_000));
+        queue.enter(7, Timestamp(2_000));
         assert_eq!(leaving(&mut queue), [(7, 2_100)], "alone");
     }
 
     #[test]
     fn a_later_request_shares_from_then_on() {
         let mut queue = queue(1);
-        queue.enter(1, Stamp(0));
-        queue.enter(2, Stamp(60));
+        queue.enter(1, Timestamp(0));
+        queue.enter(2, Timestamp(60));
         // 40 are left of the first, which take 80; then 60 of the second.
         assert_eq!(leaving(&mut queue), [(1, 140), (2, 200)]);
     }
@@ -103,17 +103,17 @@ mod tests {
     #[test]
     fn a_request_uses_at_most_one_core() {
         let mut two = queue(2);
-        (0..2).for_each(|one| two.enter(one, Stamp(0)));
-        assert_eq!(two.next(), Some(Stamp(100)));
-        (2..4).for_each(|one| two.enter(one, Stamp(0)));
-        assert_eq!(two.next(), Some(Stamp(200)));
+        (0..2).for_each(|one| two.enter(one, Timestamp(0)));
+        assert_eq!(two.next(), Some(Timestamp(100)));
+        (2..4).for_each(|one| two.enter(one, Timestamp(0)));
+        assert_eq!(two.next(), Some(Timestamp(200)));
     }
 
     #[test]
     fn removed_requests_release_their_share() {
         let mut queue = queue(1);
-        (0..2).for_each(|one| queue.enter(one, Stamp(0)));
-        queue.retain(Stamp(100), |one| *one != 0);
+        (0..2).for_each(|one| queue.enter(one, Timestamp(0)));
+        queue.retain(Timestamp(100), |one| *one != 0);
         assert_eq!(leaving(&mut queue), [(1, 150)]);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::error::Error;
 use crate::flight::{Flight, Flights, Takes, Turn};
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Puts a job at the end of the queue, or says why it can never run.
-    pub fn submit(&mut self, id: SeqId, job: Job, now: Stamp) -> Result<(), Refusal> {
+    pub fn submit(&mut self, id: SeqId, job: Job, now: Timestamp) -> Result<(), Refusal> {
         self.spec.check(&job)?;
         let sequence = Sequence::new(id, job, now);
         match self.spec.policy {
@@ -119,7 +119,7 @@ impl Engine {
     ///
     /// # Panics
     /// When the turn before was not ended: that is a mistake of the caller.
-    pub fn begin_step(&mut self, now: Stamp) -> Option<Step> {
+    pub fn begin_step(&mut self, now: Timestamp) -> Option<Step> {
         assert!(self.turn.is_none(), "a step is running");
         let (batch, attention) = self.compose(now);
         let turn = if batch.sequences == 0 {
@@ -133,7 +133,7 @@ impl Engine {
     }
 
     /// What is in the next step, and what its prompt tokens look at.
-    fn compose(&mut self, now: Stamp) -> (BatchShape, f64) {
+    fn compose(&mut self, now: Timestamp) -> (BatchShape, f64) {
         let mut budget = self.spec.max_num_batched_tokens;
         let preempted = self.schedule_running(&mut budget);
         if !preempted {
@@ -142,7 +142,7 @@ impl Engine {
         self.advance()
     }
 
-    fn takes(&mut self, batch: &BatchShape, attention: f64, now: Stamp) -> Takes {
+    fn takes(&mut self, batch: &BatchShape, attention: f64, now: Timestamp) -> Takes {
         let mut takes = Takes { compute: self.cost.time(batch, attention), ..Takes::default() };
         if self.spec.async_scheduling {
             takes.compute +=
@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// Admits from the front of the queue while sequences, tokens and blocks allow; never past the first that waits.
-    fn admit(&mut self, budget: &mut usize, now: Stamp) {
+    fn admit(&mut self, budget: &mut usize, now: Timestamp) {
         let mut at = 0;
         while *budget > 0 && self.running.len() < self.spec.max_num_seqs {
             let Some(sequence) = self.waiting.get_mut(at) else { return };
@@ -322,7 +322,7 @@ impl Engine {
 
     /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order; those of sequences
     /// that were put back meanwhile come last.
-    pub fn end_step(&mut self, now: Stamp, events: &mut Vec<TokenEvent>) {
+    pub fn end_step(&mut self, now: Timestamp, events: &mut Vec<TokenEvent>) {
         let lands = self.turn.take().is_some_and(|turn| turn.lands);
         let Some(flight) = lands.then(|| self.flights.land()).flatten() else { return };
         self.stats.steps += 1;
@@ -334,7 +334,7 @@ impl Engine {
     }
 
     /// Emits the tokens of a step; returns whether any was the last of a sequence.
-    fn emit(&mut self, flight: &Flight, now: Stamp, events: &mut Vec<TokenEvent>) -> bool {
+    fn emit(&mut self, flight: &Flight, now: Timestamp, events: &mut Vec<TokenEvent>) -> bool {
         let (mut gaps, mut finished) = (Gaps::default(), false);
         // What was put back meanwhile has its token all the same.
         let back = if std::mem::take(&mut self.displaced) { self.waiting.len() } else { 0 };
@@ -362,7 +362,7 @@ impl Engine {
     }
 
     /// When a sequence that waits for its KV can go on, if nothing else makes the engine look again.
-    pub fn wakes(&self) -> Option<Stamp> {
+    pub fn wakes(&self) -> Option<Timestamp> {
         self.waiting.iter().filter_map(|sequence| sequence.fetched(&self.spec)).min()
     }
 

@@ -1,6 +1,6 @@
 //! One sequence: how far it has come.
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::job::{Job, Work};
 use crate::spec::EngineSpec;
@@ -35,14 +35,14 @@ pub(super) struct Sequence {
     pub(super) preempted: bool,
     /// Tokens of the prompt that did not have to be computed, when it was first admitted.
     pub(super) cached: usize,
-    pub(super) arrived: Stamp,
-    pub(super) admitted: Option<Stamp>,
-    pub(super) first_token: Option<Stamp>,
-    pub(super) last_token: Option<Stamp>,
+    pub(super) arrived: Timestamp,
+    pub(super) admitted: Option<Timestamp>,
+    pub(super) first_token: Option<Timestamp>,
+    pub(super) last_token: Option<Timestamp>,
 }
 
 impl Sequence {
-    pub(super) fn new(id: SeqId, job: Job, arrived: Stamp) -> Self {
+    pub(super) fn new(id: SeqId, job: Job, arrived: Timestamp) -> Self {
         Sequence {
             id,
             job,
@@ -64,7 +64,7 @@ impl Sequence {
     }
 
     /// What the priority policy serves in order of.
-    pub(super) fn rank(&self) -> (i64, Stamp, SeqId) {
+    pub(super) fn rank(&self) -> (i64, Timestamp, SeqId) {
         (self.job.priority, self.arrived, self.id)
     }
 
@@ -109,7 +109,7 @@ impl Sequence {
 
     /// When the KV of its prompt has come from another engine, if it comes from there. Once only: what was put back is
     /// computed here.
-    pub(super) fn fetched(&self, spec: &EngineSpec) -> Option<Stamp> {
+    pub(super) fn fetched(&self, spec: &EngineSpec) -> Option<Timestamp> {
         let comes = self.job.remote && !self.preempted;
         comes.then(|| self.arrived + spec.transfer.takes(self.job.prompt.len()))
     }

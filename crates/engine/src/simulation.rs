@@ -6,7 +6,7 @@ mod router;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::Tokens;
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub use router::Router;
 #[derive(Debug, Clone)]
 pub struct Arrival {
     /// Scheduled send time.
-    pub due: Stamp,
+    pub due: Timestamp,
     /// Token ids of the prompt.
     pub prompt: Arc<[u32]>,
     /// Number of output tokens.
@@ -32,9 +32,9 @@ pub struct Arrival {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Completion {
     /// When it was sent; later than scheduled if it waited for a concurrency slot.
-    pub sent: Stamp,
+    pub sent: Timestamp,
     /// Times of its tokens; empty if it was rejected.
-    pub tokens: Vec<Stamp>,
+    pub tokens: Vec<Timestamp>,
     /// Why it was rejected.
     pub rejected: Option<String>,
 }
@@ -103,7 +103,7 @@ mod tests {
 
     fn arrivals(count: usize, gap_ms: u64) -> Vec<Arrival> {
         let one = |at: usize| Arrival {
-            due: Stamp(at as u64 * gap_ms * 1_000_000),
+            due: Timestamp(at as u64 * gap_ms * 1_000_000),
             prompt: (0..100u32).map(|id| id + 1000 * at as u32).collect(),
             output: 20,
             priority: 0,
@@ -118,7 +118,7 @@ mod tests {
         let machine = Machine::from(Profile::Tiny);
         let completions = simulate(&machine, &arrivals(1, 0), &POLICY).unwrap();
         // 1 ms, 2 us per prompt token, 5 us per sequence, 1 ns per token of context.
-        assert_eq!(completions[0].tokens[0], Stamp(1_000_000 + 200_000 + 5_000 + 100));
+        assert_eq!(completions[0].tokens[0], Timestamp(1_000_000 + 200_000 + 5_000 + 100));
         assert_eq!(completions[0].tokens.len(), 20);
         assert_eq!(completions[0].tokens[1].0 - completions[0].tokens[0].0, 1_000_000 + 5_000 + 101);
     }
@@ -167,7 +167,7 @@ mod tests {
         let machine = Machine::from(Profile::Tiny);
         let alone = simulate(&machine, &arrivals(1, 0), &POLICY).unwrap()[0].tokens[0];
         let completions = simulate(&machine, &arrivals(3, 0), &POLICY).unwrap();
-        let first: Vec<Stamp> = completions.iter().map(|one| one.tokens[0]).collect();
+        let first: Vec<Timestamp> = completions.iter().map(|one| one.tokens[0]).collect();
         assert_eq!((first[0], first[1]), (alone, completions[0].tokens[1]));
         assert_eq!(first[1], first[2], "the others are in the next step together");
     }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(first(&arrivals(3, 6), 1), [5_000_000, 11_000_000, 17_000_000]);
         machine.front.shared_cpu_ns = 8e6;
         let completions = simulate(&machine, &arrivals(1, 0), &POLICY).unwrap();
-        assert_eq!(completions[0].tokens[0], Stamp(8_000_000), "no rest below zero");
+        assert_eq!(completions[0].tokens[0], Timestamp(8_000_000), "no rest below zero");
     }
 
     #[test]
@@ -195,12 +195,12 @@ mod tests {
         machine.front = Front { shared_cpu_ns: 1e6, ..Front::default() };
         let mut cluster = Cluster::new(&machine, 1, Router::RoundRobin, 1).unwrap();
         let arrivals = arrivals(2, 0);
-        (0..2).for_each(|at| cluster.send(at, model_request(at, &arrivals[at]), Stamp::ZERO));
-        cluster.start_steps(Stamp::ZERO);
-        assert_eq!(cluster.next_event(), Some(Stamp(2_000_000)));
-        cluster.advance(Stamp(1_000_000), &mut Vec::new());
+        (0..2).for_each(|at| cluster.send(at, model_request(at, &arrivals[at]), Timestamp::ZERO));
+        cluster.start_steps(Timestamp::ZERO);
+        assert_eq!(cluster.next_event(), Some(Timestamp(2_000_000)));
+        cluster.advance(Timestamp(1_000_000), &mut Vec::new());
         cluster.cancel(0);
-        assert_eq!(cluster.next_event(), Some(Stamp(1_500_000)));
+        assert_eq!(cluster.next_event(), Some(Timestamp(1_500_000)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::Stats;
 use crate::job::{Finish, Work};
@@ -45,7 +45,7 @@ impl Gaps {
 }
 
 /// Emits the sequence's next token and updates the statistics.
-pub(super) fn emit(sequence: &mut Sequence, now: Stamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
+pub(super) fn emit(sequence: &mut Sequence, now: Timestamp, gaps: &mut Gaps, stats: &mut Stats) -> TokenEvent {
     let position = sequence.emitted;
     sequence.emitted += 1;
     if position == 0 {
@@ -75,7 +75,7 @@ pub(super) fn emit(sequence: &mut Sequence, now: Stamp, gaps: &mut Gaps, stats: 
 }
 
 /// Counts where the time of a finished sequence went, and its lengths.
-fn count_phases(sequence: &Sequence, now: Stamp, stats: &mut Stats) {
+fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) {
     let admitted = sequence.admitted.unwrap_or(sequence.arrived);
     let first = sequence.first_token.unwrap_or(now);
     let decode = now.since(first).as_secs_f64();

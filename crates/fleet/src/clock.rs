@@ -4,7 +4,7 @@
 
 use tacho_core::json::Value;
 use tacho_core::observation::RESOLUTION_NS;
-use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 
 /// Time spans of the run; the best sample of each counts.
 const SPANS: u64 = 16;
@@ -27,7 +27,7 @@ pub(crate) struct ClockSample {
 
 impl ClockSample {
     /// A sample of a call that was made and returned at these local times, and read `theirs` from the other clock.
-    pub(crate) fn new(asked: Stamp, theirs: u64, answered: Stamp) -> ClockSample {
+    pub(crate) fn new(asked: Timestamp, theirs: u64, answered: Timestamp) -> ClockSample {
         let at = asked.0 + answered.since(asked).as_nanos() as u64 / 2;
         ClockSample { at, offset: theirs.wrapping_sub(at) as i64, round_trip: answered.0.saturating_sub(asked.0) }
     }
@@ -76,30 +76,30 @@ impl ClockFit {
 
     /// The distance of a sample from the line.
     fn distance(&self, sample: &ClockSample) -> i64 {
-        sample.offset - self.offset_at(Stamp(sample.at))
+        sample.offset - self.offset_at(Timestamp(sample.at))
     }
 
     /// What to add to this rank's clock at this time to get rank 0's.
-    fn offset_at(&self, stamp: Stamp) -> i64 {
-        let since = stamp.0 as f64 - self.at as f64;
+    fn offset_at(&self, timestamp: Timestamp) -> i64 {
+        let since = timestamp.0 as f64 - self.at as f64;
         self.offset.saturating_add((self.rate * since).round() as i64)
     }
 
     /// Converts a timestamp of this rank to rank 0's clock.
-    pub fn to_coordinator(&self, stamp: Stamp) -> Stamp {
-        Stamp(stamp.0.saturating_add_signed(self.offset_at(stamp)))
+    pub fn to_coordinator(&self, timestamp: Timestamp) -> Timestamp {
+        Timestamp(timestamp.0.saturating_add_signed(self.offset_at(timestamp)))
     }
 
     /// Converts a timestamp of rank 0 to this rank's clock, before the run.
-    pub(crate) fn to_own(self, stamp: Stamp) -> Stamp {
-        Stamp(stamp.0.saturating_add_signed(-self.offset))
+    pub(crate) fn to_own(self, timestamp: Timestamp) -> Timestamp {
+        Timestamp(timestamp.0.saturating_add_signed(-self.offset))
     }
 
     /// Converts a row of this rank to rank 0's clock. All its timestamps move by the same amount, so its latencies stay
     /// exact.
     pub fn place(&self, row: &mut Observation) {
         let offset = self.offset_at(row.dispatched);
-        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
+        row.shift(|timestamp| Timestamp(timestamp.0.saturating_add_signed(offset)));
     }
 
     /// Converts a row whose timestamps are rounded to [`RESOLUTION_NS`] from a start that is `base` apart on the two clocks. It
@@ -109,7 +109,7 @@ impl ClockFit {
         let step = RESOLUTION_NS as i64;
         let steps = (drifted as f64 / step as f64).round() as i64;
         let offset = base.saturating_add(steps.saturating_mul(step));
-        row.shift(|stamp| Stamp(stamp.0.saturating_add_signed(offset)));
+        row.shift(|timestamp| Timestamp(timestamp.0.saturating_add_signed(offset)));
     }
 
     /// The offset, as it was before the run.
@@ -118,7 +118,7 @@ impl ClockFit {
     }
 
     /// How far another estimate is from this one at a time of this rank's clock, in nanoseconds.
-    pub(crate) fn distance_to(&self, other: &ClockFit, at: Stamp) -> u64 {
+    pub(crate) fn distance_to(&self, other: &ClockFit, at: Timestamp) -> u64 {
         self.offset_at(at).abs_diff(other.offset_at(at))
     }
 
@@ -203,7 +203,7 @@ fn mean_distance(samples: &[ClockSample], fit: &ClockFit) -> i64 {
 /// A machine's wall clock, read against the run's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WallClock {
-    stamp: u64,
+    timestamp: u64,
     unix_ns: i64,
     /// Time that the reading took.
     within: u64,
@@ -216,33 +216,33 @@ impl WallClock {
             let before = clock.now();
             let wall = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
             let within = clock.now().0 - before.0;
-            WallClock { stamp: before.0 + within / 2, unix_ns: wall.as_nanos() as i64, within }
+            WallClock { timestamp: before.0 + within / 2, unix_ns: wall.as_nanos() as i64, within }
         };
         let first = read(0);
         (1..16).map(read).fold(first, |best, next| if next.within < best.within { next } else { best })
     }
 
     /// Nanoseconds since 1970 at a time of the run.
-    pub fn unix_ns(&self, stamp: Stamp) -> i64 {
-        self.unix_ns.saturating_add((i128::from(stamp.0) - i128::from(self.stamp)) as i64)
+    pub fn unix_ns(&self, timestamp: Timestamp) -> i64 {
+        self.unix_ns.saturating_add((i128::from(timestamp.0) - i128::from(self.timestamp)) as i64)
     }
 
     /// The offset of another machine's wall clock from this one, given the fit of its run clock; and the error bound, in
     /// nanoseconds.
     pub(crate) fn offset_of(&self, other: &WallClock, fit: &ClockFit) -> (i64, u64) {
-        let ours = self.unix_ns(fit.to_coordinator(Stamp(other.stamp)));
+        let ours = self.unix_ns(fit.to_coordinator(Timestamp(other.timestamp)));
         (other.unix_ns.saturating_sub(ours), fit.bound.saturating_add(self.within).saturating_add(other.within))
     }
 
     pub(crate) fn to_json(self) -> Value {
-        Value::List(vec![self.stamp.into(), self.unix_ns.into(), self.within.into()])
+        Value::List(vec![self.timestamp.into(), self.unix_ns.into(), self.within.into()])
     }
 
     pub(crate) fn from_json(value: &Value) -> Option<WallClock> {
         let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
         match value.as_list()? {
-            [stamp, unix_ns, within] => {
-                Some(WallClock { stamp: whole(stamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
+            [timestamp, unix_ns, within] => {
+                Some(WallClock { timestamp: whole(timestamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
             }
             _ => None,
         }
@@ -256,12 +256,12 @@ mod tests {
     #[test]
     fn the_quickest_round_trip_knows_best() {
         let samples = [
-            ClockSample::new(Stamp(1_000), 51_500, Stamp(1_100)),
-            ClockSample::new(Stamp(2_000), 52_010, Stamp(2_020)),
+            ClockSample::new(Timestamp(1_000), 51_500, Timestamp(1_100)),
+            ClockSample::new(Timestamp(2_000), 52_010, Timestamp(2_020)),
         ];
         let fit = ClockFit::through(&samples).unwrap();
-        assert_eq!(fit.to_coordinator(Stamp(3_000)), Stamp(53_000));
-        assert_eq!(fit.to_own(Stamp(53_000)), Stamp(3_000));
+        assert_eq!(fit.to_coordinator(Timestamp(3_000)), Timestamp(53_000));
+        assert_eq!(fit.to_own(Timestamp(53_000)), Timestamp(3_000));
         assert_eq!((fit.bound_ns(), fit.drift_ns()), (10, 0.0));
         assert_eq!(ClockFit::through(&[]), None);
     }
@@ -273,7 +273,7 @@ mod tests {
             let at = 1_000_000_000 + step * 100_000_000;
             let (there, back) = if step.is_multiple_of(3) { (20_000, 20_000) } else { (900_000, 30_000) };
             let asked = at - there;
-            ClockSample::new(Stamp(asked), at.saturating_add_signed(truth(at)), Stamp(at + back))
+            ClockSample::new(Timestamp(asked), at.saturating_add_signed(truth(at)), Timestamp(at + back))
         };
         ((0..300).map(sample).collect(), truth)
     }
@@ -284,7 +284,7 @@ mod tests {
             let (samples, truth) = samples(offset, ppm);
             let fit = ClockFit::through(&samples).unwrap();
             for at in (1_000_000_000..31_000_000_000).step_by(499_999_999) {
-                let off = (fit.offset_at(Stamp(at)) - truth(at)).unsigned_abs();
+                let off = (fit.offset_at(Timestamp(at)) - truth(at)).unsigned_abs();
                 assert!(off <= fit.bound_ns() && fit.bound_ns() < 30_000, "{off} ns off, bound {}", fit.bound_ns());
             }
             assert_eq!(ClockFit::from_json(&fit.to_json()), Some(fit));
@@ -295,7 +295,7 @@ mod tests {
     fn rows_keep_their_latencies_and_their_grid() {
         let (samples, truth) = samples(-3_000_000, 55.0);
         let (before, after) = (ClockFit::through(&samples[..5]).unwrap(), ClockFit::through(&samples).unwrap());
-        let start = Stamp(1_000_000_000);
+        let start = Timestamp(1_000_000_000);
         let at = |steps: u64| start + std::time::Duration::from_nanos(steps * RESOLUTION_NS);
         let row = Observation {
             chunks: vec![at(18_000_001), at(18_100_000)],
@@ -310,7 +310,7 @@ mod tests {
         let moved = placed.dispatched.0 as i64 - row.dispatched.0 as i64;
         assert!(moved.abs_diff(truth(row.dispatched.0)) <= after.bound_ns() + RESOLUTION_NS / 2);
         let mut rounded = placed.clone();
-        rounded.round(Stamp(start.0.saturating_add_signed(before.offset())));
+        rounded.round(Timestamp(start.0.saturating_add_signed(before.offset())));
         assert_eq!(rounded, placed);
     }
 
@@ -321,19 +321,19 @@ mod tests {
         let slow = ClockSample { at: 1_100_000_000, offset: 135_000, round_trip: 300_000 };
         let samples: Vec<_> = (0..64).map(|step| quick(step * 40_000)).chain([slow]).collect();
         let fit = ClockFit::through(&samples).unwrap();
-        let off = fit.offset_at(Stamp(slow.at)).unsigned_abs();
+        let off = fit.offset_at(Timestamp(slow.at)).unsigned_abs();
         assert!(off < 60_000, "{off} ns off");
     }
 
     #[test]
     fn the_offset_of_a_wall_clock_is_found() {
         let fit = ClockFit::through(&[ClockSample { at: 5_000, offset: 1_000_000, round_trip: 200 }]).unwrap();
-        let ours = WallClock { stamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
-        let theirs = WallClock { stamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
+        let ours = WallClock { timestamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
+        let theirs = WallClock { timestamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
         assert_eq!(ours.offset_of(&theirs, &fit), (50_000_000, 170));
         assert_eq!(WallClock::from_json(&theirs.to_json()), Some(theirs));
         let clock = SystemClock::start();
         let (one, two) = (WallClock::now(clock), WallClock::now(clock));
-        assert!(one.unix_ns(Stamp(two.stamp)).abs_diff(two.unix_ns) < 5_000_000);
+        assert!(one.unix_ns(Timestamp(two.timestamp)).abs_diff(two.unix_ns) < 5_000_000);
     }
 }

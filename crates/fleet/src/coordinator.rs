@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tacho_core::json::Value;
-use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 
 use crate::clock::ClockFit;
 use crate::{Error, Membership, OnLost, Rendezvous};
@@ -101,7 +101,7 @@ impl Coordinator {
     }
 
     /// Waits until all ranks are ready or lost, and sets the start; `unix_ns` converts it to the wall clock.
-    pub fn start(&self, stopped: &dyn Fn() -> bool, unix_ns: &dyn Fn(Stamp) -> i64) -> Stamp {
+    pub fn start(&self, stopped: &dyn Fn() -> bool, unix_ns: &dyn Fn(Timestamp) -> i64) -> Timestamp {
         let ready = |state: &State| state.others().all(|peer| peer.ready || peer.is_over());
         let all = self.wait(stopped, &|_| {}, ready).unwrap_or(false);
         let start = self.shared.clock.now() + START_LEAD;

@@ -4,7 +4,7 @@
 //! million of each kind on all cores.
 
 use tacho_core::json::parse;
-use tacho_core::{Clock, Observation, Secret, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, Secret, SystemClock, Timestamp};
 use tacho_testkit::{Counted, fuzz};
 
 use crate::clock::ClockFit;
@@ -40,7 +40,7 @@ fn fuzz_messages() {
     let options = RankOptions { rank: Some(0), ranks: Some(3), rendezvous, ..RankOptions::default() };
     let member = Membership::find(&options, &|_| None, 1).unwrap().unwrap();
     let clock = SystemClock::start();
-    let row = Observation::dispatched(1, clock.now(), Stamp(5));
+    let row = Observation::dispatched(1, clock.now(), Timestamp(5));
     let good = [
         br#"{"rank": 1, "ranks": 3, "hash": "h", "version": "v", "machine": "m"}"#.to_vec(),
         br#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "stopping": true}"#

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tacho_core::json::{Dict, Value, dumps};
-use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 use tacho_rowlog::pack;
 
 use crate::client::Client;
@@ -35,7 +35,7 @@ pub struct Worker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// By this rank's clock.
-    pub stamp: Stamp,
+    pub timestamp: Timestamp,
     /// By rank 0's wall clock, in nanoseconds since 1970.
     pub unix_ns: i64,
 }
@@ -93,11 +93,11 @@ impl Worker {
             let number = |name: &str| response.get(name).and_then(Value::as_i64);
             if let (Some(start), Some(unix_ns)) = (number("start"), number("unix_ns")) {
                 let start = u64::try_from(start).map_err(|_| self.client.lost("its start is not a time"))?;
-                let stamp = fit.to_own(Stamp(start));
-                if stamp > self.clock.now() + MAX_START_LEAD {
+                let timestamp = fit.to_own(Timestamp(start));
+                if timestamp > self.clock.now() + MAX_START_LEAD {
                     return Err(self.client.lost("its start is far in the future"));
                 }
-                return Ok(Some(Start { stamp, unix_ns }));
+                return Ok(Some(Start { timestamp, unix_ns }));
             }
             if stopping || directive(&response) == Directive::Interrupted {
                 return Ok(None);

@@ -53,17 +53,18 @@ fn gather(host: Coordinator) -> (Vec<RankReport>, Vec<(usize, Vec<Observation>)>
     (host.finish(), rows)
 }
 
-/// A rank that sends one row stamped now, and ends well or not at all.
+/// A rank that sends one row timestamped now, and ends well or not at all.
 fn attend(place: &Membership, ends_well: bool) -> Result<(), Error> {
     let clock = SystemClock::start();
     let mut guest = join(place, clock)?;
     assert_eq!(guest.log(), Some("run"));
     let start = guest.ready(&never)?.unwrap();
     assert_eq!(start.unix_ns, 77);
-    while clock.now() < start.stamp {
+    while clock.now() < start.timestamp {
         std::thread::yield_now();
     }
-    let row = Observation { done: start.stamp, ..Observation::dispatched(place.rank, start.stamp, start.stamp) };
+    let row =
+        Observation { done: start.timestamp, ..Observation::dispatched(place.rank, start.timestamp, start.timestamp) };
     assert_eq!(guest.send(&[row], [1, 0, 5, 2], false)?, Directive::Continue);
     let fit = guest.clock()?;
     if ends_well { guest.done(fit, Dict::new()) } else { Ok(()) }
@@ -202,10 +203,10 @@ fn those_that_follow_hear_of_each_run_and_of_the_end() {
 
 #[test]
 fn a_certificate_is_the_one_or_nothing_is_said() {
-    let folder = std::env::temp_dir().join(format!("tacho-fleet-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let directory = std::env::temp_dir().join(format!("tacho-fleet-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
     let write = |name: &str, text: &str| {
-        let path = folder.join(name);
+        let path = directory.join(name);
         std::fs::write(&path, text).unwrap();
         path
     };
@@ -229,9 +230,9 @@ fn a_certificate_is_the_one_or_nothing_is_said() {
         guest.join().unwrap().unwrap();
     });
     assert_eq!(gather(host).0[0].rows, 1);
-    let broken = with(0, &folder.join("none.pem"));
+    let broken = with(0, &directory.join("none.pem"));
     assert!(Rendezvous::open(&broken).unwrap_err().to_string().contains("none.pem"));
-    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

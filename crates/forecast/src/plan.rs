@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_decide::search::Criterion;
 use tacho_engine::Machine;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
@@ -183,7 +183,7 @@ impl Planner {
     fn run(&self, times: usize, rate: f64, replicas: usize, seed: u64) -> Result<SimulatedRun, PlanError> {
         let count = times * ((SECONDS * rate) as usize).clamp(*REQUESTS.start(), *REQUESTS.end());
         let mut arrivals = repeated(&self.spec.arrivals, count);
-        arrivals.iter_mut().for_each(|one| one.due = Stamp((one.due.0 as f64 / rate) as u64));
+        arrivals.iter_mut().for_each(|one| one.due = Timestamp((one.due.0 as f64 / rate) as u64));
         self.simulate(&arrivals, replicas, seed)
     }
 
@@ -196,7 +196,7 @@ impl Planner {
     /// Requests per second of one replica when all arrive at once: no rate per replica is higher.
     fn burst_throughput(&self) -> Result<f64, PlanError> {
         let mut arrivals = repeated(&self.spec.arrivals, *REQUESTS.start());
-        arrivals.iter_mut().for_each(|one| one.due = Stamp::ZERO);
+        arrivals.iter_mut().for_each(|one| one.due = Timestamp::ZERO);
         let run = self.simulate(&arrivals, 1, 1)?;
         Ok(run.value("request_throughput").filter(|rate| rate.is_finite()).unwrap_or(f64::INFINITY))
     }
@@ -296,7 +296,7 @@ fn repeated(arrivals: &[Arrival], count: usize) -> Vec<Arrival> {
     let period = last + last / arrivals.len().max(1) as u64 + 1;
     let round = |number: usize| {
         arrivals.iter().map(move |one| Arrival {
-            due: Stamp(one.due.0 + period * number as u64),
+            due: Timestamp(one.due.0 + period * number as u64),
             prompt: match number {
                 0 => Arc::clone(&one.prompt),
                 _ => one.prompt.iter().map(|id| id.wrapping_add(1_000_003 * number as u32)).collect(),
@@ -349,8 +349,12 @@ mod tests {
         let mut machine = Machine::from(Profile::Tiny);
         machine.cost = CostModel { fixed_ns: 1e8, ..CostModel::FREE };
         machine.engine.max_num_seqs = 8;
-        let arrival =
-            |at: u32| Arrival { due: Stamp::from_secs(f64::from(at)), prompt: [at, 7].into(), output: 1, priority: 0 };
+        let arrival = |at: u32| Arrival {
+            due: Timestamp::from_secs(f64::from(at)),
+            prompt: [at, 7].into(),
+            output: 1,
+            priority: 0,
+        };
         PlanSpec {
             machine,
             arrivals: (0..100).map(arrival).collect(),

@@ -1,6 +1,6 @@
 //! Metrics of a simulated run.
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::simulation::{Arrival, Completion};
 use tacho_metrics::percentile::percentile;
 use tacho_record::RunRecord;
@@ -95,10 +95,10 @@ impl SimulatedRun {
 }
 
 fn queue_growth(arrivals: &[Arrival], completions: &[Completion]) -> f64 {
-    let mut due: Vec<Stamp> = arrivals.iter().map(|arrival| arrival.due).collect();
+    let mut due: Vec<Timestamp> = arrivals.iter().map(|arrival| arrival.due).collect();
     due.sort();
     let (Some(&middle), Some(&last)) = (due.get(due.len() / 2), due.last()) else { return 0.0 };
-    let in_flight = |now: Stamp| {
+    let in_flight = |now: Timestamp| {
         let is_open = |(arrival, completion): &(&Arrival, &Completion)| {
             arrival.due <= now && completion.tokens.last().is_some_and(|end| *end > now)
         };
@@ -113,11 +113,11 @@ mod tests {
 
     fn run(latencies_ms: &[u64]) -> SimulatedRun {
         let arrival =
-            |at: usize| Arrival { due: Stamp(at as u64 * 1_000_000), prompt: [1].into(), output: 3, priority: 0 };
+            |at: usize| Arrival { due: Timestamp(at as u64 * 1_000_000), prompt: [1].into(), output: 3, priority: 0 };
         let arrivals: Vec<Arrival> = (0..latencies_ms.len()).map(arrival).collect();
         let completion = |(arrival, latency): (&Arrival, &u64)| Completion {
             sent: arrival.due,
-            tokens: [latency / 2, latency * 3 / 4, *latency].map(|ms| Stamp(arrival.due.0 + ms * 1_000_000)).into(),
+            tokens: [latency / 2, latency * 3 / 4, *latency].map(|ms| Timestamp(arrival.due.0 + ms * 1_000_000)).into(),
             rejected: None,
         };
         let completions: Vec<Completion> = arrivals.iter().zip(latencies_ms).map(completion).collect();

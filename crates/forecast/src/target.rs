@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tacho_core::{Clock, Content, FailureKind, ManualClock, Observation, Outcome, Request, Stamp, Usage};
+use tacho_core::{Clock, Content, FailureKind, ManualClock, Observation, Outcome, Request, Timestamp, Usage};
 use tacho_engine::Machine;
 use tacho_engine::simulation::{ClientEvent, ClientEventKind, Cluster, ModelRequest, Router};
 use tacho_loadgen::{Target, Worker, WorkerStats};
@@ -106,7 +106,7 @@ pub struct EngineWorker<'t, 'm> {
     /// Requests that were built from earlier responses, with their prompts.
     supplied: HashMap<usize, (Request, Arc<[u32]>)>,
     /// Scheduled cancellations.
-    cancellations: BTreeMap<(Stamp, usize), ()>,
+    cancellations: BTreeMap<(Timestamp, usize), ()>,
     /// Requests without a token.
     prefilling: usize,
     tokens: u64,
@@ -134,7 +134,7 @@ impl EngineWorker<'_, '_> {
     }
 
     /// Advances the clock to the next event, at most to `until`, and takes the events of that time.
-    fn step(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn step(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         let mut cluster = self.target.cluster();
         cluster.start_steps(self.target.clock.now());
         let cancels = self.cancellations.keys().next().map(|(at, _)| *at);
@@ -168,7 +168,7 @@ impl EngineWorker<'_, '_> {
     }
 
     /// Removes a finished request and returns its observation.
-    fn finish(&mut self, index: usize, now: Stamp) -> Option<Observation> {
+    fn finish(&mut self, index: usize, now: Timestamp) -> Option<Observation> {
         let mut row = *self.rows[index].take()?;
         row.done = now;
         row.first_byte = row.chunks.first().copied();
@@ -182,7 +182,7 @@ impl EngineWorker<'_, '_> {
     }
 
     /// Ends the requests whose cancellation time has come.
-    fn cancel(&mut self, now: Stamp, done: &mut Vec<Observation>) {
+    fn cancel(&mut self, now: Timestamp, done: &mut Vec<Observation>) {
         while let Some((&(_, index), ())) = self.cancellations.first_key_value().filter(|((at, _), ())| *at <= now) {
             self.target.cluster().cancel(index);
             self.prefilling -= usize::from(self.rows[index].as_ref().is_some_and(|row| row.chunks.is_empty()));
@@ -223,7 +223,7 @@ impl Worker for EngineWorker<'_, '_> {
         self.target.cluster().watch_tokens();
     }
 
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         let until = until.max(self.target.clock.now() + TICK);
         let before = (done.len(), self.tokens);
         while done.len() == before.0

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_core::{Clock, Counters, Stamp};
+use tacho_core::{Clock, Counters, Timestamp};
 
 use crate::{StopReason, StopSignal, Supply, Timeline};
 
@@ -27,7 +27,7 @@ pub struct Drive<'a> {
     /// The drain timeout after a stop because of overload: requests in flight then wait behind a growing queue.
     pub overload_drain_timeout: Duration,
     /// Called for the start time once all workers are ready; without it the run starts at once.
-    pub start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
+    pub start: Option<&'a (dyn Fn() -> Timestamp + Sync)>,
     /// The run's clock.
     pub clock: &'a dyn Clock,
     /// Stop requests from outside.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 
 use crate::drive::Drive;
 use crate::feed::{EligibleTimes, Feed, Schedule};
@@ -46,14 +46,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
-    pub(crate) fn run(mut self, schedule: &Schedule<'_>, origin: Stamp) -> WorkerStats {
+    pub(crate) fn run(mut self, schedule: &Schedule<'_>, origin: Timestamp) -> WorkerStats {
         self.worker.begin();
         let times = schedule.since(origin);
-        let end = self.plan.duration.map_or(Stamp::NEVER, |duration| origin + duration);
+        let end = self.plan.duration.map_or(Timestamp::NEVER, |duration| origin + duration);
         if let Feed::Sessions(sessions) = &mut self.feed {
             sessions.begin(origin);
         }
-        let (mut deadline, mut next_batch) = (Stamp::NEVER, origin + BATCH_INTERVAL);
+        let (mut deadline, mut next_batch) = (Timestamp::NEVER, origin + BATCH_INTERVAL);
         let mut free = self.feed.free_slots(0);
         loop {
             let mut now = self.plan.clock.now();
@@ -89,7 +89,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     }
 
     /// Dispatches all requests that are due; `free` slots were there before the wait.
-    fn dispatch_due(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Stamp) -> Stamp {
+    fn dispatch_due(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Timestamp) -> Timestamp {
         while !self.prefills_full()
             && let Some((index, eligible)) = self.feed.take(times, self.in_flight, now)
         {
@@ -110,7 +110,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.max_prefills.is_some_and(|limit| self.worker.prefilling() >= limit)
     }
 
-    fn wait(&mut self, next: Stamp, now: Stamp) {
+    fn wait(&mut self, next: Timestamp, now: Timestamp) {
         let before = self.rows.len();
         // Within the spin window the target only polls; the loop itself is then the spin.
         let until = if next.since(now) > SPIN { next - SPIN } else { now };

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::drive::share;
 use crate::sessions::Sessions;
@@ -19,7 +19,7 @@ use crate::{Supply, Timeline};
 /// When each request becomes eligible; made once and shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
-    /// Seconds from the origin. Converted to stamps on use: those of a million requests would take 8 MB.
+    /// Seconds from the origin. Converted to timestamps on use: those of a million requests would take 8 MB.
     offsets: Arc<[f64]>,
     /// Requests beyond the timeline; they are eligible at once.
     supply: Option<&'a Supply>,
@@ -36,7 +36,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// The schedule counted from `origin`.
-    pub(crate) fn since(&self, origin: Stamp) -> EligibleTimes<'_> {
+    pub(crate) fn since(&self, origin: Timestamp) -> EligibleTimes<'_> {
         EligibleTimes { offsets: &self.offsets, supply: self.supply, origin }
     }
 }
@@ -46,14 +46,14 @@ impl<'a> Schedule<'a> {
 pub(crate) struct EligibleTimes<'a> {
     offsets: &'a [f64],
     supply: Option<&'a Supply>,
-    origin: Stamp,
+    origin: Timestamp,
 }
 
 impl EligibleTimes<'_> {
     /// When the request becomes eligible; none when there is no such request, or not yet.
-    pub(crate) fn get(&self, index: usize) -> Option<Stamp> {
+    pub(crate) fn get(&self, index: usize) -> Option<Timestamp> {
         match self.offsets.get(index) {
-            Some(&offset) => Some(Stamp(self.origin.0.saturating_add(Stamp::from_secs(offset).0))),
+            Some(&offset) => Some(Timestamp(self.origin.0.saturating_add(Timestamp::from_secs(offset).0))),
             None => self.supply.filter(|supply| index < supply.ready()).map(|_| self.origin),
         }
     }
@@ -91,19 +91,24 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// When the next request becomes eligible, [`Stamp::NEVER`] if none can while `in_flight` are.
-    pub(crate) fn next_eligible(&self, times: EligibleTimes<'_>, in_flight: usize) -> Stamp {
+    /// When the next request becomes eligible, [`Timestamp::NEVER`] if none can while `in_flight` are.
+    pub(crate) fn next_eligible(&self, times: EligibleTimes<'_>, in_flight: usize) -> Timestamp {
         let index = match self {
             Feed::Own { next, .. } => *next,
-            Feed::Shared { slots, .. } if in_flight >= *slots => return Stamp::NEVER,
+            Feed::Shared { slots, .. } if in_flight >= *slots => return Timestamp::NEVER,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
             Feed::Sessions(sessions) => return sessions.next_eligible(in_flight),
         };
-        times.get(index).unwrap_or(Stamp::NEVER)
+        times.get(index).unwrap_or(Timestamp::NEVER)
     }
 
     /// Takes the next request if it is eligible; returns its index and since when it is.
-    pub(crate) fn take(&mut self, times: EligibleTimes<'_>, in_flight: usize, now: Stamp) -> Option<(usize, Stamp)> {
+    pub(crate) fn take(
+        &mut self,
+        times: EligibleTimes<'_>,
+        in_flight: usize,
+        now: Timestamp,
+    ) -> Option<(usize, Timestamp)> {
         let eligible = |index: usize| times.get(index).filter(|&eligible| eligible <= now);
         match self {
             Feed::Own { next, step } => {
@@ -157,27 +162,30 @@ mod tests {
     #[test]
     fn workers_without_a_limit_own_every_nth_request() {
         let (schedule, cursor) = (schedule(&[0.0, 1.0, 2.0, 3.0], None), AtomicUsize::new(0));
-        let times = schedule.since(Stamp(5));
+        let times = schedule.since(Timestamp(5));
         let mut feed = Feed::new(1, 2, None, &cursor);
-        assert_eq!((feed.free_slots(1_000), feed.next_eligible(times, 9)), (usize::MAX, Stamp(1_000_000_005)));
-        assert_eq!(feed.take(times, 0, Stamp(1_000_000_004)), None);
-        assert_eq!(feed.take(times, 0, Stamp(1_000_000_005)), Some((1, Stamp(1_000_000_005))));
+        assert_eq!((feed.free_slots(1_000), feed.next_eligible(times, 9)), (usize::MAX, Timestamp(1_000_000_005)));
+        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_004)), None);
+        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_005)), Some((1, Timestamp(1_000_000_005))));
         assert!(!feed.exhausted(times));
-        assert_eq!(feed.take(times, 0, Stamp::NEVER), Some((3, Stamp(3_000_000_005))));
-        assert!(feed.exhausted(times) && feed.next_eligible(times, 0) == Stamp::NEVER);
+        assert_eq!(feed.take(times, 0, Timestamp::NEVER), Some((3, Timestamp(3_000_000_005))));
+        assert!(feed.exhausted(times) && feed.next_eligible(times, 0) == Timestamp::NEVER);
     }
 
     #[test]
     fn workers_with_a_limit_draw_from_one_counter_within_their_slots() {
         let (schedule, cursor) = (schedule(&[0.0, 0.0, 1.0], None), AtomicUsize::new(0));
-        let times = schedule.since(Stamp::ZERO);
+        let times = schedule.since(Timestamp::ZERO);
         let [mut one, mut two] = [0, 1].map(|id| Feed::new(id, 2, Some(3), &cursor));
         assert_eq!([one.free_slots(0), two.free_slots(0), two.free_slots(5)], [2, 1, 0]);
-        assert_eq!(one.take(times, 0, Stamp::ZERO), Some((0, Stamp::ZERO)));
-        assert_eq!((two.take(times, 1, Stamp::NEVER), two.next_eligible(times, 1)), (None, Stamp::NEVER));
-        assert_eq!(two.take(times, 0, Stamp::ZERO), Some((1, Stamp::ZERO)));
-        assert_eq!((one.take(times, 1, Stamp::ZERO), one.next_eligible(times, 1)), (None, Stamp(1_000_000_000)));
-        assert_eq!(one.take(times, 1, Stamp(1_000_000_000)), Some((2, Stamp(1_000_000_000))));
+        assert_eq!(one.take(times, 0, Timestamp::ZERO), Some((0, Timestamp::ZERO)));
+        assert_eq!((two.take(times, 1, Timestamp::NEVER), two.next_eligible(times, 1)), (None, Timestamp::NEVER));
+        assert_eq!(two.take(times, 0, Timestamp::ZERO), Some((1, Timestamp::ZERO)));
+        assert_eq!(
+            (one.take(times, 1, Timestamp::ZERO), one.next_eligible(times, 1)),
+            (None, Timestamp(1_000_000_000))
+        );
+        assert_eq!(one.take(times, 1, Timestamp(1_000_000_000)), Some((2, Timestamp(1_000_000_000))));
         assert!(one.exhausted(times) && two.exhausted(times));
     }
 
@@ -185,15 +193,15 @@ mod tests {
     fn a_supply_is_exhausted_once_it_is_closed_and_taken() {
         let (supply, cursor) = (Supply::new(1), AtomicUsize::new(0));
         let schedule = schedule(&[0.0], Some(&supply));
-        let times = schedule.since(Stamp(5));
+        let times = schedule.since(Timestamp(5));
         let mut feed = Feed::new(0, 1, Some(4), &cursor);
-        assert_eq!(feed.take(times, 0, Stamp(5)).map(|taken| taken.0), Some(0));
-        assert!(feed.next_eligible(times, 1) == Stamp::NEVER && !feed.exhausted(times));
+        assert_eq!(feed.take(times, 0, Timestamp(5)).map(|taken| taken.0), Some(0));
+        assert!(feed.next_eligible(times, 1) == Timestamp::NEVER && !feed.exhausted(times));
         supply.publish(3);
-        assert_eq!((supply.left(), feed.take(times, 1, Stamp(5))), (2, Some((1, Stamp(5)))));
+        assert_eq!((supply.left(), feed.take(times, 1, Timestamp(5))), (2, Some((1, Timestamp(5)))));
         supply.close();
         assert!(supply.left() == 1 && !feed.exhausted(times));
-        assert_eq!(feed.take(times, 1, Stamp(5)), Some((2, Stamp(5))));
+        assert_eq!(feed.take(times, 1, Timestamp(5)), Some((2, Timestamp(5))));
         assert!(supply.left() == 0 && feed.exhausted(times));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use tacho_core::{Observation, RowSink, Stamp};
+use tacho_core::{Observation, RowSink, Timestamp};
 
 use crate::drive::{Drive, share};
 use crate::event_loop::EventLoop;
@@ -26,9 +26,9 @@ const COLLECT_INTERVAL: Duration = Duration::from_millis(250);
 #[derive(Debug, Default)]
 pub struct Driven {
     /// The origin of the schedule.
-    pub origin: Stamp,
+    pub origin: Timestamp,
     /// When the last request ended.
-    pub end: Stamp,
+    pub end: Timestamp,
     /// How each worker kept up.
     pub workers: Vec<WorkerStats>,
     /// Why the run ended before all requests were sent and answered; none when they were.
@@ -152,7 +152,7 @@ impl<'a, T: Target> Crew<'a, T> {
 /// Receives batches until the last worker has ended, and passes on together what arrives together.
 fn collect(
     batches: &Receiver<Vec<Observation>>,
-    origin: Stamp,
+    origin: Timestamp,
     plan: &Drive<'_>,
     dependent: bool,
     sink: &mut dyn RowSink,
@@ -163,7 +163,7 @@ fn collect(
     loop {
         let (rows, over) = next_rows(batches);
         received += rows.len();
-        driven.end = rows.iter().map(|row| row.done).fold(driven.end, Stamp::max);
+        driven.end = rows.iter().map(|row| row.done).fold(driven.end, Timestamp::max);
         aborted |= rows.iter().any(Observation::is_aborted);
         if rows.is_empty() {
             sink.idle()

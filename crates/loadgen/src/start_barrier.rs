@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tacho_core::{Clock, Stamp};
+use tacho_core::{Clock, Timestamp};
 
 /// From the last worker's readiness to the start of the schedule.
 const LEAD: Duration = Duration::from_millis(1);
@@ -19,7 +19,7 @@ pub(crate) struct StartBarrier {
 struct State {
     missing: usize,
     failed: bool,
-    origin: Option<Stamp>,
+    origin: Option<Timestamp>,
 }
 
 impl StartBarrier {
@@ -33,7 +33,7 @@ impl StartBarrier {
     }
 
     /// Marks a worker as ready. The last one sets the origin of the schedule, or calls `start` for it.
-    pub(crate) fn ready(&self, clock: &dyn Clock, start: Option<&(dyn Fn() -> Stamp + Sync)>) {
+    pub(crate) fn ready(&self, clock: &dyn Clock, start: Option<&(dyn Fn() -> Timestamp + Sync)>) {
         let mut state = self.state();
         state.missing -= 1;
         if state.missing == 0 {
@@ -49,7 +49,7 @@ impl StartBarrier {
     }
 
     /// Waits for the origin; none when a worker failed.
-    pub(crate) fn wait(&self) -> Option<Stamp> {
+    pub(crate) fn wait(&self) -> Option<Timestamp> {
         let state = self.state();
         let waiting = |state: &mut State| state.origin.is_none() && !state.failed;
         let state = self.changed.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner);
@@ -66,15 +66,15 @@ mod tests {
     #[test]
     fn the_last_worker_sets_the_origin() {
         let clock = ManualClock::default();
-        clock.set(Stamp(7_000_000));
+        clock.set(Timestamp(7_000_000));
         let barrier = StartBarrier::new(2);
         barrier.ready(&clock, None);
         assert_eq!(barrier.state().origin, None);
         barrier.ready(&clock, None);
-        assert_eq!(barrier.wait(), Some(Stamp(8_000_000)));
+        assert_eq!(barrier.wait(), Some(Timestamp(8_000_000)));
         let named = StartBarrier::new(1);
-        named.ready(&clock, Some(&|| Stamp(42)));
-        assert_eq!(named.wait(), Some(Stamp(42)));
+        named.ready(&clock, Some(&|| Timestamp(42)));
+        assert_eq!(named.wait(), Some(Timestamp(42)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tacho_core::{Observation, Request, Stamp};
+use tacho_core::{Observation, Request, Timestamp};
 
 /// Makes one worker per thread.
 pub trait Target: Sync {
@@ -35,7 +35,7 @@ pub trait Worker {
     fn watch_tokens(&mut self) {}
 
     /// Processes events until a request has finished or `until` is reached; appends the finished rows.
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>);
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>);
 
     /// Aborts all requests in flight.
     fn abort(&mut self, done: &mut Vec<Observation>);
@@ -70,7 +70,7 @@ pub struct WorkerStats {
     /// Connections opened.
     pub connections: u64,
     /// Whether timestamps came from the kernel.
-    pub kernel_stamps: bool,
+    pub kernel_timestamps: bool,
     /// Reads whose kernel timestamp was impossible; their user-space time was taken.
     pub timestamp_anomalies: u64,
 }

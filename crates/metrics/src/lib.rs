@@ -45,5 +45,5 @@ pub use stats::statistics::Statistics;
 pub use stats::{interval, percentile, statistics};
 pub use steady::Steady;
 pub use summary::{GenerationSummary, PoolingSummary, Summary, TaskSummary};
-pub use trust::{StampedBy, Trust, TrustVerdict, WorkerUse};
+pub use trust::{TimestampedBy, Trust, TrustVerdict, WorkerUse};
 pub use window::{SteadyState, SteadyWindow, WindowRule};

@@ -140,13 +140,13 @@ fn pieces(row: &Observation) -> Option<Pieces> {
     }
     let mut before = 0;
     let mut found: Option<Pieces> = None;
-    for (end, stamp) in row.text_ends.iter().zip(&row.chunks) {
+    for (end, timestamp) in row.text_ends.iter().zip(&row.chunks) {
         if *end > before {
             before = *end;
             match &mut found {
                 Some(pieces) => pieces.count += 1,
                 None => {
-                    let raw_ttft_ms = stamp.secs_since(row.sent) * 1000.0;
+                    let raw_ttft_ms = timestamp.secs_since(row.sent) * 1000.0;
                     found = Some(Pieces { raw_ttft_ms, count: 1, first_end: Some(*end as usize) });
                 }
             }
@@ -157,18 +157,18 @@ fn pieces(row: &Observation) -> Option<Pieces> {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::Stamp;
+    use tacho_core::Timestamp;
 
     use super::*;
 
     fn row(pieces: &[(&str, u64)], done_ms: u64) -> Observation {
-        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         for (text, at_ms) in pieces {
             row.text.extend(text.bytes());
             row.text_ends.push(row.text.len() as u32);
-            row.chunks.push(Stamp(at_ms * 1_000_000));
+            row.chunks.push(Timestamp(at_ms * 1_000_000));
         }
-        row.done = Stamp(done_ms * 1_000_000);
+        row.done = Timestamp(done_ms * 1_000_000);
         row
     }
 

@@ -20,15 +20,15 @@ pub struct WorkerUse {
     pub connections: u64,
     /// Connections that could not be opened.
     pub connect_failures: u64,
-    /// Whether arrivals were stamped by the kernel.
-    pub kernel_stamps: bool,
+    /// Whether arrivals were timestamped by the kernel.
+    pub kernel_timestamps: bool,
 }
 
 /// The client's report on itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trust {
-    /// Who stamped arrivals.
-    pub stamps: StampedBy,
+    /// Who timestamped arrivals.
+    pub timestamps: TimestampedBy,
     /// From due to release, of all requests; nothing when all were due at once.
     pub lateness: Option<Statistics>,
     /// From the arrival of bytes to their reading; nothing where the system does not tell.
@@ -54,21 +54,21 @@ pub struct Trust {
     pub verdict: TrustVerdict,
 }
 
-/// Who stamped arrivals.
+/// Who timestamped arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StampedBy {
+pub enum TimestampedBy {
     /// The kernel, when bytes reached the socket.
     Kernel,
     /// The client, right after the read.
     User,
 }
 
-impl StampedBy {
+impl TimestampedBy {
     /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            StampedBy::Kernel => "kernel",
-            StampedBy::User => "user",
+            TimestampedBy::Kernel => "kernel",
+            TimestampedBy::User => "user",
         }
     }
 }
@@ -141,15 +141,15 @@ const PERCENTILES: [f64; 2] = [50.0, 99.0];
 impl Trust {
     /// Judges a run by its samples and what its workers say; nothing when there were no workers to ask.
     pub fn of(setup: &Setup, samples: &Samples, truth: &Truth, workers: &[WorkerUse]) -> Option<Self> {
-        let stamps = match workers.first()?.kernel_stamps {
-            true => StampedBy::Kernel,
-            false => StampedBy::User,
+        let timestamps = match workers.first()?.kernel_timestamps {
+            true => TimestampedBy::Kernel,
+            false => TimestampedBy::User,
         };
         let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>();
         let events = sum(|worker| worker.events);
         let lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
         let mut trust = Trust {
-            stamps,
+            timestamps,
             lateness: setup.is_paced().then(|| truth.dispatch_lateness.clone()),
             wake_lag: (!lags.is_empty()).then(|| Statistics::of(lags, &PERCENTILES)),
             late_coalesced_fraction: if events == 0 {
@@ -263,7 +263,7 @@ impl Trust {
     }
 }
 
-/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A stamp of
+/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A timestamp of
 /// its own is as late as the read. The kernel's is that of the arrival, unless the event came together with a later one;
 /// then it is as late as such reads are. The rest is the way through the socket on both sides, each of which costs about what
 /// a read that was not late does.
@@ -274,7 +274,7 @@ pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64
     let lag_ms = |share: f64| if lags.is_empty() { 0.0 } else { percentile(&lags, share * 100.0) * 1e3 };
     let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
     let (events, blurred) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
-    let kernel = workers.iter().all(|worker| worker.kernel_stamps);
+    let kernel = workers.iter().all(|worker| worker.kernel_timestamps);
     let way = lag_ms(0.5) + lag_ms(0.9);
     // One event in a hundred is worse than the 99th percentile: with fewer late-coalesced ones none of them is. Those that are
     // late-coalesced came with the latest reads.
@@ -344,14 +344,14 @@ mod tests {
     fn a_client_that_timed_nothing_is_not_ok() {
         let mut failed = samples(0.0);
         failed.iter_mut().for_each(|sample| sample.failure = Some(tacho_core::FailureKind::Connect));
-        let trust = trust(&failed, WorkerUse { kernel_stamps: true, ..WorkerUse::default() });
+        let trust = trust(&failed, WorkerUse { kernel_timestamps: true, ..WorkerUse::default() });
         assert!(!trust.is_ok() && trust.text().starts_with("client: unknown"), "{}", trust.text());
     }
 
     #[test]
     fn a_client_on_time_is_ok() {
         let worker =
-            WorkerUse { busy: 0.2, events: 5000, coalesced: 4000, kernel_stamps: true, ..WorkerUse::default() };
+            WorkerUse { busy: 0.2, events: 5000, coalesced: 4000, kernel_timestamps: true, ..WorkerUse::default() };
         let trust = trust(&samples(5e-5), worker);
         assert!(trust.is_ok(), "{}", trust.text());
         assert_eq!(trust.text(), "client: ok, measurement error p99 0.05 ms");
@@ -420,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn kernel_stamps_are_no_proof_of_no_error() {
+    fn kernel_timestamps_do_not_prove_zero_error() {
         let lags = (0..1000).map(|at| 5e-5 + f64::from(at) * 1e-6).collect::<Vec<f64>>();
         let worker = |late_coalesced| WorkerUse {
             events: 1000,
             late_coalesced,
-            kernel_stamps: true,
+            kernel_timestamps: true,
             wake_lags: lags.clone(),
             ..WorkerUse::default()
         };

@@ -167,7 +167,7 @@ fn is_bundled(row: &Observation) -> bool {
 mod tests {
     use super::*;
     use tacho_core::json::{dumps, parse};
-    use tacho_core::{Stamp, Usage};
+    use tacho_core::{Timestamp, Usage};
     use tacho_metrics::{
         DiffusionStatistics, GoodputLimits, ProbeStatistics, RampUp, RateChange, ServerMetrics, SpeculativeStatistics,
         Task, WorkerUse,
@@ -234,7 +234,7 @@ mod tests {
                 busy: 0.1,
                 wake_lags: vec![1e-6, 2e-6],
                 events: 5,
-                kernel_stamps: true,
+                kernel_timestamps: true,
                 ..WorkerUse::default()
             }],
             ..Measured::default()
@@ -291,11 +291,11 @@ mod tests {
     #[test]
     fn texts_are_shed_unless_a_count_needs_them() {
         let row = |tokens| Observation {
-            chunks: vec![Stamp(1), Stamp(2)],
+            chunks: vec![Timestamp(1), Timestamp(2)],
             text: b"abc".to_vec(),
             text_ends: vec![1, 3],
             usage: Usage { completion_tokens: tokens, ..Usage::default() },
-            ..Observation::dispatched(0, Stamp(0), Stamp(0))
+            ..Observation::dispatched(0, Timestamp(0), Timestamp(0))
         };
         let left = |tokens, keep| {
             let mut row = row(tokens);

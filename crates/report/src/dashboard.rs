@@ -1,4 +1,4 @@
-//! `tacho report`: the tables of vLLM's dashboard from a folder of results.
+//! `tacho report`: the tables of vLLM's dashboard from a directory of results.
 
 mod command;
 
@@ -17,7 +17,7 @@ use crate::{Error, results};
 const NOT_RESULTS: [&str; 5] =
     ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json", ".runs.json"];
 
-/// The tables of a folder.
+/// The tables of a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dashboard {
     latency: Vec<Dict>,
@@ -31,10 +31,10 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Reads all results directly in `folder`.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
+    /// Reads all results directly in `directory`.
+    pub fn read(directory: &Path) -> Result<Self, Error> {
         let mut dashboard = Dashboard::default();
-        for path in results::files_in(folder, ".json")? {
+        for path in results::files_in(directory, ".json")? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if NOT_RESULTS.iter().any(|ending| name.ends_with(ending)) {
                 continue;
@@ -165,10 +165,10 @@ impl Dashboard {
         finite(Value::List(rows.collect()))
     }
 
-    /// Writes both into `folder`.
-    pub fn save(&self, folder: &Path) -> Result<(), Error> {
+    /// Writes both into `directory`.
+    pub fn save(&self, directory: &Path) -> Result<(), Error> {
         let write = |name: &str, text: String| {
-            write_whole(&folder.join(name), |out| std::io::Write::write_all(out, text.as_bytes()))
+            write_whole(&directory.join(name), |out| std::io::Write::write_all(out, text.as_bytes()))
         };
         write("benchmark_results.md", self.markdown())?;
         write("benchmark_results.json", dumps(&self.rows()))
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn results_of_all_kinds_become_tables() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
         write(
             "b.json",
             r#"{"duration": 1.0, "completed": 3, "request_throughput": 3.0, "p99_tpot_ms": 9.5, "request_rate": "inf"}"#,
@@ -253,19 +253,19 @@ mod tests {
         write("e.json", r#"{"avg_cold_startup_time": 20.5, "avg_warm_startup_time": NaN}"#);
         write("f.json", r#"{"cut sho"#);
         write("g.failure.json", r#"{"error": "x"}"#);
-        let dashboard = Dashboard::read(folder.path()).unwrap();
+        let dashboard = Dashboard::read(directory.path()).unwrap();
         let text = dashboard.markdown();
         assert!(text.contains("| Test name | Mean latency (ms) | Median latency (ms) | P99 latency (ms) |"), "{text}");
         assert!(text.contains("| b         |       128 |       2 | 2xH200 |         3 |    4 |"), "{text}");
         assert!(text.contains("| e         |                  20.5 |"), "{text}");
         let skipped: Vec<&str> = dashboard.skipped.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(skipped, ["d.json", "f.json"]);
-        dashboard.save(folder.path()).unwrap();
-        let rows = results::read(&folder.path().join("benchmark_results.json")).unwrap();
+        dashboard.save(directory.path()).unwrap();
+        let rows = results::read(&directory.path().join("benchmark_results.json")).unwrap();
         assert_eq!(rows.len(), 4);
         assert_eq!(rows[3].get("Mean warm startup (s)"), Some(&Value::Null), "NaN is not valid JSON");
         assert_eq!(rows[2].get("P99"), Some(&Value::Float(9.5)));
         // A second report does not read the first.
-        assert_eq!(Dashboard::read(folder.path()).unwrap().rows(), dashboard.rows());
+        assert_eq!(Dashboard::read(directory.path()).unwrap().rows(), dashboard.rows());
     }
 }

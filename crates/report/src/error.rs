@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be opened or made.
-    #[error("cannot open {} for writing; check that its folder exists and may be written to", path.display())]
+    #[error("cannot open {} for writing; check that its directory exists and may be written to", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum Error {
         /// What the encoder said.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A file or folder could not be read.
+    /// A file or directory could not be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -90,7 +90,7 @@ pub enum Error {
     NoSweep {
         /// What is wrong.
         problem: &'static str,
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
     /// A variable, filter or binner of a plot cannot be used.

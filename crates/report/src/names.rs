@@ -37,10 +37,10 @@ pub fn part_of_name(text: &str) -> String {
 /// Bytes of a model's name in a file name: with all that stands around it, it stays below the usual 255.
 const LONGEST: usize = 128;
 
-/// The whole path: a given name replaces the made-up one, and a folder is put before either unless it is absolute.
-pub fn result_path(setup: &Setup, folder: Option<&Path>, name: Option<&str>) -> PathBuf {
+/// The whole path: a given name replaces the made-up one, and a directory is put before either unless it is absolute.
+pub fn result_path(setup: &Setup, directory: Option<&Path>, name: Option<&str>) -> PathBuf {
     let name = name.filter(|name| !name.is_empty()).map_or_else(|| file_name(setup), str::to_owned);
-    folder.map_or_else(|| PathBuf::from(&name), |folder| folder.join(&name))
+    directory.map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name))
 }
 
 /// The file beside a result: its last extension replaced by `suffix`, such as `pytorch.json`.

@@ -50,8 +50,8 @@ fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
         dict.set("sim_profile", profile.as_str());
     }
     dict.set("versions", engine.versions.clone());
-    if let Some(folder) = &engine.profile_dir {
-        dict.set("profile_dir", folder.as_str());
+    if let Some(directory) = &engine.profile_dir {
+        dict.set("profile_dir", directory.as_str());
     }
 }
 

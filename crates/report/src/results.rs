@@ -44,11 +44,11 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
 }
 
-/// The names directly in a folder that end in `ending`, in order.
-pub fn files_in(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
+/// The names directly in a directory that end in `ending`, in order.
+pub fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A name that begins with a dot is a file being written.
@@ -60,11 +60,11 @@ pub fn files_in(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Files of that exact name anywhere below a folder, in order.
-pub fn files_below(folder: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::Read { path: folder.to_owned(), source };
+/// Files of that exact name anywhere below a directory, in order.
+pub fn files_below(directory: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Result<usize, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
         std::fs::write(&path, text).unwrap();
         read(&path).map(|dicts| dicts.len()).map_err(|error| error.to_string())
     }

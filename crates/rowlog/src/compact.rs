@@ -30,7 +30,7 @@ pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Erro
     // Small batches are valid: a failed merge is not reported.
     if let Ok(()) = rewritten {
         fs::rename(&temporary, path).map_err(Error::write(path))?;
-        crate::files::sync_folder(path);
+        crate::files::sync_directory(path);
     }
     Ok(())
 }

@@ -20,14 +20,14 @@ pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
         let _ = fs::remove_file(&beside);
         Error::write(path)(source)
     })?;
-    sync_folder(path);
+    sync_directory(path);
     Ok(())
 }
 
-/// Makes the names in the folder of `path` durable, where the file system has that.
-pub(crate) fn sync_folder(path: &Path) {
-    if let Some(folder) = path.parent() {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+/// Makes the names in the directory of `path` durable, where the file system has that.
+pub(crate) fn sync_directory(path: &Path) {
+    if let Some(directory) = path.parent() {
+        let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 
 use crate::{Error, Origin, Row, Stored, Tail};
 
@@ -13,9 +13,9 @@ pub struct Span {
     /// The origin of its timestamps.
     pub origin: Origin,
     /// Where that is on the joined clock.
-    pub start: Stamp,
+    pub start: Timestamp,
     /// When its last request was over, on the joined clock.
-    pub end: Stamp,
+    pub end: Timestamp,
     /// Rows in it, including those that a later segment replaces.
     pub rows: usize,
     /// Wall-clock time since the end of the segment before; 0 for the first.
@@ -89,7 +89,7 @@ impl Joined {
     /// The place of the next segment.
     fn place(&self, origin: Origin) -> Span {
         match self.segments.last() {
-            None => Span { origin, start: origin.stamp, end: origin.stamp, rows: 0, gap_ns: 0 },
+            None => Span { origin, start: origin.timestamp, end: origin.timestamp, rows: 0, gap_ns: 0 },
             Some(before) => {
                 let length = before.end.0.saturating_sub(before.start.0) as i64;
                 let ended = before.origin.unix_ns.saturating_add(length);
@@ -104,12 +104,12 @@ impl Span {
     /// Counts a row, and moves it to the joined clock.
     fn take(&mut self, row: &mut Observation) {
         self.rows += 1;
-        let shift = self.start.0.wrapping_sub(self.origin.stamp.0);
+        let shift = self.start.0.wrapping_sub(self.origin.timestamp.0);
         if shift != 0 {
             let moments = [&mut row.scheduled, &mut row.dispatched, &mut row.sent, &mut row.done];
             let maybe = [&mut row.first_byte, &mut row.first_content, &mut row.first_answer];
             let all = moments.into_iter().chain(maybe.into_iter().flatten()).chain(&mut row.chunks);
-            all.for_each(|stamp| stamp.0 = stamp.0.wrapping_add(shift));
+            all.for_each(|timestamp| timestamp.0 = timestamp.0.wrapping_add(shift));
         }
         self.end = self.end.max(row.done);
     }

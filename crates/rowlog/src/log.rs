@@ -13,7 +13,7 @@ use tacho_core::json::{Value, dumps};
 
 use crate::batch::batch;
 use crate::compact::compact;
-use crate::files::{sync_folder, write_whole};
+use crate::files::{sync_directory, write_whole};
 use crate::manifest::{self, Manifest};
 use crate::packing::packing;
 use crate::stored::{SUMMARY, Stored};
@@ -27,30 +27,30 @@ pub(crate) const BATCH_VALUES: usize = 1 << 20;
 
 /// A log that is being written.
 pub struct Log {
-    folder: PathBuf,
-    /// Holds the lock of the folder.
+    directory: PathBuf,
+    /// Holds the lock of the directory.
     _lock: File,
     next: usize,
     writer: Option<Writer>,
 }
 
 impl Log {
-    /// Begins the log of a new run in `folder`, which is created if needed.
-    pub fn create(folder: &Path, manifest: &Manifest) -> Result<Self, Error> {
-        fs::create_dir_all(folder).map_err(Error::write(folder))?;
-        if folder.join(manifest::NAME).exists() {
-            return Err(Error::Exists { path: folder.to_owned() });
+    /// Begins the log of a new run in `directory`, which is created if needed.
+    pub fn create(directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        fs::create_dir_all(directory).map_err(Error::write(directory))?;
+        if directory.join(manifest::NAME).exists() {
+            return Err(Error::Exists { path: directory.to_owned() });
         }
-        manifest.save(folder)?;
-        Ok(Log { folder: folder.to_owned(), _lock: lock(folder)?, next: 0, writer: None })
+        manifest.save(directory)?;
+        Ok(Log { directory: directory.to_owned(), _lock: lock(directory)?, next: 0, writer: None })
     }
 
     /// Opens the log of a run that ended early. Nothing of it changes before [`Log::begin`]; what is stored is handed back.
-    pub fn resume(folder: &Path) -> Result<(Self, Stored), Error> {
-        Stored::open(folder)?;
-        let lock = lock(folder)?;
-        let stored = Stored::open(folder)?;
-        Ok((Log { folder: folder.to_owned(), _lock: lock, next: stored.next_number(), writer: None }, stored))
+    pub fn resume(directory: &Path) -> Result<(Self, Stored), Error> {
+        Stored::open(directory)?;
+        let lock = lock(directory)?;
+        let stored = Stored::open(directory)?;
+        Ok((Log { directory: directory.to_owned(), _lock: lock, next: stored.next_number(), writer: None }, stored))
     }
 
     /// Cuts torn tails of earlier segments, so that other programs can read them.
@@ -61,8 +61,8 @@ impl Log {
     /// Begins a segment whose timestamps count from `origin`. A summary of an earlier segment is no longer valid.
     pub fn begin(&mut self, origin: Origin) -> Result<(), Error> {
         self.close()?;
-        remove(&self.folder.join(SUMMARY))?;
-        self.writer = Some(Writer::create(&self.folder, self.next, origin)?);
+        remove(&self.directory.join(SUMMARY))?;
+        self.writer = Some(Writer::create(&self.directory, self.next, origin)?);
         self.next += 1;
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Log {
     /// nothing more should be added.
     pub fn append<'a>(&mut self, rows: impl IntoIterator<Item = (&'a Asked, &'a Observation)>) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else {
-            return Err(Error::malformed(&self.folder, "rows were added before a segment was begun"));
+            return Err(Error::malformed(&self.directory, "rows were added before a segment was begun"));
         };
         let rows: Vec<_> = rows.into_iter().collect();
         let mut rest = rows.as_slice();
@@ -91,7 +91,7 @@ impl Log {
     /// Ends the log with a summary. Small batches are merged.
     pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
         self.close()?;
-        write_whole(&self.folder.join(SUMMARY), dumps(closing).as_bytes())
+        write_whole(&self.directory.join(SUMMARY), dumps(closing).as_bytes())
     }
 
     fn close(&mut self) -> Result<(), Error> {
@@ -109,12 +109,12 @@ fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
     rows.iter().take_while(fits).count().max(1)
 }
 
-/// Holds `folder` for this process.
-fn lock(folder: &Path) -> Result<File, Error> {
-    let path = folder.join(manifest::NAME);
+/// Holds `directory` for this process.
+fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join(manifest::NAME);
     let file = File::open(&path).map_err(Error::read(&path))?;
     match file.try_lock() {
-        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: folder.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Error::Busy { path: directory.to_owned() }),
         // File systems without locks are accepted.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
@@ -149,8 +149,8 @@ struct Writer {
 }
 
 impl Writer {
-    fn create(folder: &Path, number: usize, origin: Origin) -> Result<Self, Error> {
-        let path = segment::file(folder, number);
+    fn create(directory: &Path, number: usize, origin: Origin) -> Result<Self, Error> {
+        let path = segment::file(directory, number);
         let schema: Schema = segment::schema(number, origin);
         let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(Error::write(&path))?;
@@ -159,7 +159,7 @@ impl Writer {
         let schema = Arc::new(schema);
         let mut writer = Writer { path, file, stream, schema, origin, at: 0, batches: 0, syncer };
         writer.flush()?;
-        sync_folder(&writer.path);
+        sync_directory(&writer.path);
         Ok(writer)
     }
 

@@ -54,28 +54,28 @@ pub struct Manifest {
     pub requests: Option<u64>,
     /// Where it ran.
     pub host: Host,
-    /// The clock that stamps come from.
+    /// The clock that timestamps come from.
     pub clock: String,
     /// Anything more that whoever reads the log needs.
     pub more: Value,
 }
 
 impl Manifest {
-    /// Writes it into `folder`.
-    pub(crate) fn save(&self, folder: &Path) -> Result<(), Error> {
-        write_whole(&folder.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
+    /// Writes it into `directory`.
+    pub(crate) fn save(&self, directory: &Path) -> Result<(), Error> {
+        write_whole(&directory.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
     }
 
-    /// Reads that of `folder`.
-    pub(crate) fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(NAME);
+    /// Reads that of `directory`.
+    pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join(NAME);
         if !path.is_file() {
-            let old = folder.join(OLD_NAME);
+            let old = directory.join(OLD_NAME);
             if old.is_file() {
                 let found = read_json(&old, LIMIT)?.get("format").and_then(Value::as_i64).unwrap_or(0);
-                return Err(Error::Older { path: folder.to_owned(), found, known: FORMAT });
+                return Err(Error::Older { path: directory.to_owned(), found, known: FORMAT });
             }
-            return Err(Error::Missing { path: folder.to_owned() });
+            return Err(Error::Missing { path: directory.to_owned() });
         }
         Self::from_value(&path, &read_json(&path, LIMIT)?)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::ArrowError;
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 
 use crate::packing::packing;
 use crate::stream::{Stream, Tail};
@@ -14,7 +14,7 @@ use crate::{Asked, Origin, Row, batch, segment};
 
 /// Packs rows; what was asked is known at the other end.
 pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
-    let origin = Origin { stamp: Stamp::ZERO, unix_ns: 0 };
+    let origin = Origin { timestamp: Timestamp::ZERO, unix_ns: 0 };
     let schema = Arc::new(segment::schema(0, origin));
     let asked = Asked::default();
     let parts: Vec<_> = rows.iter().map(|row| (&asked, row)).collect();
@@ -26,7 +26,7 @@ pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
 /// Unpacks them. The other end is not trusted more than a file is.
 pub fn unpack(bytes: Vec<u8>) -> Result<Vec<Observation>, ArrowError> {
     let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
-    let origin = Origin { stamp: Stamp::ZERO, unix_ns: 0 };
+    let origin = Origin { timestamp: Timestamp::ZERO, unix_ns: 0 };
     let stream = Stream::over(Path::new("rows"), bytes.len() as u64, Box::new(Cursor::new(bytes)));
     let mut stream = stream.ok().flatten().ok_or_else(|| wrong("the bytes are not rows"))?;
     let mut rows = Vec::new();
@@ -48,9 +48,9 @@ mod tests {
     fn rows_survive_the_journey() {
         let rows: Vec<Observation> = (0..3)
             .map(|index| Observation {
-                chunks: vec![Stamp(5), Stamp(9)],
+                chunks: vec![Timestamp(5), Timestamp(9)],
                 text: b"a\xed\xa0\xbd".to_vec(),
-                ..Observation::dispatched(index, Stamp(1), Stamp(u64::from(u32::MAX) * 9))
+                ..Observation::dispatched(index, Timestamp(1), Timestamp(u64::from(u32::MAX) * 9))
             })
             .collect();
         assert_eq!(unpack(pack(&rows).unwrap()).unwrap(), rows);

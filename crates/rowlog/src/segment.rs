@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::Error;
 use crate::columns::fields;
@@ -16,21 +16,21 @@ pub(crate) const FORMAT: i64 = 4;
 
 const FORMAT_KEY: &str = "tacho.format";
 const SEGMENT_KEY: &str = "tacho.segment";
-const STAMP_KEY: &str = "tacho.origin_stamp_ns";
+const TIMESTAMP_KEY: &str = "tacho.origin_stamp_ns";
 const UNIX_KEY: &str = "tacho.origin_unix_ns";
 
 /// Where the moments of a segment count from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The stamp of the run's clock that due times count from.
-    pub stamp: Stamp,
+    /// The timestamp of the run's clock that due times count from.
+    pub timestamp: Timestamp,
     /// The same moment by the calendar: nanoseconds since 1970, UTC.
     pub unix_ns: i64,
 }
 
-/// The file of segment `number` in `folder`.
-pub(crate) fn file(folder: &Path, number: usize) -> PathBuf {
-    folder.join(format!("rows-{number}.arrows"))
+/// The file of segment `number` in `directory`.
+pub(crate) fn file(directory: &Path, number: usize) -> PathBuf {
+    directory.join(format!("rows-{number}.arrows"))
 }
 
 /// The schema of a segment; what is particular to it stands in the schema's metadata.
@@ -38,7 +38,7 @@ pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
     let metadata = [
         (FORMAT_KEY, FORMAT.to_string()),
         (SEGMENT_KEY, number.to_string()),
-        (STAMP_KEY, origin.stamp.0.to_string()),
+        (TIMESTAMP_KEY, origin.timestamp.0.to_string()),
         (UNIX_KEY, origin.unix_ns.to_string()),
     ];
     let metadata = metadata.map(|(key, value)| (key.to_owned(), value));
@@ -47,7 +47,7 @@ pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
 
 /// Bytes of the shortest schema that a segment begins with.
 pub(crate) fn schema_size() -> Result<u64, Error> {
-    let schema = schema(0, Origin { stamp: Stamp::ZERO, unix_ns: 0 });
+    let schema = schema(0, Origin { timestamp: Timestamp::ZERO, unix_ns: 0 });
     let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
     Ok(stream.get_ref().len() as u64)
 }
@@ -56,7 +56,7 @@ pub(crate) fn schema_size() -> Result<u64, Error> {
 pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     let found = number(path, schema, FORMAT_KEY)?;
     known(path, found)?;
-    Ok(Origin { stamp: Stamp(number(path, schema, STAMP_KEY)?), unix_ns: number(path, schema, UNIX_KEY)? })
+    Ok(Origin { timestamp: Timestamp(number(path, schema, TIMESTAMP_KEY)?), unix_ns: number(path, schema, UNIX_KEY)? })
 }
 
 /// Whether files of this format can be read.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tacho_core::json::Value;
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 
 use crate::batch::rows;
 use crate::files::read_json;
@@ -31,13 +31,13 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Opens the log in `folder`. Rows are read when they are asked for.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
-        let manifest = Manifest::read(folder)?;
+    /// Opens the log in `directory`. Rows are read when they are asked for.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        let manifest = Manifest::read(directory)?;
         let mut segments = Vec::new();
         let mut next = 0;
         loop {
-            let path = segment::file(folder, next);
+            let path = segment::file(directory, next);
             if !path.exists() {
                 break;
             }
@@ -49,14 +49,14 @@ impl Stored {
                 None => return Err(Error::malformed(&path, "its schema is damaged: its rows cannot be read")),
             }
         }
-        let closing = folder.join(SUMMARY);
+        let closing = directory.join(SUMMARY);
         let closing = closing.exists().then(|| read_json(&closing, SUMMARY_LIMIT)).transpose()?;
         Ok(Stored { manifest, segments, closing, next })
     }
 
-    /// Whether `folder` looks like a log, of an older format too: opening that one says why it is refused.
-    pub fn is_log(folder: &Path) -> bool {
-        [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| folder.join(name).is_file())
+    /// Whether `directory` looks like a log, of an older format too: opening that one says why it is refused.
+    pub fn is_log(directory: &Path) -> bool {
+        [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| directory.join(name).is_file())
     }
 
     /// What was known before the first row.
@@ -162,7 +162,7 @@ impl Iterator for Batches {
             Err(error) => return Some(Err(error)),
         };
         match rows(&batch, self.origin) {
-            Ok(rows) if rows.iter().all(|row| is_near(&row.observation, self.origin.stamp)) => Some(Ok(rows)),
+            Ok(rows) if rows.iter().all(|row| is_near(&row.observation, self.origin.timestamp)) => Some(Ok(rows)),
             // Bytes that unpack to something else are as lost as those that do not unpack.
             _ => {
                 self.stream.tear_at(before);
@@ -173,7 +173,7 @@ impl Iterator for Batches {
 }
 
 /// Whether all moments of a row can be of one run.
-fn is_near(row: &Observation, origin: Stamp) -> bool {
+fn is_near(row: &Observation, origin: Timestamp) -> bool {
     let moments = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
     let mut moments = moments.into_iter().chain(others).chain(row.chunks.iter().copied());
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_row_of_another_year_is_no_row() {
-        let origin = Stamp(LONGEST.as_nanos() as u64 * 3);
+        let origin = Timestamp(LONGEST.as_nanos() as u64 * 3);
         let row = |done| Observation { done, ..Observation::dispatched(0, origin, origin) };
         let sent = |done| Observation { sent: origin, ..row(done) };
         assert!(is_near(&sent(origin + LONGEST), origin) && !is_near(&sent(origin + LONGEST * 2), origin));

@@ -40,9 +40,9 @@ pub enum Error {
     Logged(#[from] tacho_record::Error),
     #[error(
         "samples that were spilled next to {0} cannot be read back: {reason}; tacho report {0} computes the result from the log",
-        folder.display()
+        directory.display()
     )]
-    Spill { folder: PathBuf, reason: String },
+    Spill { directory: PathBuf, reason: String },
     #[error("the log in {} holds no finished request", path.display())]
     EmptyLog { path: PathBuf },
     #[error("no request ended between {start} s and {end} s of the run: choose another --window")]
@@ -58,8 +58,8 @@ pub enum Error {
     TooLong { parts: &'static str, whose: &'static str, longest: u64, limit: u64 },
     #[error("no {phase} start succeeded; the last one: {reason}")]
     NoStart { phase: &'static str, reason: String },
-    #[error("cannot make an empty cache folder")]
-    CacheFolder {
+    #[error("cannot make an empty cache directory")]
+    CacheDirectory {
         #[source]
         source: std::io::Error,
     },
@@ -87,11 +87,11 @@ pub enum Error {
     RankTwice { rank: usize, path: PathBuf, first: PathBuf },
     #[error(
         "{}: the log was made with other requests: resume with the dataset, seed and settings of the first run",
-        folder.display()
+        directory.display()
     )]
-    OtherWorkload { folder: PathBuf },
-    #[error("{}: all requests of the run have been answered: there is nothing to resume", folder.display())]
-    NothingLeft { folder: PathBuf },
+    OtherWorkload { directory: PathBuf },
+    #[error("{}: all requests of the run have been answered: there is nothing to resume", directory.display())]
+    NothingLeft { directory: PathBuf },
     #[error("cannot write the workload to {path}")]
     SaveWorkload {
         path: PathBuf,

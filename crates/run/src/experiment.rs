@@ -18,7 +18,7 @@ pub use capacity::Capacity;
 pub use error::{Error, Failure};
 pub(crate) use grid::same;
 pub use grid::{Links, ParamSet, parse_params};
-pub(crate) use layout::{clean, folder, run_file, summary_file};
+pub(crate) use layout::{clean, directory, run_file, summary_file};
 pub use process::{Supervised, program_exists};
 pub use server::{Address, ProcessHost, ResetKind, Resident};
 pub use slot::Slot;

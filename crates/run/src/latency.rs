@@ -122,12 +122,12 @@ fn iterate(
 }
 
 fn profile(loaded: &Loaded, engine: &mut dyn OfflineEngine, sink: &dyn EventSink) -> Result<LatencyOutcome, Error> {
-    let folder = loaded.profile_dir.clone();
+    let directory = loaded.profile_dir.clone();
     let known = loaded.profiler.clone().filter(|name| ["torch", "cuda", "proton"].contains(&name.as_str()));
     if let Some(profiler) = known {
-        let note = OfflineNote::Profiling { profiler, folder: folder.clone().unwrap_or_default() };
+        let note = OfflineNote::Profiling { profiler, directory: directory.clone().unwrap_or_default() };
         sink.event(RunEvent::status(note));
     }
     engine.generate(&Step { profile: true, ..step() })?;
-    Ok(LatencyOutcome::Profiled(folder))
+    Ok(LatencyOutcome::Profiled(directory))
 }

@@ -4,9 +4,9 @@ mod ranks;
 
 use std::path::Path;
 
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 use tacho_core::json::Value;
-use tacho_core::{EventSink, Stamp};
+use tacho_core::{EventSink, Timestamp};
 use tacho_metrics::{
     Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
 };
@@ -74,28 +74,35 @@ pub struct Rebuilt {
     pub command: Vec<String>,
 }
 
-/// Reads the log in `folder` and computes its record.
-pub fn rebuild(folder: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
-    rebuild_within(LogPlan::ROOM, folder, changes, hub, sink)
+/// Reads the log in `directory` and computes its record.
+pub fn rebuild(directory: &Path, changes: &Changes, hub: &Hub, sink: &dyn EventSink) -> Result<Rebuilt, Error> {
+    rebuild_within(LogPlan::ROOM, directory, changes, hub, sink)
 }
 
 /// Reads a log with at most this many bytes of samples in memory; the rest spills to a file next to it.
 pub fn rebuild_within(
     room: usize,
-    folder: &Path,
+    directory: &Path,
     changes: &Changes,
     hub: &Hub,
     sink: &dyn EventSink,
 ) -> Result<Rebuilt, Error> {
-    let stored = Stored::open(folder)?;
-    let read =
-        Read { folder, room, manifest: stored.manifest(), closing: stored.closing(), workers: Vec::new(), hub, sink };
+    let stored = Stored::open(directory)?;
+    let read = Read {
+        directory,
+        room,
+        manifest: stored.manifest(),
+        closing: stored.closing(),
+        workers: Vec::new(),
+        hub,
+        sink,
+    };
     read.compute(changes, |take| Ok(stored.each(take)?))
 }
 
 /// What is read of a run.
 struct Read<'a> {
-    folder: &'a Path,
+    directory: &'a Path,
     /// Bytes of samples that stay in memory.
     room: usize,
     manifest: &'a Manifest,
@@ -116,7 +123,7 @@ impl Read<'_> {
     ) -> Result<Rebuilt, Error> {
         let (mut setup, mut measured, doubts) = self.stored()?;
         let mut reading = Reading {
-            samples: spill::gather(self.folder, self.room),
+            samples: spill::gather(self.directory, self.room),
             rows: 0,
             task: setup.task,
             // What the run's own end cut off is no part of its result.
@@ -125,7 +132,7 @@ impl Read<'_> {
         };
         let log = each(&mut |row| reading.take(row))?;
         if reading.rows == 0 {
-            return Err(Error::EmptyLog { path: self.folder.to_owned() });
+            return Err(Error::EmptyLog { path: self.directory.to_owned() });
         }
         measured.samples = reading.finish()?;
         let requests = self.manifest.requests;
@@ -133,7 +140,7 @@ impl Read<'_> {
             (measured.duration, measured.workers) = (span(&log), std::mem::take(&mut self.workers));
             setup = unclosed(setup, &log, measured.samples.len(), requests);
         }
-        let origin = log.segments.first().map_or(Stamp::ZERO, |segment| segment.start);
+        let origin = log.segments.first().map_or(Timestamp::ZERO, |segment| segment.start);
         changes.apply(&mut setup);
         // A part of a run is not the workload that it had.
         setup.workload = setup.workload.filter(|_| changes.window.is_none());
@@ -149,7 +156,7 @@ impl Read<'_> {
             }
         }
         let mut record = RunRecord::compute(setup, measured);
-        spill::check(Some(self.folder), &record.measured.samples)?;
+        spill::check(Some(self.directory), &record.measured.samples)?;
         // A part of a run says nothing about whole sessions.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let block = record.measured.server.block_size();
@@ -169,10 +176,10 @@ impl Read<'_> {
     }
 
     /// Keeps the requests that ended in the window, which is then the length of the run.
-    fn cut(&self, measured: &mut Measured, origin: Stamp, (start, end): (f64, f64)) {
+    fn cut(&self, measured: &mut Measured, origin: Timestamp, (start, end): (f64, f64)) {
         let (origin, end) = (origin.secs(), end.min(measured.duration));
         let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
-        let mut kept = spill::gather(self.folder, self.room);
+        let mut kept = spill::gather(self.directory, self.room);
         inside.for_each(|sample| kept.push(sample.into_owned()));
         measured.samples = kept.finish().0;
         measured.duration = end - start;
@@ -254,7 +261,7 @@ fn span(log: &Joined) -> f64 {
 /// The setup of a run that did not come to its end: what it would have said had it been stopped at its last row.
 fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> Setup {
     let local = |unix_ns: i64, format: &str| {
-        let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
+        let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         moment.to_zoned(TimeZone::system()).strftime(format).to_string()
     };
     let started = log.segments.first().map_or(0, |first| first.origin.unix_ns);
@@ -322,7 +329,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
     setup.max_concurrency = runs.iter().map(|run| run.record.setup.max_concurrency).sum();
     let mut merged = Measured::default();
     for run in runs {
-        let origin = run.log.segments.first().map_or(Stamp::ZERO, |first| first.start).secs();
+        let origin = run.log.segments.first().map_or(Timestamp::ZERO, |first| first.start).secs();
         let shift = (started(&run) - first) as f64 / 1e9 - origin;
         let RunRecord { setup: own, measured, .. } = run.record;
         merged.duration = merged.duration.max(shift + origin + measured.duration);

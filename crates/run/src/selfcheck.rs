@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
-use tacho_core::{Counters, Kept, Observation, Request, Stamp, SystemClock};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
+use tacho_core::{Counters, Kept, Observation, Request, SystemClock, Timestamp};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
 use tacho_metrics::trust::own_error_ms;
 use tacho_metrics::{Statistics, WorkerUse};
@@ -124,15 +124,15 @@ impl CheckPoint {
 pub fn check(
     load: CheckLoad,
     server: SocketAddr,
-    truth: &dyn Fn(&[u8]) -> Vec<Stamp>,
+    truth: &dyn Fn(&[u8]) -> Vec<Timestamp>,
     workers: usize,
-    stamps: StampSource,
+    timestamps: TimestampSource,
     clock: SystemClock,
 ) -> Result<CheckPoint, Error> {
     let requests = vec![Request::text("p", 1, load.tokens() as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
     let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
-    let client = Client::new(endpoint(server, stamps)?, &payload, &requests, plan, clock)?;
+    let client = Client::new(endpoint(server, timestamps)?, &payload, &requests, plan, clock)?;
     // Streams begin evenly spread over a tenth of the time, so that not all tokens fall together.
     let starts = (0..load.streams).map(|at| at as f64 / load.streams as f64 * load.seconds * 0.1).collect();
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
@@ -172,8 +172,8 @@ pub fn check(
 }
 
 impl CheckPoint {
-    fn compare(&mut self, row: &Observation, sent: &[Stamp]) {
-        let error = |ours: &Stamp, theirs: &Stamp| ours.secs_since(*theirs).abs();
+    fn compare(&mut self, row: &Observation, sent: &[Timestamp]) {
+        let error = |ours: &Timestamp, theirs: &Timestamp| ours.secs_since(*theirs).abs();
         let (late, gap) = (row.dispatched.secs_since(row.scheduled), self.load.gap().as_secs_f64());
         self.own_errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs) + late));
         if let Some(first) = sent.first() {
@@ -195,8 +195,8 @@ fn claimed_ms(rows: &[Observation], workers: &[WorkerStats]) -> f64 {
     own_error_ms(&workers, Some(&Statistics::of(late, &[99.0])))
 }
 
-fn endpoint(server: SocketAddr, stamps: StampSource) -> Result<EndpointSpec, Error> {
+fn endpoint(server: SocketAddr, timestamps: TimestampSource) -> Result<EndpointSpec, Error> {
     let url = Url::parse(&format!("http://{server}/v1/completions"))?;
     let timeout = Duration::from_secs(120);
-    Ok(EndpointSpec { connect_timeout: timeout, timeout, stamps, ..EndpointSpec::new(url, BackendKind::OpenAi) })
+    Ok(EndpointSpec { connect_timeout: timeout, timeout, timestamps, ..EndpointSpec::new(url, BackendKind::OpenAi) })
 }

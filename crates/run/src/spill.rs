@@ -14,28 +14,30 @@ use crate::Error;
 /// An anonymous file, created by the first write.
 #[derive(Debug)]
 struct SpillFile {
-    folder: PathBuf,
+    directory: PathBuf,
     file: OnceLock<Option<File>>,
 }
 
-/// Collects samples: about `room` bytes in memory, the rest next to the log in `folder`.
-pub(crate) fn gather(folder: &Path, room: usize) -> Gather {
-    Gather::beyond(room, Box::new(SpillFile { folder: folder.to_owned(), file: OnceLock::new() }))
+/// Collects samples: about `room` bytes in memory, the rest next to the log in `directory`.
+pub(crate) fn gather(directory: &Path, room: usize) -> Gather {
+    Gather::beyond(room, Box::new(SpillFile { directory: directory.to_owned(), file: OnceLock::new() }))
 }
 
-/// Checks that all spilled samples could be read back; `folder` is their log.
+/// Checks that all spilled samples could be read back; `directory` is their log.
 ///
 /// # Errors
 /// When some could not: the result would be wrong.
-pub(crate) fn check(folder: Option<&Path>, samples: &Samples) -> Result<(), Error> {
-    let lost =
-        |reason: &str| Error::Spill { folder: folder.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() };
+pub(crate) fn check(directory: Option<&Path>, samples: &Samples) -> Result<(), Error> {
+    let lost = |reason: &str| Error::Spill {
+        directory: directory.unwrap_or(Path::new("")).to_owned(),
+        reason: reason.to_owned(),
+    };
     samples.fault().map_or(Ok(()), |reason| Err(lost(reason)))
 }
 
 impl SpillFile {
     fn file(&self) -> io::Result<&File> {
-        let file = self.file.get_or_init(|| tacho_workload::anonymous_file(&self.folder).ok());
+        let file = self.file.get_or_init(|| tacho_workload::anonymous_file(&self.directory).ok());
         file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }

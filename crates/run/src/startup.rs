@@ -155,19 +155,19 @@ fn is_hopeless(error: &Error) -> bool {
                 | EngineError::NoPython
                 | EngineError::Start { .. }
                 | EngineError::Version { .. }
-        ) | Error::CacheFolder { .. }
+        ) | Error::CacheDirectory { .. }
     )
 }
 
 fn start(phase: Phase, maker: &dyn EngineMaker, record: &mut StartupRecord) -> Result<Start, Error> {
-    let folder = |prefix: &str| {
-        tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Error::CacheFolder { source })
+    let directory = |prefix: &str| {
+        tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Error::CacheDirectory { source })
     };
     let mut environment = vec![("VLLM_ENABLE_V1_MULTIPROCESSING".to_owned(), "0".to_owned())];
     let mut kept = Vec::new();
     if phase == Phase::Cold {
-        let caches = folder("vllm_startup_bench_cold_")?;
-        let inductor = folder("tacho_startup_inductor_")?;
+        let caches = directory("vllm_startup_bench_cold_")?;
+        let inductor = directory("tacho_startup_inductor_")?;
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
         environment.push(("VLLM_CACHE_ROOT".to_owned(), text(caches.path())));
         environment.push(("TORCHINDUCTOR_CACHE_DIR".to_owned(), text(inductor.path())));

@@ -291,9 +291,9 @@ pub fn run_served(
 fn numbered(plan: &ServedPlan, run: u64) -> ServedPlan {
     let mut plan = plan.clone();
     if let Some(log) = plan.serve.log.as_mut().filter(|_| run > 0) {
-        let mut name = log.folder.as_os_str().to_owned();
+        let mut name = log.directory.as_os_str().to_owned();
         name.push(format!("-{}", run + 1));
-        log.folder = name.into();
+        log.directory = name.into();
     }
     plan
 }

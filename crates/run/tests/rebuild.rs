@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tacho_core::json::Value;
-use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Asked, Caveat, GoodputLimits, MetricKind, Sample, Setup, Task, WorkerUse};
 use tacho_record::{Measured, RunRecord, logged};
@@ -14,7 +14,7 @@ use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild, rebuild_withi
 use tacho_testkit::{Counted, fuzz_files, peak};
 use tacho_workload::hub::Hub;
 
-const ORIGIN: Origin = Origin { stamp: Stamp(3_000_000), unix_ns: 1_800_000_000_000_000_000 };
+const ORIGIN: Origin = Origin { timestamp: Timestamp(3_000_000), unix_ns: 1_800_000_000_000_000_000 };
 
 fn setup() -> Setup {
     Setup {
@@ -43,8 +43,8 @@ fn setup() -> Setup {
 }
 
 fn row(index: usize) -> Observation {
-    let due = Stamp(ORIGIN.stamp.0 + index as u64 * 100_000_000);
-    let at = |nanos: u64| Stamp(due.0 + nanos);
+    let due = Timestamp(ORIGIN.timestamp.0 + index as u64 * 100_000_000);
+    let at = |nanos: u64| Timestamp(due.0 + nanos);
     let failed = index == 3;
     Observation {
         sent: at(12_345),
@@ -64,7 +64,7 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     steps().name(&mut samples);
     let end = rows.iter().map(|row| row.done).max().unwrap();
     let workers = vec![WorkerUse { busy: 0.25, wake_lags: vec![1e-6], events: 100, ..WorkerUse::default() }];
-    let duration = end.secs_since(ORIGIN.stamp);
+    let duration = end.secs_since(ORIGIN.timestamp);
     let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
     record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
     record.sessions = Some(steps().summary(&record.measured.samples, None));
@@ -91,12 +91,12 @@ fn steps() -> Steps {
 }
 
 /// Writes a log of `rows`; finished where there is a closing record.
-fn log(folder: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closing: Option<Value>) {
-    log_in_batches(folder, origin, rows, more(setup), closing, 7);
+fn log(directory: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closing: Option<Value>) {
+    log_in_batches(directory, origin, rows, more(setup), closing, 7);
 }
 
 fn log_in_batches(
-    folder: &Path,
+    directory: &Path,
     origin: Origin,
     rows: &[Observation],
     more: tacho_core::json::Dict,
@@ -113,7 +113,7 @@ fn log_in_batches(
         clock: String::new(),
         more: more.into(),
     };
-    let mut log = Log::create(folder, &manifest).unwrap();
+    let mut log = Log::create(directory, &manifest).unwrap();
     log.begin(origin).unwrap();
     let asked = tacho_rowlog::Asked { prompt_len: 8, input_sequences: 1, ..tacho_rowlog::Asked::default() };
     rows.chunks(together).for_each(|batch| log.append(batch.iter().map(|row| (&asked, row))).unwrap());
@@ -122,27 +122,27 @@ fn log_in_batches(
     }
 }
 
-fn rebuilt(folder: &Path, changes: &Changes) -> Rebuilt {
-    rebuild(folder, changes, &Hub::from_variables(|_| None), &()).unwrap()
+fn rebuilt(directory: &Path, changes: &Changes) -> Rebuilt {
+    rebuild(directory, changes, &Hub::from_variables(|_| None), &()).unwrap()
 }
 
 #[test]
 fn a_finished_run_is_the_same_in_every_part() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let rows: Vec<Observation> = (0..20).map(row).collect();
     let record = record(&rows, setup());
-    log(folder.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
-    let back = rebuilt(folder.path(), &Changes::default());
+    log(directory.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
+    let back = rebuilt(directory.path(), &Changes::default());
     assert_eq!(back.record, record);
     assert!(back.closed);
 }
 
 #[test]
 fn other_numbers_come_from_the_same_rows() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let rows: Vec<Observation> = (0..20).map(row).collect();
     let record = record(&rows, setup());
-    log(folder.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
+    log(directory.path(), ORIGIN, &rows, &setup(), Some(logged::closing(&record).into()));
     let changes = Changes {
         percentile_metrics: Some(vec![MetricKind::E2el]),
         metric_percentiles: Some(vec![90.0]),
@@ -150,7 +150,7 @@ fn other_numbers_come_from_the_same_rows() {
         window: Some(Window::Span(0.5, 1.0)),
         tokenizer: None,
     };
-    let back = rebuilt(folder.path(), &changes).record;
+    let back = rebuilt(directory.path(), &changes).record;
     // Requests end 120 ms after their due times, which are 100 ms apart: the fourth to the eighth are in the window.
     let indices: Vec<usize> = back.measured.samples.iter().map(|sample| sample.index).collect();
     assert_eq!((indices.as_slice(), back.measured.duration), ([4, 5, 6, 7, 8].as_slice(), 0.5));
@@ -158,26 +158,26 @@ fn other_numbers_come_from_the_same_rows() {
     assert_eq!(back.summary.generation().unwrap().request_goodput, Some(0.0));
     assert_eq!(back.summary.e2el.percentiles_ms.len(), 1);
     let none = Changes { window: Some(Window::Span(50.0, 60.0)), ..Changes::default() };
-    assert!(rebuild(folder.path(), &none, &Hub::from_variables(|_| None), &()).is_err());
+    assert!(rebuild(directory.path(), &none, &Hub::from_variables(|_| None), &()).is_err());
     let steady = Changes { window: Some(Window::Steady), ..Changes::default() };
-    let short = rebuild(folder.path(), &steady, &Hub::from_variables(|_| None), &());
+    let short = rebuild(directory.path(), &steady, &Hub::from_variables(|_| None), &());
     assert!(matches!(short, Err(Error::NeverSteady)), "twenty requests tell nothing");
 }
 
 #[test]
 fn the_steady_part_can_be_reported_alone() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     // The first requests take longer, as those of a cold server do.
     let slow = |index: usize| {
         let mut row = Observation { outcome: Outcome::Complete, ..row(index) };
         let extra = if index < 10 { 400_000_000 } else { (index as u64 * 7919) % 1000 };
-        row.chunks.iter_mut().chain([&mut row.done]).for_each(|stamp| stamp.0 += extra);
+        row.chunks.iter_mut().chain([&mut row.done]).for_each(|timestamp| timestamp.0 += extra);
         row
     };
     let rows: Vec<Observation> = (0..200).map(slow).collect();
-    log(folder.path(), ORIGIN, &rows, &setup(), None);
-    let whole = rebuilt(folder.path(), &Changes::default()).record;
-    let part = rebuilt(folder.path(), &Changes { window: Some(Window::Steady), ..Changes::default() }).record;
+    log(directory.path(), ORIGIN, &rows, &setup(), None);
+    let whole = rebuilt(directory.path(), &Changes::default()).record;
+    let part = rebuilt(directory.path(), &Changes { window: Some(Window::Steady), ..Changes::default() }).record;
     let steady = whole.steady.unwrap();
     assert!(steady.reached && steady.start >= 0.9, "{steady:?}");
     assert!((part.measured.duration - (steady.end - steady.start)).abs() < 1e-9);
@@ -187,10 +187,10 @@ fn the_steady_part_can_be_reported_alone() {
 
 #[test]
 fn a_killed_run_gives_the_rows_it_had() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let rows: Vec<Observation> = (0..10).map(row).collect();
-    log(folder.path(), ORIGIN, &rows, &setup(), None);
-    let back = rebuilt(folder.path(), &Changes::default());
+    log(directory.path(), ORIGIN, &rows, &setup(), None);
+    let back = rebuilt(directory.path(), &Changes::default());
     assert!(!back.closed && back.record.setup.interrupted);
     assert_eq!((back.record.measured.samples.len(), back.record.summary.failed), (10, 1));
     assert_eq!(back.record.measured.duration, 1.02);
@@ -205,7 +205,7 @@ fn logs_of_several_machines_are_one_run() {
     log(one.path(), ORIGIN, &rows, &setup(), Some(closing.clone()));
     let later = Origin { unix_ns: ORIGIN.unix_ns + 500_000_000, ..ORIGIN };
     log(two.path(), later, &rows, &setup(), Some(closing));
-    let runs = [&two, &one].map(|folder| rebuilt(folder.path(), &Changes::default()));
+    let runs = [&two, &one].map(|directory| rebuilt(directory.path(), &Changes::default()));
     let merged = merge(runs.into());
     assert_eq!((merged.summary.completed, merged.summary.failed, merged.setup.num_prompts), (38, 2, 40));
     assert_eq!((merged.setup.request_rate, merged.setup.max_concurrency), (20.0, Some(8)));
@@ -220,17 +220,17 @@ static COUNTED: Counted = Counted;
 
 /// The most memory that the result of so many requests takes, with a megabyte for those that stay in memory.
 fn memory_of(requests: usize) -> usize {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let at = |index: usize| {
         let mut row = row(0);
-        row.move_clock(ORIGIN.stamp, Stamp(ORIGIN.stamp.0 + index as u64 * 1_000_000));
+        row.move_clock(ORIGIN.timestamp, Timestamp(ORIGIN.timestamp.0 + index as u64 * 1_000_000));
         Observation { index, ..row }
     };
     let rows: Vec<Observation> = (0..requests).map(at).collect();
-    log_in_batches(folder.path(), ORIGIN, &rows, logged::plan(&setup()), None, 5000);
+    log_in_batches(directory.path(), ORIGIN, &rows, logged::plan(&setup()), None, 5000);
     drop(rows);
     let hub = Hub::from_variables(|_| None);
-    let (run, most) = peak(|| rebuild_within(1 << 20, folder.path(), &Changes::default(), &hub, &()).unwrap());
+    let (run, most) = peak(|| rebuild_within(1 << 20, directory.path(), &Changes::default(), &hub, &()).unwrap());
     assert_eq!(run.record.summary.completed, requests as u64);
     most
 }
@@ -246,18 +246,18 @@ fn the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_short_one() 
 #[test]
 fn fuzz_logs() {
     for name in ["rows-0.arrows", "manifest.json", "summary.json"] {
-        let prepare = |folder: &Path| {
+        let prepare = |directory: &Path| {
             let rows: Vec<Observation> = (0..3).map(row).collect();
-            log(folder, ORIGIN, &rows, &setup(), Some(logged::closing(&record(&rows, setup())).into()));
+            log(directory, ORIGIN, &rows, &setup(), Some(logged::closing(&record(&rows, setup())).into()));
         };
         let whole = tempfile::tempdir().unwrap();
         prepare(whole.path());
         let hub = Hub::from_variables(|_| None);
         assert!(rebuild(whole.path(), &Changes::default(), &hub, &()).is_ok(), "the seed is a log");
         let good = std::fs::read(whole.path().join(name)).unwrap();
-        fuzz_files(&format!("logs ({name})"), &[good], 400, prepare, |folder, bytes| {
-            std::fs::write(folder.join(name), bytes).unwrap();
-            if let Ok(run) = rebuild(folder, &Changes::default(), &hub, &()) {
+        fuzz_files(&format!("logs ({name})"), &[good], 400, prepare, |directory, bytes| {
+            std::fs::write(directory.join(name), bytes).unwrap();
+            if let Ok(run) = rebuild(directory, &Changes::default(), &hub, &()) {
                 let _ = merge(vec![run]);
             }
         });

@@ -34,7 +34,7 @@ impl Archive for Memory {
     fn list(&self, path: &Path) -> Option<Vec<Value>> {
         self.lists.borrow().get(path).and_then(Value::as_list).map(<[Value]>::to_vec)
     }
-    fn folders(&self, path: &Path) -> Vec<String> {
+    fn directories(&self, path: &Path) -> Vec<String> {
         let results = self.results.borrow();
         let inside = results.keys().filter_map(|file| file.parent()?.strip_prefix(path).ok());
         let mut names: Vec<String> = inside.map(|name| name.display().to_string()).collect();

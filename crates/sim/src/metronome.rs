@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_core::{Clock, SystemClock, Timestamp};
 
 use crate::Error;
 
@@ -95,12 +95,12 @@ struct Player {
     over: Arc<AtomicBool>,
     streams: Vec<Option<Stream>>,
     /// When each paced stream's next token is due.
-    due: BinaryHeap<Reverse<(Stamp, usize)>>,
+    due: BinaryHeap<Reverse<(Timestamp, usize)>>,
 }
 
 impl Player {
     fn play(mut self) {
-        let mut next_look = Stamp::ZERO;
+        let mut next_look = Timestamp::ZERO;
         while !self.over.load(Ordering::Relaxed) {
             let now = self.clock.now();
             if now >= next_look {
@@ -186,7 +186,7 @@ impl Player {
             {
                 let batch = left.min(FLOOD_BATCH);
                 for _ in 0..batch {
-                    push_token(&mut stream.unsent, Stamp::ZERO);
+                    push_token(&mut stream.unsent, Timestamp::ZERO);
                 }
                 stream.left = Some(left - batch);
                 if left == batch {
@@ -249,15 +249,15 @@ impl Stream {
 }
 
 /// Appends one token event as an HTTP chunk of its own.
-fn push_token(out: &mut Vec<u8>, stamp: Stamp) {
+fn push_token(out: &mut Vec<u8>, timestamp: Timestamp) {
     let length = EVENT_HEAD.len() + DIGITS + EVENT_TAIL.len();
-    let _ = write!(out, "{length:x}\r\n{EVENT_HEAD}{:016x}{EVENT_TAIL}\r\n", stamp.0);
+    let _ = write!(out, "{length:x}\r\n{EVENT_HEAD}{:016x}{EVENT_TAIL}\r\n", timestamp.0);
 }
 
 /// The send times that a metronome's answer tells.
-pub fn send_times(text: &[u8]) -> Vec<Stamp> {
+pub fn send_times(text: &[u8]) -> Vec<Timestamp> {
     let digits = |token: &[u8]| std::str::from_utf8(token).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
-    text.chunks_exact(DIGITS).filter_map(digits).map(Stamp).collect()
+    text.chunks_exact(DIGITS).filter_map(digits).map(Timestamp).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::json::Value;
-use tacho_core::{Content, Request, Stamp};
+use tacho_core::{Content, Request, Timestamp};
 use tacho_engine::{CostModel, Engine, EngineSpec, Finish, Job, Refusal, SeqId};
 use tacho_text::{Tokenizer, prompt_ids};
 
@@ -32,7 +32,7 @@ pub struct Offline {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
     /// Model time goes on from run to run.
-    now: Stamp,
+    now: Timestamp,
     next_id: u64,
 }
 
@@ -99,7 +99,7 @@ impl Offline {
     /// # Errors
     /// When the limits contradict each other.
     pub fn new(spec: EngineSpec, cost: CostModel, tokenizer: Arc<Tokenizer>) -> Result<Self, Error> {
-        Ok(Offline { engine: Engine::new(spec, cost)?, tokenizer, now: Stamp::ZERO, next_id: 0 })
+        Ok(Offline { engine: Engine::new(spec, cost)?, tokenizer, now: Timestamp::ZERO, next_id: 0 })
     }
 
     /// Forgets cached prefixes.

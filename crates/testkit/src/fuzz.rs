@@ -44,7 +44,7 @@ pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) +
     fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
 }
 
-/// The same for readers of files: each thread has a folder of its own, in memory where the machine has one there, made
+/// The same for readers of files: each thread has a directory of its own, in memory where the machine has one there, made
 /// ready by `prepare`.
 ///
 /// # Panics
@@ -59,9 +59,9 @@ pub fn fuzz_files(
     assert!(memory::is_counted(), "a fuzz target needs `#[global_allocator] static COUNTED: Counted = Counted;`");
     let work = Work::new(good, fuzz_count(default));
     let lane = |run: &Lane| {
-        let folder = folder();
-        prepare(folder.path());
-        work.share(run, &|bytes| read(folder.path(), bytes));
+        let directory = directory();
+        prepare(directory.path());
+        work.share(run, &|bytes| read(directory.path(), bytes));
     };
     let begun = Instant::now();
     let lanes: Vec<Lane> = (0..work.threads()).map(|_| Lane::default()).collect();
@@ -76,10 +76,10 @@ pub fn fuzz_files(
     work.tell(target, begun.elapsed());
 }
 
-fn folder() -> tempfile::TempDir {
+fn directory() -> tempfile::TempDir {
     let in_memory = Path::new("/dev/shm");
     let made = if in_memory.is_dir() { tempfile::tempdir_in(in_memory) } else { tempfile::tempdir() };
-    made.or_else(|_| tempfile::tempdir()).expect("a folder can be made")
+    made.or_else(|_| tempfile::tempdir()).expect("a directory can be made")
 }
 
 /// The inputs of a target, handed out in batches.

@@ -45,10 +45,10 @@ pub fn golden_text(name: &str) -> String {
 ///
 /// # Panics
 /// When the directory is missing: the checkout is broken.
-pub fn golden_files(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let path = golden_path(folder);
+pub fn golden_files(directory: &str, ending: &str) -> Vec<PathBuf> {
+    let path = golden_path(directory);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&path)
-        .unwrap_or_else(|error| panic!("golden folder {}: {error}", path.display()))
+        .unwrap_or_else(|error| panic!("golden directory {}: {error}", path.display()))
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
         .filter(|path| path.to_string_lossy().ends_with(ending))
         .collect();

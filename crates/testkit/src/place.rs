@@ -17,7 +17,7 @@ const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUS
 
 /// A directory with the golden files in it, as recorded command lines expect, and a free port.
 pub struct Place {
-    folder: TempDir,
+    directory: TempDir,
     program: &'static str,
     /// A port that nobody had a moment ago.
     pub port: u16,
@@ -29,16 +29,16 @@ impl Place {
     /// # Panics
     /// When the machine has no room for it.
     pub fn new(program: &'static str) -> Self {
-        let folder = tempfile::tempdir().expect("there is a temporary folder");
+        let directory = tempfile::tempdir().expect("there is a temporary directory");
         let golden = golden_dir().canonicalize().expect("the checkout has golden files");
-        std::os::unix::fs::symlink(golden, folder.path().join("golden")).expect("the folder is empty");
+        std::os::unix::fs::symlink(golden, directory.path().join("golden")).expect("the directory is empty");
         let listener = TcpListener::bind("127.0.0.1:0").expect("the machine has a free port");
-        Place { folder, program, port: listener.local_addr().map_or(0, |address| address.port()) }
+        Place { directory, program, port: listener.local_addr().map_or(0, |address| address.port()) }
     }
 
     /// The directory.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        self.directory.path()
     }
 
     /// A file in it.
@@ -52,7 +52,7 @@ impl Place {
     /// When that fails.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.file(name);
-        fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("folders can be made");
+        fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("directories can be made");
         fs::write(path, text).expect("files can be written");
     }
 
@@ -112,8 +112,8 @@ impl Place {
     }
 }
 
-fn walk(root: &Path, folder: &Path, files: &mut Vec<(String, Vec<u8>)>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn walk(root: &Path, directory: &Path, files: &mut Vec<(String, Vec<u8>)>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             walk(root, &path, files);

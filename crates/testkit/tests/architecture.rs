@@ -90,8 +90,8 @@ fn section(name: &str, section: &str) -> BTreeSet<String> {
 }
 
 /// All sources below a directory of a crate.
-fn sources(name: &str, folder: &str) -> Vec<(PathBuf, String)> {
-    let mut open = vec![crates().join(name).join(folder)];
+fn sources(name: &str, directory: &str) -> Vec<(PathBuf, String)> {
+    let mut open = vec![crates().join(name).join(directory)];
     let mut found = Vec::new();
     while let Some(path) = open.pop() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
@@ -170,7 +170,7 @@ fn nothing_is_depended_on_in_vain() {
     for name in names() {
         let src: String = sources(&name, "src").into_iter().map(|(_, text)| text).collect();
         let tests: String =
-            ["tests", "benches"].iter().flat_map(|folder| sources(&name, folder)).map(|(_, text)| text).collect();
+            ["tests", "benches"].iter().flat_map(|directory| sources(&name, directory)).map(|(_, text)| text).collect();
         let of_src = section(&name, "dependencies").into_iter().filter(|one| !mentions(&src, one));
         unused.extend(of_src.map(|one| format!("{name}: {one}")));
         let for_tests = section(&name, "dev-dependencies").into_iter();

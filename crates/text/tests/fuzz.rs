@@ -120,13 +120,13 @@ fn what_takes_a_tokenizer_without_end_is_told() {
         (Tokenizer::load(directory.path()), directory)
     };
     let twice = serde_json::json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
-    let (doubled, _folder) =
+    let (doubled, _directory) =
         with("normalizer", serde_json::json!({"type": "Sequence", "normalizers": vec![twice; 40]}));
     let why = doubled.expect_err("it cannot be used").to_string();
     assert!(why.contains("tokenizer.json is not a tokenizer that can be used"), "{why}");
     let pattern = serde_json::json!({"Regex": "(a+)+$"});
     let split = serde_json::json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
-    let (tokenizer, _folder) = with("pre_tokenizer", split);
+    let (tokenizer, _directory) = with("pre_tokenizer", split);
     let tokenizer = tokenizer.expect("it can be used for most texts");
     let text = "a".repeat(60) + "b";
     let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.count(&text, true)));

@@ -16,7 +16,7 @@ fn tokenizer(template: &str) -> (tempfile::TempDir, Tokenizer) {
 }
 
 fn render(template: &str, messages: &str, variables: &str) -> Result<String, Error> {
-    let (_folder, tokenizer) = tokenizer(template);
+    let (_directory, tokenizer) = tokenizer(template);
     let messages = json::parse(messages).expect("messages are JSON");
     let variables = json::parse(variables).expect("variables are JSON");
     let now = date(2024, 7, 26).at(9, 5, 0, 0);

@@ -34,7 +34,7 @@ fn mistral_names_three_of_its_special_tokens_and_adds_one() {
 }
 
 #[test]
-fn file_and_folder_load_the_same_tokenizer() {
+fn file_and_directory_load_the_same_tokenizer() {
     let file = Tokenizer::load(&golden_path("tokenizers/gpt2/tokenizer.json")).expect("the file loads");
     assert_eq!(file.special_ids(), load("gpt2").special_ids());
     assert!(file.name().ends_with("gpt2/tokenizer.json"));

@@ -54,7 +54,7 @@ fn vocabularies_are_read_as_in_python() {
 }
 
 #[test]
-fn mistral_folders_are_known_by_their_weights() {
+fn mistral_directories_are_known_by_their_weights() {
     let directory = tempfile::tempdir().expect("a directory can be made");
     for name in ["tekken.json", "tokenizer.model.v3"] {
         let source = if name == "tekken.json" { "tekken.json" } else { "bpe.model" };

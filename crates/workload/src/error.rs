@@ -104,7 +104,7 @@ pub enum Error {
          for each subset",
         path.display()
     )]
-    NotFolder { path: PathBuf },
+    NotDirectory { path: PathBuf },
     #[error(
         "no row of the dataset can be used, so {wanted} requests cannot be made: cannot choose from an empty sequence"
     )]

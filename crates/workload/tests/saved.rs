@@ -44,7 +44,7 @@ fn what_is_written_is_read_back() {
     let due = [0.0, 0.1, 1.5, 2.0 / 3.0];
     let mut bytes = Vec::new();
     write_jsonl(&mut bytes, 0, &requests, &due).unwrap();
-    let (_folder, path) = saved(std::str::from_utf8(&bytes).unwrap());
+    let (_directory, path) = saved(std::str::from_utf8(&bytes).unwrap());
     assert_eq!(read_jsonl(&path).unwrap(), (requests, due.to_vec()));
 }
 
@@ -77,7 +77,7 @@ fn recorded_workloads_can_be_replayed() {
 fn errors_name_file_line_and_field() {
     let good = r#"{"prompt": "a", "prompt_len": 1, "expected_output_len": 1}"#;
     let field = |bad: &str| {
-        let (_folder, path) = saved(&format!("{good}\n\n{bad}\n"));
+        let (_directory, path) = saved(&format!("{good}\n\n{bad}\n"));
         match read_jsonl(&path).unwrap_err() {
             Error::LineField { line: 3, field, .. } => field,
             other => panic!("{other}"),
@@ -88,7 +88,7 @@ fn errors_name_file_line_and_field() {
     assert_eq!(field(r#"{"prompt": "a", "prompt_len": 1}"#), "expected_output_len");
     assert_eq!(field(&good.replace("}", r#", "request_id": 3}"#)), "request_id");
     assert_eq!(field(&good.replace("}", r#", "planned_send_time": "x"}"#)), "planned_send_time");
-    let (_folder, path) = saved("{\n");
+    let (_directory, path) = saved("{\n");
     let error = read_jsonl(&path).unwrap_err();
     assert!(matches!(error, Error::LineNotJson { line: 1, .. }), "{error}");
     assert!(matches!(read_jsonl(&path.with_extension("none")), Err(Error::Read { .. })));

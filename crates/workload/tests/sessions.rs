@@ -138,7 +138,7 @@ fn rows_that_two_formats_have_must_be_named() {
         let said = read(&golden_path(&format!("sessions/{name}")), None).unwrap_err().to_string();
         assert!(said.contains("--format") && said.contains("raw_payload") && said.contains("sglang openai"), "{said}");
     }
-    let (_folder, path) = text("x.jsonl", "{\"colour\": 1}\n");
+    let (_directory, path) = text("x.jsonl", "{\"colour\": 1}\n");
     let said = read(&path, None).unwrap_err().to_string();
     assert!(said.contains("colour") && said.contains("--format"), "{said}");
     let said = Format::named("moonbeam").unwrap_err().to_string();
@@ -160,7 +160,7 @@ fn options_are_checked() {
 fn lengths_that_can_be_read_in_two_ways_are_refused() {
     let rows = "{\"session_id\": \"a\", \"input_length\": 512, \"hash_ids\": [1]}\n\
                 {\"session_id\": \"a\", \"input_length\": 512, \"hash_ids\": [2]}\n";
-    let (_folder, path) = text("x.jsonl", rows);
+    let (_directory, path) = text("x.jsonl", rows);
     let said = read(&path, None).unwrap_err().to_string();
     assert!(said.contains("line 2") && said.contains("input_length_is=cumulative"), "{said}");
     let asked = Options::parse(["input_length_is=delta"]).unwrap();
@@ -186,7 +186,7 @@ fn undeclared_agents_are_told_when_asked_for() {
 fn a_template_that_is_spawned_twice_is_two_sessions() {
     let rows = "{\"session_id\": \"o\", \"orchestrator\": true, \"rounds\": 2, \"spawns\": [\"w\"]}\n\
                 {\"session_id\": \"w\", \"turns\": [{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}]}\n";
-    let (_folder, path) = text("x.jsonl", rows);
+    let (_directory, path) = text("x.jsonl", rows);
     let trace = read(&path, None).unwrap();
     let waits = |place: usize| {
         let parents = trace.steps[place].parents.iter().map(|edge| trace.steps[edge.parent].id());
@@ -215,7 +215,7 @@ fn exports_of_spans_are_read() {
         span("a", start, start + 1_000_000_001, "one"),
     ];
     let export = serde_json::json!({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]});
-    let (_folder, path) = text("x.json", &export.to_string());
+    let (_directory, path) = text("x.json", &export.to_string());
     let trace = read(&path, None).unwrap();
     let shown = printed(&trace);
     assert_eq!(shown["requests"][0]["content"]["messages"], serde_json::json!([{"role": "user", "content": "one"}]));
@@ -252,13 +252,13 @@ fn scaling_never_breaks_a_session() {
 fn a_trace_can_be_written_in_another_format() {
     let trace = read(&golden_path("sessions/sharegpt.json"), None).unwrap();
     let written = trace.written_as(Format::Conversations).unwrap();
-    let (_folder, path) = text("conv.json", &written);
+    let (_directory, path) = text("conv.json", &written);
     assert_eq!(read(&path, None).unwrap().steps, trace.steps);
     let trace = read(&golden_path("sessions/mooncake-cumulative.jsonl"), None).unwrap();
-    let (_folder, path) = text("m.jsonl", &trace.written_as(Format::Mooncake).unwrap());
+    let (_directory, path) = text("m.jsonl", &trace.written_as(Format::Mooncake).unwrap());
     assert_eq!(read(&path, None).unwrap().steps, trace.steps);
     let trace = read(&golden_path("sessions/aiperf-multi-turn.jsonl"), None).unwrap();
-    let (_folder, path) = text("t.jsonl", &trace.written_as(Format::MultiTurn).unwrap());
+    let (_directory, path) = text("t.jsonl", &trace.written_as(Format::MultiTurn).unwrap());
     assert_eq!(read(&path, None).unwrap().steps, trace.steps);
     let said = read(&golden_path("sessions/aiperf-dag.jsonl"), None).unwrap().written_as(Format::Mooncake).unwrap_err();
     assert!(said.to_string().contains("r1/1"), "{said}");
@@ -270,14 +270,14 @@ fn a_table_of_prompts_keeps_its_times_and_sessions() {
 {"timestamp_start_unix_ms": 1700000001000, "prompt": "a", "input_tokens": 1, "output_tokens": 3, "poor_man_session_id": "p"}
 {"timestamp_start_unix_ms": 1700000001500, "input_tokens": 9, "output_tokens": 2}
 "#;
-    let (_folder, path) = text("baseten.jsonl", rows);
+    let (_directory, path) = text("baseten.jsonl", rows);
     let trace = read(&path, None).unwrap();
     assert_eq!(trace.format.label(), "aiperf baseten_trace");
     let told: Vec<(String, Option<f64>, usize)> =
         trace.steps.iter().map(|step| (step.id(), step.at_ms, step.parents.len())).collect();
     let expected = [("p/0", 0.0, 0), ("row2/0", 500.0, 0), ("p/1", 1500.0, 1)];
     assert_eq!(told, expected.map(|(id, at, parents)| (id.to_owned(), Some(at), parents)));
-    let (_folder, path) = text("baseten.jsonl", "{\"timestamp_start_unix_ms\": 1, \"output_tokens\": 2}\n");
+    let (_directory, path) = text("baseten.jsonl", "{\"timestamp_start_unix_ms\": 1, \"output_tokens\": 2}\n");
     assert!(read(&path, None).unwrap_err().to_string().contains("line 1: input_tokens: is missing"));
 }
 
@@ -286,14 +286,14 @@ fn rounds_go_on_from_their_prefix_after_their_tools() {
     let rows = r#"{"session_id": "s", "round_index": 1, "prefix_tokens": 110, "newly_append_tokens": 7, "input_tokens_total": 117, "output_tokens": 5, "tools": []}
 {"session_id": "s", "round_index": 0, "prefix_tokens": 60, "newly_append_tokens": 40, "output_tokens": 10, "tools": [{"tool_wall_latency_ms": 300}, {"tool_wall_latency_ms": 50.5}]}
 "#;
-    let (_folder, path) = text("tracelab.jsonl", rows);
+    let (_directory, path) = text("tracelab.jsonl", rows);
     let trace = read(&path, None).unwrap();
     assert_eq!((trace.format.label(), trace.steps[1].parents[0].after_ms), ("tracelab", 350.5));
     let blocks = |at: usize| trace.steps[at].blocks.clone().unwrap();
     assert_eq!(blocks(0).named.iter().map(|(_, tokens)| *tokens).collect::<Vec<_>>(), [60, 40]);
     assert_eq!(blocks(1).named.iter().map(|(_, tokens)| *tokens).collect::<Vec<_>>(), [60, 40, 10, 7]);
     assert_eq!((blocks(1).named[..2].to_vec(), blocks(1).cached_ideal), (blocks(0).named, 100));
-    let (_folder, path) = text("tracelab.jsonl", &rows.replace("117", "118"));
+    let (_directory, path) = text("tracelab.jsonl", &rows.replace("117", "118"));
     assert!(read(&path, None).unwrap_err().to_string().contains("input_tokens_total: 118 is not"));
 }
 
@@ -301,7 +301,7 @@ fn rounds_go_on_from_their_prefix_after_their_tools() {
 fn what_a_file_cannot_say_is_told_or_refused() {
     let read_back = |file: &str| {
         let trace = read(&golden_path(&format!("sessions/{file}")), None).unwrap();
-        let (_folder, path) = text("back.jsonl", &trace.written_as(Format::Mooncake).unwrap());
+        let (_directory, path) = text("back.jsonl", &trace.written_as(Format::Mooncake).unwrap());
         let options = trace.reading(Format::Mooncake);
         let options = Options::parse(options.iter().map(String::as_str)).unwrap();
         (sessions::read(&path, None, &options).unwrap(), trace)
@@ -321,7 +321,7 @@ fn what_a_file_cannot_say_is_told_or_refused() {
     let one: Value = serde_json::from_str(&line).unwrap();
     let mut other = one.clone();
     other["id"] = "another".into();
-    let (_folder, path) = text("two.jsonl", &format!("{one}\n{other}\n"));
+    let (_directory, path) = text("two.jsonl", &format!("{one}\n{other}\n"));
     let written = read(&path, None).unwrap().written_as(Format::Mooncake).unwrap();
     let first = |session: &str| {
         let row = written.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

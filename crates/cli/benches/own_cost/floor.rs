@@ -1,4 +1,4 @@
-//! The least any client must do: wait, read, stamp, find the ends of events. No protocol, no text, no verdict.
+//! The least any client must do: wait, read, timestamp, find the ends of events. No protocol, no text, no verdict.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,7 +28,7 @@ pub(crate) fn run(load: Load) -> Seen {
     // Two line ends per event; the usage event and the closing mark come after the tokens.
     let lines_in_all = 2 * (load.tokens + 2);
     let mut lines = vec![0_usize; load.streams];
-    let mut stamps: Vec<Vec<u64>> = (0..load.streams).map(|_| Vec::with_capacity(load.tokens + 2)).collect();
+    let mut timestamps: Vec<Vec<u64>> = (0..load.streams).map(|_| Vec::with_capacity(load.tokens + 2)).collect();
     let mut buffer = vec![0; 256 << 10];
     let mut left = load.streams;
     let origin = Instant::now();
@@ -43,22 +43,22 @@ pub(crate) fn run(load: Load) -> Seen {
         let until = due.peek().map(|Reverse((at, _))| Duration::from_nanos(at.saturating_sub(now())));
         epoll.wait(until, |token| {
             let count = sockets[token].read(&mut buffer).unwrap();
-            let stamp = now();
-            stamps[token].push(stamp);
+            let timestamp = now();
+            timestamps[token].push(timestamp);
             let open = lines[token] < lines_in_all;
             // The line ends of HTTP's own framing come behind carriage returns.
             let found = memchr::memchr_iter(b'\n', &buffer[..count]).filter(|&at| at == 0 || buffer[at - 1] != b'\r');
             lines[token] += found.count();
             if open && lines[token] >= lines_in_all {
                 match sent[token] < load.turns {
-                    true => due.push(Reverse((stamp + PAUSE.as_nanos() as u64, token))),
+                    true => due.push(Reverse((timestamp + PAUSE.as_nanos() as u64, token))),
                     false => left -= 1,
                 }
             }
         });
     }
     let cpu = system::cpu_time() - before;
-    let gaps = stamps.iter().flat_map(|stamps| stamps.windows(2).map(|pair| pair[1] - pair[0])).collect();
+    let gaps = timestamps.iter().flat_map(|timestamps| timestamps.windows(2).map(|pair| pair[1] - pair[0])).collect();
     Seen { tokens: load.streams * load.turns * load.tokens, cpu, gaps, ..Seen::default() }
 }
 

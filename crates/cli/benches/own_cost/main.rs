@@ -1,7 +1,7 @@
 //! What the client itself costs, next to the least that any client must do.
 //!
 //! `cargo bench --bench own_cost` prints one table: CPU time per streamed token of a floor client (epoll, one read, one
-//! stamp, memchr) and of tacho, paced, in conversations and flooded, and how far the gaps each reports are from the ones
+//! timestamp, memchr) and of tacho, paced, in conversations and flooded, and how far the gaps each reports are from the ones
 //! the server made. Of conversations a second table tells how far behind its due time a turn is sent, first against later
 //! ones: a later turn's body is made of answers before its pause is over, so that it is no later than a first one.
 //! TACHO_BENCH_ONLY=sessions runs the loads with that word in their name alone, TACHO_BENCH_SECONDS (4) is how long paced

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tacho_core::{Clock, Counters, Kept, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Counters, Kept, Observation, SystemClock, Timestamp};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
 use tacho_pyrand::RandomState;
 
@@ -30,7 +30,7 @@ impl Worker for NullWorker {
         self.done.push(row);
     }
 
-    fn poll(&mut self, _until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, _until: Timestamp, done: &mut Vec<Observation>) {
         done.append(&mut self.done);
     }
 

@@ -1,6 +1,6 @@
 //! The real client, as `tacho serve` uses it, on one worker.
 
-use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, StampSource, Url};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
 use tacho_core::{Counters, Kept, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
@@ -38,9 +38,9 @@ pub(crate) fn run(load: Load) -> Seen {
 
 pub(crate) fn endpoint(server: &Server) -> EndpointSpec {
     let url = Url::parse(&format!("http://{}/v1/completions", server.address)).unwrap();
-    EndpointSpec { stamps: stamps(), ..EndpointSpec::new(url, BackendKind::OpenAi) }
+    EndpointSpec { timestamps: timestamps(), ..EndpointSpec::new(url, BackendKind::OpenAi) }
 }
 
-fn stamps() -> StampSource {
-    if std::env::var_os("TACHO_BENCH_USER_STAMPS").is_some() { StampSource::User } else { StampSource::Kernel }
+fn timestamps() -> TimestampSource {
+    if std::env::var_os("TACHO_BENCH_USER_STAMPS").is_some() { TimestampSource::User } else { TimestampSource::Kernel }
 }

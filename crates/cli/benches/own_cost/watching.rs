@@ -71,7 +71,7 @@ struct Row {
 
 impl Row {
     fn of(address: &str, rate: usize, requests: usize, flags: &[&str]) -> Row {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut words: Vec<String> =
             [TACHO, "serve", "--base-url", address, "--model", "gpt2", "--random-input-len", "64"]
                 .map(str::to_owned)
@@ -84,9 +84,9 @@ impl Row {
         );
         words.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let before = system::cpu_time_of_children();
-        client(&words, folder.path());
+        client(&words, directory.path());
         let cpu = system::cpu_time_of_children() - before;
-        let text = std::fs::read_to_string(folder.path().join("r.json")).unwrap();
+        let text = std::fs::read_to_string(directory.path().join("r.json")).unwrap();
         let result: Value = serde_json::from_str(&text).unwrap();
         let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
         let client = &result["tacho"]["client"];
@@ -102,7 +102,7 @@ impl Row {
 }
 
 /// Runs a client to its end, on a terminal where it wants one and with a reader where it has a page.
-fn client(words: &[String], folder: &Path) {
+fn client(words: &[String], directory: &Path) {
     let mut command = match words.iter().any(|word| word == "--live") {
         // Its standard error is the terminal that `script` lends; what is written there is read here.
         true => {
@@ -117,7 +117,7 @@ fn client(words: &[String], folder: &Path) {
         }
     };
     let mut child = command
-        .current_dir(folder)
+        .current_dir(directory)
         .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -86,7 +86,7 @@ pub(crate) struct ReportCommandArgs {
     pub(crate) json: bool,
     pub(crate) save: bool,
     pub(crate) log: LogArgs,
-    /// The flags for logs that were typed: they mean nothing for a folder of results.
+    /// The flags for logs that were typed: they mean nothing for a directory of results.
     pub(crate) log_flags: Vec<&'static str>,
 }
 

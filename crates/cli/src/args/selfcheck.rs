@@ -1,6 +1,6 @@
 //! Flags of `tacho selfcheck`.
 
-use tacho_client::StampSource;
+use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::error::Refusal;
@@ -40,7 +40,7 @@ flags! {
                 "Start no further load level after this time.").between(0.001, 1e6);
             workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
-            timestamps: StampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
+            timestamps: TimestampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
                 "Source of receive timestamps: kernel, or user for comparison.");
             json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
         ]
@@ -59,7 +59,7 @@ pub(crate) struct SelfcheckArgs {
     /// Seconds.
     pub(crate) max_seconds: f64,
     pub(crate) workers: Option<usize>,
-    pub(crate) timestamps: StampSource,
+    pub(crate) timestamps: TimestampSource,
     pub(crate) json: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) use sessions::SessionArgs;
 pub(crate) use table::BACKENDS;
 pub(crate) use table::{PREDICT, SPEED_BENCH_SUBSETS, TABLE};
 
-use tacho_client::{BackendKind, StampSource, Task};
+use tacho_client::{BackendKind, Task, TimestampSource};
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::Secret;
 use tacho_loadgen::RampUpStrategy;
@@ -223,7 +223,7 @@ typed! {
         pub(crate) save_workload: Option<String>,
         pub(crate) workload: Option<String>,
         pub(crate) workers: Option<i64>,
-        pub(crate) timestamps: StampSource,
+        pub(crate) timestamps: TimestampSource,
         pub(crate) http2: bool,
         /// Seconds.
         pub(crate) connect_timeout: Option<f64>,

@@ -1,7 +1,7 @@
 //! `tacho auto-tune`: the best settings of a server within a latency limit, once or for a list of tunings.
 
 mod batch;
-mod folder;
+mod directory;
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,21 +29,21 @@ pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
         return batch::run(args, file, upload.as_deref(), &sink);
     }
     let settings = args.settings(&|_| None)?;
-    let folder = folder::of(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
-    let report = tune(args, &settings, &folder, Vec::new(), &sink)?;
+    let directory = directory::of(&settings.base, args.resume.as_ref().map(Option::as_deref), args.dry_run)?;
+    let report = tune(args, &settings, &directory, Vec::new(), &sink)?;
     sink.close();
     verdict(args, &report)
 }
 
-/// One tuning in a folder, with further environment variables for the server.
+/// One tuning in a directory, with further environment variables for the server.
 fn tune(
     args: &AutoTuneArgs,
     settings: &TuneSettings,
-    folder: &Path,
+    directory: &Path,
     variables: Vec<(String, String)>,
     sink: &Screen,
 ) -> anyhow::Result<TuneReport> {
-    let plan = plan(args, settings, folder, variables)?;
+    let plan = plan(args, settings, directory, variables)?;
     let simulators = is_simulated(args, &plan).then(Simulators::default);
     let bench = Commands::new(plan.supervised.clone(), args.show_stdout, simulators.as_ref(), sink);
     check(&plan, &bench, simulators.as_ref())?;
@@ -53,9 +53,9 @@ fn tune(
     };
     let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
     if !args.dry_run {
-        folder::make(folder)?;
+        directory::make(directory)?;
     }
-    let files = Files::new(folder.to_owned());
+    let files = Files::new(directory.to_owned());
     Ok(auto_tune(&plan, &files, &bench, host, sink)?)
 }
 
@@ -73,7 +73,7 @@ fn verdict(args: &AutoTuneArgs, report: &TuneReport) -> anyhow::Result<Exit> {
 fn plan(
     args: &AutoTuneArgs,
     settings: &TuneSettings,
-    folder: &Path,
+    directory: &Path,
     mut variables: Vec<(String, String)>,
 ) -> anyhow::Result<TunePlan> {
     let serve_cmd = server_words(args, settings)?;
@@ -107,8 +107,8 @@ fn plan(
             (false, true) => Profiling::Calls,
             (false, false) => Profiling::Torch,
         },
-        hash: folder::revision(&settings.base),
-        folder: folder.to_owned(),
+        hash: directory::revision(&settings.base),
+        directory: directory.to_owned(),
         dry_run: args.dry_run,
         serve_cmd,
     })

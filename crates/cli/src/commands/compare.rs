@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     if verdicts.iter().any(|verdict| verdict.single) {
         text += "An interval from one run per side covers what varied within the runs. What differs from run to run \
-                 (another placement, other load on the machine) shows only in repeated runs: put them in a folder per \
+                 (another placement, other load on the machine) shows only in repeated runs: put them in a directory per \
                  side.\n\n";
     }
     text += &comparison.markdown(&args.spec);
@@ -72,20 +72,21 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let no_excel = std::env::var("VLLM_COMPARE_DISABLE_EXCEL").is_ok_and(|text| text == "1");
     if let Some(path) = args.excel_out.as_ref().filter(|_| !no_excel) {
         let first = &args.files[0];
-        let folder = if first.is_dir() { first.as_path() } else { first.parent().unwrap_or(Path::new(".")) };
-        let environment = folder.join("vllm_env.txt");
+        let directory = if first.is_dir() { first.as_path() } else { first.parent().unwrap_or(Path::new(".")) };
+        let environment = directory.join("vllm_env.txt");
         comparison.write_workbook(path, std::fs::read_to_string(environment).ok().as_deref())?;
         writeln!(tacho_report::out(), "Wrote Excel: {}", path.display())?;
     }
-    if let Some(folder) = &args.csv_out_dir {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    if let Some(directory) = &args.csv_out_dir {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
         for (name, text) in comparison.csv(args.as_script) {
-            write(&folder.join(name), &text)?;
+            write(&directory.join(name), &text)?;
         }
         for (at, verdict) in verdicts.iter().enumerate() {
-            write(&folder.join(format!("Verdict_{}.csv", at + 1)), &verdict.table(&args.spec).csv())?;
+            write(&directory.join(format!("Verdict_{}.csv", at + 1)), &verdict.table(&args.spec).csv())?;
         }
-        writeln!(tacho_report::out(), "Wrote CSVs under: {}", folder.display())?;
+        writeln!(tacho_report::out(), "Wrote CSVs under: {}", directory.display())?;
     }
     Ok(Exit::Done)
 }
@@ -108,9 +109,10 @@ fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &Compare
 /// The parts of a single table as files of their own, as vLLM's script leaves them.
 fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
     for side in sides {
-        let folder = Path::new("splits").join(&side.label);
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let path = folder.join("benchmark_results.json");
+        let directory = Path::new("splits").join(&side.label);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        let path = directory.join("benchmark_results.json");
         write(&path, &dumps_indented(&side.rows_json(), 2))?;
         writeln!(tacho_report::out(), "Saved: {}", path.display())?;
     }

@@ -23,7 +23,7 @@ use crate::args::serve::TABLE;
 pub(crate) struct Source<'a> {
     /// The command's flags.
     pub(crate) values: &'a Values,
-    /// File, folder or Hub id.
+    /// File, directory or Hub id.
     pub(crate) path: String,
     /// Seed of the draws.
     pub(crate) seed: i64,

@@ -164,8 +164,9 @@ fn server_information(endpoint: &EndpointSpec, base_path: &str) -> anyhow::Resul
 
 fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) -> anyhow::Result<Exit> {
     if let Some(path) = &args.stats_json_output {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
         }
         write_whole(path, |out| out.write_all(samples_json(&result.samples).as_bytes()))?;
     }
@@ -185,8 +186,8 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
     } else {
         text += &summary.text(&result.samples);
         if args.excel_output {
-            let stamp = jiff::Zoned::now().strftime("%d-%m-%Y_%H-%M-%S").to_string();
-            let path = PathBuf::from(format!("statistics_{}_clients__{stamp}.xlsx", args.num_clients));
+            let timestamp = jiff::Zoned::now().strftime("%d-%m-%Y_%H-%M-%S").to_string();
+            let path = PathBuf::from(format!("statistics_{}_clients__{timestamp}.xlsx", args.num_clients));
             summary.write_workbook(&path, &result.samples)?;
             tracing::info!(path = %path.display(), "workbook written");
         }

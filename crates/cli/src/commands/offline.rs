@@ -96,7 +96,11 @@ pub(super) fn python(
     stop: &StopSignal,
 ) -> anyhow::Result<PythonSpec> {
     let is_path = engine.model.starts_with(['/', '.']);
-    anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: there is no such folder", engine.model);
+    anyhow::ensure!(
+        !is_path || Path::new(&engine.model).exists(),
+        "--model {}: there is no such directory",
+        engine.model
+    );
     let variable = |name: &str| std::env::var(name).ok();
     let mut words = engine.words.clone();
     let mut defaults = defaults;
@@ -180,14 +184,14 @@ pub(super) fn conclude(ended: Option<tacho_run::Error>) -> anyhow::Result<Exit> 
     ended.map_or(Ok(Exit::Done), |error| Err(error.into()))
 }
 
-/// A result file that can be written: its folder is made and tried while nothing is lost yet.
+/// A result file that can be written: its directory is made and tried while nothing is lost yet.
 pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder of --output-json, {}", folder.display()))?;
-    try_writing(folder).with_context(|| format!("cannot write results into {}", folder.display()))?;
-    anyhow::ensure!(!path.is_dir(), "{} is a folder, not a file: check --output-json", path.display());
+    let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory of --output-json, {}", directory.display()))?;
+    try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))?;
+    anyhow::ensure!(!path.is_dir(), "{} is a directory, not a file: check --output-json", path.display());
     Ok(Some(path))
 }
 

@@ -80,18 +80,18 @@ pub(crate) fn command_line(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| style::command_line(words))
 }
 
-/// The folder must be there; the file itself is made whole at the end.
+/// The directory must be there; the file itself is made whole at the end.
 pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
-        anyhow::bail!("{} is a folder, not a file", path.display());
+        anyhow::bail!("{} is a directory, not a file", path.display());
     }
-    let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        anyhow::bail!("the folder {} is not there: make it first", folder.display());
+    let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        anyhow::bail!("the directory {} is not there: make it first", directory.display());
     }
-    // What is there may be a pipe or a device, which is no matter of its folder.
+    // What is there may be a pipe or a device, which is no matter of its directory.
     if path.exists() {
         return Ok(());
     }
-    try_writing(folder).with_context(|| format!("cannot write into the folder {}", folder.display()))
+    try_writing(directory).with_context(|| format!("cannot write into the directory {}", directory.display()))
 }

@@ -1,4 +1,4 @@
-//! `tacho report`: a run anew from its log or its result, several results on one page, or the tables of a folder.
+//! `tacho report`: a run anew from its log or its result, several results on one page, or the tables of a directory.
 
 mod log;
 mod offline;
@@ -24,7 +24,7 @@ use crate::exit::{Exit, saved, show, tell};
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
-        bail!("there is no file or folder {}", missing.display());
+        bail!("there is no file or directory {}", missing.display());
     }
     let logs = args.paths.iter().filter(|path| Stored::is_log(path)).count();
     match args.paths.as_slice() {
@@ -40,29 +40,29 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         files if logs < files.len() && files.iter().all(|path| path.is_file() || Stored::is_log(path)) => {
             several::report(files, args)
         }
-        [folder] if args.log_flags.is_empty() => tables(folder, args),
-        [folder] => inside(folder, args),
+        [directory] if args.log_flags.is_empty() => tables(directory, args),
+        [directory] => inside(directory, args),
         paths => {
             let other = paths.iter().find(|path| !Stored::is_log(path)).unwrap_or(&paths[0]);
             bail!(
-                "{} is no log of a run: give logs alone, result files alone, or one folder of results",
+                "{} is no log of a run: give logs alone, result files alone, or one directory of results",
                 other.display()
             )
         }
     }
 }
 
-/// What the flags for runs ask of the results in a folder.
-fn inside(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+/// What the flags for runs ask of the results in a directory.
+fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| ending == "json") && is_result(path));
     files.sort();
     match files.as_slice() {
         [] => bail!(
-            "{} is for runs, and {} holds no result of one: give a result, or the folder that --log wrote{}",
+            "{} is for runs, and {} holds no result of one: give a result, or the directory that --log wrote{}",
             args.log_flags.join(", "),
-            folder.display(),
-            if folder.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
+            directory.display(),
+            if directory.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
         ),
         [file] => result::report(file, args),
         several => several::report(several, args),
@@ -75,9 +75,9 @@ fn is_result(path: &Path) -> bool {
 }
 
 /// The runs of a sweep, in the table that the sweep ended with.
-fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+fn sweep(directory: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if args.save {
-        bail!("--save: the tables of a sweep are saved already: {}", folder.join("summary.csv").display());
+        bail!("--save: the tables of a sweep are saved already: {}", directory.join("summary.csv").display());
     }
     let rows: Vec<Dict> = combinations.into_iter().flat_map(|combination| combination.runs).collect();
     let mut out = tacho_report::out();
@@ -87,25 +87,25 @@ fn sweep(folder: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs
     if args.json {
         writeln!(out, "{}", dumps(&Value::List(rows.into_iter().map(Value::Dict).collect())))?;
     }
-    tell(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", folder.display()));
+    tell(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", directory.display()));
     Ok(Exit::Done)
 }
 
-/// Reads a folder of results, then prints or writes its tables.
-fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let dashboard = Dashboard::read(folder)?.on(platform::rows());
+/// Reads a directory of results, then prints or writes its tables.
+fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+    let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if dashboard.is_empty()
-        && let Ok(combinations) = read_sweep(folder)
+        && let Ok(combinations) = read_sweep(directory)
     {
-        return sweep(folder, combinations, args);
+        return sweep(directory, combinations, args);
     }
     for (name, reason) in &dashboard.skipped {
         tracing::warn!("Skipping {name}: {reason}");
     }
     if dashboard.is_empty() {
         bail!(
-            "no results in {}: give a folder that holds the .json files of runs, or the log of a run",
-            folder.display()
+            "no results in {}: give a directory that holds the .json files of runs, or the log of a run",
+            directory.display()
         );
     }
     let mut out = tacho_report::out();
@@ -118,9 +118,9 @@ fn tables(folder: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         writeln!(out, "{}", dumps(&dashboard.rows()))?;
     }
     if args.save {
-        dashboard.save(folder)?;
-        saved(folder.join("benchmark_results.md"));
-        saved(folder.join("benchmark_results.json"));
+        dashboard.save(directory)?;
+        saved(directory.join("benchmark_results.md"));
+        saved(directory.join("benchmark_results.json"));
     }
     Ok(Exit::Done)
 }

@@ -182,8 +182,8 @@ pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
 
 /// Writes a result; where it went is for the caller to say.
 fn write_json(path: &Path, result: Dict) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent().filter(|folder| *folder != Path::new("")) {
-        std::fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent().filter(|directory| *directory != Path::new("")) {
+        std::fs::create_dir_all(directory)?;
     }
     Ok(std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?)
 }

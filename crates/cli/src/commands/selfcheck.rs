@@ -285,10 +285,10 @@ fn broke(end: End) -> Option<&'static str> {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
-    use tacho_client::StampSource;
+    use tacho_client::TimestampSource;
 
     fn args(streams: Vec<usize>, rates: Vec<f64>, seconds: f64) -> SelfcheckArgs {
-        let (workers, timestamps, json) = (Some(1), StampSource::Kernel, None);
+        let (workers, timestamps, json) = (Some(1), TimestampSource::Kernel, None);
         SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, max_seconds: 60.0 }
     }
 

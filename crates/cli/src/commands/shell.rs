@@ -35,7 +35,7 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         tacho_report::out().write_all(reference::page(COMMANDS).as_bytes())?;
         return Ok(Exit::Done);
     }
-    let Some(folder) = &args.dir else {
+    let Some(directory) = &args.dir else {
         let page = match find(COMMANDS, &args.words) {
             Some((command, [])) => man::page(command),
             _ if args.words.is_empty() => man::overview(COMMANDS),
@@ -44,19 +44,19 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
         tacho_report::out().write_all(page.as_bytes())?;
         return Ok(Exit::Done);
     };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let mut pages = vec![("tacho".to_owned(), man::overview(COMMANDS))];
     pages.extend(COMMANDS.iter().map(|command| (man::name(command), man::page(command))));
     for (name, page) in &pages {
-        let path = folder.join(format!("{name}.1"));
+        let path = directory.join(format!("{name}.1"));
         std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
     writeln!(
         tacho_report::out(),
         "{} pages are in {}: try man -l {}/tacho-serve.1",
         pages.len(),
-        folder.display(),
-        folder.display()
+        directory.display(),
+        directory.display()
     )?;
     Ok(Exit::Done)
 }

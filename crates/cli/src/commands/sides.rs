@@ -1,4 +1,4 @@
-//! What is compared: result files and folders, and logs, which hold what a result file would.
+//! What is compared: result files and directories, and logs, which hold what a result file would.
 
 use std::path::{Path, PathBuf};
 
@@ -44,20 +44,22 @@ fn beside(file: &Path) -> Option<Dict> {
 }
 
 /// The detailed result of a log.
-fn logged(folder: &Path) -> anyhow::Result<Dict> {
-    let run = rebuild(folder, &Changes::default(), &hub(), &()).with_context(|| folder.display().to_string())?;
+fn logged(directory: &Path) -> anyhow::Result<Dict> {
+    let run = rebuild(directory, &Changes::default(), &hub(), &()).with_context(|| directory.display().to_string())?;
     Ok(ResultFile::new(&run.record, Detail::PerRequest).to_dict())
 }
 
 /// The log that the run of a result left beside it: one of the same name, and of the same run.
 pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
     let date = dict.get("date")?.as_str()?;
-    let same = |folder: &PathBuf| {
-        let stored = Stored::open(folder).ok()?;
+    let same = |directory: &PathBuf| {
+        let stored = Stored::open(directory).ok()?;
         let setup = tacho_record::logged::setup(stored.closing()?).ok()?;
         (setup.date == date).then_some(())
     };
     let numbered = (2..100).map(|number| path.with_extension(format!("{number}.rows")));
     let places = std::iter::once(path.with_extension("rows")).chain(numbered);
-    places.take_while(|folder| folder.exists()).find(|folder| Stored::is_log(folder) && same(folder).is_some())
+    places
+        .take_while(|directory| directory.exists())
+        .find(|directory| Stored::is_log(directory) && same(directory).is_some())
 }

@@ -169,8 +169,8 @@ pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> a
     if hub().is_builtin(name) {
         return Ok(Tokenizer::builtin().named(name));
     }
-    let folder = hub().tokenizer(name, revision, &Live::new(Progress::Shown))?;
-    Ok(Tokenizer::load_as(&folder, mode)?)
+    let directory = hub().tokenizer(name, revision, &Live::new(Progress::Shown))?;
+    Ok(Tokenizer::load_as(&directory, mode)?)
 }
 
 /// The Hub as the environment describes it.

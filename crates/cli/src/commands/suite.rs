@@ -15,7 +15,7 @@ use tacho_run::experiment::{AfterBench, Host, ProcessHost, ResetKind, program_ex
 use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, Test, suite};
 
 use super::platform;
-use super::sweep::{Commands, Files, Simulators, is_tacho, make_folder, screen, supervised};
+use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised};
 use crate::args::machinery::command::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
@@ -40,8 +40,8 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
         ready_timeout: Duration::from_secs(args.server_ready_timeout),
     };
     let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
-    make_folder(&plan.folder, "--output-dir")?;
-    let files = Files::new(plan.folder.clone());
+    make_directory(&plan.directory, "--output-dir")?;
+    let files = Files::new(plan.directory.clone());
     if !args.dry_run {
         environment(args, &plan, &machine)?;
     }
@@ -50,16 +50,16 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     if args.dry_run {
         return Ok(Exit::Done);
     }
-    conclude(&plan.folder, &report)
+    conclude(&plan.directory, &report)
 }
 
 /// The tables of all results, then what failed.
-fn conclude(folder: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
-    let dashboard = Dashboard::read(folder)?.on(platform::rows());
+fn conclude(directory: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
+    let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if !dashboard.is_empty() {
-        dashboard.save(folder)?;
+        dashboard.save(directory)?;
         show(&dashboard.tables_markdown())?;
-        let name = folder.join("benchmark_results.md");
+        let name = directory.join("benchmark_results.md");
         writeln!(tacho_report::out(), "Results: {}", name.display())?;
     }
     match &report.failures[..] {
@@ -93,7 +93,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
     };
     Ok(SuitePlan {
         tests,
-        folder: args.output_dir.clone(),
+        directory: args.output_dir.clone(),
         server,
         bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
         simulated: args.sim,
@@ -149,7 +149,7 @@ fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Opti
 
 /// Notes what the tests ran on, once.
 fn environment(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine) -> anyhow::Result<()> {
-    let path = plan.folder.join("vllm_env.txt");
+    let path = plan.directory.join("vllm_env.txt");
     if path.exists() {
         return Ok(());
     }

@@ -40,7 +40,7 @@ use crate::interrupt::Interrupt;
 pub(super) use bench::Commands;
 pub(super) use command::is_tacho;
 use experiment::Experiment;
-pub(super) use experiment::make_folder;
+pub(super) use experiment::make_directory;
 pub(super) use files::Files;
 pub(super) use simulator::Simulators;
 

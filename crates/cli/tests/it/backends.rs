@@ -60,19 +60,19 @@ impl Run {
     }
 }
 
-fn bench(sim: &Sim, folder: &Path, flags: &[&str]) -> Run {
+fn bench(sim: &Sim, directory: &Path, flags: &[&str]) -> Run {
     let started = Instant::now();
     let output = Command::new(TACHO)
         .args(["serve", "--base-url", &sim.url, "--model", "gpt2", "--tokenizer"])
         .arg(tokenizer())
         .args(["--disable-tqdm", "--save-result", "--save-detailed", "--result-filename", "r.json", "--result-dir"])
-        .arg(folder)
+        .arg(directory)
         .args(flags)
         .env_remove("OPENAI_API_KEY")
         .output()
         .unwrap();
     let took = started.elapsed();
-    let text = std::fs::read_to_string(folder.join("r.json"));
+    let text = std::fs::read_to_string(directory.join("r.json"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     Run { output, result: serde_json::from_str(&text).unwrap(), took }
 }
@@ -90,7 +90,7 @@ fn with<'a>(flags: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn every_generating_backend_completes_its_requests() {
     let sim = Sim::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (backend, events) in [
         ("vllm", 5),
         ("openai", 5),
@@ -104,7 +104,7 @@ fn every_generating_backend_completes_its_requests() {
         ("vllm-generate", 5),
     ] {
         // Triton has a flag of its own for full length, which follows from this one.
-        let run = bench(&sim, folder.path(), &with(&["--backend", backend, "--ignore-eos"]));
+        let run = bench(&sim, directory.path(), &with(&["--backend", backend, "--ignore-eos"]));
         assert_eq!(run.output.status.code(), Some(0), "{backend}: {}", run.stderr());
         let result = &run.result;
         assert_eq!((&result["completed"], &result["failed"]), (&json!(4), &json!(0)), "{backend}");
@@ -119,11 +119,11 @@ fn every_generating_backend_completes_its_requests() {
 #[test]
 fn backends_without_running_counts_complete_too() {
     let sim = Sim::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let run = bench(&sim, folder.path(), &with(&["--backend", "tgi", "--ignore-eos"]));
+    let directory = tempfile::tempdir().unwrap();
+    let run = bench(&sim, directory.path(), &with(&["--backend", "tgi", "--ignore-eos"]));
     assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(4)), "{}", run.stderr());
     assert_eq!(run.result["output_lens"], json!([5, 5, 5, 5]));
-    let run = bench(&sim, folder.path(), &with(&["--backend", "deepspeed-mii"]));
+    let run = bench(&sim, directory.path(), &with(&["--backend", "deepspeed-mii"]));
     assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(4)), "{}", run.stderr());
     assert!(run.result["latencies"][0].as_f64() > Some(0.0));
     assert_eq!(run.result["itls"], json!([[], [], [], []]));
@@ -132,7 +132,7 @@ fn backends_without_running_counts_complete_too() {
 #[test]
 fn every_pooling_backend_completes_and_writes_vllms_keys() {
     let sim = Sim::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (backend, flags, sequences) in [
         ("openai-embeddings", &[][..], 4),
         ("openai-embeddings", &["--random-batch-size", "2"], 4),
@@ -148,7 +148,7 @@ fn every_pooling_backend_completes_and_writes_vllms_keys() {
         ("vllm-rerank", &["--random-batch-size", "4"], 3),
         ("vllm-rerank", &["--random-batch-size", "2", "--endpoint", "/v1/rerank"], 2),
     ] {
-        let run = bench(&sim, folder.path(), &with(&[&["--backend", backend], flags].concat()));
+        let run = bench(&sim, directory.path(), &with(&[&["--backend", backend], flags].concat()));
         assert_eq!(run.output.status.code(), Some(0), "{backend}: {}", run.stderr());
         let result = run.result.as_object().unwrap();
         assert_eq!(result["total_input_sequences"], sequences, "{backend} {flags:?}");
@@ -182,8 +182,8 @@ fn every_pooling_backend_completes_and_writes_vllms_keys() {
 }
 
 /// A workload of sounds, as its file says them.
-fn sounds(folder: &Path) -> PathBuf {
-    let path = folder.join("sounds.jsonl");
+fn sounds(directory: &Path) -> PathBuf {
+    let path = directory.join("sounds.jsonl");
     let line = |index: usize| {
         let samples: Vec<f64> = (0..1600).map(|at| f64::from(at % 7) / 10.0).collect();
         let request = json!({
@@ -199,8 +199,8 @@ fn sounds(folder: &Path) -> PathBuf {
 #[test]
 fn sounds_are_transcribed_and_translated() {
     let sim = Sim::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
-    let workload = sounds(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    let workload = sounds(directory.path());
     for endpoint in ["/v1/audio/transcriptions", "/v1/audio/translations"] {
         let flags = [
             "--backend",
@@ -211,7 +211,7 @@ fn sounds_are_transcribed_and_translated() {
             endpoint,
             "--ignore-eos",
         ];
-        let run = bench(&sim, folder.path(), &flags);
+        let run = bench(&sim, directory.path(), &flags);
         assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(3)), "{}", run.stderr());
         let seconds = run.result["rtfx"].as_f64().unwrap() * run.result["duration"].as_f64().unwrap();
         assert!((seconds - 0.6).abs() < 1e-9, "three sounds of a fifth of a second, not {seconds} s");
@@ -229,13 +229,13 @@ const FAULTS: [(&str, &str, &str); 4] = [
 
 #[test]
 fn every_fault_is_a_typed_outcome() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (fault, streamed, pooled) in FAULTS {
         let sim = Sim::start(&[fault, "1"]);
         for (backend, expected) in
             [("openai-chat", streamed), ("openai-responses", streamed), ("openai-embeddings", pooled)]
         {
-            let run = bench(&sim, folder.path(), &with(&["--backend", backend, "--timeout", "20"]));
+            let run = bench(&sim, directory.path(), &with(&["--backend", backend, "--timeout", "20"]));
             assert_eq!(run.output.status.code(), Some(1), "{fault} {backend}: no request succeeded");
             assert_eq!(run.result["completed"], 0, "{fault} {backend}");
             // A stream that breaks before its first token ends as an empty or lost one.
@@ -249,13 +249,13 @@ fn every_fault_is_a_typed_outcome() {
 
 #[test]
 fn a_stall_ends_at_the_time_limits_and_not_later() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::start(&["--stall-rate", "1", "--stall-seconds", "60"]);
     for (backend, limit) in
         [("openai", "--timeout"), ("openai-embeddings", "--timeout"), ("openai", "--first-token-timeout")]
     {
         let one_token = ["--random-output-len", "1", "--backend", backend, limit, "0.5"];
-        let run = bench(&sim, folder.path(), &with(&one_token));
+        let run = bench(&sim, directory.path(), &with(&one_token));
         assert_eq!(run.outcomes()["timed_out"], 4, "{backend} {limit}: {}", run.stderr());
         assert!(run.took < Duration::from_secs(30), "{backend} {limit}: {:?}", run.took);
     }
@@ -263,10 +263,10 @@ fn a_stall_ends_at_the_time_limits_and_not_later() {
 
 #[test]
 fn failed_requests_are_sent_again_and_counted() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::start(&["--error-rate", "0.5", "--fault-seed", "3"]);
     let flags = ["--num-prompts", "20", "--random-input-len", "8", "--random-output-len", "3", "--retries", "30"];
-    let run = bench(&sim, folder.path(), &flags);
+    let run = bench(&sim, directory.path(), &flags);
     assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(20)), "{}", run.stderr());
     let own = &run.result["tacho"];
     let retries: Vec<u64> = own["request_retries"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
@@ -278,20 +278,20 @@ fn failed_requests_are_sent_again_and_counted() {
     for (at, _) in retries.iter().enumerate().filter(|(_, count)| **count > 1) {
         assert!(run.result["ttfts"][at].as_f64() > Some(0.05), "{}", run.result["ttfts"][at]);
     }
-    let plain = bench(&sim, folder.path(), &flags[..6]);
+    let plain = bench(&sim, directory.path(), &flags[..6]);
     assert!(plain.result["failed"].as_u64() > Some(0) && plain.result["tacho"]["retries"] == 0);
 }
 
 #[test]
 fn tokens_are_told_from_events() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::of_profile("tiny", &["--stream-interval", "4"]);
     let long = ["--num-prompts", "3", "--random-input-len", "8", "--random-output-len", "21"];
     let usage = r#"{"stream_options": {"include_usage": true, "continuous_usage_stats": true}}"#;
     for (flags, source) in
         [(&["--extra-body", usage][..], "usage"), (&["--logprobs", "1"], "logprobs"), (&[], "retokenised")]
     {
-        let run = bench(&sim, folder.path(), &[&long[..], flags, &["--verbose"]].concat());
+        let run = bench(&sim, directory.path(), &[&long[..], flags, &["--verbose"]].concat());
         let own = &run.result["tacho"];
         assert_eq!(own["itl_per_token_source"], source, "{}", run.stderr());
         let (by_event, by_token) =
@@ -300,17 +300,17 @@ fn tokens_are_told_from_events() {
         let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
         assert!(shown.contains("Tokens per event counted by:"), "{shown}");
     }
-    let plain = bench(&Sim::start(&[]), folder.path(), &long);
+    let plain = bench(&Sim::start(&[]), directory.path(), &long);
     assert_eq!(plain.result["tacho"].get("itl_per_token_source"), None);
 }
 
 #[test]
 fn reasoning_is_told_from_the_answer() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::of_profile("tiny", &["--reasoning-tokens", "12"]);
     let long = ["--num-prompts", "3", "--random-input-len", "8", "--random-output-len", "20"];
     for backend in ["openai-chat", "openai-responses"] {
-        let run = bench(&sim, folder.path(), &[&long[..], &["--backend", backend, "--verbose"]].concat());
+        let run = bench(&sim, directory.path(), &[&long[..], &["--backend", backend, "--verbose"]].concat());
         let own = &run.result["tacho"];
         assert_eq!((&own["reasoning_tokens"], &own["answer_tokens"]), (&json!(36), &json!(24)), "{backend}: {own}");
         let (first, answer) =
@@ -326,10 +326,10 @@ fn reasoning_is_told_from_the_answer() {
 #[test]
 fn answers_that_are_not_streamed_are_timed_whole() {
     let sim = Sim::start(&[]);
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let whole = ["--extra-body", r#"{"stream": false, "stream_options": null}"#];
     for backend in ["openai", "openai-chat", "openai-responses", "llama.cpp"] {
-        let run = bench(&sim, folder.path(), &with(&[&["--backend", backend], &whole[..]].concat()));
+        let run = bench(&sim, directory.path(), &with(&[&["--backend", backend], &whole[..]].concat()));
         assert_eq!(run.output.status.code(), Some(0), "{backend}: {}", run.stderr());
         assert_eq!(
             (&run.result["completed"], &run.result["output_lens"]),
@@ -339,17 +339,17 @@ fn answers_that_are_not_streamed_are_timed_whole() {
         assert_eq!(run.result["itls"], json!([[], [], [], []]), "{backend}");
         assert!(run.result["mean_ttft_ms"].as_f64() > Some(0.0), "{backend}");
     }
-    let strict = bench(&sim, folder.path(), &with(&[&["--strict-parity"], &whole[..]].concat()));
+    let strict = bench(&sim, directory.path(), &with(&[&["--strict-parity"], &whole[..]].concat()));
     assert_eq!(strict.result["completed"], 0, "upstream takes no such answer");
 }
 
 #[test]
 fn a_run_begins_cold_when_asked_to() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::start(&[]);
     let one = ["--num-prompts", "1", "--random-input-len", "640", "--random-output-len", "2", "--num-warmups", "2"];
     let hits = |flags: &[&str]| {
-        let run = bench(&sim, folder.path(), &[&one[..], flags].concat());
+        let run = bench(&sim, directory.path(), &[&one[..], flags].concat());
         assert_eq!(run.output.status.code(), Some(0), "{}", run.stderr());
         run.result["tacho"]["server_metrics"]["prefix_cache_hit_rate"].as_f64().unwrap()
     };
@@ -378,11 +378,11 @@ fn a_run_begins_cold_when_asked_to() {
 
 #[test]
 fn the_servers_metrics_are_kept_as_series() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sim = Sim::of_profile("tiny", &[]);
     let flags =
         ["--num-prompts", "8", "--random-input-len", "64", "--random-output-len", "200", "--metrics-interval", "0.05"];
-    let run = bench(&sim, folder.path(), &flags);
+    let run = bench(&sim, directory.path(), &flags);
     let metrics = &run.result["tacho"]["server_metrics"];
     let count = metrics["times"].as_array().unwrap().len();
     assert!(count > 2 && metrics["samples"] == count, "{metrics}");
@@ -390,6 +390,6 @@ fn the_servers_metrics_are_kept_as_series() {
     assert_eq!(running.len(), count);
     assert_eq!(metrics["summary"]["vllm:num_requests_running"]["max"], 8.0);
     assert_eq!(metrics["summary"]["vllm:generation_tokens_total"]["delta"], 1600.0);
-    let off = bench(&sim, folder.path(), &with(&["--metrics-interval", "0"]));
+    let off = bench(&sim, directory.path(), &with(&["--metrics-interval", "0"]));
     assert_eq!(off.result["tacho"].get("server_metrics"), None);
 }

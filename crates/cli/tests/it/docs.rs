@@ -2,7 +2,7 @@
 //! that of the tables.
 //!
 //! A block of commands is marked `sh`, and runs. One that cannot says why: `sh not-run: needs vLLM`. All blocks of a
-//! document run one after another in one folder. Servers that a document only names (`localhost:8000`) are simulators.
+//! document run one after another in one directory. Servers that a document only names (`localhost:8000`) are simulators.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,11 +26,11 @@ pub(crate) fn root() -> PathBuf {
 /// README and everything below docs and examples, by their paths from the root.
 pub(crate) fn documents() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
-    let mut folders = vec![root().join("docs"), root().join("examples")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    let mut directories = vec![root().join("docs"), root().join("examples")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
             match entry.extension() {
-                _ if entry.is_dir() => folders.push(entry),
+                _ if entry.is_dir() => directories.push(entry),
                 Some(ending) if ending == "md" => {
                     found.push(entry.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
                 }
@@ -147,7 +147,7 @@ fn run(document: &str) {
     assert!(output.status.success(), "{document}: {}\n{out}\n{said}", output.status);
 }
 
-/// Types the commands, in a folder of their own.
+/// Types the commands, in a directory of their own.
 fn typed(text: String) -> Output {
     let place = Place::new();
     fs::create_dir(place.file("bin")).unwrap();
@@ -218,11 +218,11 @@ fn every_document_with_commands_is_run() {
 /// Where the links of a document lead: the file, and the heading in it where one is named.
 fn links(document: &str) -> Vec<(String, PathBuf, Option<String>)> {
     let text = fs::read_to_string(root().join(document)).unwrap();
-    let folder = root().join(document).parent().unwrap().to_owned();
+    let directory = root().join(document).parent().unwrap().to_owned();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|to| !to.contains("://"));
     let link = |target: &str| {
         let (path, heading) = target.split_once('#').map_or((target, None), |(path, at)| (path, Some(at.to_owned())));
-        let file = if path.is_empty() { root().join(document) } else { folder.join(path) };
+        let file = if path.is_empty() { root().join(document) } else { directory.join(path) };
         (target.to_owned(), file, heading)
     };
     targets.map(link).collect()

@@ -15,7 +15,7 @@ fn serve(further: &[&'static str]) -> Vec<&'static str> {
     [&["serve", "--sim", "--dataset-name", "random"][..], &SMALL, further].concat()
 }
 
-fn folders(place: &Place) -> Vec<String> {
+fn directories(place: &Place) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(place.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -31,18 +31,18 @@ fn a_saved_result_has_its_log_beside_it_unless_it_is_not_wanted() {
     let named = ["--num-prompts", "5", "--save-result", "--result-filename", "r.json"];
     let output = place.run(&serve(&named));
     assert!(output.status.success(), "{}", stderr(&output));
-    assert_eq!(folders(&place), ["r.rows"]);
+    assert_eq!(directories(&place), ["r.rows"]);
     assert!(place.run(&serve(&named)).status.success());
-    assert_eq!(folders(&place), ["r.2.rows", "r.rows"], "an older log stays");
+    assert_eq!(directories(&place), ["r.2.rows", "r.rows"], "an older log stays");
     for further in [&["--no-log"][..], &["--strict-parity"]] {
         let place = Place::new();
         let args = [&serve(&named)[..], further].concat();
         assert!(place.run(&args).status.success());
-        assert!(folders(&place).is_empty(), "{further:?}");
+        assert!(directories(&place).is_empty(), "{further:?}");
     }
     let place = Place::new();
     assert!(place.run(&serve(&["--num-prompts", "5"])).status.success());
-    assert!(folders(&place).is_empty(), "a short run that saves nothing");
+    assert!(directories(&place).is_empty(), "a short run that saves nothing");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_log_without_a_named_result_takes_the_results_name() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .find(|name| name.ends_with(".json"))
         .unwrap();
-    assert_eq!(folders(&place), [result.replace(".json", ".rows")]);
+    assert_eq!(directories(&place), [result.replace(".json", ".rows")]);
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn memory_by_the_length_of_a_run() {
     println!("requests of {input} and {output} tokens | log | peak MB | s");
     for requests in setting("TACHO_REQUESTS", "2000 20000").split_whitespace() {
         // A number alone would be that of --logprobs, which upstream's parser takes `--log` for.
-        let folder = format!("log-{requests}");
-        for log in [&["--no-log"][..], &["--log", &folder]] {
+        let directory = format!("log-{requests}");
+        for log in [&["--no-log"][..], &["--log", &directory]] {
             let lens = ["--random-input-len", &input, "--random-output-len", &output, "--ignore-eos"];
             let load = ["--num-prompts", requests, "--max-concurrency", "128", "--base-url", &url, "--disable-tqdm"];
             let mut command = place.command(&[&["serve"][..], &load, &lens, log].concat());

@@ -111,11 +111,11 @@ fn anchor(heading: &str) -> String {
 #[test]
 fn links_into_pages_lead_to_headings() {
     for document in documents() {
-        let folder = root().join(&document).parent().unwrap().to_owned();
+        let directory = root().join(&document).parent().unwrap().to_owned();
         for (at, line) in prose(&document) {
             for target in line.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
                 let Some((path, wanted)) = target.split_once('#').filter(|_| !target.contains("://")) else { continue };
-                let file = if path.is_empty() { root().join(&document) } else { folder.join(path) };
+                let file = if path.is_empty() { root().join(&document) } else { directory.join(path) };
                 let text =
                     fs::read_to_string(&file).unwrap_or_else(|error| panic!("{document}:{at}: {target}: {error}"));
                 let headings = text.lines().filter_map(|line| line.strip_prefix('#'));

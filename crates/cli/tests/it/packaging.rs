@@ -46,9 +46,9 @@ const LOAD: &str = "--sim --num-prompts 20 --random-input-len 16 --random-output
 fn the_action_benchmarks_compares_and_gates() {
     let (place, text) = (Place::new(), read("action.yml"));
     let [benchmark, gate] = &blocks(&text)[..] else { panic!("two scripts") };
-    for (folder, profile) in [("fast", "h100-8b"), ("slow", "l4-8b")] {
+    for (directory, profile) in [("fast", "h100-8b"), ("slow", "l4-8b")] {
         let args = format!("{LOAD} --sim-profile {profile}");
-        let output = run(&place, benchmark, &[("ARGS", &args), ("RESULTS", folder)]);
+        let output = run(&place, benchmark, &[("ARGS", &args), ("RESULTS", directory)]);
         assert!(output.status.success(), "{}", stderr(&output));
     }
     let summary = fs::read_to_string(place.file("summary.md")).unwrap();
@@ -104,12 +104,12 @@ fn the_gitlab_job_runs() {
 
 /// Files that sources take in from outside of the crates; what only tests take in is not needed to build.
 fn taken_in() -> Vec<String> {
-    let mut folders = vec![root().join("crates")];
+    let mut directories = vec![root().join("crates")];
     let mut found = Vec::new();
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+    while let Some(directory) = directories.pop() {
+        for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs")
                 && path.components().any(|part| part.as_os_str() == "src")
             {
@@ -134,8 +134,8 @@ fn a_source_package_holds_all_that_is_built_in() {
     let taken = taken_in();
     assert!(!taken.is_empty(), "the worker is one");
     for file in taken {
-        let folder = Path::new(&file).parent().unwrap().display().to_string();
-        let row = format!("{{ path = \"{folder}/*.{}\", format = \"sdist\" }}", file.rsplit('.').next().unwrap());
+        let directory = Path::new(&file).parent().unwrap().display().to_string();
+        let row = format!("{{ path = \"{directory}/*.{}\", format = \"sdist\" }}", file.rsplit('.').next().unwrap());
         assert!(project.contains(&row), "{file} is not in the source package: add {row}");
     }
 }

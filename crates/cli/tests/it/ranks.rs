@@ -39,7 +39,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// One run of several ranks in one folder.
+/// One run of several ranks in one directory.
 struct Run {
     place: Place,
     url: String,

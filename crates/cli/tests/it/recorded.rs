@@ -59,7 +59,7 @@ fn shape(text: &str) -> Vec<String> {
     block(text).into_iter().map(label).collect()
 }
 
-/// The result files that a run has left in its folder, by their text.
+/// The result files that a run has left in its directory, by their text.
 fn results(place: &Place) -> Vec<String> {
     let files = std::fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.path());
     let texts = files.filter(|path| path.is_file()).filter_map(|path| std::fs::read_to_string(path).ok());
@@ -102,7 +102,7 @@ enum Ran {
 }
 
 /// Runs one command line of a case.
-fn check(name: &str, case: &Value, folder: &str) -> Ran {
+fn check(name: &str, case: &Value, directory: &str) -> Ran {
     let server = Scripted::start(case["server_script"].clone());
     let place = Place::new();
     for (file, content) in case["files_given"].as_object().into_iter().flatten() {
@@ -142,16 +142,16 @@ fn check(name: &str, case: &Value, folder: &str) -> Ran {
         assert_eq!(comparable(ours), comparable(recorded(case)), "{name}");
     }
     if case["exit_code"] == 0 {
-        let theirs = golden_text(&format!("{folder}/{name}.txt"));
+        let theirs = golden_text(&format!("{directory}/{name}.txt"));
         assert_eq!(shape(&stdout(&output)), shape(&theirs), "{name}");
     }
-    check_files(name, case, folder, &place);
+    check_files(name, case, directory, &place);
     if check_log(name, &place, &args, &stdout(&output)) { Ran::Logged } else { Ran::WithoutLog }
 }
 
-fn check_files(name: &str, case: &Value, folder: &str, place: &Place) {
+fn check_files(name: &str, case: &Value, directory: &str, place: &Place) {
     for (file, about) in case["files_written"].as_object().into_iter().flatten() {
-        let saved = tacho_testkit::golden_path(&format!("{folder}/{name}.files/{file}"));
+        let saved = tacho_testkit::golden_path(&format!("{directory}/{name}.files/{file}"));
         if about["kept"] != true || !file.ends_with(".json") || file.contains("pytorch") || !saved.exists() {
             continue;
         }
@@ -164,16 +164,16 @@ fn check_files(name: &str, case: &Value, folder: &str, place: &Place) {
     }
 }
 
-/// All cases worth running: folder, name, content.
+/// All cases worth running: directory, name, content.
 fn cases() -> Vec<(&'static str, String, Value)> {
     let mut cases = Vec::new();
-    for folder in ["console", "result"] {
-        for path in golden_files(folder, ".case.json") {
+    for directory in ["console", "result"] {
+        for path in golden_files(directory, ".case.json") {
             let file = path.file_name().unwrap().to_string_lossy().into_owned();
             let name = file.trim_end_matches(".case.json").to_owned();
             let case: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
             if !LEFT_OUT.iter().any(|(start, _)| name.starts_with(start)) && !case["argv"].is_null() {
-                cases.push((folder, name, case));
+                cases.push((directory, name, case));
             }
         }
     }
@@ -189,8 +189,8 @@ fn runs_send_and_write_what_the_recorded_ones_did() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                while let Some((folder, name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match check(name, case, folder) {
+                while let Some((directory, name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match check(name, case, directory) {
                         Ran::NotUnderstood => lacking.lock().unwrap().push(name.clone()),
                         Ran::WithoutLog => {}
                         Ran::Logged => drop(logged.fetch_add(1, Ordering::Relaxed)),

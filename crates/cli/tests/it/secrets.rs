@@ -11,15 +11,15 @@ use crate::tacho::{Place, stderr, stdout};
 const KEY: &str = "sk-7Qx2vLr9Wd";
 const PASSWORD: &str = "pw83hTzz41";
 
-/// All that a command has written: its streams, and every file of its folder.
+/// All that a command has written: its streams, and every file of its directory.
 fn written(place: &Place, output: &Output) -> Vec<(String, String)> {
     let mut all = vec![("stdout".to_owned(), stdout(output)), ("stderr".to_owned(), stderr(output))];
     collect(place.path(), &mut all);
     all
 }
 
-fn collect(folder: &Path, all: &mut Vec<(String, String)>) {
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+fn collect(directory: &Path, all: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(directory).unwrap().flatten() {
         let (path, kind) = (entry.path(), entry.file_type().unwrap());
         all.push(("a file's name".to_owned(), path.display().to_string()));
         if kind.is_dir() {
@@ -40,7 +40,7 @@ fn assert_silent(place: &Place, words: &[&str], output: &Output) {
     }
 }
 
-/// Runs a command in a folder of its own and looks through all that it leaves.
+/// Runs a command in a directory of its own and looks through all that it leaves.
 fn run(words: &[&str]) -> Output {
     let place = Place::new();
     let mut command = place.command(words);

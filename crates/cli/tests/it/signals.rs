@@ -1,4 +1,4 @@
-//! Ctrl-C keeps what was measured; a stopped process does not distort what the kernel stamped.
+//! Ctrl-C keeps what was measured; a stopped process does not distort what the kernel timestamped.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -105,7 +105,7 @@ fn answer_while_stopped(mut stream: TcpStream, client: u32) -> Duration {
     let sent = asked.elapsed();
     std::thread::sleep(Duration::from_millis(50));
     signal("CONT", client);
-    // Read together with the event, the rest would lend it its own, later stamp: a busy machine needs this long.
+    // Read together with the event, the rest would lend it its own, later timestamp: a busy machine needs this long.
     std::thread::sleep(Duration::from_millis(250));
     let rest = "data: {\"choices\": [], \"usage\": {\"completion_tokens\": 1}}\n\ndata: [DONE]\n\n";
     write!(stream, "{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()).unwrap();
@@ -162,7 +162,7 @@ fn ttft_error(timestamps: &str) -> f64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn kernel_stamps_do_not_notice_that_the_process_was_stopped() {
+fn kernel_timestamps_do_not_notice_that_the_process_was_stopped() {
     let (kernel, user) = (ttft_error("kernel"), ttft_error("user"));
     assert!(kernel.abs() < 0.02, "stamped by the kernel, the error is {kernel} s");
     assert!(user > 0.03, "stamped by the client, the error is {user} s");

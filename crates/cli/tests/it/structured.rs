@@ -87,7 +87,7 @@ fn check(name: &str, case: &Value) {
         command.env(key, value.as_str().unwrap());
     }
     let output = command.output().unwrap();
-    // The folder of a result is made where it is not there; upstream loses the run.
+    // The directory of a result is made where it is not there; upstream loses the run.
     let expected = if name == "result-dir-missing" { 0 } else { case["exit_code"].as_i64().unwrap() };
     assert_eq!(output.status.code().map(i64::from), Some(expected), "{name}: {}", stderr(&output));
     assert_eq!(asked(server.asked()), recorded(case), "{name}");

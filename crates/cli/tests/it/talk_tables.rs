@@ -6,11 +6,11 @@ use serde_json::Value;
 use tacho_testkit::{golden_json, golden_text};
 
 use crate::tacho::{Place, stderr, stdout};
-use crate::talks::FOLDER;
+use crate::talks::DIRECTORY;
 
 /// Every line of the recording stands there in its place; what is ours comes after.
 pub(crate) fn printed(name: &str, case: &Value, found: &str) {
-    let recorded = plain(&golden_text(&format!("{FOLDER}/{name}.stdout.txt")));
+    let recorded = plain(&golden_text(&format!("{DIRECTORY}/{name}.stdout.txt")));
     let mut lines = found.lines();
     for expected in recorded.lines() {
         // Without a width upstream leaves columns out of the last table, where all are shown here.
@@ -71,17 +71,17 @@ pub(crate) fn same_work(name: &str, samples: &Value, finished: &Value) {
         let name = |sample: &Value| format!("{}:{}", sample["conversation_id"], sample["input_num_turns"]);
         samples.as_array().unwrap().iter().map(|sample| (name(sample), told(sample))).collect()
     };
-    assert_eq!(of(samples), of(&golden_json(&format!("{FOLDER}/{name}.stats.json"))), "{name}");
+    assert_eq!(of(samples), of(&golden_json(&format!("{DIRECTORY}/{name}.stats.json"))), "{name}");
     let by_id = |list: &Value| -> BTreeMap<String, Value> {
         list.as_array().unwrap().iter().map(|one| (one["id"].to_string(), one["messages"].clone())).collect()
     };
-    assert_eq!(by_id(finished), by_id(&golden_json(&format!("{FOLDER}/{name}.out.json"))), "{name}");
+    assert_eq!(by_id(finished), by_id(&golden_json(&format!("{DIRECTORY}/{name}.out.json"))), "{name}");
 }
 
 #[test]
 fn clients_say_what_they_do_where_that_is_asked_for() {
-    let case = golden_json(&format!("{FOLDER}/verbose.args.json"));
-    let text = golden_text(&format!("{FOLDER}/verbose.requests.jsonl"));
+    let case = golden_json(&format!("{DIRECTORY}/verbose.args.json"));
+    let text = golden_text(&format!("{DIRECTORY}/verbose.requests.jsonl"));
     let recorded: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let server = crate::talks::serve(&recorded, false);
     let port = server.address.port().to_string();
@@ -90,7 +90,7 @@ fn clients_say_what_they_do_where_that_is_asked_for() {
     let words: Vec<&str> = std::iter::once("multi-turn").chain(argv.iter().map(String::as_str)).collect();
     let output = Place::new().run(&words);
     let found = stderr(&output);
-    let log = plain(&golden_text(&format!("{FOLDER}/verbose.log.txt")));
+    let log = plain(&golden_text(&format!("{DIRECTORY}/verbose.log.txt")));
     let expected: Vec<&str> = log.lines().filter_map(|line| line.split_once(" - ")).map(|(_, said)| said).collect();
     let expected: Vec<&str> = expected.into_iter().filter(|said| said.starts_with("Client 0 ")).collect();
     let said: Vec<&str> = found.lines().filter(|line| line.starts_with("Client 0 ")).collect();

@@ -15,7 +15,7 @@ use tacho_testkit::{golden_dir, golden_json, golden_text};
 use crate::tacho::{Place, stderr, stdout};
 use crate::talk_tables;
 
-pub(crate) const FOLDER: &str = "scenarios/multi-turn/run";
+pub(crate) const DIRECTORY: &str = "scenarios/multi-turn/run";
 
 /// Runs in which chance decides what is sent at all: which client gets which conversation, and when the first one ends.
 const RACES: [&str; 5] = [
@@ -34,7 +34,7 @@ const WITHOUT_SUCCESS: [&str; 2] = ["all-rejected", "verify-mismatch"];
 
 #[test]
 fn recorded_runs_are_repeated_body_by_body() {
-    let mut names: Vec<String> = std::fs::read_dir(golden_dir().join(FOLDER))
+    let mut names: Vec<String> = std::fs::read_dir(golden_dir().join(DIRECTORY))
         .unwrap()
         .filter_map(|entry| entry.unwrap().file_name().to_str()?.strip_suffix(".args.json").map(str::to_owned))
         .collect();
@@ -126,8 +126,8 @@ fn answer_with(case: &Value, seen: &Seen, stream: &mut TcpStream) -> Keep {
 }
 
 fn repeat(name: &str) {
-    let case = golden_json(&format!("{FOLDER}/{name}.args.json"));
-    let text = golden_text(&format!("{FOLDER}/{name}.requests.jsonl"));
+    let case = golden_json(&format!("{DIRECTORY}/{name}.args.json"));
+    let text = golden_text(&format!("{DIRECTORY}/{name}.requests.jsonl"));
     let recorded: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let server = serve(&recorded, case["server"] != json!({}));
     let place = Place::new();
@@ -177,7 +177,7 @@ fn repeat(name: &str) {
     }
     same_samples(&place, name, &argv);
     if let Some(file) = after(&argv, "-o") {
-        assert_eq!(place.json(file), golden_json(&format!("{FOLDER}/{name}.out.json")), "{name}");
+        assert_eq!(place.json(file), golden_json(&format!("{DIRECTORY}/{name}.out.json")), "{name}");
     }
 }
 
@@ -201,7 +201,7 @@ fn headers(name: &str, seen: &Seen, recorded: &Value) {
 fn same_samples(place: &Place, name: &str, argv: &[String]) {
     let Some(file) = after(argv, "--stats-json-output") else { return };
     let found = place.json(file);
-    let recorded = golden_json(&format!("{FOLDER}/{name}.stats.json"));
+    let recorded = golden_json(&format!("{DIRECTORY}/{name}.stats.json"));
     let (found, recorded) = (found.as_array().unwrap(), recorded.as_array().unwrap());
     assert_eq!(found.len(), recorded.len(), "{name}");
     for (found, recorded) in found.iter().zip(recorded) {

@@ -5,22 +5,22 @@ use std::path::Path;
 use serde_json::Value;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 
-use crate::{folder, json, tacho, text, worker};
+use crate::{directory, json, tacho, text, worker};
 
 fn strings(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-/// A folder in which the recorded command lines find their files.
-fn recorded_folder() -> tempfile::TempDir {
-    let folder = folder();
-    let golden = folder.path().join("golden");
+/// A directory in which the recorded command lines find their files.
+fn recorded_directory() -> tempfile::TempDir {
+    let directory = directory();
+    let golden = directory.path().join("golden");
     std::fs::create_dir_all(golden.join("models")).unwrap();
     for name in ["data", "tokenizers"] {
         std::os::unix::fs::symlink(golden_path(name), golden.join(name)).unwrap();
     }
     std::os::unix::fs::symlink(golden_path("tokenizers/gpt2"), golden.join("models/tiny")).unwrap();
-    folder
+    directory
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -49,23 +49,23 @@ fn requests_are_vllms() {
     for case in cases {
         let name = case.file_name().unwrap().to_string_lossy().replace(".args.json", "");
         let words = strings(&json(&case)["argv"]);
-        let folder = recorded_folder();
+        let directory = recorded_directory();
         let mut words: Vec<&str> =
             ["throughput", "--save-workload", "w.jsonl"].into_iter().chain(words.iter().map(String::as_str)).collect();
         // The simulated engine has no adapters.
-        let script = worker(folder.path(), 1, DUMP);
+        let script = worker(directory.path(), 1, DUMP);
         if name.contains("lora") || name.contains("warmups") {
             words.extend(["--python", "python3", "--worker-script", &script]);
         } else {
             words.extend(["--backend", "sim"]);
         }
-        let output = tacho(folder.path(), &words);
+        let output = tacho(directory.path(), &words);
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
         let theirs = lines(&golden_path(&format!("offline/datasets/{name}.jsonl")));
-        same_requests(&lines(&folder.path().join("w.jsonl")), &theirs, &name);
+        same_requests(&lines(&directory.path().join("w.jsonl")), &theirs, &name);
         if name.contains("warmups") {
             let theirs = lines(&golden_path(&format!("offline/datasets/{name}.warmup.jsonl")));
-            let ours = json(&folder.path().join("warmup.json"));
+            let ours = json(&directory.path().join("warmup.json"));
             let prompts = |list: &[Value]| list.iter().map(|one| one["prompt"].clone()).collect::<Vec<_>>();
             assert_eq!(prompts(ours.as_array().unwrap()), prompts(&theirs));
         }
@@ -79,14 +79,14 @@ fn recorded_runs_give_the_same_counts_and_keys() {
     assert_eq!(cases.len(), 5);
     for case in cases {
         let (name, case) = (case.file_name().unwrap().to_string_lossy().replace(".case.json", ""), json(&case));
-        let folder = recorded_folder();
+        let directory = recorded_directory();
         for (file, content) in case["files_given"].as_object().into_iter().flatten() {
-            std::fs::write(folder.path().join(file), content.as_str().unwrap()).unwrap();
+            std::fs::write(directory.path().join(file), content.as_str().unwrap()).unwrap();
         }
-        let script = worker(folder.path(), 1, "");
+        let script = worker(directory.path(), 1, "");
         let mut words = strings(&case["argv"]);
         words.extend(["--python", "python3", "--worker-script", &script].map(str::to_owned));
-        let output = tacho(folder.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = tacho(directory.path(), &words.iter().map(String::as_str).collect::<Vec<_>>());
         let (out, theirs) = (text(&output.stdout), golden_text(&format!("offline/{name}.txt")));
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
         let kept = |text: &str| -> Vec<String> {
@@ -95,7 +95,7 @@ fn recorded_runs_give_the_same_counts_and_keys() {
         };
         assert_eq!(kept(&out), kept(&theirs), "{name}");
         let (ours, theirs) =
-            (json(&folder.path().join("o.json")), golden_json(&format!("offline/{name}.files/o.json")));
+            (json(&directory.path().join("o.json")), golden_json(&format!("offline/{name}.files/o.json")));
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&ours)[..6], keys(&theirs), "{name}");
         for key in ["model_id", "num_requests", "total_num_tokens"] {
@@ -119,22 +119,22 @@ const FILES: &[(&str, &str, &[&str])] = &[
 #[test]
 fn every_dataset_runs_on_the_simulated_engine() {
     for (name, path, extra) in FILES {
-        let folder = recorded_folder();
+        let directory = recorded_directory();
         let words = ["throughput", "--backend", "sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
         let dataset = ["--dataset-name", name, "--dataset-path", path, "--output-json", "o.json"];
-        let output = tacho(folder.path(), &[&words[..], &dataset, extra].concat());
+        let output = tacho(directory.path(), &[&words[..], &dataset, extra].concat());
         assert!(output.status.success(), "{name}: {}", text(&output.stderr));
-        assert_eq!(json(&folder.path().join("o.json"))["num_requests"], 2, "{name}");
+        assert_eq!(json(&directory.path().join("o.json"))["num_requests"], 2, "{name}");
     }
 }
 
 #[test]
 fn media_need_an_engine_that_sees_them() {
-    let folder = recorded_folder();
+    let directory = recorded_directory();
     let hub = ["--dataset-name", "hf", "--dataset-path", "golden/data/hf/lmarena-ai/VisionArena-Chat"];
     let hub =
         [&hub[..], &["--hf-name", "lmarena-ai/VisionArena-Chat", "--tokenizer", "golden/tokenizers/gpt2"]].concat();
-    let served = tacho(folder.path(), &[&["throughput", "--backend", "openai", "--model", "m"], &hub[..]].concat());
+    let served = tacho(directory.path(), &[&["throughput", "--backend", "openai", "--model", "m"], &hub[..]].concat());
     let expected = "Multi-modal content is not supported on backend \"openai\"; use one of ['vllm', 'vllm-chat'].";
     assert!(text(&served.stderr).contains(expected), "{}", text(&served.stderr));
     for (words, expected) in [
@@ -143,7 +143,7 @@ fn media_need_an_engine_that_sees_them() {
         (&["--backend", "hf", "--hf-max-batch-size", "2", "--max-model-len", "9"], "hf cannot honour --max-model-len"),
         (&["--backend", "openai", "--enforce-eager"], "--enforce-eager has no meaning for --backend openai"),
     ] {
-        let output = tacho(folder.path(), &[&["throughput"], words].concat());
+        let output = tacho(directory.path(), &[&["throughput"], words].concat());
         let error = text(&output.stderr);
         assert!(!output.status.success() && error.contains(expected), "{words:?}: {error}");
     }
@@ -151,16 +151,16 @@ fn media_need_an_engine_that_sees_them() {
 
 #[test]
 fn the_multimodal_command_makes_its_own_data() {
-    let folder = recorded_folder();
+    let directory = recorded_directory();
     let words = ["mm-processor", "--sim", "--tokenizer", "golden/tokenizers/gpt2", "--num-prompts", "2"];
     let random = ["--random-mm-bucket-config", "{(16, 16, 1): 1.0}", "--random-input-len", "8"];
     let hub = ["--dataset-name", "hf", "--hf-name", "lmarena-ai/VisionArena-Chat"];
     let hub =
         [&hub[..], &["--dataset-path", "golden/data/hf/lmarena-ai/VisionArena-Chat", "--output-len", "4"]].concat();
     for extra in [&random[..], &hub] {
-        let output = tacho(folder.path(), &[&words[..], extra, &["--save-workload", "w.jsonl"]].concat());
+        let output = tacho(directory.path(), &[&words[..], extra, &["--save-workload", "w.jsonl"]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let saved = lines(&folder.path().join("w.jsonl"));
+        let saved = lines(&directory.path().join("w.jsonl"));
         assert_eq!(saved.len(), 2);
         assert_eq!(saved[0]["prompt"][0]["content"][1]["type"], "image_url");
     }

@@ -11,10 +11,10 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-fn tacho(folder: &Path, words: &[&str]) -> Output {
+fn tacho(directory: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tacho"))
         .args(words)
-        .current_dir(folder)
+        .current_dir(directory)
         .env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1")
         .output()
         .unwrap()
@@ -29,7 +29,7 @@ fn json(path: &Path) -> Value {
 }
 
 /// A worker with the protocol and no engine. `body` handles a call and may replace `result`.
-fn worker(folder: &Path, version: u32, body: &str) -> String {
+fn worker(directory: &Path, version: u32, body: &str) -> String {
     let script = format!(
         r#"
 import json, os, sys, time
@@ -61,7 +61,7 @@ while True:
 "#,
         body = body.lines().map(|line| format!("    {line}\n")).collect::<String>()
     );
-    let path = folder.join("worker.py");
+    let path = directory.join("worker.py");
     std::fs::write(&path, script).unwrap();
     path.to_string_lossy().into_owned()
 }
@@ -69,24 +69,24 @@ while True:
 const SMALL: [&str; 8] =
     ["--tokenizer", "gpt2-folder", "--random-input-len", "16", "--random-output-len", "4", "--num-prompts", "4"];
 
-/// A folder with a tokenizer in it, under the name that [`SMALL`] uses.
-fn folder() -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let to = folder.path().join("gpt2-folder");
+/// A directory with a tokenizer in it, under the name that [`SMALL`] uses.
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let to = directory.path().join("gpt2-folder");
     std::fs::create_dir(&to).unwrap();
     for entry in std::fs::read_dir(tacho_testkit::golden_path("tokenizers/gpt2")).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
     }
-    folder
+    directory
 }
 
 #[test]
 fn simulated_throughput_has_vllms_lines_keys_and_records() {
-    let folder = folder();
+    let directory = directory();
     let words =
         ["bench", "throughput", "--backend", "sim", "--n", "2", "--num-warmups", "1", "--output-json", "d/o.json"];
-    let output = tacho(folder.path(), &[&words[..], &SMALL].concat());
+    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<&str> = out.lines().collect();
@@ -95,13 +95,13 @@ fn simulated_throughput_has_vllms_lines_keys_and_records() {
     assert!(lines[2].starts_with("Throughput: ") && lines[2].ends_with(" output tokens/s"), "{out}");
     assert_eq!(lines[3..5], ["Total num prompt tokens:  64", "Total num output tokens:  32"]);
     assert!(lines[5].starts_with("Simulated engine (profile tiny)"), "{out}");
-    let result = json(&folder.path().join("d/o.json"));
+    let result = json(&directory.path().join("d/o.json"));
     let keys: Vec<&String> = result.as_object().unwrap().keys().collect();
     let vllm =
         ["model_id", "elapsed_time", "num_requests", "total_num_tokens", "requests_per_second", "tokens_per_second"];
     assert_eq!(keys[..6], vllm);
     assert_eq!(result["tacho"]["simulated"], true);
-    let records = json(&folder.path().join("d/o.pytorch.json"));
+    let records = json(&directory.path().join("d/o.pytorch.json"));
     assert_eq!(records[0]["metric"]["name"], "requests_per_second");
     assert_eq!(records[1]["metric"]["extra_info"]["total_num_tokens"], 96);
     assert_eq!(records[0]["benchmark"]["extra_info"]["simulated"], true);
@@ -109,63 +109,63 @@ fn simulated_throughput_has_vllms_lines_keys_and_records() {
 
 #[test]
 fn decode_bench_makes_prompts_free() {
-    let folder = folder();
+    let directory = directory();
     let elapsed = |extra: &[&str]| {
         let words = ["latency", "--sim", "--input-len", "4000", "--num-iters", "2", "--output-json", "l.json"];
-        let output = tacho(folder.path(), &[&words[..], extra].concat());
+        let output = tacho(directory.path(), &[&words[..], extra].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
-        json(&folder.path().join("l.json"))["avg_latency"].as_f64().unwrap()
+        json(&directory.path().join("l.json"))["avg_latency"].as_f64().unwrap()
     };
     assert!(elapsed(&["--decode-bench"]) < elapsed(&[]) * 0.9);
 }
 
 #[test]
 fn simulated_startup_and_records() {
-    let folder = folder();
-    let output = tacho(folder.path(), &["startup", "--sim", "--num-iters-cold", "2", "--output-json", "o.json"]);
+    let directory = directory();
+    let output = tacho(directory.path(), &["startup", "--sim", "--num-iters-cold", "2", "--output-json", "o.json"]);
     let out = text(&output.stdout);
     assert!(out.contains("COLD STARTUP:\nAvg startup time: ") && out.contains("Simulated engine"), "{out}");
     for phase in ["cold_startup", "cold_compilation", "warm_startup", "warm_compilation"] {
-        let records = json(&folder.path().join(format!("o.{phase}.pytorch.json")));
+        let records = json(&directory.path().join(format!("o.{phase}.pytorch.json")));
         assert_eq!(records[0]["metric"]["name"], format!("avg_{phase}_time"));
     }
 }
 
 #[test]
 fn a_saved_workload_runs_through_the_multimodal_command() {
-    let folder = folder();
+    let directory = directory();
     let line = r#"{"prompt": [{"role": "user", "content": [{"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": "data:,x"}}]}], "prompt_len": 3, "expected_output_len": 4, "planned_send_time": 0.0}"#;
-    std::fs::write(folder.path().join("w.jsonl"), format!("{line}\n{line}\n")).unwrap();
+    std::fs::write(directory.path().join("w.jsonl"), format!("{line}\n{line}\n")).unwrap();
     let words =
         ["mm-processor", "--sim", "--workload", "w.jsonl", "--output-json", "o.json", "--metric-percentiles", "50,99"];
-    let output = tacho(folder.path(), &words);
+    let output = tacho(directory.path(), &words);
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(out.contains("Summary: 2 total encoder calls across 2 requests."), "{out}");
     assert!(out.ends_with("\nResults saved to o.json\n"), "{out}");
-    let stats = &json(&folder.path().join("o.json"))["mm_processor_stats"];
+    let stats = &json(&directory.path().join("o.json"))["mm_processor_stats"];
     assert!(stats["apply_hf_processor_ms"]["p99.0"].as_f64().unwrap() > 7.0, "{stats}");
 }
 
 fn with_worker(version: u32, body: &str, words: &[&str]) -> (Output, tempfile::TempDir) {
-    let folder = folder();
-    let script = worker(folder.path(), version, body);
+    let directory = directory();
+    let script = worker(directory.path(), version, body);
     let own = ["--python", "python3", "--worker-script", &script];
-    let output = tacho(folder.path(), &[words, &own].concat());
-    (output, folder)
+    let output = tacho(directory.path(), &[words, &own].concat());
+    (output, directory)
 }
 
 #[test]
 #[ignore = "needs python3"]
 fn a_worker_is_timed_by_its_own_clock() {
     let words = [&["throughput", "--n", "3", "--output-json", "o.json", "--new-engine-flag", "x"][..], &SMALL].concat();
-    let (output, folder) = with_worker(1, "", &words);
+    let (output, directory) = with_worker(1, "", &words);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("engine says hello"), "the engine's log goes to stderr");
     assert!(
         text(&output.stdout).contains("Throughput: 16.00 requests/s, 448.00 total tokens/s, 192.00 output tokens/s")
     );
-    assert_eq!(json(&folder.path().join("o.json"))["elapsed_time"], 0.25);
+    assert_eq!(json(&directory.path().join("o.json"))["elapsed_time"], 0.25);
 }
 
 #[test]
@@ -209,18 +209,18 @@ fn requests_beyond_the_engines_limit_are_refused_in_vllms_words() {
 
 #[test]
 fn a_python_without_the_engine_is_named() {
-    let folder = folder();
+    let directory = directory();
     let has_vllm = Command::new("python3").args(["-c", "import vllm"]).output();
     if has_vllm.map_or(true, |output| output.status.success()) {
         eprintln!("skipped: there is no python3 without vllm on this machine");
         return;
     }
-    let output = tacho(folder.path(), &["latency", "--python", "python3"]);
+    let output = tacho(directory.path(), &["latency", "--python", "python3"]);
     let error = text(&output.stderr);
     assert!(error.contains("the engine is not installed") && error.contains("cannot import vllm"), "{error}");
-    let output = tacho(folder.path(), &["latency", "--model", "/no/such/model"]);
-    assert!(text(&output.stderr).contains("--model /no/such/model: there is no such folder"));
-    let output = tacho(folder.path(), &["latency", "--python", "/no/such/python"]);
+    let output = tacho(directory.path(), &["latency", "--model", "/no/such/model"]);
+    assert!(text(&output.stderr).contains("--model /no/such/model: there is no such directory"));
+    let output = tacho(directory.path(), &["latency", "--python", "/no/such/python"]);
     assert!(text(&output.stderr).contains("cannot start the engine's Python, /no/such/python"));
 }
 
@@ -236,7 +236,7 @@ impl Drop for Served {
 
 #[test]
 fn a_running_server_gives_the_same_table() {
-    let folder = folder();
+    let directory = directory();
     let mut child = Command::new(env!("CARGO_BIN_EXE_tacho"))
         .args(["sim", "--port", "0", "--profile", "instant"])
         .stdout(Stdio::piped())
@@ -248,19 +248,19 @@ fn a_running_server_gives_the_same_table() {
     let url = line.trim().rsplit(' ').next().unwrap();
     let words =
         ["throughput", "--backend", "openai", "--base-url", url, "--num-warmups", "1", "--output-json", "o.json"];
-    let output = tacho(folder.path(), &[&words[..], &SMALL].concat());
+    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
     assert!(out.contains("Total num prompt tokens:  64\nTotal num output tokens:  16\n"), "{out}");
-    let result = json(&folder.path().join("o.json"));
+    let result = json(&directory.path().join("o.json"));
     assert_eq!((&result["num_requests"], &result["tacho"]["backend"]), (&Value::from(4), &Value::from("openai")));
 }
 
 #[test]
 fn a_server_that_is_not_there_is_an_error() {
-    let folder = folder();
+    let directory = directory();
     let words = ["throughput", "--backend", "openai", "--model", "m", "--port", "1"];
-    let output = tacho(folder.path(), &[&words[..], &SMALL].concat());
+    let output = tacho(directory.path(), &[&words[..], &SMALL].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("all 4 requests failed"), "{}", text(&output.stderr));
 }
@@ -286,7 +286,7 @@ print([len(batch) for batch, _ in batches(requests[:2] * 2, 3)])
 
 #[test]
 fn a_log_gives_what_the_run_gave() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let runs = [
         "latency --sim --num-iters 5 --num-iters-warmup 2 --batch-size 2 --output-len 8",
         "throughput --backend sim --num-prompts 4 --input-len 8 --output-len 4 --num-runs 3",
@@ -295,22 +295,22 @@ fn a_log_gives_what_the_run_gave() {
     for (at, line) in runs.iter().enumerate() {
         let (log, result) = (format!("l{at}"), format!("r{at}.json"));
         let words: Vec<&str> = line.split_whitespace().chain(["--log", &log, "--output-json", &result]).collect();
-        let output = tacho(folder.path(), &words);
+        let output = tacho(directory.path(), &words);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        let again = tacho(folder.path(), &["report", &log, "--save-result", "again.json"]);
+        let again = tacho(directory.path(), &["report", &log, "--save-result", "again.json"]);
         assert!(again.status.success(), "{}", text(&again.stderr));
         assert!(text(&output.stdout).contains(text(&again.stdout).trim()), "{line}: {}", text(&again.stdout));
-        assert_eq!(json(&folder.path().join("again.json")), json(&folder.path().join(&result)), "{line}");
+        assert_eq!(json(&directory.path().join("again.json")), json(&directory.path().join(&result)), "{line}");
         // Without its last word it is the log of a run that was killed: the same measurements, to the nanosecond.
-        std::fs::remove_file(folder.path().join(&log).join("summary.json")).unwrap();
-        let killed = tacho(folder.path(), &["report", &log, "--save-result", "killed.json"]);
+        std::fs::remove_file(directory.path().join(&log).join("summary.json")).unwrap();
+        let killed = tacho(directory.path(), &["report", &log, "--save-result", "killed.json"]);
         assert!(killed.status.success(), "{}", text(&killed.stderr));
         assert!(text(&killed.stderr).contains("did not come to its end"), "{}", text(&killed.stderr));
-        let (whole, rest) = (json(&folder.path().join(&result)), json(&folder.path().join("killed.json")));
+        let (whole, rest) = (json(&directory.path().join(&result)), json(&directory.path().join("killed.json")));
         let key = ["avg_latency", "elapsed_time", "avg_warm_startup_time"][at];
         let (whole, rest) = (whole[key].as_f64().unwrap(), rest[key].as_f64().unwrap());
         assert!((whole - rest).abs() < 2e-9, "{line}: {whole} {rest}");
-        let refused = tacho(folder.path(), &["report", &log, "--goodput", "ttft:5"]);
+        let refused = tacho(directory.path(), &["report", &log, "--goodput", "ttft:5"]);
         assert!(
             text(&refused.stderr).contains("--goodput is for the log of a served run"),
             "{}",

@@ -42,7 +42,7 @@ fn run(place: &Place, args: &[String], further: &[&str]) -> (Option<i32>, String
 }
 
 /// The only tuning of a place.
-fn folder(place: &Place) -> String {
+fn directory(place: &Place) -> String {
     let mut names: Vec<String> = fs::read_dir(place.path("auto-benchmark"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -56,8 +56,8 @@ fn the_largest_rate_within_the_limit_is_found_for_each_pair() {
     let place = prepared();
     let (code, printed, told) = run(&place, &args(&place, "30"), &[]);
     assert_eq!(code, Some(0), "{told}");
-    let folder = folder(&place);
-    let result = fs::read_to_string(place.path(&format!("{folder}/result.txt"))).unwrap();
+    let directory = directory(&place);
+    let result = fs::read_to_string(place.path(&format!("{directory}/result.txt"))).unwrap();
     let expected = "hash:\n\
          max_num_seqs: 8, max_num_batched_tokens: 512, request_rate: 30, e2el: 30.00, throughput: 20.00, goodput: 20.50\n\
          max_num_seqs: 16, max_num_batched_tokens: 512, request_rate: 30, e2el: 30.00, throughput: 30.00, goodput: 30.50\n\
@@ -71,9 +71,9 @@ fn the_largest_rate_within_the_limit_is_found_for_each_pair() {
     assert_eq!(profiled, ["bm_log_BEST_PROFILE.json 100"]);
     assert!(measured.iter().all(|line| line.ends_with(" 1000")), "all runs have equally many prompts: {runs}");
     for name in ["bm_log_8_512_requestrate_inf.json", "bm_log_8_512_requestrate_30.run2.json"] {
-        assert!(place.path(&format!("{folder}/{name}")).exists(), "{name}");
+        assert!(place.path(&format!("{directory}/{name}")).exists(), "{name}");
     }
-    let json = fs::read_to_string(place.path(&format!("{folder}/auto_tune.json"))).unwrap();
+    let json = fs::read_to_string(place.path(&format!("{directory}/auto_tune.json"))).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["best"]["settings"]["max_num_seqs"], 16);
     assert_eq!(json["best"]["no_clear_difference_from"], Value::Array(Vec::new()));
@@ -84,7 +84,7 @@ fn a_limit_that_nothing_meets_is_a_failed_gate() {
     let place = prepared();
     let (code, printed, told) = run(&place, &args(&place, "0.5"), &["--constraint", "request_throughput>=1"]);
     assert_eq!(code, Some(3), "{printed}{told}");
-    let result = fs::read_to_string(place.path(&format!("{}/result.txt", folder(&place)))).unwrap();
+    let result = fs::read_to_string(place.path(&format!("{}/result.txt", directory(&place)))).unwrap();
     assert!(result.contains("max_num_batched_tokens: 512 does not meet latency requirement 0.5\n"), "{result}");
     assert!(result.contains("best_max_num_seqs: 0, best_num_batched_tokens: 0, best_throughput: 0, "), "{result}");
 }
@@ -110,10 +110,10 @@ fn a_killed_tuning_resumes_to_the_same_result() {
     let (code, _, told) = run(&broken, &args(&broken, "30"), further);
     assert_eq!(code, Some(0), "{told}");
     let results = |place: &Place| {
-        let folder = folder(place);
-        let mut tree = place.tree(&folder);
+        let directory = directory(place);
+        let mut tree = place.tree(&directory);
         tree.retain(|(name, _)| name.ends_with(".json") && name.starts_with("bm_log"));
-        let text = fs::read_to_string(place.path(&format!("{folder}/result.txt"))).unwrap().replace(&folder, "X");
+        let text = fs::read_to_string(place.path(&format!("{directory}/result.txt"))).unwrap().replace(&directory, "X");
         (tree, text)
     };
     assert_eq!(results(&broken), results(&whole));
@@ -135,15 +135,15 @@ fn a_server_that_fails_is_left_out_and_the_memory_share_is_found() {
     words[2] = serve;
     let (code, _, told) = run(&place, &words, &["--num-runs", "1"]);
     assert_eq!(code, Some(0), "{told}");
-    let folder = folder(&place);
-    let read = |name: &str| fs::read_to_string(place.path(&format!("{folder}/{name}"))).unwrap();
+    let directory = directory(&place);
+    let read = |name: &str| fs::read_to_string(place.path(&format!("{directory}/{name}"))).unwrap();
     assert!(read("vllm_log_gpu_memory_utilization_0.97.log").contains("no memory"));
     assert!(read("vllm_log_8_512.txt").contains("broken"));
     assert!(read("auto_tune.json").contains("\"gpu_memory_utilization\": \"0.96\""));
     let result = read("result.txt");
     let failed = "max_num_batched_tokens: 512 failed: RuntimeError: Server process crashed with return code 4";
     assert!(result.contains(failed) && result.contains("best_max_num_seqs: 16"), "{result}");
-    assert!(result.ends_with(&format!("profile saved in: ./{folder}/profile\n")), "{result}");
+    assert!(result.ends_with(&format!("profile saved in: ./{directory}/profile\n")), "{result}");
 }
 
 #[test]

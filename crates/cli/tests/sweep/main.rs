@@ -29,19 +29,19 @@ fn replay(name: &str) -> (Value, Place, Output) {
     let argv: Vec<String> = argv.map(|word| word.as_str().unwrap().replace("{sport}", &port)).collect();
     let output = place.run(&argv.iter().map(String::as_str).collect::<Vec<_>>());
     let expected = fs::read_to_string(golden_dir().join(format!("sweep/{name}/stdout-0.txt"))).unwrap();
-    let stamp = |text: &str| {
-        let is_stamp = |part: &str| part.len() == 15 && part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
+    let timestamp = |text: &str| {
+        let is_timestamp = |part: &str| part.len() == 15 && part.bytes().all(|b| b.is_ascii_digit() || b == b'_');
         text.split('/')
             .map(|part| {
                 let end = part.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(part.len());
-                if is_stamp(&part[..end]) { format!("{{timestamp}}{}", &part[end..]) } else { part.to_owned() }
+                if is_timestamp(&part[..end]) { format!("{{timestamp}}{}", &part[end..]) } else { part.to_owned() }
             })
             .collect::<Vec<_>>()
             .join("/")
     };
     let printed = String::from_utf8(output.stdout.clone()).unwrap().replace(&port, "{sport}");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(stamp(&printed), stamp(&expected), "{name}: {told}");
+    assert_eq!(timestamp(&printed), timestamp(&expected), "{name}: {told}");
     (case, place, output)
 }
 
@@ -383,14 +383,14 @@ fn a_sweep_tells_and_stores_no_key() {
             assert!(!text.contains(KEY), "{kind} {more:?}: {}", text.lines().find(|line| line.contains(KEY)).unwrap());
         }
     }
-    let mut folders = vec![place.path("results")];
+    let mut directories = vec![place.path("results")];
     let mut files = 0;
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().flatten() {
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().flatten() {
             let path = entry.path();
             assert!(!path.display().to_string().contains(KEY), "{}", path.display());
             if path.is_dir() {
-                folders.push(path);
+                directories.push(path);
             } else {
                 files += 1;
                 let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();

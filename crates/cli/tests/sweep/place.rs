@@ -9,7 +9,7 @@ pub(crate) use tacho_testkit::place::wait_for;
 
 const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
 
-/// A folder with stand-ins for servers and clients, and a free port.
+/// A directory with stand-ins for servers and clients, and a free port.
 pub(crate) struct Place(tacho_testkit::place::Place);
 
 impl Place {

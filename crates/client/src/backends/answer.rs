@@ -1,6 +1,6 @@
-//! Reads one answer's body, whatever the protocol: bytes in, stamps, text and a verdict out.
+//! Reads one answer's body, whatever the protocol: bytes in, timestamps, text and a verdict out.
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
 use super::answers::Answers;
 use super::frames::Frames;
@@ -117,8 +117,8 @@ impl AnswerDecoder {
         }
     }
 
-    /// Takes the next bytes, which arrived at `stamp`.
-    pub fn feed(&mut self, bytes: &[u8], stamp: Stamp, row: &mut Observation) -> Flow {
+    /// Takes the next bytes, which arrived at `timestamp`.
+    pub fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Flow {
         if let Some(foreign) = &mut self.foreign {
             let room = START.saturating_sub(foreign.start.len()).min(bytes.len());
             foreign.start.extend_from_slice(&bytes[..room]);
@@ -135,7 +135,7 @@ impl AnswerDecoder {
                     if let Some(found) = held.take() {
                         return stop(failure, found);
                     }
-                    match decoder.message(message, rules, stamp, row) {
+                    match decoder.message(message, rules, timestamp, row) {
                         Ok(()) => Flow::Continue,
                         Err(found) if strips && !is_json(message) => {
                             *held = Some(found);
@@ -155,8 +155,8 @@ impl AnswerDecoder {
         read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
 
-    /// The body has ended as its framing said, at `stamp`: the verdict.
-    pub fn finish(&mut self, stamp: Stamp, row: &mut Observation) -> Outcome {
+    /// The body has ended as its framing said, at `timestamp`: the verdict.
+    pub fn finish(&mut self, timestamp: Timestamp, row: &mut Observation) -> Outcome {
         if let Intake::Stream(frames, decoder) = &mut self.intake {
             let anywhere = frames.ends_anywhere() && self.rules == Rules::Vllm;
             let (failure, rules) = (&mut self.failure, self.rules);
@@ -165,7 +165,7 @@ impl AnswerDecoder {
             }
             frames.finish(&mut |message| {
                 if anywhere || message == b"[DONE]" || is_json(message) {
-                    if let Err(found) = decoder.message(message, rules, stamp, row) {
+                    if let Err(found) = decoder.message(message, rules, timestamp, row) {
                         *failure = Some(found);
                     }
                 } else if rules == Rules::Standard {
@@ -235,30 +235,36 @@ fn stop(verdict: &mut Option<Failure>, found: Failure) -> Flow {
 impl Decoder {
     /// Takes one message. By the standard one without data says nothing, and bytes that are no text are replaced:
     /// servers that cut a character between two tokens send such.
-    fn message(&mut self, message: &[u8], rules: Rules, stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    fn message(
+        &mut self,
+        message: &[u8],
+        rules: Rules,
+        timestamp: Timestamp,
+        row: &mut Observation,
+    ) -> Result<(), Failure> {
         if rules == Rules::Vllm {
-            return self.read(message, stamp, row);
+            return self.read(message, timestamp, row);
         }
         if message.is_empty() {
             return Ok(());
         }
-        match self.read(message, stamp, row) {
+        match self.read(message, timestamp, row) {
             Err(_) if message.trim_ascii().is_empty() => Ok(()),
             Err(_) if std::str::from_utf8(message).is_err() => {
-                self.read(String::from_utf8_lossy(message).as_bytes(), stamp, row)
+                self.read(String::from_utf8_lossy(message).as_bytes(), timestamp, row)
             }
             read => read,
         }
     }
 
-    fn read(&mut self, message: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    fn read(&mut self, message: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         match self {
-            Decoder::Choices(decoder) => decoder.event(message, stamp, row),
-            Decoder::Responses(decoder) => decoder.event(message, stamp, row),
-            Decoder::Messages(decoder) => decoder.event(message, stamp, row),
-            Decoder::Tgi(decoder) => decoder.event(message, stamp, row),
-            Decoder::TrtLlm(decoder) => decoder.event(message, stamp, row),
-            Decoder::Generate(decoder) => decoder.event(message, stamp, row),
+            Decoder::Choices(decoder) => decoder.event(message, timestamp, row),
+            Decoder::Responses(decoder) => decoder.event(message, timestamp, row),
+            Decoder::Messages(decoder) => decoder.event(message, timestamp, row),
+            Decoder::Tgi(decoder) => decoder.event(message, timestamp, row),
+            Decoder::TrtLlm(decoder) => decoder.event(message, timestamp, row),
+            Decoder::Generate(decoder) => decoder.event(message, timestamp, row),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tacho_core::json::Dict;
-use tacho_core::{Content, Failure, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Content, Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::TextField;
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
@@ -43,7 +43,7 @@ impl GenerateDecoder {
         GenerateDecoder { rules, prompt: expected.prompt.clone().unwrap_or_default(), text: Vec::new() }
     }
 
-    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         let line = Line::read(data).map_err(|_| malformed("a line is not a JSON object", data))?;
         if self.rules == Rules::Standard {
             error_in_stream(line.error, data)?;
@@ -57,7 +57,7 @@ impl GenerateDecoder {
         }
         let output = self.text.strip_prefix(self.prompt.as_bytes()).unwrap_or(&self.text);
         if output.len() > row.text.len() {
-            note_token(row, stamp, true);
+            note_token(row, timestamp, true);
         }
         row.text.clear();
         row.text.extend_from_slice(output);

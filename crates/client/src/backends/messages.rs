@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use tacho_core::json::{Dict, Value, parse};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::PayloadSpec;
 use super::chat;
@@ -146,7 +146,7 @@ impl MessagesDecoder {
         MessagesDecoder { keeps_reply, ..MessagesDecoder::default() }
     }
 
-    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
         if !event.is_object {
             return Err(malformed("an event is not an object", data));
@@ -154,7 +154,7 @@ impl MessagesDecoder {
         error_in_stream(event.error.clone(), data)?;
         event.usage.note(row);
         match event.kind {
-            EventKind::Delta => self.delta(&event, data, stamp, row),
+            EventKind::Delta => self.delta(&event, data, timestamp, row),
             EventKind::Stop => {
                 self.ended = true;
                 Ok(())
@@ -169,12 +169,18 @@ impl MessagesDecoder {
     }
 
     /// A piece of text, of thought, or of a tool's input; a signature is none of these.
-    fn delta(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    fn delta(
+        &mut self,
+        event: &Event,
+        data: &[u8],
+        timestamp: Timestamp,
+        row: &mut Observation,
+    ) -> Result<(), Failure> {
         let has = |field: &TextField| matches!(field, TextField::Text(text) if !text.span.is_empty());
         match (&event.text, &event.thinking, &event.partial_json) {
             (TextField::Missing, TextField::Missing, TextField::Missing) => return Ok(()),
             (TextField::Missing, TextField::Missing, json) => {
-                note_token(row, stamp, has(json));
+                note_token(row, timestamp, has(json));
                 if let (TextField::Text(text), true) = (json, self.keeps_reply) {
                     let mut piece = Vec::new();
                     unescape(&data[text.span.clone()], &mut piece);
@@ -182,12 +188,12 @@ impl MessagesDecoder {
                 }
             }
             (TextField::Missing, thinking, _) => {
-                note_token(row, stamp, has(thinking));
+                note_token(row, timestamp, has(thinking));
                 self.reasoning.note(None);
             }
             (text, ..) => {
-                note_token(row, stamp, has(text));
-                note_answer(row, stamp, has(text));
+                note_token(row, timestamp, has(text));
+                note_answer(row, timestamp, has(text));
                 push_text(text, data, row)?;
             }
         }
@@ -351,10 +357,10 @@ mod tests {
     }
 
     fn read(events: &[&str]) -> (Observation, Outcome) {
-        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         let mut decoder = MessagesDecoder::default();
         for (at, event) in events.iter().enumerate() {
-            if let Err(failure) = decoder.event(event.as_bytes(), Stamp(at as u64), &mut row) {
+            if let Err(failure) = decoder.event(event.as_bytes(), Timestamp(at as u64), &mut row) {
                 return (row, Outcome::Failed(failure));
             }
         }
@@ -376,7 +382,7 @@ mod tests {
         let (row, outcome) = read(&[START, r#"{"type":"ping"}"#, THOUGHT, TEXT, TEXT, INPUT, DELTA, STOP]);
         assert_eq!(outcome, Outcome::Complete);
         assert_eq!((row.chunks.len(), row.text.as_slice()), (4, &b"a\na\n"[..]));
-        assert_eq!((row.first_content, row.first_answer), (Some(Stamp(2)), Some(Stamp(3))));
+        assert_eq!((row.first_content, row.first_answer), (Some(Timestamp(2)), Some(Timestamp(3))));
         assert_eq!((row.usage.prompt_tokens, row.usage.cached_tokens), (Some(9), Some(4)));
         assert_eq!(row.usage.completion_tokens, Some(9));
     }

@@ -114,10 +114,10 @@ fn value(json: &[u8]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::Stamp;
+    use tacho_core::Timestamp;
 
     fn read(each: impl Fn(&[u8], &mut Observation), pieces: &[&str]) -> Reply {
-        let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         pieces.iter().for_each(|piece| each(piece.as_bytes(), &mut row));
         *row.reply.unwrap_or_default()
     }

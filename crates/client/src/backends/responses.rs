@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use tacho_core::json::{Dict, Value, dumps, parse};
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::reply;
@@ -72,7 +72,7 @@ pub(super) struct ResponsesDecoder {
     /// The last error the stream reported.
     error: Option<String>,
     /// When content came that upstream does not time: tool calls, summaries, refusals.
-    untimed: Vec<Stamp>,
+    untimed: Vec<Timestamp>,
     reasoning: Reasoning,
     keeps_reply: bool,
 }
@@ -83,7 +83,7 @@ impl ResponsesDecoder {
         ResponsesDecoder { rules, ended: false, error: None, untimed, reasoning, keeps_reply }
     }
 
-    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         if data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
@@ -94,12 +94,12 @@ impl ResponsesDecoder {
         match event.kind {
             EventKind::Text => {
                 let content = matches!(&event.delta, TextField::Text(text) if !text.span.is_empty());
-                note_token(row, stamp, content);
-                note_answer(row, stamp, content);
+                note_token(row, timestamp, content);
+                note_answer(row, timestamp, content);
                 push_text(&event.delta, data, row)
             }
             EventKind::Reasoning => {
-                note_token(row, stamp, true);
+                note_token(row, timestamp, true);
                 self.reasoning.note(None);
                 Ok(())
             }
@@ -114,7 +114,7 @@ impl ResponsesDecoder {
             EventKind::Error => self.report(event.error, data),
             EventKind::Untimed | EventKind::Other if event.error.is_some() => self.report(event.error, data),
             EventKind::Untimed => {
-                self.untimed.push(stamp);
+                self.untimed.push(timestamp);
                 Ok(())
             }
             EventKind::Other => Ok(()),

@@ -1,8 +1,8 @@
-//! Turns the events of a stream into the stamps, text and verdict of a row.
+//! Turns the events of a stream into the timestamps, text and verdict of a row.
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Stamp, TokenCountSource};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
 
 use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField, UsageField};
@@ -113,11 +113,11 @@ impl StreamDecoder {
         self
     }
 
-    /// Takes one event's data, which arrived at `stamp`.
-    pub fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    /// Takes one event's data, which arrived at `timestamp`.
+    pub fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         if let Some((text, usage)) = self.template.read(data) {
-            note_token(row, stamp, !text.is_empty());
-            note_answer(row, stamp, !text.is_empty());
+            note_token(row, timestamp, !text.is_empty());
+            note_answer(row, timestamp, !text.is_empty());
             row.text.extend_from_slice(text);
             row.text_ends.push(row.text.len() as u32);
             self.record_token_count(usage, self.template.logprob_tokens, row);
@@ -130,10 +130,16 @@ impl StreamDecoder {
         }
         let event = Event::read(data, self.shape).map_err(|_| malformed("an event is not JSON", data))?;
         self.template.learn(data, &event);
-        self.apply(&event, data, stamp, row)
+        self.apply(&event, data, timestamp, row)
     }
 
-    fn apply(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    fn apply(
+        &mut self,
+        event: &Event,
+        data: &[u8],
+        timestamp: Timestamp,
+        row: &mut Observation,
+    ) -> Result<(), Failure> {
         if !event.is_object {
             return Err(malformed("an event is not an object", data));
         }
@@ -142,19 +148,25 @@ impl StreamDecoder {
         }
         match event.choices {
             Choices::Bad => Err(malformed("choices is not a list of objects", data)),
-            Choices::Some => self.apply_choice(event, data, stamp, row),
+            Choices::Some => self.apply_choice(event, data, timestamp, row),
             Choices::None => self.note_event_usage(event, data, row),
         }
     }
 
-    fn apply_choice(&mut self, event: &Event, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    fn apply_choice(
+        &mut self,
+        event: &Event,
+        data: &[u8],
+        timestamp: Timestamp,
+        row: &mut Observation,
+    ) -> Result<(), Failure> {
         let no_delta = self.shape == Shape::Chat && !event.choice.has_delta;
         if no_delta && self.rules == Rules::Vllm {
             return Err(malformed("a choice has no delta", data));
         }
         let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
-        note_token(row, stamp, has_text || event.choice.other_content);
-        note_answer(row, stamp, has_text);
+        note_token(row, timestamp, has_text || event.choice.other_content);
+        note_answer(row, timestamp, has_text);
         // What follows in a session goes on from the first of several answers.
         let other = self.keeps_reply && event.choice.branch > 0;
         if other {
@@ -275,17 +287,17 @@ pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Resul
 }
 
 /// Notes a token event.
-pub(super) fn note_token(row: &mut Observation, stamp: Stamp, content: bool) {
+pub(super) fn note_token(row: &mut Observation, timestamp: Timestamp, content: bool) {
     if content && row.first_content.is_none() {
-        row.first_content = Some(stamp);
+        row.first_content = Some(timestamp);
     }
-    row.chunks.push(stamp);
+    row.chunks.push(timestamp);
 }
 
 /// Notes the first token of the answer itself.
-pub(super) fn note_answer(row: &mut Observation, stamp: Stamp, text: bool) {
+pub(super) fn note_answer(row: &mut Observation, timestamp: Timestamp, text: bool) {
     if text && row.first_answer.is_none() {
-        row.first_answer = Some(stamp);
+        row.first_answer = Some(timestamp);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Text Generation Inference: the body, and a stream of tokens whose last event holds the whole text.
 
 use tacho_core::json::Dict;
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::{TextField, read_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
@@ -44,7 +44,7 @@ impl TgiDecoder {
         TgiDecoder { rules, fixed_tokens: expected.fixed_tokens, whole_text: WholeText::Unmentioned }
     }
 
-    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
         if !event.is_object {
             return Err(malformed("an event is not an object", data));
@@ -52,7 +52,7 @@ impl TgiDecoder {
         if self.rules == Rules::Standard {
             error_in_stream(event.error, data)?;
         }
-        note_token(row, stamp, event.token_has_text);
+        note_token(row, timestamp, event.token_has_text);
         row.text.clear();
         self.whole_text = match (&event.generated_text, event.mentions_text) {
             (TextField::Missing, false) => WholeText::Unmentioned,

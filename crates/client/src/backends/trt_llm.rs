@@ -1,7 +1,7 @@
 //! Triton with TensorRT-LLM: the body, and a stream of texts.
 
 use tacho_core::json::Dict;
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::{TextField, read_text};
 use super::scan::{Kind, NotJson, whole};
@@ -34,7 +34,7 @@ impl TrtLlmDecoder {
         TrtLlmDecoder { rules }
     }
 
-    pub(super) fn event(&mut self, data: &[u8], stamp: Stamp, row: &mut Observation) -> Result<(), Failure> {
+    pub(super) fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         let event = Event::read(data).map_err(|_| malformed("an event is not JSON", data))?;
         if self.rules == Rules::Standard {
             error_in_stream(event.error, data)?;
@@ -42,7 +42,7 @@ impl TrtLlmDecoder {
         match &event.text_output {
             TextField::Missing => Err(malformed("an event has no text_output", data)),
             text => {
-                note_token(row, stamp, matches!(text, TextField::Text(text) if !text.span.is_empty()));
+                note_token(row, timestamp, matches!(text, TextField::Text(text) if !text.span.is_empty()));
                 push_text(text, data, row)
             }
         }

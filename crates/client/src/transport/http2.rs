@@ -1,4 +1,4 @@
-//! HTTP/2 on the `h2` crate, over our own sockets and stamps: bytes are handed in as they are read, and what `h2` has to
+//! HTTP/2 on the `h2` crate, over our own sockets and timestamps: bytes are handed in as they are read, and what `h2` has to
 //! say is taken out and written. Nothing here waits; whatever is pending is asked for again when bytes have moved.
 
 #[cfg(test)]

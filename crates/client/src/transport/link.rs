@@ -23,7 +23,7 @@ pub(crate) struct Link {
     tls: Option<Box<ClientConnection>>,
     /// None once the connection is open.
     setup: Option<Box<Setup>>,
-    stamped: bool,
+    timestamped: bool,
     trust: Trust,
 }
 
@@ -38,7 +38,7 @@ struct Setup {
     attempts: Vec<(usize, Socket)>,
     /// The errors of failed attempts.
     failures: Vec<(usize, io::Error)>,
-    kernel_stamps: bool,
+    kernel_timestamps: bool,
     /// The request to a proxy, how much of it was sent, and the reply so far.
     tunnel: Option<Arc<[u8]>>,
     tunnel_sent: usize,
@@ -78,7 +78,7 @@ pub(crate) struct Received {
 
 impl Link {
     /// Begins to connect to the address whose turn it is, or the next one that can be tried at all.
-    pub(crate) fn open(route: &Route, turn: &mut AddressRotation, kernel_stamps: bool) -> io::Result<Link> {
+    pub(crate) fn open(route: &Route, turn: &mut AddressRotation, kernel_timestamps: bool) -> io::Result<Link> {
         let (addresses, first) = turn.next();
         let mut setup = Setup {
             phase: Phase::Connecting,
@@ -88,12 +88,12 @@ impl Link {
             at: first,
             attempts: Vec::new(),
             failures: Vec::new(),
-            kernel_stamps,
+            kernel_timestamps,
             tunnel: route.tunnel.clone(),
             tunnel_sent: 0,
             tunnel_reply: Vec::new(),
         };
-        let Some((socket, stamped)) = setup.begin_next() else {
+        let Some((socket, timestamped)) = setup.begin_next() else {
             turn.failed();
             return Err(setup.failure());
         };
@@ -105,7 +105,7 @@ impl Link {
             None => None,
         };
         let trust = route.tls.as_ref().map_or(Trust::System, |tls| tls.trust);
-        Ok(Link { socket, tls, setup: Some(Box::new(setup)), stamped, trust })
+        Ok(Link { socket, tls, setup: Some(Box::new(setup)), timestamped, trust })
     }
 
     /// Happy Eyeballs (RFC 8305): after `waited` without a connection, tries one more address in parallel; returns its socket.
@@ -130,9 +130,9 @@ impl Link {
         self.setup.is_none()
     }
 
-    /// Whether the kernel stamps what arrives here.
-    pub(crate) fn is_stamped(&self) -> bool {
-        self.stamped
+    /// Whether the kernel timestamps what arrives here.
+    pub(crate) fn is_timestamped(&self) -> bool {
+        self.timestamped
     }
 
     /// Whether the two sides agreed on HTTP/2; over plain sockets it is the route that knows.
@@ -216,7 +216,7 @@ impl Link {
             let received = would_block(self.socket.receive(buffer))?;
             return Ok(received.map(|(count, kernel)| Received { count, kernel, last: false }));
         };
-        let mut wire = Stamping { socket: &self.socket, kernel: None };
+        let mut wire = Timestamping { socket: &self.socket, kernel: None };
         let arrived = would_block(tls.read_tls(&mut wire))?;
         let kernel = wire.kernel;
         let mut last = false;
@@ -236,13 +236,13 @@ impl Link {
     }
 }
 
-/// Reads for TLS and keeps the kernel's stamp of what it read.
-struct Stamping<'a> {
+/// Reads for TLS and keeps the kernel's timestamp of what it read.
+struct Timestamping<'a> {
     socket: &'a Socket,
     kernel: Option<u64>,
 }
 
-impl Read for Stamping<'_> {
+impl Read for Timestamping<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let (count, kernel) = self.socket.receive(buffer)?;
         self.kernel = kernel;
@@ -303,8 +303,8 @@ impl Setup {
                     if state == Connecting::Retry {
                         self.phase = Phase::Retry;
                     }
-                    let stamped = self.kernel_stamps && socket.stamp_arrivals(address);
-                    return Some((socket, stamped));
+                    let timestamped = self.kernel_timestamps && socket.timestamp_arrivals(address);
+                    return Some((socket, timestamped));
                 }
                 Err(error) => self.failures.push((self.at, error)),
             }

@@ -1,4 +1,4 @@
-//! A stream socket that never waits, TCP or Unix: connecting, sending, receiving with the kernel's stamps.
+//! A stream socket that never waits, TCP or Unix: connecting, sending, receiving with the kernel's timestamps.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io::{self, Read, Write};
@@ -120,8 +120,8 @@ impl Socket {
         }
     }
 
-    /// Asks the kernel to stamp what arrives; tells whether it will. It has no stamps for Unix sockets.
-    pub(crate) fn stamp_arrivals(&self, address: &Address) -> bool {
+    /// Asks the kernel to timestamp what arrives; tells whether it will. It has no timestamps for Unix sockets.
+    pub(crate) fn timestamp_arrivals(&self, address: &Address) -> bool {
         #[cfg(target_os = "linux")]
         {
             let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
@@ -162,10 +162,10 @@ impl Socket {
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 
-    /// Reads what has arrived, with the kernel's stamp of the last of it: nanoseconds of wall-clock time.
+    /// Reads what has arrived, with the kernel's timestamp of the last of it: nanoseconds of wall-clock time.
     #[cfg(target_os = "linux")]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-        /// Three time stamps behind a header, with room to spare; aligned as a header must be.
+        /// Three time timestamps behind a header, with room to spare; aligned as a header must be.
         #[repr(C, align(8))]
         struct Control([u8; 128]);
         let mut control = Control([0; 128]);
@@ -181,22 +181,22 @@ impl Socket {
         if count < 0 {
             return Err(io::Error::last_os_error());
         }
-        let mut stamp = None;
+        let mut timestamp = None;
         // SAFETY: the kernel has filled the control buffer, and these macros stay inside it.
         unsafe {
             let mut header = libc::CMSG_FIRSTHDR(&raw const message);
             while !header.is_null() {
                 if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_TIMESTAMPING {
                     let time: libc::timespec = std::ptr::read_unaligned(libc::CMSG_DATA(header).cast());
-                    stamp = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+                    timestamp = Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
                 }
                 header = libc::CMSG_NXTHDR(&raw const message, header);
             }
         }
-        Ok((count as usize, stamp.filter(|&nanos| nanos > 0)))
+        Ok((count as usize, timestamp.filter(|&nanos| nanos > 0)))
     }
 
-    /// Reads what has arrived; no stamps here.
+    /// Reads what has arrived; no timestamps here.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         // SAFETY: the buffer lives through the call and its length is passed with it.
@@ -227,24 +227,24 @@ impl Write for &Socket {
     }
 }
 
-/// The kernel's stamp of a packet to ourselves: nanoseconds of wall-clock time, where it gives any.
+/// The kernel's timestamp of a packet to ourselves: nanoseconds of wall-clock time, where it gives any.
 #[cfg(target_os = "linux")]
-pub(crate) fn stamp_of_a_packet() -> io::Result<Option<u64>> {
+pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0")?;
     udp.set_read_timeout(Some(std::time::Duration::from_millis(50)))?;
     let address = udp.local_addr()?;
     let socket = Socket { fd: udp.into() };
-    if !socket.stamp_arrivals(&Address::Tcp(address)) {
+    if !socket.timestamp_arrivals(&Address::Tcp(address)) {
         return Ok(None);
     }
     socket.ask(&Address::Tcp(address))?;
     socket.send(b"?")?;
-    socket.receive(&mut [0; 8]).map(|(_, stamp)| stamp)
+    socket.receive(&mut [0; 8]).map(|(_, timestamp)| timestamp)
 }
 
-/// No stamps here.
+/// No timestamps here.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn stamp_of_a_packet() -> io::Result<Option<u64>> {
+pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     Ok(None)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::{FailureKind, Observation, Outcome, Stamp};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
 
 use crate::EndpointSpec;
 use crate::backends::{AnswerDecoder, Expected, Flow, Rules, excerpt};
@@ -28,16 +28,16 @@ pub(super) struct Exchange {
     pub(super) reader: Reader,
     pub(super) answer: Answer,
     /// When it needs a connection that is not open yet: since when.
-    pub(super) connecting: Option<Stamp>,
+    pub(super) connecting: Option<Timestamp>,
     /// Whether it was sent again because a kept connection had died.
     pub(super) resent: bool,
     pub(super) redirects: u8,
     /// When this attempt began; the row's own time is that of the first.
-    pub(super) began: Stamp,
+    pub(super) began: Timestamp,
     /// How long after it was written it is called off; taken when it has been.
     pub(super) cancel_after: Option<Duration>,
     /// When it is called off.
-    pub(super) cancel_at: Stamp,
+    pub(super) cancel_at: Timestamp,
 }
 
 /// What is known of the answer.
@@ -53,9 +53,9 @@ pub(super) struct Answer {
     error_read: usize,
     /// Whether the status was 200, so that the body is an answer.
     accepted: bool,
-    stamp: Stamp,
-    /// For an answer that comes whole: the stamp of the read that ended it.
-    pub(super) ended: Option<Stamp>,
+    timestamp: Timestamp,
+    /// For an answer that comes whole: the timestamp of the read that ended it.
+    pub(super) ended: Option<Timestamp>,
     stopped: bool,
     failure: Option<Outcome>,
 }
@@ -87,7 +87,7 @@ impl Exchange {
                 error_body: Vec::new(),
                 error_read: 0,
                 accepted: false,
-                stamp: Stamp::ZERO,
+                timestamp: Timestamp::ZERO,
                 ended: None,
                 stopped: false,
                 failure: None,
@@ -97,24 +97,24 @@ impl Exchange {
             redirects: 0,
             began,
             cancel_after: expected.cancel_after,
-            cancel_at: Stamp::NEVER,
+            cancel_at: Timestamp::NEVER,
         }
     }
 
     /// Whether the first token is still awaited `limit` after this attempt began.
-    pub(super) fn is_silent(&self, now: Stamp, limit: Duration) -> bool {
+    pub(super) fn is_silent(&self, now: Timestamp, limit: Duration) -> bool {
         !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
     /// Before which nothing of the answer can have arrived: when this attempt began, and when the bytes before did.
-    pub(super) fn earliest(&self) -> Stamp {
-        self.began.max(self.answer.stamp)
+    pub(super) fn earliest(&self) -> Timestamp {
+        self.began.max(self.answer.timestamp)
     }
 
-    /// Takes bytes that arrived at `stamp`; tells how many token events they held.
-    pub(super) fn receive(&mut self, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
-        self.answer.row.first_byte.get_or_insert(stamp);
-        self.receive_by(stamp, |reader, answer| {
+    /// Takes bytes that arrived at `timestamp`; tells how many token events they held.
+    pub(super) fn receive(&mut self, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
+        self.answer.row.first_byte.get_or_insert(timestamp);
+        self.receive_by(timestamp, |reader, answer| {
             let used = reader.feed(bytes, answer)?;
             // Nothing else was asked for on this connection. A line end after the body is an old habit.
             let surplus = reader.ended() && !bytes[used..].iter().all(|byte| matches!(byte, b'\r' | b'\n'));
@@ -123,20 +123,20 @@ impl Exchange {
     }
 
     /// The same for bytes of an HTTP/2 connection, which are not all about the answer.
-    pub(super) fn receive_http2(&mut self, http2: &mut Http2, bytes: &[u8], stamp: Stamp) -> (Progress, usize) {
-        let received = self.receive_by(stamp, |reader, answer| http2.feed(bytes, reader, answer));
+    pub(super) fn receive_http2(&mut self, http2: &mut Http2, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
+        let received = self.receive_by(timestamp, |reader, answer| http2.feed(bytes, reader, answer));
         if self.reader.begun() {
-            self.answer.row.first_byte.get_or_insert(stamp);
+            self.answer.row.first_byte.get_or_insert(timestamp);
         }
         received
     }
 
     fn receive_by(
         &mut self,
-        stamp: Stamp,
+        timestamp: Timestamp,
         feed: impl FnOnce(&mut Reader, &mut Answer) -> Result<(), Broken>,
     ) -> (Progress, usize) {
-        self.answer.stamp = stamp;
+        self.answer.timestamp = timestamp;
         let before = self.answer.row.chunks.len();
         let used = feed(&mut self.reader, &mut self.answer);
         let events = self.answer.row.chunks.len() - before;
@@ -148,7 +148,7 @@ impl Exchange {
             Ok(()) if self.answer.stopped && self.answer.accepted => Progress::Done(self.answer.verdict()),
             Ok(()) if self.answer.stopped => self.conclude(),
             Ok(()) if self.reader.ended() => {
-                self.answer.ended = self.answer.decoder.is_whole().then_some(stamp);
+                self.answer.ended = self.answer.decoder.is_whole().then_some(timestamp);
                 self.conclude()
             }
             Ok(()) => Progress::More,
@@ -177,7 +177,7 @@ impl Exchange {
         if !answer.accepted || answer.rules == Rules::Vllm || !answer.decoder.is_closed() {
             return None;
         }
-        answer.ended = Some(answer.stamp);
+        answer.ended = Some(answer.timestamp);
         Some(answer.verdict())
     }
 
@@ -240,7 +240,7 @@ fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
 impl Answer {
     /// The body has ended as its framing said; an open-ended one with the connection.
     fn close(&mut self, open_ended: bool) -> Outcome {
-        let outcome = self.decoder.finish(self.stamp, &mut self.row);
+        let outcome = self.decoder.finish(self.timestamp, &mut self.row);
         let whole = self.inflate.as_mut().is_none_or(|inflate| inflate.finish());
         if outcome.is_complete() && !whole {
             return Outcome::failed(FailureKind::Truncated, "the answer ended inside its compressed data");
@@ -259,7 +259,7 @@ impl Answer {
     /// Takes a piece of the body as it was before any compression; false: no more is wanted.
     fn plain(&mut self, bytes: &[u8]) -> bool {
         if self.accepted {
-            self.stopped = self.decoder.feed(bytes, self.stamp, &mut self.row) == Flow::Stop;
+            self.stopped = self.decoder.feed(bytes, self.timestamp, &mut self.row) == Flow::Stop;
             return !self.stopped;
         }
         let room = ERROR_BODY.saturating_sub(self.error_body.len());
@@ -308,7 +308,7 @@ impl Sink for Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BackendKind, StampSource, Url};
+    use crate::{BackendKind, TimestampSource, Url};
 
     fn exchange(backend: BackendKind) -> Exchange {
         let endpoint = EndpointSpec {
@@ -325,9 +325,9 @@ mod tests {
             timeout: Duration::from_secs(1),
             first_token_timeout: None,
             retries: 0,
-            stamps: StampSource::User,
+            timestamps: TimestampSource::User,
         };
-        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         Exchange::new(row, Arc::from(&b""[..]), &Expected::default(), &endpoint)
     }
 
@@ -335,9 +335,9 @@ mod tests {
     fn a_whole_answer_ends_with_its_last_read() {
         let mut exchange = exchange(BackendKind::VllmPooling);
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{\"data\"";
-        assert_eq!(exchange.receive(head, Stamp(5)), (Progress::More, 0));
-        assert_eq!(exchange.receive(b": [1]}", Stamp(9)), (Progress::Done(Outcome::Complete), 0));
-        assert_eq!((exchange.answer.ended, exchange.answer.row.first_byte), (Some(Stamp(9)), Some(Stamp(5))));
+        assert_eq!(exchange.receive(head, Timestamp(5)), (Progress::More, 0));
+        assert_eq!(exchange.receive(b": [1]}", Timestamp(9)), (Progress::Done(Outcome::Complete), 0));
+        assert_eq!((exchange.answer.ended, exchange.answer.row.first_byte), (Some(Timestamp(9)), Some(Timestamp(5))));
         exchange.restart(Arc::from(&b""[..]));
         assert_eq!(exchange.answer.ended, None);
     }
@@ -347,7 +347,7 @@ mod tests {
         let mut exchange = exchange(BackendKind::Vllm);
         let body = "data: {\"choices\": [{\"text\": \"a\"}]}\n\ndata: [DONE]\n\n";
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert_eq!(exchange.receive(answer.as_bytes(), Stamp(5)), (Progress::Done(Outcome::Complete), 1));
+        assert_eq!(exchange.receive(answer.as_bytes(), Timestamp(5)), (Progress::Done(Outcome::Complete), 1));
         assert_eq!(exchange.answer.ended, None);
     }
 }

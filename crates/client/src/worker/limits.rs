@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use tacho_core::{Clock, FailureKind, Outcome, Stamp};
+use tacho_core::{Clock, FailureKind, Outcome, Timestamp};
 
 use super::ClientWorker;
 use super::exchange::Exchange;
@@ -24,21 +24,21 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Timers {
     /// Connections with a limit at that moment. It may have been met, or the connection be another's by then.
-    limits: BinaryHeap<Reverse<(Stamp, usize)>>,
+    limits: BinaryHeap<Reverse<(Timestamp, usize)>>,
     /// Requests to be sent again, in the order of their moments.
-    retries: VecDeque<(Stamp, Box<Exchange>)>,
-    next_sweep: Stamp,
+    retries: VecDeque<(Timestamp, Box<Exchange>)>,
+    next_sweep: Timestamp,
 }
 
 impl Timers {
-    pub(super) fn new(now: Stamp) -> Self {
+    pub(super) fn new(now: Timestamp) -> Self {
         Timers { limits: BinaryHeap::new(), retries: VecDeque::new(), next_sweep: now }
     }
 
     /// When to look next.
-    pub(super) fn next(&self) -> Stamp {
-        let limit = self.limits.peek().map_or(Stamp::NEVER, |Reverse((due, _))| *due);
-        let again = self.retries.front().map_or(Stamp::NEVER, |(due, _)| *due);
+    pub(super) fn next(&self) -> Timestamp {
+        let limit = self.limits.peek().map_or(Timestamp::NEVER, |Reverse((due, _))| *due);
+        let again = self.retries.front().map_or(Timestamp::NEVER, |(due, _)| *due);
         limit.min(again).min(self.next_sweep)
     }
 
@@ -48,12 +48,12 @@ impl Timers {
     }
 
     /// Sends a request again after the pause.
-    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Stamp) {
+    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp) {
         self.retries.push_back((now + PAUSE, exchange));
     }
 
     /// Looks at a connection at that moment.
-    pub(super) fn check_at(&mut self, token: usize, when: Stamp) {
+    pub(super) fn check_at(&mut self, token: usize, when: Timestamp) {
         self.limits.push(Reverse((when, token)));
     }
 
@@ -62,12 +62,12 @@ impl Timers {
         std::mem::take(&mut self.retries).into_iter().map(|(_, exchange)| exchange)
     }
 
-    fn pop_again(&mut self, now: Stamp) -> Option<Box<Exchange>> {
+    fn pop_again(&mut self, now: Timestamp) -> Option<Box<Exchange>> {
         let is_due = self.retries.front().is_some_and(|(due, _)| *due <= now);
         if is_due { self.retries.pop_front().map(|(_, exchange)| exchange) } else { None }
     }
 
-    fn pop_limit(&mut self, now: Stamp) -> Option<usize> {
+    fn pop_limit(&mut self, now: Timestamp) -> Option<usize> {
         let Reverse((due, token)) = *self.limits.peek()?;
         (due <= now).then(|| {
             self.limits.pop();
@@ -87,7 +87,7 @@ impl ClientWorker<'_> {
     pub(super) fn set_limits(&mut self, token: usize) {
         let Some(slot) = self.slots[token].as_ref().filter(|_| self.has_exact_limits) else { return };
         let endpoint = &self.client.endpoint;
-        let mut set = |from: Stamp, limit: Duration| {
+        let mut set = |from: Timestamp, limit: Duration| {
             if limit < EXACT {
                 self.timers.limits.push(Reverse((from + limit, token)));
             }
@@ -111,7 +111,7 @@ impl ClientWorker<'_> {
     }
 
     /// Does what is due.
-    pub(super) fn on_time(&mut self, now: Stamp) {
+    pub(super) fn on_time(&mut self, now: Timestamp) {
         while let Some(mut exchange) = self.timers.pop_again(now) {
             exchange.began = now;
             self.place(exchange);
@@ -128,7 +128,7 @@ impl ClientWorker<'_> {
     }
 
     /// Tries another address next to one that is silent.
-    fn try_next_address(&mut self, token: usize, now: Stamp) {
+    fn try_next_address(&mut self, token: usize, now: Timestamp) {
         let Some(slot) = &mut self.slots[token] else { return };
         if let Some(fd) = slot.link.try_next_address(now.since(slot.began))
             && self.poller.add(fd, token, Interest::ReadWrite).is_ok()
@@ -138,7 +138,7 @@ impl ClientWorker<'_> {
     }
 
     /// Ends what has taken too long on this connection.
-    fn check_limits(&mut self, token: usize, now: Stamp) {
+    fn check_limits(&mut self, token: usize, now: Timestamp) {
         self.try_next_address(token, now);
         let Some(slot) = &self.slots[token] else { return };
         if slot.exchange.as_ref().is_some_and(|exchange| now >= exchange.cancel_at) {

@@ -1,10 +1,10 @@
-//! What a worker does with bytes that arrive: stamp them first, then hand them to the request they answer.
+//! What a worker does with bytes that arrive: timestamp them first, then hand them to the request they answer.
 
-use tacho_core::{Clock, Stamp};
+use tacho_core::{Clock, Timestamp};
 
 use super::exchange::Progress;
 use super::{ClientWorker, LATE_THRESHOLD, Slot};
-use crate::StampSource;
+use crate::TimestampSource;
 use crate::transport::http1::{Head, Reader, Sink};
 use crate::transport::link::Received;
 
@@ -42,19 +42,19 @@ impl ClientWorker<'_> {
     fn received(&mut self, token: usize, received: &Received) {
         let now = self.client.clock.now();
         let slot = self.slots[token].as_mut().expect("read connections exist");
-        let after = slot.exchange.as_ref().map_or(Stamp::ZERO, |exchange| exchange.earliest());
+        let after = slot.exchange.as_ref().map_or(Timestamp::ZERO, |exchange| exchange.earliest());
         let is_http2 = slot.http2.is_some();
-        let stamp = self.stamp(received, after, now);
-        let late = self.last_work > LATE_THRESHOLD || now.since(stamp) > LATE_THRESHOLD;
+        let timestamp = self.timestamp(received, after, now);
+        let late = self.last_work > LATE_THRESHOLD || now.since(timestamp) > LATE_THRESHOLD;
         if is_http2 {
-            return self.receive_http2(token, received.count, stamp, late);
+            return self.receive_http2(token, received.count, timestamp, late);
         }
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else {
             // Nobody asked: the server is not to be trusted on this connection.
             self.close(token);
             return;
         };
-        let (progress, events) = exchange.receive(&self.buffer[..received.count], stamp);
+        let (progress, events) = exchange.receive(&self.buffer[..received.count], timestamp);
         self.count(events, late);
         if progress != Progress::More {
             self.settle(token, progress);
@@ -72,7 +72,7 @@ impl ClientWorker<'_> {
     }
 
     /// Takes the first `count` bytes of the buffer as HTTP/2; they may be about the connection alone.
-    fn receive_http2(&mut self, token: usize, count: usize, stamp: Stamp, late: bool) {
+    fn receive_http2(&mut self, token: usize, count: usize, timestamp: Timestamp, late: bool) {
         let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
         let bytes = &self.buffer[..count];
         let Some(exchange) = exchange else {
@@ -84,7 +84,7 @@ impl ClientWorker<'_> {
             }
             return;
         };
-        let (progress, events) = exchange.receive_http2(http2, bytes, stamp);
+        let (progress, events) = exchange.receive_http2(http2, bytes, timestamp);
         let again = http2.has_refused() && !exchange.resent;
         self.count(events, late);
         match progress {
@@ -98,11 +98,11 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// The stamp of a read: the kernel's, where there is one. It must lie between what came before on this connection
+    /// The timestamp of a read: the kernel's, where there is one. It must lie between what came before on this connection
     /// and the present; one that does not shows that the clocks disagree, and the read's own time is taken.
-    fn stamp(&mut self, received: &Received, after: Stamp, now: Stamp) -> Stamp {
+    fn timestamp(&mut self, received: &Received, after: Timestamp, now: Timestamp) -> Timestamp {
         let Some(kernel) = received.kernel else { return now };
-        let Some(arrival) = self.wall.stamp_between(kernel, after, now) else {
+        let Some(arrival) = self.wall.timestamp_between(kernel, after, now) else {
             self.stats.timestamp_anomalies += 1;
             return now;
         };
@@ -118,9 +118,9 @@ impl ClientWorker<'_> {
             }
             self.stats.wake_lags_ns.push(now.0 - arrival.0);
         }
-        match self.client.endpoint.stamps {
-            StampSource::Kernel => arrival,
-            StampSource::User => now,
+        match self.client.endpoint.timestamps {
+            TimestampSource::Kernel => arrival,
+            TimestampSource::User => now,
         }
     }
 }

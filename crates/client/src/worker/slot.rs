@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use super::exchange::Exchange;
 use crate::transport::http2::Http2;
@@ -16,9 +16,9 @@ pub(super) struct Slot {
     /// Where HTTP/2 is spoken.
     pub(super) http2: Option<Box<Http2>>,
     pub(super) interest: Interest,
-    pub(super) began: Stamp,
+    pub(super) began: Timestamp,
     /// When the request takes too long; kept here because looking into every request takes long with many of them.
-    pub(super) deadline: Stamp,
+    pub(super) deadline: Timestamp,
     /// Whether it has been idle, so that the server may have closed it meanwhile.
     pub(super) kept: bool,
 }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_core::{Clock, SystemClock, Timestamp};
 
-use crate::transport::socket::stamp_of_a_packet;
+use crate::transport::socket::timestamp_of_a_packet;
 
 /// How long a measured clock offset is used; the wall clock may be slewed or stepped.
 const OFFSET_TTL: Duration = Duration::from_millis(100);
@@ -22,16 +22,21 @@ pub(super) struct WallClock {
     clock: SystemClock,
     /// Wall-clock nanoseconds at the run's origin.
     origin_ns: i128,
-    stale_after: Stamp,
+    stale_after: Timestamp,
     /// Impossible timestamps so far, and until when kernel timestamps are ignored after the last one.
     anomalies: u32,
-    distrusted_until: Stamp,
+    distrusted_until: Timestamp,
 }
 
 impl WallClock {
     pub(super) fn new(clock: SystemClock) -> Self {
-        let mut wall =
-            WallClock { clock, origin_ns: 0, stale_after: Stamp::ZERO, anomalies: 0, distrusted_until: Stamp::ZERO };
+        let mut wall = WallClock {
+            clock,
+            origin_ns: 0,
+            stale_after: Timestamp::ZERO,
+            anomalies: 0,
+            distrusted_until: Timestamp::ZERO,
+        };
         wall.refresh(clock.now());
         if wall.contradicts_kernel() {
             wall.anomalies = MAX_ANOMALIES;
@@ -40,7 +45,7 @@ impl WallClock {
     }
 
     /// Measures the offset again when it is old; the best of three tries, since a thread may be preempted in one.
-    pub(super) fn refresh(&mut self, now: Stamp) {
+    pub(super) fn refresh(&mut self, now: Timestamp) {
         if now < self.stale_after {
             return;
         }
@@ -60,12 +65,12 @@ impl WallClock {
     /// Whether the kernel's timestamps contradict this process's clock, as under a faked clock.
     fn contradicts_kernel(&self) -> bool {
         let before = self.clock.now();
-        let Ok(Some(kernel)) = stamp_of_a_packet() else { return false };
+        let Ok(Some(kernel)) = timestamp_of_a_packet() else { return false };
         !self.is_between(kernel, before, self.clock.now(), PROBE_SLACK)
     }
 
     /// The run's time of a kernel timestamp; none when it does not lie between these two, or recent ones did not.
-    pub(super) fn stamp_between(&mut self, wall_ns: u64, after: Stamp, now: Stamp) -> Option<Stamp> {
+    pub(super) fn timestamp_between(&mut self, wall_ns: u64, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         if self.anomalies >= MAX_ANOMALIES || now < self.distrusted_until {
             return None;
         }
@@ -75,10 +80,10 @@ impl WallClock {
             self.distrusted_until = self.stale_after;
             return None;
         }
-        Some(self.stamp(wall_ns).clamp(after.min(now), now))
+        Some(self.timestamp(wall_ns).clamp(after.min(now), now))
     }
 
-    fn is_between(&self, wall_ns: u64, after: Stamp, now: Stamp, slack: Duration) -> bool {
+    fn is_between(&self, wall_ns: u64, after: Timestamp, now: Timestamp, slack: Duration) -> bool {
         // It may lie before the origin.
         let nanos = i128::from(wall_ns) - self.origin_ns;
         let slack = slack.as_nanos() as i128;
@@ -86,8 +91,8 @@ impl WallClock {
     }
 
     /// The run's time of a wall-clock time.
-    fn stamp(&self, wall_ns: u64) -> Stamp {
-        Stamp(u64::try_from(i128::from(wall_ns) - self.origin_ns).unwrap_or(0))
+    fn timestamp(&self, wall_ns: u64) -> Timestamp {
+        Timestamp(u64::try_from(i128::from(wall_ns) - self.origin_ns).unwrap_or(0))
     }
 }
 
@@ -100,19 +105,22 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_outside_its_bounds_is_not_believed() {
+    fn a_timestamp_outside_its_bounds_is_ignored() {
         let clock = SystemClock::start();
         let mut wall = WallClock::new(clock);
         let (before, kernel, now) = (clock.now(), wall_now(), clock.now());
-        assert!(wall.stamp_between(kernel, before, now).is_some_and(|stamp| stamp >= before && stamp <= now));
+        assert!(
+            wall.timestamp_between(kernel, before, now)
+                .is_some_and(|timestamp| timestamp >= before && timestamp <= now)
+        );
         // A clock that was set back, or forward, by 50 ms.
-        assert_eq!(wall.stamp_between(kernel - 50_000_000, before, now), None);
+        assert_eq!(wall.timestamp_between(kernel - 50_000_000, before, now), None);
         // Until the offset is measured again, good ones are doubted too.
-        assert_eq!(wall.stamp_between(kernel, before, now), None);
+        assert_eq!(wall.timestamp_between(kernel, before, now), None);
         let later = now + OFFSET_TTL;
         wall.refresh(later);
-        assert!(wall.stamp_between(kernel, before, later).is_some());
-        assert_eq!(wall.stamp_between(kernel + 50_000_000, before, now), None);
+        assert!(wall.timestamp_between(kernel, before, later).is_some());
+        assert_eq!(wall.timestamp_between(kernel + 50_000_000, before, now), None);
     }
 
     #[test]
@@ -121,9 +129,9 @@ mod tests {
         let mut wall = WallClock::new(clock);
         for _ in 0..MAX_ANOMALIES {
             let now = wall.distrusted_until + OFFSET_TTL;
-            assert_eq!(wall.stamp_between(wall_now() + 3_600_000_000_000, Stamp::ZERO, now), None);
+            assert_eq!(wall.timestamp_between(wall_now() + 3_600_000_000_000, Timestamp::ZERO, now), None);
         }
-        assert_eq!(wall.stamp_between(wall_now(), Stamp::ZERO, wall.distrusted_until + OFFSET_TTL), None);
+        assert_eq!(wall.timestamp_between(wall_now(), Timestamp::ZERO, wall.distrusted_until + OFFSET_TTL), None);
     }
 
     #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use tacho_client::backends::{AnswerDecoder, Expected, Flow};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::json::parse;
-use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Stamp};
+use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Timestamp};
 
 pub(crate) const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
 
@@ -28,14 +28,14 @@ pub(crate) fn expected(backend: BackendKind, extra_body: &str) -> Expected {
 pub(crate) fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
     let mut decoder = AnswerDecoder::new(backend, rules, expected);
     decoder.head(Some("application/json"), Some(r#"{"usage": {"prompt_tokens": 6}}"#));
-    let mut row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+    let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
     for (at, piece) in pieces.iter().enumerate() {
-        if decoder.feed(piece, Stamp(at as u64), &mut row) == Flow::Stop {
+        if decoder.feed(piece, Timestamp(at as u64), &mut row) == Flow::Stop {
             row.outcome = decoder.verdict(&mut row);
             return row;
         }
     }
-    row.outcome = decoder.finish(Stamp(pieces.len() as u64), &mut row);
+    row.outcome = decoder.finish(Timestamp(pieces.len() as u64), &mut row);
     row
 }
 
@@ -129,7 +129,7 @@ fn generate_lines_grow_past_the_prompt() {
     for rules in RULES {
         let row = read_as("vllm-generate", rules, &lines);
         assert_eq!((&row.outcome, text(&row)), (&Outcome::Complete, " upon\n"));
-        assert_eq!(row.chunks, [Stamp(1), Stamp(3)]);
+        assert_eq!(row.chunks, [Timestamp(1), Timestamp(3)]);
         // An answer that is not streamed is one line, which need not end.
         let whole = read_as("vllm-generate", rules, &["{\"text\": [\"once ", "upon\"]}"]);
         assert_eq!((&whole.outcome, text(&whole), whole.chunks.len()), (&Outcome::Complete, " upon", 1));
@@ -146,7 +146,7 @@ fn a_tool_call_alone_is_an_answer() {
     let body = "data: {\"type\": \"response.function_call_arguments.delta\", \"delta\": \"{\"}\n\n\
                 data: {\"type\": \"response.completed\", \"response\": {\"usage\": {\"output_tokens\": 1}}}\n\n";
     let row = read_as("openai-responses", Rules::Standard, &[body]);
-    assert_eq!((&row.outcome, row.chunks.len(), row.first_content), (&Outcome::Complete, 1, Some(Stamp(0))));
+    assert_eq!((&row.outcome, row.chunks.len(), row.first_content), (&Outcome::Complete, 1, Some(Timestamp(0))));
     assert_eq!(failure(&read_as("openai-responses", Rules::Vllm, &[body])), Some(FailureKind::Empty));
 }
 
@@ -167,7 +167,7 @@ fn reasoning_and_tool_calls_are_told_from_the_answer() {
     };
     let row = chat([""; 5]);
     assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a", 5));
-    assert_eq!((row.first_content, row.first_answer), (Some(Stamp(1)), Some(Stamp(3))));
+    assert_eq!((row.first_content, row.first_answer), (Some(Timestamp(1)), Some(Timestamp(3))));
     assert_eq!(row.reasoning_tokens, Some(2), "one token an event");
     // Running counts tell how many tokens those events brought.
     let running = [

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tacho_client::backends::Expected;
 use tacho_client::{BackendKind, Rules};
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 use tacho_testkit::{Counted, fuzz, golden_files};
 
 use crate::decode::{RULES, expected, read};
@@ -61,7 +61,7 @@ fn timeless(mut row: Observation) -> Observation {
         .iter_mut()
         .chain(&mut row.first_content)
         .chain(&mut row.first_answer)
-        .for_each(|stamp| *stamp = Stamp::ZERO);
+        .for_each(|timestamp| *timestamp = Timestamp::ZERO);
     row
 }
 

@@ -52,7 +52,7 @@ fn a_certificate_is_accepted_when_it_is_named_or_none_is_asked_for() {
 }
 
 #[test]
-fn one_connection_carries_many_requests_with_kernel_stamps() {
+fn one_connection_carries_many_requests_with_kernel_timestamps() {
     let server = Secure::start(&["http/1.1"], answer_all);
     let driven = run(trusting(&server), &payload(), &requests(200), 1);
     assert!(driven.rows.iter().all(|row| row.outcome.is_complete()));
@@ -60,8 +60,8 @@ fn one_connection_carries_many_requests_with_kernel_stamps() {
     let stats = &driven.workers[0];
     assert_eq!((stats.connections, stats.events), (1, 200));
     if cfg!(target_os = "linux") {
-        assert!(stats.kernel_stamps);
-        // A lag is noted only where a read came with the kernel's stamp.
+        assert!(stats.kernel_timestamps);
+        // A lag is noted only where a read came with the kernel's timestamp.
         assert!(stats.wake_lags_ns.len() >= 200, "{}", stats.wake_lags_ns.len());
         assert!(stats.wake_lags_ns.iter().any(|&lag| lag > 0));
     }

@@ -74,7 +74,7 @@ fn requests_and_calls_go_through_a_unix_socket() {
     let server = serve("both", 128);
     let driven = run(behind(&server.path), &payload(), &requests(40), 8);
     assert!(driven.rows.iter().all(|row| row.outcome.is_complete()), "{:?}", driven.rows);
-    assert!(!driven.workers[0].kernel_stamps, "the kernel does not stamp these");
+    assert!(!driven.workers[0].kernel_timestamps, "the kernel does not stamp these");
     let seen = server.seen.recv_timeout(Duration::from_secs(5)).unwrap();
     assert_eq!(seen.line, "POST /base/v1/completions HTTP/1.1");
     assert_eq!(seen.header("host"), Some("localhost"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use serde_json::Value as Json;
 use tacho_client::{
-    BackendKind, Client, ClientPlan, EndpointSpec, Headers, PayloadSpec, Rules, StampSource, Url, proxy_for,
+    BackendKind, Client, ClientPlan, EndpointSpec, Headers, PayloadSpec, Rules, TimestampSource, Url, proxy_for,
 };
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Counters, Kept, Observation, Request, Secret, SystemClock};
@@ -31,7 +31,7 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
         timeout: Duration::from_secs(20),
         first_token_timeout: None,
         retries: 0,
-        stamps: StampSource::Kernel,
+        timestamps: TimestampSource::Kernel,
     }
 }
 
@@ -88,7 +88,7 @@ fn member(input: &Json, name: &str) -> Option<Value> {
 }
 
 /// Writes the sound file that a case names and names it by its whole path.
-fn with_file(media: Value, folder: &Path) -> Value {
+fn with_file(media: Value, directory: &Path) -> Value {
     let (Some(name), Some(pcm)) = (media.get("audio_path").and_then(Value::as_str), media.get("pcm")) else {
         return media;
     };
@@ -103,8 +103,8 @@ fn with_file(media: Value, folder: &Path) -> Value {
     wav.extend(b"\x02\0\x10\0data");
     wav.extend((samples.len() as u32).to_le_bytes());
     wav.extend(samples);
-    std::fs::create_dir_all(folder).unwrap();
-    let path = folder.join(name);
+    std::fs::create_dir_all(directory).unwrap();
+    let path = directory.join(name);
     std::fs::write(&path, wav).unwrap();
     let mut dict = Dict::new();
     dict.set("audio_path", path.to_str().unwrap());
@@ -201,14 +201,14 @@ fn check_facts(name: &str, backend: BackendKind, request: &Request, output: &Jso
     assert_eq!(backend.audio_seconds(request), Ok(seconds), "{name}");
 }
 
-fn run_case(file: &str, folder: &Path) -> bool {
+fn run_case(file: &str, directory: &Path) -> bool {
     let case = golden_json(file);
     let server = answering();
     let port = server.address.port();
     let refused = case.get("raises").is_some() || file.contains("url-userinfo-and-key");
     let sent = endpoint_of(&case, port).map(|endpoint| {
         let mut request = request_of(&case["input"]);
-        request.media = request.media.map(|media| with_file(media, folder));
+        request.media = request.media.map(|media| with_file(media, directory));
         let payload = payload_of(&case);
         let backend = endpoint.backend;
         let fits = backend.body(&payload, &request).is_ok();
@@ -234,15 +234,15 @@ fn run_case(file: &str, folder: &Path) -> bool {
 
 #[test]
 fn requests_equal_the_recorded_ones() {
-    let folder = std::env::temp_dir().join(format!("tacho-wire-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("tacho-wire-{}", std::process::id()));
     let mut checked = 0;
     for backend in BackendKind::ALL.into_iter().filter(|backend| !backend.is_legacy()) {
         for path in golden_files(&format!("wire/{}", backend.name()), ".json") {
             let file = format!("wire/{}/{}", backend.name(), path.file_name().unwrap().to_string_lossy());
-            checked += usize::from(run_case(&file, &folder));
+            checked += usize::from(run_case(&file, &directory));
         }
     }
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = std::fs::remove_dir_all(&directory);
     assert!(checked > 380, "only {checked} requests were compared");
 }
 

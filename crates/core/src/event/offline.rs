@@ -10,7 +10,7 @@ pub enum OfflineNote {
         /// By which profiler.
         profiler: String,
         /// Where it is written.
-        folder: String,
+        directory: String,
     },
     /// The engine starts inside its process, for the sake of its times.
     OneProcess,

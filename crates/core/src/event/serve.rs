@@ -104,7 +104,7 @@ pub enum ServeNote {
     /// The rows of the run are no longer logged.
     LogIncomplete {
         /// Where they were.
-        folder: PathBuf,
+        directory: PathBuf,
         /// Why.
         reason: String,
     },

@@ -88,7 +88,7 @@ pub enum SweepNote {
     /// Where everything is, or would be.
     Place {
         /// The directory.
-        folder: PathBuf,
+        directory: PathBuf,
         /// Whether nothing was run.
         dry_run: bool,
     },

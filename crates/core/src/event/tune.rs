@@ -22,7 +22,7 @@ pub enum TuneNote {
     /// Where results will be.
     Place {
         /// The directory.
-        folder: PathBuf,
+        directory: PathBuf,
     },
     /// Settings' turn begins.
     Candidate {

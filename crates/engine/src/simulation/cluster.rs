@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use super::router::{Router, Routing};
 
@@ -31,7 +31,7 @@ pub struct ClientEvent {
     /// Index of the request.
     pub request: usize,
     /// Time of the event.
-    pub at: Stamp,
+    pub at: Timestamp,
     /// A token, or a rejection.
     pub kind: ClientEventKind,
     /// Orders events of the same time.
@@ -61,7 +61,7 @@ impl ClientEvent {
 /// steps with [`Cluster::start_steps`].
 pub struct Cluster<'a> {
     machine: &'a Machine,
-    now: Stamp,
+    now: Timestamp,
     replicas: Vec<Replica>,
     /// In-flight requests per replica.
     outstanding: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct Cluster<'a> {
     /// Tokenizes their prompts next.
     tokenizers: FifoServer,
     /// Requests on the way to an engine, by arrival time and order of sending.
-    to_engine: BTreeMap<(Stamp, u64), (usize, ModelRequest)>,
+    to_engine: BTreeMap<(Timestamp, u64), (usize, ModelRequest)>,
     /// Events on the way to the client: one queue per replica, then one for rejections.
     to_client: Vec<OutputQueue>,
     /// Whether every token ends a call of `next_event`, not only the last of a request.
@@ -88,7 +88,7 @@ pub struct Cluster<'a> {
 struct OutputQueue {
     events: VecDeque<ClientEvent>,
     /// Times of the last events of requests.
-    ends: VecDeque<Stamp>,
+    ends: VecDeque<Timestamp>,
 }
 
 impl OutputQueue {
@@ -97,7 +97,7 @@ impl OutputQueue {
         self.events.push_back(event);
     }
 
-    fn next(&self, watches_tokens: bool) -> Option<Stamp> {
+    fn next(&self, watches_tokens: bool) -> Option<Timestamp> {
         match watches_tokens {
             true => self.events.front().map(|event| event.at),
             false => self.ends.front().copied(),
@@ -105,7 +105,7 @@ impl OutputQueue {
     }
 
     /// Moves the events up to `now` to `to`; returns whether there were any.
-    fn drain_until(&mut self, now: Stamp, to: &mut Vec<ClientEvent>) -> bool {
+    fn drain_until(&mut self, now: Timestamp, to: &mut Vec<ClientEvent>) -> bool {
         let count = self.events.partition_point(|event| event.at <= now);
         to.extend(self.events.drain(..count));
         self.ends.drain(..self.ends.partition_point(|at| *at <= now));
@@ -121,14 +121,14 @@ impl OutputQueue {
 struct Replica {
     engine: Engine,
     /// End of the current step.
-    step_ends: Option<Stamp>,
+    step_ends: Option<Timestamp>,
     /// When its front end has sent all tokens of earlier steps.
-    sent_until: Stamp,
+    sent_until: Timestamp,
 }
 
 impl Replica {
     /// Starts a step, unless one is running or there is nothing to do.
-    fn start_step(&mut self, now: Stamp) {
+    fn start_step(&mut self, now: Timestamp) {
         if self.step_ends.is_none() {
             self.step_ends = self.engine.begin_step(now).map(|step| now + step.takes);
         }
@@ -145,12 +145,12 @@ impl<'a> Cluster<'a> {
             let mut engine = Engine::new(machine.engine.clone(), machine.cost)?;
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
             engine.set_noise(machine.noise, machine.slowdown.as_ref(), seed);
-            Ok(Replica { engine, step_ends: None, sent_until: Stamp::ZERO })
+            Ok(Replica { engine, step_ends: None, sent_until: Timestamp::ZERO })
         };
         let replicas: Vec<Replica> = (0..replicas.max(1)).map(replica).collect::<Result<_, Error>>()?;
         Ok(Cluster {
             machine,
-            now: Stamp::ZERO,
+            now: Timestamp::ZERO,
             frontends: ProcessorSharing::new(machine.front.shared_cpu(), replicas.len()),
             tokenizers: FifoServer::new(replicas.len()),
             outstanding: vec![0; replicas.len()],
@@ -166,7 +166,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// The time of the last call of [`Cluster::advance`].
-    pub fn now(&self) -> Stamp {
+    pub fn now(&self) -> Timestamp {
         self.now
     }
 
@@ -177,7 +177,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Time of the next event, unless a request is sent before.
-    pub fn next_event(&self) -> Option<Stamp> {
+    pub fn next_event(&self) -> Option<Timestamp> {
         let steps =
             self.replicas.iter().filter_map(|replica| replica.step_ends.or_else(|| replica.engine.wakes())).min();
         let to_engine = self.to_engine.keys().next().map(|(at, _)| *at);
@@ -186,7 +186,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Sends a request at `now`.
-    pub fn send(&mut self, index: usize, request: ModelRequest, now: Stamp) {
+    pub fn send(&mut self, index: usize, request: ModelRequest, now: Timestamp) {
         self.sequence += 1;
         if self.machine.front.shared_cpu().is_zero() {
             self.tokenize(self.sequence, index, request, now);
@@ -197,13 +197,13 @@ impl<'a> Cluster<'a> {
     }
 
     /// Passes on the requests that leave the front ends by `now`.
-    fn drain_frontends(&mut self, now: Stamp) {
+    fn drain_frontends(&mut self, now: Timestamp) {
         while let Some(((sequence, index, request), at)) = self.frontends.leave(now) {
             self.tokenize(sequence, index, request, at);
         }
     }
 
-    fn tokenize(&mut self, sequence: u64, index: usize, request: ModelRequest, at: Stamp) {
+    fn tokenize(&mut self, sequence: u64, index: usize, request: ModelRequest, at: Timestamp) {
         let front = &self.machine.front;
         let arrives = self.tokenizers.serve(at, front.tokenization(request.prompt.len())) + front.unshared();
         self.to_engine.insert((arrives, sequence), (index, request));
@@ -222,7 +222,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Ends the steps that are over at `now` and appends the events up to then.
-    pub fn advance(&mut self, now: Stamp, events: &mut Vec<ClientEvent>) {
+    pub fn advance(&mut self, now: Timestamp, events: &mut Vec<ClientEvent>) {
         self.now = self.now.max(now);
         for number in 0..self.replicas.len() {
             if self.replicas[number].step_ends.is_some_and(|end| end <= now) {
@@ -237,7 +237,7 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    fn end_step(&mut self, number: usize, now: Stamp) {
+    fn end_step(&mut self, number: usize, now: Timestamp) {
         let replica = &mut self.replicas[number];
         replica.step_ends = None;
         replica.engine.end_step(now, &mut self.tokens);
@@ -257,7 +257,7 @@ impl<'a> Cluster<'a> {
 
     /// Hands requests that have arrived by `now` to the engines and starts steps. An idle engine starts with the first of
     /// several simultaneous requests alone.
-    pub fn start_steps(&mut self, now: Stamp) {
+    pub fn start_steps(&mut self, now: Timestamp) {
         self.drain_frontends(now);
         while let Some(first) = self.to_engine.first_entry().filter(|first| first.key().0 <= now) {
             let (index, request) = first.remove();
@@ -268,7 +268,7 @@ impl<'a> Cluster<'a> {
         self.replicas.iter_mut().for_each(|replica| replica.start_step(now));
     }
 
-    fn submit(&mut self, replica: usize, index: usize, request: ModelRequest, now: Stamp) {
+    fn submit(&mut self, replica: usize, index: usize, request: ModelRequest, now: Timestamp) {
         let job = Job { priority: request.priority, ..Job::generate(request.prompt, request.output, Finish::Length) };
         match self.replicas[replica].engine.submit(SeqId(index as u64), job, now) {
             Ok(()) => {

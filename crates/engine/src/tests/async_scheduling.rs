@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::*;
 
@@ -42,14 +42,14 @@ struct Seen {
 fn play(engine: &mut Engine, jobs: &[(u64, Job)]) -> Seen {
     let mut coming: VecDeque<(usize, &(u64, Job))> = jobs.iter().enumerate().collect();
     let mut seen = Seen { tokens: vec![vec![]; jobs.len()], ..Seen::default() };
-    let (mut now, mut events) = (Stamp::ZERO, Vec::new());
+    let (mut now, mut events) = (Timestamp::ZERO, Vec::new());
     loop {
-        while let Some((id, (due, job))) = coming.pop_front_if(|(_, (due, _))| Stamp(*due * 1_000_000) <= now) {
-            engine.submit(SeqId(id as u64), job.clone(), Stamp(due * 1_000_000)).unwrap();
+        while let Some((id, (due, job))) = coming.pop_front_if(|(_, (due, _))| Timestamp(*due * 1_000_000) <= now) {
+            engine.submit(SeqId(id as u64), job.clone(), Timestamp(due * 1_000_000)).unwrap();
         }
         let Some(step) = engine.begin_step(now) else {
             let Some((_, (due, _))) = coming.front() else { return seen };
-            now = Stamp(due * 1_000_000);
+            now = Timestamp(due * 1_000_000);
             continue;
         };
         seen.turns.push((now.0 / 1_000_000, step.batch.sequences));
@@ -142,9 +142,9 @@ fn what_is_done_is_not_put_back() {
 fn what_is_done_reads_nothing_of_what_it_shares() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    engine.submit(SeqId(1), job(10, 2), Stamp::ZERO).unwrap();
-    engine.submit(SeqId(2), job(10, 4), Stamp::ZERO).unwrap();
-    let mut now = Stamp::ZERO;
+    engine.submit(SeqId(1), job(10, 2), Timestamp::ZERO).unwrap();
+    engine.submit(SeqId(2), job(10, 4), Timestamp::ZERO).unwrap();
+    let mut now = Timestamp::ZERO;
     let mut read = || {
         let step = engine.begin_step(now).unwrap();
         now = now + step.takes;
@@ -158,13 +158,13 @@ fn what_is_done_reads_nothing_of_what_it_shares() {
 #[test]
 fn tokens_of_who_leaves_do_not_come_and_its_step_runs_on() {
     let mut engine = Engine::new(spec(), COST).unwrap();
-    engine.submit(SeqId(1), job(3, 5), Stamp::ZERO).unwrap();
-    let (mut now, mut events) = (Stamp::ZERO, Vec::new());
+    engine.submit(SeqId(1), job(3, 5), Timestamp::ZERO).unwrap();
+    let (mut now, mut events) = (Timestamp::ZERO, Vec::new());
     for _ in 0..2 {
         now = now + engine.begin_step(now).unwrap().takes;
         engine.end_step(now, &mut events);
     }
-    assert_eq!((now, events.len()), (Stamp(12_000_000), 1));
+    assert_eq!((now, events.len()), (Timestamp(12_000_000), 1));
     assert_eq!((engine.cancel(&[SeqId(1)]), engine.free_blocks()), (1, 32));
     let wait = engine.begin_step(now).unwrap();
     assert_eq!((wait.batch, wait.takes.as_millis()), (BatchShape::default(), 12), "a step was under way");

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::*;
 
@@ -43,7 +43,7 @@ struct Cluster {
     engine: Engine,
     /// Whether steps are prepared ahead: who is put back meanwhile is told last of those that come together.
     ahead: bool,
-    now: Stamp,
+    now: Timestamp,
     next: u64,
     live: HashMap<u64, (usize, usize)>,
     first_tokens: Vec<u64>,
@@ -113,7 +113,7 @@ fn holds(spec: &EngineSpec, cost: CostModel, actions: Vec<Action>) -> Result<(),
     let mut world = Cluster {
         engine: Engine::new(spec.clone(), cost).unwrap(),
         ahead: spec.async_scheduling,
-        now: Stamp::ZERO,
+        now: Timestamp::ZERO,
         next: 0,
         live: HashMap::new(),
         first_tokens: vec![],

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 use crate::*;
 
@@ -31,7 +31,7 @@ fn job(prompt: impl IntoIterator<Item = u32>, output: usize) -> Job {
 }
 
 /// Runs one step from `now` and says its batch, its end, and the tokens as (sequence, position).
-fn step(engine: &mut Engine, now: &mut Stamp) -> (BatchShape, Vec<(u64, usize)>) {
+fn step(engine: &mut Engine, now: &mut Timestamp) -> (BatchShape, Vec<(u64, usize)>) {
     let step = engine.begin_step(*now).expect("there is work");
     *now = *now + step.takes;
     let mut events = Vec::new();
@@ -43,14 +43,14 @@ fn step(engine: &mut Engine, now: &mut Stamp) -> (BatchShape, Vec<(u64, usize)>)
 #[test]
 fn long_prompts_are_prefilled_in_chunks_beside_decoding() {
     let mut engine = Engine::new(spec(), COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..2, 4), now).unwrap();
     engine.submit(SeqId(2), job(100..113, 2), now).unwrap();
 
     let (batch, tokens) = step(&mut engine, &mut now);
     assert_eq!(batch, BatchShape { prefill_tokens: 8, decode_sequences: 0, sequences: 2, kv_tokens: 8 });
     assert_eq!(tokens, [(1, 0)], "the second prompt has 6 of 13 tokens done");
-    assert_eq!(now, Stamp(1000 + 800 + 20 + 8));
+    assert_eq!(now, Timestamp(1000 + 800 + 20 + 8));
 
     let (batch, tokens) = step(&mut engine, &mut now);
     assert_eq!(batch, BatchShape { prefill_tokens: 7, decode_sequences: 1, sequences: 2, kv_tokens: 3 + 13 });
@@ -69,7 +69,7 @@ fn long_prompts_are_prefilled_in_chunks_beside_decoding() {
 #[test]
 fn admission_is_first_come_first_served_up_to_max_num_seqs() {
     let mut engine = Engine::new(EngineSpec { max_num_seqs: 2, ..spec() }, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     (1..=4).for_each(|id| engine.submit(SeqId(id), job([id as u32], 2), now).unwrap());
     assert_eq!(step(&mut engine, &mut now).1, [(1, 0), (2, 0)]);
     assert_eq!((engine.running_ids(), engine.waiting_ids()), (vec![1, 2], vec![3, 4]));
@@ -80,7 +80,7 @@ fn admission_is_first_come_first_served_up_to_max_num_seqs() {
 #[test]
 fn a_prompt_that_does_not_fit_yet_blocks_those_behind_it() {
     let mut engine = Engine::new(EngineSpec { num_blocks: 4, max_num_batched_tokens: 64, ..spec() }, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..8, 3), now).unwrap();
     engine.submit(SeqId(2), job(0..12, 1), now).unwrap();
     engine.submit(SeqId(3), job(0..1, 1), now).unwrap();
@@ -94,7 +94,7 @@ fn a_prompt_that_does_not_fit_yet_blocks_those_behind_it() {
 #[test]
 fn out_of_blocks_puts_the_newest_back_and_computes_it_again() {
     let mut engine = Engine::new(EngineSpec { num_blocks: 4, ..spec() }, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..4, 8), now).unwrap();
     engine.submit(SeqId(2), job(10..14, 8), now).unwrap();
     (0..5).for_each(|_| drop(step(&mut engine, &mut now)));
@@ -117,7 +117,7 @@ fn out_of_blocks_puts_the_newest_back_and_computes_it_again() {
 fn out_of_blocks_the_least_urgent_is_put_back() {
     let spec = EngineSpec { num_blocks: 4, policy: Policy::Priority, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), Job { priority: 3, ..job(0..4, 8) }, now).unwrap();
     engine.submit(SeqId(2), Job { priority: 1, ..job(10..14, 8) }, now).unwrap();
     (0..5).for_each(|_| drop(step(&mut engine, &mut now)));
@@ -133,7 +133,7 @@ fn out_of_blocks_the_least_urgent_is_put_back() {
 fn decoding_alone_computes_one_token_of_a_prompt() {
     let spec = EngineSpec { decode_bench: true, max_num_batched_tokens: 8, num_blocks: 16, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..40, 2), now).unwrap();
     let (batch, tokens) = step(&mut engine, &mut now);
     assert_eq!((batch.prefill_tokens, batch.kv_tokens, tokens), (1, 40, vec![(1, 0)]), "beyond the step's budget");
@@ -143,13 +143,13 @@ fn decoding_alone_computes_one_token_of_a_prompt() {
 fn a_prompt_computed_elsewhere_waits_for_its_kv_and_holds_nobody_up() {
     let transfer = Transfer { fixed_ns: 5_000.0, per_token_ns: 100.0 };
     let mut engine = Engine::new(EngineSpec { transfer, ..spec() }, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), Job { remote: true, ..job(0..6, 2) }, now).unwrap();
     engine.submit(SeqId(2), job(10..12, 1), now).unwrap();
     assert_eq!(step(&mut engine, &mut now).1, [(2, 0)]);
     assert!(engine.begin_step(now).is_none() && !engine.is_idle());
-    assert_eq!(engine.wakes(), Some(Stamp(5_600)));
-    now = Stamp(5_600);
+    assert_eq!(engine.wakes(), Some(Timestamp(5_600)));
+    now = Timestamp(5_600);
     let (batch, tokens) = step(&mut engine, &mut now);
     assert_eq!((batch.prefill_tokens, batch.kv_tokens, tokens), (1, 6, vec![(1, 0)]));
 }
@@ -158,7 +158,7 @@ fn a_prompt_computed_elsewhere_waits_for_its_kv_and_holds_nobody_up() {
 fn a_shared_prefix_is_not_computed_again() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec.clone(), COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..10, 1), now).unwrap();
     let (first, _) = step(&mut engine, &mut now);
     engine.submit(SeqId(2), job(0..10, 1), now).unwrap();
@@ -187,7 +187,7 @@ fn a_shared_prefix_is_not_computed_again() {
 fn a_wholly_cached_prompt_still_computes_its_last_block() {
     let spec = EngineSpec { enable_prefix_caching: true, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     for id in 0..2 {
         engine.submit(SeqId(id), job(0..8, 1), now).unwrap();
         let (batch, tokens) = step(&mut engine, &mut now);
@@ -199,7 +199,7 @@ fn a_wholly_cached_prompt_still_computes_its_last_block() {
 fn what_sequences_share_is_read_once() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..10, 3), now).unwrap();
     step(&mut engine, &mut now);
     engine.submit(SeqId(2), job(0..10, 3), now).unwrap();
@@ -212,7 +212,7 @@ fn what_sequences_share_is_read_once() {
 fn generated_tokens_are_a_prefix_for_the_next_turn() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     let first = job(0..4, 5);
     let second: Vec<u32> = first.prompt.iter().chain(first.output.ids()).copied().chain([7]).collect();
     engine.submit(SeqId(1), first, now).unwrap();
@@ -224,7 +224,7 @@ fn generated_tokens_are_a_prefix_for_the_next_turn() {
 #[test]
 fn cancelling_frees_blocks_wherever_the_sequence_is() {
     let mut engine = Engine::new(EngineSpec { max_num_seqs: 1, ..spec() }, COST).unwrap();
-    let mut now = Stamp::ZERO;
+    let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..8, 4), now).unwrap();
     engine.submit(SeqId(2), job(0..8, 4), now).unwrap();
     step(&mut engine, &mut now);
@@ -241,19 +241,19 @@ fn cancelling_frees_blocks_wherever_the_sequence_is() {
 #[test]
 fn jobs_that_can_never_run_are_refused() {
     let mut engine = Engine::new(EngineSpec { num_blocks: 3, max_model_len: 20, ..spec() }, COST).unwrap();
-    let mut refuse = |job: Job| engine.submit(SeqId(1), job, Stamp::ZERO).unwrap_err();
+    let mut refuse = |job: Job| engine.submit(SeqId(1), job, Timestamp::ZERO).unwrap_err();
     assert_eq!(refuse(job([], 1)), Refusal::EmptyPrompt);
     assert_eq!(refuse(job([1], 0)), Refusal::EmptyOutput);
     assert_eq!(refuse(job(0..20, 1)), Refusal::TooLong { tokens: 21, limit: 20 });
     assert_eq!(refuse(job(0..10, 4)), Refusal::NeverFits { needed: 4, blocks: 3 });
-    assert!(engine.submit(SeqId(1), job(0..10, 3), Stamp::ZERO).is_ok());
+    assert!(engine.submit(SeqId(1), job(0..10, 3), Timestamp::ZERO).is_ok());
 }
 
 #[test]
 fn latencies_are_counted_from_the_given_times() {
     let mut engine = Engine::new(EngineSpec { max_num_seqs: 1, ..spec() }, COST).unwrap();
-    engine.submit(SeqId(1), job(0..4, 3), Stamp(500)).unwrap();
-    let mut now = Stamp(1_000_500);
+    engine.submit(SeqId(1), job(0..4, 3), Timestamp(500)).unwrap();
+    let mut now = Timestamp(1_000_500);
     let start = now;
     let mut ends = Vec::new();
     for _ in 0..3 {
@@ -261,12 +261,12 @@ fn latencies_are_counted_from_the_given_times() {
         ends.push(now);
     }
     let stats = engine.stats();
-    let secs = |from: Stamp, to: Stamp| to.since(from).as_secs_f64();
-    assert_eq!(stats.queue_time.sum(), secs(Stamp(500), start));
-    assert_eq!(stats.time_to_first_token.sum(), secs(Stamp(500), ends[0]));
+    let secs = |from: Timestamp, to: Timestamp| to.since(from).as_secs_f64();
+    assert_eq!(stats.queue_time.sum(), secs(Timestamp(500), start));
+    assert_eq!(stats.time_to_first_token.sum(), secs(Timestamp(500), ends[0]));
     assert_eq!(stats.inter_token_latency.count(), 2);
     assert!((stats.inter_token_latency.sum() - secs(ends[0], ends[2])).abs() < 1e-15);
-    assert_eq!(stats.e2e_request_latency.sum(), secs(Stamp(500), ends[2]));
+    assert_eq!(stats.e2e_request_latency.sum(), secs(Timestamp(500), ends[2]));
     assert_eq!((stats.prompt_tokens, stats.generation_tokens, stats.finished_length), (4, 3, 1));
     assert_eq!((stats.steps, stats.running, stats.kv_cache_usage), (3, 0, 0.0));
     assert_eq!(ends[0].since(start), Duration::from_nanos(1000 + 400 + 10 + 4));

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tacho_core::json::{Dict, Value, parse};
-use tacho_core::{Clock, Observation, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 use tacho_rowlog::unpack;
 
 use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
 pub(super) struct State {
     pub(super) peers: Vec<Peer>,
     /// The start, by rank 0's clock and by its wall clock.
-    pub(super) start: Option<(Stamp, i64)>,
+    pub(super) start: Option<(Timestamp, i64)>,
     pub(super) stop: Stop,
     /// What the user should know while ranks join.
     pub(super) notices: Vec<String>,
@@ -81,7 +81,7 @@ struct PeerClock {
     first: Option<ClockFit>,
     latest: Option<ClockFit>,
     /// The estimates that rows were converted by, and since when.
-    used: Vec<(Stamp, ClockFit)>,
+    used: Vec<(Timestamp, ClockFit)>,
 }
 
 /// The closing message of a rank.
@@ -320,7 +320,7 @@ impl Shared {
             return Err("rank 0 has given the run up".to_owned());
         }
         let mut response = self.now();
-        response.set("start", start.map(|(Stamp(start), _)| start));
+        response.set("start", start.map(|(Timestamp(start), _)| start));
         response.set("unix_ns", start.map(|(_, unix_ns)| unix_ns));
         response.set("stop", stop.directive());
         Ok(response)

@@ -43,7 +43,7 @@ pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result
     for (prompt, row) in rows.filter(|(_, row)| row.outcome.is_complete() && !row.chunks.is_empty()) {
         tokens += row.usage.completion_tokens.unwrap_or(row.chunks.len() as u64) as f64;
         events += row.chunks.len() as f64;
-        let at = row.chunks.iter().map(|stamp| stamp.secs()).collect();
+        let at = row.chunks.iter().map(|timestamp| timestamp.secs()).collect();
         traced.push(Traced { sent: row.sent.secs(), prompt: row.usage.prompt_tokens.unwrap_or(prompt), tokens: at });
     }
     check_bundles(tokens, events)?;

@@ -1,6 +1,6 @@
 //! Learning engines that prepare a step while one runs.
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::simulation::Arrival;
 use tacho_engine::{CostModel, Front, Machine};
 use tacho_forecast::fit::{self, Fitted, Profile, Traced};
@@ -97,7 +97,7 @@ fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
         .into_iter()
         .enumerate()
         .map(|(at, one)| Arrival {
-            due: Stamp::from_secs((at as f64 + (at * 7 % 5) as f64 / 5.0) / rate),
+            due: Timestamp::from_secs((at as f64 + (at * 7 % 5) as f64 / 5.0) / rate),
             prompt: one.prompt[..one.prompt.len().min(300)].into(),
             output: 40,
             ..one

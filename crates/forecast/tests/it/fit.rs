@@ -1,6 +1,6 @@
 //! Parameter recovery: known parameters are estimated within their intervals, and predictions match.
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::simulation::Arrival;
 use tacho_engine::{CostModel, Machine, Slowdown};
 use tacho_forecast::PredictionInterval;
@@ -111,7 +111,7 @@ fn disturbed(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Trace
     for one in &mut arrivals {
         // About three milliseconds each, and now and then a stall.
         handed += -0.003 * (1.0 - draw()).ln() + if draw() < 0.02 { 0.15 } else { 0.0 };
-        one.due = Stamp::from_secs(handed);
+        one.due = Timestamp::from_secs(handed);
         one.prompt = one.prompt.iter().copied().take(60 + one.output).collect();
     }
     let slowdown = Slowdown { factors: vec![1.0, 1.0, 1.1, 1.6, 2.2], seconds: 0.4 };

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::Machine;
 use tacho_engine::simulation::Arrival;
 use tacho_forecast::fit::{Experiment, KnownLimits, Length, Load, Server, Traced};
@@ -31,7 +31,7 @@ impl Planted {
             let (prompt, output) = (draw(load.input), draw(load.output) as usize);
             let own = (0..prompt).map(|id| id.wrapping_mul(31) ^ (at << 14) ^ ((load.seed as u32) << 25));
             let ids: Arc<[u32]> = (0..load.prefix as u32).chain(own).collect();
-            Arrival { due: Stamp::ZERO, prompt: ids, output, priority: 0 }
+            Arrival { due: Timestamp::ZERO, prompt: ids, output, priority: 0 }
         };
         (0..count as u32).map(&mut one).collect()
     }

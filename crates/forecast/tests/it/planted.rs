@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::simulation::{Arrival, Completion, Router, SendPolicy, simulate};
 use tacho_engine::{CostModel, Front, Machine, Profile as Speed};
 use tacho_forecast::fit::{self, Fitted, Limits, Traced};
@@ -78,7 +78,7 @@ pub(crate) fn requests(count: usize, seed: u64) -> Vec<Arrival> {
     let mut one = |at: u32| {
         let (prompt, output) = (30 + draw(1200) as u32, 20 + draw(150) as usize);
         let ids: Arc<[u32]> = (0..prompt).map(|id| id.wrapping_mul(31).wrapping_add(at << 16)).collect();
-        Arrival { due: Stamp::ZERO, prompt: ids, output, priority: 0 }
+        Arrival { due: Timestamp::ZERO, prompt: ids, output, priority: 0 }
     };
     (0..count as u32).map(&mut one).collect()
 }

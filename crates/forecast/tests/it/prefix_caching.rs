@@ -1,6 +1,6 @@
 //! Whether a server caches prefixes, found by trying: prompts that begin alike beside others as long.
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_engine::Machine;
 use tacho_engine::simulation::Arrival;
 use tacho_forecast::fit::{self, Traced};
@@ -14,7 +14,7 @@ fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
         let begins = if alike { 7 } else { 100 + at };
         (0..984_u32).map(|id| id ^ (begins << 12)).chain((0..16).map(|id| id ^ (at << 20))).collect()
     };
-    let one = |at: u32| Arrival { due: Stamp::ZERO, prompt: prompt(at).into(), output: 2, priority: 0 };
+    let one = |at: u32| Arrival { due: Timestamp::ZERO, prompt: prompt(at).into(), output: 2, priority: 0 };
     let arrivals: Vec<Arrival> = (0..6).map(one).collect();
     let run: Vec<Traced> = sent(machine, &arrivals, Some(1), seed);
     run.iter().map(|one| one.tokens[0] - one.sent).collect()

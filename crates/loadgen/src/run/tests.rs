@@ -19,7 +19,7 @@ struct ServedWorker<'a> {
     target: &'a Served,
     in_flight: VecDeque<Observation>,
     finished: usize,
-    began: Stamp,
+    began: Timestamp,
 }
 
 impl Target for Served {
@@ -36,11 +36,11 @@ impl Worker for ServedWorker<'_> {
         self.in_flight.push_back(row);
     }
 
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         // Time creeps so that a spinning loop ends, and jumps to whatever comes first otherwise.
         let now = self.target.clock.now();
         let soon = now + Duration::from_micros(1);
-        let first_end = self.in_flight.front().map_or(Stamp::NEVER, |row| row.sent + self.target.time);
+        let first_end = self.in_flight.front().map_or(Timestamp::NEVER, |row| row.sent + self.target.time);
         self.target.clock.set(until.min(first_end).max(soon));
         let now = self.target.clock.now();
         while self.in_flight.front().is_some_and(|row| row.sent + self.target.time <= now) {
@@ -79,8 +79,8 @@ impl Worker for ServedWorker<'_> {
 
 struct Ran {
     rows: Vec<Observation>,
-    origin: Stamp,
-    end: Stamp,
+    origin: Timestamp,
+    end: Timestamp,
     interrupted: bool,
 }
 
@@ -184,11 +184,11 @@ fn a_stop_gives_up_after_the_grace() {
 #[derive(Default)]
 struct Batches {
     sizes: Vec<usize>,
-    origin: Option<Stamp>,
+    origin: Option<Timestamp>,
 }
 
 impl RowSink for Batches {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.origin = Some(origin);
     }
 
@@ -233,7 +233,7 @@ impl Worker for Idle {
         panic!("nothing may be sent: {row:?}");
     }
 
-    fn poll(&mut self, _until: Stamp, _done: &mut Vec<Observation>) {}
+    fn poll(&mut self, _until: Timestamp, _done: &mut Vec<Observation>) {}
 
     fn abort(&mut self, _done: &mut Vec<Observation>) {}
 
@@ -293,10 +293,10 @@ impl Worker for GatedWorker<'_> {
         self.in_flight.push(row);
     }
 
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         let now = self.target.clock.now();
         std::thread::sleep(until.since(now).min(Duration::from_millis(5)));
-        let open = self.target.seen.load(Ordering::Relaxed) || now > Stamp::from_secs(20.0);
+        let open = self.target.seen.load(Ordering::Relaxed) || now > Timestamp::from_secs(20.0);
         while let Some(at) = self.in_flight.iter().position(|row| row.index == 0 || open) {
             done.push(Observation { done: now, ..self.in_flight.remove(at) });
         }
@@ -330,7 +330,7 @@ fn rows_are_passed_on_during_the_run() {
     let (stop, counters) = (StopSignal::default(), Counters::default());
     let plan = Drive::of(&timeline, &target.clock, &stop, &counters);
     let driven = drive(&target, &plan, &mut Seer(&target.seen)).unwrap();
-    assert!(driven.end < Stamp::from_secs(15.0), "the second request was never answered: {:?}", driven.end);
+    assert!(driven.end < Timestamp::from_secs(15.0), "the second request was never answered: {:?}", driven.end);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 
 use super::plan::{Completion, Completions, OnFailure, SessionPlan};
 use crate::Worker;
@@ -43,18 +43,18 @@ pub(crate) struct Sessions<'a> {
     supply: Supply<'a>,
     /// The limit on requests in flight.
     slots: usize,
-    origin: Stamp,
+    origin: Timestamp,
     /// Steps whose predecessors have ended, by when they become eligible.
-    ready: BinaryHeap<Reverse<(Stamp, usize)>>,
+    ready: BinaryHeap<Reverse<(Timestamp, usize)>>,
     /// For steps of active sessions: predecessors that have not ended, and the earliest time so far.
-    waits: HashMap<usize, (usize, Stamp)>,
+    waits: HashMap<usize, (usize, Timestamp)>,
     active: HashMap<usize, Active>,
     completions: Completions,
 }
 
 #[derive(Debug)]
 struct Active {
-    start: Stamp,
+    start: Timestamp,
     left: usize,
     in_flight: usize,
     ended: bool,
@@ -79,7 +79,7 @@ impl<'a> Sessions<'a> {
             plan,
             supply,
             slots: limit.map_or(usize::MAX, |limit| share(limit, id, of)),
-            origin: Stamp::ZERO,
+            origin: Timestamp::ZERO,
             ready: BinaryHeap::new(),
             waits: HashMap::new(),
             active: HashMap::new(),
@@ -88,7 +88,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Sets the origin that starts count from.
-    pub(crate) fn begin(&mut self, origin: Stamp) {
+    pub(crate) fn begin(&mut self, origin: Timestamp) {
         self.origin = origin;
     }
 
@@ -98,10 +98,10 @@ impl<'a> Sessions<'a> {
     }
 
     /// When the next step becomes eligible, unless a completion comes before.
-    pub(crate) fn next_eligible(&self, in_flight: usize) -> Stamp {
+    pub(crate) fn next_eligible(&self, in_flight: usize) -> Timestamp {
         let ready = self.ready.peek().map(|Reverse((due, _))| *due);
         let ready = ready.filter(|_| in_flight < self.slots);
-        ready.unwrap_or(Stamp::NEVER).min(self.next_start().map_or(Stamp::NEVER, |(_, start)| start))
+        ready.unwrap_or(Timestamp::NEVER).min(self.next_start().map_or(Timestamp::NEVER, |(_, start)| start))
     }
 
     /// Whether nothing is left to send.
@@ -110,7 +110,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// Takes the next request if it is eligible.
-    pub(crate) fn take(&mut self, in_flight: usize, now: Stamp) -> Option<(usize, Stamp)> {
+    pub(crate) fn take(&mut self, in_flight: usize, now: Timestamp) -> Option<(usize, Timestamp)> {
         self.start_sessions(now);
         while let Some(&Reverse((due, index))) = self.ready.peek() {
             if due > now || in_flight >= self.slots {
@@ -145,7 +145,7 @@ impl<'a> Sessions<'a> {
         self.step_over(row.index, row.scheduled, row.done, &mut Some(worker));
     }
 
-    fn step_over<W: Worker>(&mut self, index: usize, due: Stamp, end: Stamp, worker: &mut Option<&mut W>) {
+    fn step_over<W: Worker>(&mut self, index: usize, due: Timestamp, end: Timestamp, worker: &mut Option<&mut W>) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
         let Some(active) = self.active.get_mut(&session) else { return };
@@ -160,7 +160,7 @@ impl<'a> Sessions<'a> {
         }
         for &(child, pause) in &graph.children[index] {
             let node = &graph.steps[child];
-            let (left, latest) = self.waits.entry(child).or_insert((node.parents.len(), Stamp::ZERO));
+            let (left, latest) = self.waits.entry(child).or_insert((node.parents.len(), Timestamp::ZERO));
             *left -= 1;
             *latest = (*latest).max(end + pause).max(due + node.gap);
             if *left == 0 {
@@ -171,7 +171,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn make_ready<W: Worker>(&mut self, index: usize, due: Stamp, worker: &mut Option<&mut W>) {
+    fn make_ready<W: Worker>(&mut self, index: usize, due: Timestamp, worker: &mut Option<&mut W>) {
         if !self.plan.graph.steps[index].sends {
             // The time of a join is known now: its successors are built with this worker.
             return self.step_over(index, due, due, worker);
@@ -185,14 +185,14 @@ impl<'a> Sessions<'a> {
 
     /// When the tools finish whose results a step carries: they run from the completion that calls them, concurrently
     /// with everything else that the step waits for.
-    fn tools_done(&self, index: usize) -> Stamp {
-        let Some((caller, time)) = self.plan.script.tools(index, &self.completions) else { return Stamp::ZERO };
+    fn tools_done(&self, index: usize) -> Timestamp {
+        let Some((caller, time)) = self.plan.script.tools(index, &self.completions) else { return Timestamp::ZERO };
         let edge = self.plan.graph.steps[index].parents.iter().find(|(parent, _)| *parent == caller);
         let pause = edge.map_or(Duration::ZERO, |(_, pause)| *pause);
-        self.completions.get(&caller).map_or(Stamp::ZERO, |completion| completion.ended + pause + time)
+        self.completions.get(&caller).map_or(Timestamp::ZERO, |completion| completion.ended + pause + time)
     }
 
-    fn start_sessions(&mut self, now: Stamp) {
+    fn start_sessions(&mut self, now: Timestamp) {
         while let Some((session, start)) = self.next_start().filter(|(_, start)| *start <= now) {
             let (session, start) = match &mut self.supply {
                 Supply::Own { next, step } => {
@@ -212,7 +212,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn start(&mut self, session: usize, start: Stamp) {
+    fn start(&mut self, session: usize, start: Timestamp) {
         let graph = self.plan.graph;
         let steps = &graph.sessions[session];
         self.active.insert(session, Active { start, left: steps.len(), in_flight: 0, ended: false });
@@ -222,7 +222,7 @@ impl<'a> Sessions<'a> {
     }
 
     /// The next session that may start, and when.
-    fn next_start(&self) -> Option<(usize, Stamp)> {
+    fn next_start(&self) -> Option<(usize, Timestamp)> {
         let (session, opens) = match &self.supply {
             Supply::Own { next, .. } => (*next, Duration::ZERO),
             Supply::Shared { cursor, slots } => {
@@ -250,7 +250,7 @@ impl Worker for NoWorker {
         match *self {}
     }
 
-    fn poll(&mut self, _: Stamp, _: &mut Vec<Observation>) {
+    fn poll(&mut self, _: Timestamp, _: &mut Vec<Observation>) {
         match *self {}
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use tacho_core::{Reply, Request, Stamp};
+use tacho_core::{Reply, Request, Timestamp};
 
 use super::graph::Graph;
 
@@ -48,7 +48,7 @@ pub struct Completion {
     /// Further parts that a later request refers to.
     pub reply: Option<Box<Reply>>,
     /// When it was complete.
-    pub ended: Stamp,
+    pub ended: Timestamp,
 }
 
 /// Completions by the index of their request.

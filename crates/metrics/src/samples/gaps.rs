@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 
 /// Whole nanoseconds up to here are exact as seconds, there and back.
 const EXACT: f64 = 9e15;
@@ -20,10 +20,10 @@ pub struct Gaps {
 
 impl Gaps {
     /// The gaps between timestamps.
-    pub fn between(stamps: &[Stamp]) -> Self {
-        let pairs = || stamps.windows(2);
+    pub fn between(timestamps: &[Timestamp]) -> Self {
+        let pairs = || timestamps.windows(2);
         match pairs().all(|pair| pair[0] <= pair[1] && ((pair[1].0 - pair[0].0) as f64) < EXACT) {
-            true => Self::whole(stamps.len().saturating_sub(1), pairs().map(|pair| pair[1].0 - pair[0].0)),
+            true => Self::whole(timestamps.len().saturating_sub(1), pairs().map(|pair| pair[1].0 - pair[0].0)),
             false => pairs().map(|pair| pair[1].secs_since(pair[0])).collect::<Vec<f64>>().into(),
         }
     }
@@ -176,37 +176,37 @@ mod tests {
 
     #[test]
     fn measured_gaps_take_three_or_four_bytes() {
-        let stamps: Vec<Stamp> = [5, 12_000_005, 16_777_220, 16_777_220].map(Stamp).to_vec();
-        let gaps = Gaps::between(&stamps);
+        let timestamps: Vec<Timestamp> = [5, 12_000_005, 16_777_220, 16_777_220].map(Timestamp).to_vec();
+        let gaps = Gaps::between(&timestamps);
         assert_eq!((gaps.len(), gaps.to_vec()), (3, vec![0.012, 0.004777215, 0.0]));
         assert_eq!(gaps.bytes.len(), 1 + 3 * 3);
-        assert_eq!(Gaps::between(&[Stamp(0), Stamp(4_000_000_000)]).bytes.len(), 1 + 4);
+        assert_eq!(Gaps::between(&[Timestamp(0), Timestamp(4_000_000_000)]).bytes.len(), 1 + 4);
         assert_eq!(size_of::<Gaps>(), 16);
     }
 
     #[test]
-    fn few_stamps_have_no_gaps() {
-        for stamps in [&[][..], &[Stamp(7)]] {
-            let gaps = Gaps::between(stamps);
+    fn few_timestamps_have_no_gaps() {
+        for timestamps in [&[][..], &[Timestamp(7)]] {
+            let gaps = Gaps::between(timestamps);
             assert!(gaps.is_empty() && gaps == Gaps::default() && gaps.iter().next().is_none());
         }
     }
 
     #[test]
     fn a_clock_that_goes_back_is_told() {
-        let gaps = Gaps::between(&[Stamp(9), Stamp(4), Stamp(6)]);
+        let gaps = Gaps::between(&[Timestamp(9), Timestamp(4), Timestamp(6)]);
         assert_eq!(gaps.to_vec(), [-5e-9, 2e-9]);
     }
 
     proptest! {
         #[test]
-        fn whatever_is_measured_comes_back(stamps in prop::collection::vec(any::<u64>(), 0..20), sorted: bool) {
-            let mut stamps: Vec<Stamp> = stamps.into_iter().map(Stamp).collect();
+        fn whatever_is_measured_comes_back(timestamps in prop::collection::vec(any::<u64>(), 0..20), sorted: bool) {
+            let mut timestamps: Vec<Timestamp> = timestamps.into_iter().map(Timestamp).collect();
             if sorted {
-                stamps.sort();
+                timestamps.sort();
             }
-            let expected: Vec<f64> = stamps.windows(2).map(|pair| pair[1].secs_since(pair[0])).collect();
-            prop_assert_eq!(Gaps::between(&stamps).to_vec(), expected);
+            let expected: Vec<f64> = timestamps.windows(2).map(|pair| pair[1].secs_since(pair[0])).collect();
+            prop_assert_eq!(Gaps::between(&timestamps).to_vec(), expected);
         }
 
         #[test]

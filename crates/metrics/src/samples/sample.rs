@@ -202,19 +202,19 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_core::{Stamp, Usage};
+    use tacho_core::{Timestamp, Usage};
 
     const ASKED: Asked = Asked { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
 
     fn answered() -> Observation {
         Observation {
-            sent: Stamp(2_000_000_000),
+            sent: Timestamp(2_000_000_000),
             connect_ns: 500_000,
-            first_content: Some(Stamp(2_250_000_000)),
-            chunks: vec![Stamp(2_125_000_000), Stamp(2_250_000_000), Stamp(2_750_000_000)],
-            done: Stamp(3_000_000_000),
+            first_content: Some(Timestamp(2_250_000_000)),
+            chunks: vec![Timestamp(2_125_000_000), Timestamp(2_250_000_000), Timestamp(2_750_000_000)],
+            done: Timestamp(3_000_000_000),
             text: b"one two".to_vec(),
-            ..Observation::dispatched(0, Stamp(1_000_000_000), Stamp(1_500_000_000))
+            ..Observation::dispatched(0, Timestamp(1_000_000_000), Timestamp(1_500_000_000))
         }
     }
 

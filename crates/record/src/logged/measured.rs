@@ -150,7 +150,7 @@ fn worker_use(of: &WorkerUse) -> Dict {
     dict.set("late_coalesced", of.late_coalesced);
     dict.set("connections", of.connections);
     dict.set("connect_failures", of.connect_failures);
-    dict.set("kernel_stamps", of.kernel_stamps);
+    dict.set("kernel_stamps", of.kernel_timestamps);
     dict
 }
 
@@ -171,6 +171,6 @@ fn read_worker(fields: &Fields<'_>) -> Result<WorkerUse, Error> {
         late_coalesced: fields.count("late_coalesced")?,
         connections: fields.count("connections")?,
         connect_failures: fields.count("connect_failures")?,
-        kernel_stamps: fields.flag("kernel_stamps")?,
+        kernel_timestamps: fields.flag("kernel_stamps")?,
     })
 }

@@ -1,4 +1,4 @@
-//! The sides of a comparison: what files and folders hold, as rows under vLLM's headings.
+//! The sides of a comparison: what files and directories hold, as rows under vLLM's headings.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ impl Row {
     }
 }
 
-/// One side of a comparison: the results of a file or folder.
+/// One side of a comparison: the results of a file or directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     /// Its name, different from all others.
@@ -116,7 +116,7 @@ fn words(kinds: &[ResultKind]) -> String {
 
 fn rows(path: &Path) -> Result<Vec<Row>, Error> {
     if path.is_dir() {
-        return folder_rows(path);
+        return directory_rows(path);
     }
     rows_of(path, results::read(path)?)
 }
@@ -148,7 +148,7 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
 }
 
 /// What tells a run from others beside it where results do not say their settings: a suite names its files after tests,
-/// a sweep over starts its folders after combinations.
+/// a sweep over starts its directories after combinations.
 fn test_name(path: &Path, kind: ResultKind) -> Option<String> {
     let name = match path.file_name().is_some_and(|name| name == "summary.json") {
         true if kind == ResultKind::Startup => path.parent().and_then(Path::file_name),
@@ -157,10 +157,10 @@ fn test_name(path: &Path, kind: ResultKind) -> Option<String> {
     name.map(|name| name.to_string_lossy().into_owned())
 }
 
-/// The results directly in a folder, or those of a sweep below it.
-fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
-    let summaries = results::files_below(folder, "summary.json")?;
-    let files = if summaries.is_empty() { results::files_in(folder, ".json")? } else { summaries };
+/// The results directly in a directory, or those of a sweep below it.
+fn directory_rows(directory: &Path) -> Result<Vec<Row>, Error> {
+    let summaries = results::files_below(directory, "summary.json")?;
+    let files = if summaries.is_empty() { results::files_in(directory, ".json")? } else { summaries };
     let mut found = Vec::new();
     let is_result =
         |file: &&PathBuf| ![".pytorch.json", ".runs.json"].iter().any(|end| file.to_string_lossy().ends_with(end));
@@ -173,7 +173,7 @@ fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
         }
     }
     if found.is_empty() {
-        return Err(Error::NotAResult { path: folder.to_owned(), problem: "no results in this folder".into() });
+        return Err(Error::NotAResult { path: directory.to_owned(), problem: "no results in this directory".into() });
     }
     // A run may lie there with its summary, or twice.
     let mut once: Vec<Row> = Vec::new();
@@ -188,13 +188,13 @@ fn folder_rows(folder: &Path) -> Result<Vec<Row>, Error> {
     Ok(once)
 }
 
-/// Short names: the folder of a table, the file's own name otherwise, the whole path where those are not unique.
+/// Short names: the directory of a table, the file's own name otherwise, the whole path where those are not unique.
 fn labels(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
-        let folder = path.parent().filter(|parent| *parent != Path::new(""));
-        match folder {
-            Some(folder) if path.file_name().is_some_and(|name| name == "benchmark_results.json") => {
-                folder.display().to_string()
+        let directory = path.parent().filter(|parent| *parent != Path::new(""));
+        match directory {
+            Some(directory) if path.file_name().is_some_and(|name| name == "benchmark_results.json") => {
+                directory.display().to_string()
             }
             _ => {
                 path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned())
@@ -244,9 +244,9 @@ mod tests {
 
     #[test]
     fn sides_need_a_kind_in_common() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             path
         };
@@ -254,7 +254,7 @@ mod tests {
         let throughput = file("t.json", r#"{"elapsed_time": 1.0, "requests_per_second": 2.0}"#);
         let text = load(&[latency.clone(), throughput.clone()]).unwrap_err().to_string();
         assert_eq!(text, "l holds latency results and t throughput results: give results of one kind");
-        let sides = load(&[latency, folder.path().to_owned()]).unwrap();
+        let sides = load(&[latency, directory.path().to_owned()]).unwrap();
         assert_eq!(sides[1].kinds(), [ResultKind::Latency, ResultKind::Throughput]);
         let other = file("x.json", "{}");
         assert!(load(&[throughput, other]).unwrap_err().to_string().contains("x.json is no result file"));

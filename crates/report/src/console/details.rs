@@ -123,7 +123,7 @@ fn client(record: &RunRecord) -> Vec<String> {
     if trust.connect_failures > 0 {
         lines.push(value_line("Failed connections:", trust.connect_failures));
     }
-    lines.push(value_line("Timestamps taken by:", trust.stamps.name()));
+    lines.push(value_line("Timestamps taken by:", trust.timestamps.name()));
     lines
 }
 

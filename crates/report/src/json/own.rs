@@ -140,7 +140,7 @@ fn client(trust: &Trust) -> Dict {
     client.set("verdict", trust.text());
     client.set("error_p99_ms", trust.error_p99_ms);
     client.set("error_fraction", trust.error_fraction.map(|(_, fraction)| fraction));
-    client.set("clock_source", trust.stamps.name());
+    client.set("clock_source", trust.timestamps.name());
     for (name, statistics) in [("lateness", &trust.lateness), ("wake_lag", &trust.wake_lag)] {
         let percentile = |percent| statistics.as_ref().and_then(|statistics| statistics.percentile_ms(percent));
         client.set(format!("p50_{name}_ms"), percentile(50.0));

@@ -85,9 +85,9 @@ fn write_new(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> R
     })
 }
 
-/// Sees whether files can be made in a folder.
-pub fn try_writing(folder: &Path) -> io::Result<()> {
-    let trial = folder.join(format!(".tacho-{}", std::process::id()));
+/// Sees whether files can be made in a directory.
+pub fn try_writing(directory: &Path) -> io::Result<()> {
+    let trial = directory.join(format!(".tacho-{}", std::process::id()));
     drop(create_new(&trial)?);
     fs::remove_file(&trial)
 }
@@ -121,7 +121,7 @@ fn fill(file: File, content: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Res
     out.flush()
 }
 
-/// A name in the same folder, so that renaming stays within one file system.
+/// A name in the same directory, so that renaming stays within one file system.
 fn beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
@@ -145,27 +145,27 @@ mod tests {
         Err(io::Error::other("disk full"))
     }
 
-    fn names(folder: &Path) -> Vec<String> {
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    fn names(directory: &Path) -> Vec<String> {
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     #[test]
     fn a_pipe_that_nobody_reads_is_no_place_for_a_result() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pipe");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let error = write_whole(&path, |out| out.write_all(b"{}")).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("a pipe that nobody reads"), "{cause}");
         let reader = std::thread::spawn(move || fs::read_to_string(path).unwrap());
-        write_whole(&folder.path().join("pipe"), |out| out.write_all(b"{}")).unwrap();
+        write_whole(&directory.path().join("pipe"), |out| out.write_all(b"{}")).unwrap();
         assert_eq!(reader.join().unwrap(), "{}");
     }
 
     #[test]
     fn what_several_add_to_one_file_stays_apart() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.jsonl");
         let line = "x".repeat(300_000);
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -178,18 +178,18 @@ mod tests {
 
     #[test]
     fn failed_write_leaves_the_old_file_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
         write_whole(&path, |out| out.write_all(b"old")).unwrap();
         assert!(matches!(write_whole(&path, broken), Err(Error::Write { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(names(folder.path()), ["r.json"]);
+        assert_eq!(names(directory.path()), ["r.json"]);
     }
 
     #[test]
     fn failed_append_takes_its_part_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
         append(&path, |out| out.write_all(b"one")).unwrap();
         assert!(matches!(append(&path, broken), Err(Error::Write { .. })));
         append(&path, |out| out.write_all(b"two")).unwrap();
@@ -197,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn missing_folder_is_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let error = write_whole(&folder.path().join("missing/r.json"), |_| Ok(())).unwrap_err();
+    fn missing_directory_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = write_whole(&directory.path().join("missing/r.json"), |_| Ok(())).unwrap_err();
         assert!(error.to_string().contains("missing/r.json"), "{error}");
     }
 
     #[cfg(unix)]
     #[test]
     fn a_new_file_takes_nobodys_place() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (taken, link, target) =
-            (folder.path().join("r.json"), folder.path().join("l.json"), folder.path().join("t"));
+            (directory.path().join("r.json"), directory.path().join("l.json"), directory.path().join("t"));
         fs::write(&taken, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for path in [&taken, &link] {
@@ -216,16 +216,16 @@ mod tests {
         }
         assert_eq!(fs::read(&taken).unwrap(), b"theirs");
         assert!(!target.exists());
-        assert!(write_new(&folder.path().join("n.json"), broken).is_err());
-        assert!(!folder.path().join("n.json").exists());
-        try_writing(folder.path()).unwrap();
+        assert!(write_new(&directory.path().join("n.json"), broken).is_err());
+        assert!(!directory.path().join("n.json").exists());
+        try_writing(directory.path()).unwrap();
     }
 
     #[cfg(unix)]
     #[test]
     fn link_and_device_stay_what_they_are() {
-        let folder = tempfile::tempdir().unwrap();
-        let (real, link) = (folder.path().join("real.json"), folder.path().join("link.json"));
+        let directory = tempfile::tempdir().unwrap();
+        let (real, link) = (directory.path().join("real.json"), directory.path().join("link.json"));
         fs::write(&real, "old").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
         write_whole(&link, |out| out.write_all(b"new")).unwrap();

@@ -35,8 +35,11 @@ pub fn text(record: &ThroughputRecord) -> String {
         lines.push(format!("Failed requests:  {}", record.failed));
     }
     lines.extend(simulated_line(&record.engine));
-    if let Some(folder) = &record.engine.profile_dir {
-        lines.push(format!("Profile:  {folder} ({} s of the run started and stopped it)", two(record.profile_seconds)));
+    if let Some(directory) = &record.engine.profile_dir {
+        lines.push(format!(
+            "Profile:  {directory} ({} s of the run started and stopped it)",
+            two(record.profile_seconds)
+        ));
     }
     lines.join("\n")
 }

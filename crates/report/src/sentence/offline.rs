@@ -10,7 +10,7 @@ const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry
 pub(super) fn of(note: &OfflineNote) -> String {
     match note {
         OfflineNote::WarmingUp => "Warming up...".into(),
-        OfflineNote::Profiling { profiler, folder } => profiling(profiler, folder),
+        OfflineNote::Profiling { profiler, directory } => profiling(profiler, directory),
         OfflineNote::OneProcess => "Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect startup metrics.\n".into(),
         OfflineNote::ColdStarts => "Measuring cold startup time...\n".into(),
         OfflineNote::FillingStarts => "\nWarming up for warm startup measurement...\n".into(),
@@ -22,10 +22,10 @@ pub(super) fn of(note: &OfflineNote) -> String {
     }
 }
 
-fn profiling(profiler: &str, folder: &str) -> String {
+fn profiling(profiler: &str, directory: &str) -> String {
     match profiler {
-        "torch" => format!("Profiling with torch profiler (results will be saved to {folder})..."),
-        "proton" => format!("Profiling with Proton (results will be saved under {folder})..."),
+        "torch" => format!("Profiling with torch profiler (results will be saved to {directory})..."),
+        "proton" => format!("Profiling with Proton (results will be saved under {directory})..."),
         other => format!("Profiling with {other} profiler ..."),
     }
 }

@@ -41,8 +41,8 @@ pub(super) fn of(note: &ServeNote) -> String {
         ServeNote::NoMoreRequests { reason } => {
             format!("the run had time for more requests than could be made: {reason}")
         }
-        ServeNote::LogIncomplete { folder, reason } => {
-            format!("the run goes on without its log in {}: {reason}", folder.display())
+        ServeNote::LogIncomplete { directory, reason } => {
+            format!("the run goes on without its log in {}: {reason}", directory.display())
         }
         ServeNote::Resumed { answered, left } => {
             format!("Resuming: {answered} requests have been answered before, {left} are left.")

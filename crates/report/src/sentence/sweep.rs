@@ -37,9 +37,9 @@ pub(super) fn of(note: &SweepNote, shown: &dyn Fn(&[String]) -> String) -> Strin
         }
         SweepNote::ResettingCaches { address } => format!("Resetting caches at {address}"),
         SweepNote::Unsupported { set, keys } => format!("Ignoring unsupported startup params for {set}: {keys}"),
-        SweepNote::Place { folder, dry_run } => {
+        SweepNote::Place { directory, dry_run } => {
             let when = if *dry_run { "will be" } else { "has been" };
-            format!("Experiment {when} saved at: {}", folder.display())
+            format!("Experiment {when} saved at: {}", directory.display())
         }
         SweepNote::Level(note) => level(note),
         SweepNote::Search(note) => super::search::of(note),
@@ -69,7 +69,7 @@ fn level(note: &LevelNote) -> String {
     }
 }
 
-/// What upstream calls a walk whose folders have this label.
+/// What upstream calls a walk whose directories have this label.
 fn spoken(label: &str) -> &'static str {
     if label == "SLA" { "SLA" } else { "Workload" }
 }

@@ -10,7 +10,7 @@ pub(super) fn of(note: &TuneNote, shown: &dyn Fn(&[String]) -> String) -> String
             format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more")
         }
         TuneNote::Would { who, command } => format!("{who} command: {}", shown(command)),
-        TuneNote::Place { folder } => format!("Results will be saved in: {}", folder.display()),
+        TuneNote::Place { directory } => format!("Results will be saved in: {}", directory.display()),
         TuneNote::Candidate { at, of, title } => format!("[{at}/{of}] {title}"),
         TuneNote::Measured { line } => line.clone(),
         TuneNote::Failed { title, failure, log } => format!("{title}: {failure}; see {}", log.display()),

@@ -40,13 +40,13 @@ pub(crate) fn used(page: &str, script: &str) -> Option<String> {
         let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed");
         return None;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("page.html");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("page.html");
     std::fs::write(&path, page.replace("</body>", &format!("<script>{script}</script></body>"))).unwrap();
     // In virtual time a busy machine may not have painted when it is looked at: a fault stays one in every try.
     let mut text = String::new();
     for number in 0..6 {
-        text = look(&browser, &folder.path().join(format!("profile{number}")), &path);
+        text = look(&browser, &directory.path().join(format!("profile{number}")), &path);
         if text.contains("data-use=\"fine\"") {
             break;
         }
@@ -67,7 +67,7 @@ fn look(browser: &Path, profile: &Path, path: &Path) -> String {
 
 fn browser() -> Option<PathBuf> {
     let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-    let folders = std::env::var_os("PATH")?;
-    let mut places = std::env::split_paths(&folders).flat_map(|folder| names.map(|name| folder.join(name)));
+    let directories = std::env::var_os("PATH")?;
+    let mut places = std::env::split_paths(&directories).flat_map(|directory| names.map(|name| directory.join(name)));
     places.find(|place| Path::is_file(place))
 }

@@ -124,7 +124,7 @@ fn a_search_has_a_page() {
 
 #[test]
 fn two_runs_lie_on_each_other_below_one_sentence() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut paths = Vec::new();
     for (name, factor) in [("a.json", 1.0), ("b.json", 1.4)] {
         let times = |base: f64| -> Vec<f64> {
@@ -136,7 +136,7 @@ fn two_runs_lie_on_each_other_below_one_sentence() {
                 "request_rate": "inf", "model_id": "{HOSTILE}", "output_throughput": 100.0, "p99_ttft_ms": 5.0,
                 "p99_tpot_ms": 1.0, "latencies": {latencies:?}, "ttfts": {ttfts:?}}}"#
         );
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         std::fs::write(&path, text).unwrap();
         paths.push(path);
     }

@@ -15,11 +15,11 @@ fn names_follow_the_flags() {
         let case = read(&path);
         let flags = Flags::of(&case);
         let files = path.to_string_lossy().replace(".case.json", ".files");
-        let Ok(folder) = std::fs::read_dir(&files) else { continue };
+        let Ok(directory) = std::fs::read_dir(&files) else { continue };
         if case.get("argv").is_none() || flags.has("--result-filename") || flags.has("--result-dir") {
             continue;
         }
-        for entry in folder.map(|entry| entry.unwrap()) {
+        for entry in directory.map(|entry| entry.unwrap()) {
             assert_eq!(file_name(&flags.setup()), entry.file_name().to_string_lossy(), "{}", path.display());
             checked += 1;
         }
@@ -28,7 +28,7 @@ fn names_follow_the_flags() {
 }
 
 #[test]
-fn given_name_wins_and_an_absolute_one_leaves_the_folder() {
+fn given_name_wins_and_an_absolute_one_leaves_the_directory() {
     let setup = Setup { request_rate: 1e-5, label: Some(String::new()), ..crate::given::plain_setup() };
     assert_eq!(result_path(&setup, None, None), Path::new("openai-1e-05qps-m-DATE.json"));
     assert_eq!(result_path(&setup, Some(Path::new("out")), Some("x.json")), Path::new("out/x.json"));

@@ -22,8 +22,8 @@ const FEW: u64 = 200;
 /// Results of vLLM's, small ones of different kinds.
 fn good() -> Vec<Vec<u8>> {
     let mut files: Vec<Vec<u8>> = Vec::new();
-    for folder in std::fs::read_dir(tacho_testkit::golden_path("result")).unwrap().flatten() {
-        let inside = std::fs::read_dir(folder.path()).into_iter().flatten().flatten().map(|entry| entry.path());
+    for directory in std::fs::read_dir(tacho_testkit::golden_path("result")).unwrap().flatten() {
+        let inside = std::fs::read_dir(directory.path()).into_iter().flatten().flatten().map(|entry| entry.path());
         let texts = inside.filter(|path| path.extension().is_some_and(|end| end == "json"));
         files.extend(texts.filter_map(|path| std::fs::read(path).ok()).filter(|bytes| bytes.len() < 6_000));
     }
@@ -58,9 +58,9 @@ fn is_drawn(bytes: &[u8]) -> bool {
 #[test]
 fn fuzz_results() {
     let good = good();
-    let prepare = |folder: &Path| std::fs::write(folder.join("w.json"), &good[0]).unwrap();
-    fuzz_files("results", &good, FEW, prepare, |folder, bytes| {
-        let path = folder.join("r.json");
+    let prepare = |directory: &Path| std::fs::write(directory.join("w.json"), &good[0]).unwrap();
+    fuzz_files("results", &good, FEW, prepare, |directory, bytes| {
+        let path = directory.join("r.json");
         std::fs::write(&path, bytes).unwrap();
         for dict in results::read(&path).unwrap_or_default() {
             let _ = (StoredRun::from_dict(&dict).is_ok(), sweep::summary_csv(std::slice::from_ref(&dict)).len());
@@ -72,19 +72,19 @@ fn fuzz_results() {
             let _ = sweep::stats_csv(&[dict]).len();
         }
         if is_drawn(bytes) {
-            compared(folder, &path);
+            compared(directory, &path);
         }
     });
 }
 
-fn compared(folder: &Path, path: &Path) {
-    if let Ok(sides) = load(&[folder.join("w.json"), path.to_owned()]) {
+fn compared(directory: &Path, path: &Path) {
+    if let Ok(sides) = load(&[directory.join("w.json"), path.to_owned()]) {
         let (found, joined) = (verdicts(&sides, &spec()), Comparison::new(&sides, &spec()));
         if let (Ok(found), Ok(joined)) = (found, joined) {
             let _ = (joined.markdown(&spec()).len(), joined.html(&sides, &found, &spec()).len());
         }
     }
-    if let Ok(dashboard) = Dashboard::read(folder) {
+    if let Ok(dashboard) = Dashboard::read(directory) {
         let _ = (dashboard.markdown().len(), dashboard.rows());
     }
 }

@@ -20,8 +20,8 @@ fn floats(value: &Json) -> Vec<f64> {
 fn written(value: &tacho_core::json::Value, indent: usize) -> String {
     let mut dict: Dict = value.as_dict().unwrap().clone();
     assert!(dict.remove("tacho").is_some());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("o.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("o.json");
     offline::save(&path, &dict.into(), indent).unwrap();
     std::fs::read_to_string(&path).unwrap()
 }

@@ -19,15 +19,15 @@ use crate::given::{Flags, assert_same, float, list, rate_changes, read, text, wh
 /// The recorded runs that ended well and saved one result file, with that file.
 fn runs() -> Vec<(String, Value, Value)> {
     let mut found = Vec::new();
-    for folder in ["console", "result"] {
-        for path in golden_files(folder, ".case.json") {
+    for directory in ["console", "result"] {
+        for path in golden_files(directory, ".case.json") {
             let case = read(&path);
             let stem = path.to_string_lossy().strip_suffix(".case.json").unwrap().to_owned();
             if case.get("exit_code") != Some(&Value::Int(0)) {
                 continue;
             }
             if let Some(saved) = saved(Path::new(&format!("{stem}.files"))) {
-                let name = format!("{folder}/{}", Path::new(&stem).file_name().unwrap().to_string_lossy());
+                let name = format!("{directory}/{}", Path::new(&stem).file_name().unwrap().to_string_lossy());
                 found.push((name, case, read(&saved)));
             }
         }
@@ -36,8 +36,8 @@ fn runs() -> Vec<(String, Value, Value)> {
     found
 }
 
-fn saved(folder: &Path) -> Option<PathBuf> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.map(|entry| entry.unwrap().path()).collect();
+fn saved(directory: &Path) -> Option<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory).ok()?.map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.is_file() && !path.to_string_lossy().ends_with(".pytorch.json"));
     files.into_iter().next()
 }

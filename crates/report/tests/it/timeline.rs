@@ -98,7 +98,7 @@ fn failures_and_waits_are_shown_and_told() {
 
 #[test]
 fn an_empty_run_has_no_page() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("x.html");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("x.html");
     assert!(!save(&record(Vec::new()), Thresholds(25.0, 50.0), &path).unwrap() && !path.exists());
 }

@@ -50,8 +50,8 @@ fn runs_give_vllms_file_and_report() {
         let start = ours.find("tip: ").or_else(|| ours.find("====")).unwrap();
         assert_eq!(&ours[start..], text(case, "report"), "{name}");
 
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r.json");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
         let detail = if flags.has("--save-detailed") { Detail::PerRequest } else { Detail::Brief };
         let mode = if flags.has("--append-result") { SaveMode::Append } else { SaveMode::Overwrite };
         let expected = list(case, "result_file");
@@ -75,8 +75,8 @@ fn own_part_holds_what_vllm_leaves_out() {
     let golden = golden("metrics/results.json");
     let case = list(&golden, "cases").iter().find(|case| text(case, "name") == "failures, label, metadata").unwrap();
     let record = relaxed(record(case, &Flags::of(case)));
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("r.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r.json");
     save(&record, &path, Detail::PerRequest, SaveMode::Overwrite).unwrap();
     let file = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let own = file.get("tacho").unwrap();

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use tacho_core::{FailureKind, Observation, Outcome, Stamp, Usage};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
 
 use super::source_of;
 use crate::columns::COLUMNS;
@@ -58,10 +58,10 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     fn row(&self) -> Result<Row, String> {
-        let due = self.after(self.origin.stamp, "scheduled_ns");
+        let due = self.after(self.origin.timestamp, "scheduled_ns");
         let released = self.after(due, "dispatch_lag_ns");
         let sent = self.after(released, "slot_wait_ns");
-        let chunks = self.stamps(sent);
+        let chunks = self.timestamps(sent);
         let first_event = chunks.first().copied().unwrap_or(sent);
         let observation = Observation {
             index: usize::try_from(self.int("index")).map_err(|_| "an index is negative")?,
@@ -128,11 +128,11 @@ impl<'a> Cells<'a> {
         self.cell(name).map(|column| column.as_string::<i32>().value(self.at))
     }
 
-    fn maybe_after(&self, earlier: Stamp, name: &str) -> Option<Stamp> {
-        self.maybe_int(name).map(|nanos| Stamp(earlier.0.wrapping_add(nanos as u64)))
+    fn maybe_after(&self, earlier: Timestamp, name: &str) -> Option<Timestamp> {
+        self.maybe_int(name).map(|nanos| Timestamp(earlier.0.wrapping_add(nanos as u64)))
     }
 
-    fn after(&self, earlier: Stamp, name: &str) -> Stamp {
+    fn after(&self, earlier: Timestamp, name: &str) -> Timestamp {
         self.maybe_after(earlier, name).unwrap_or_default()
     }
 
@@ -141,12 +141,12 @@ impl<'a> Cells<'a> {
         list.map_or_else(Vec::new, |list| list.as_primitive::<T>().values().to_vec())
     }
 
-    fn stamps(&self, sent: Stamp) -> Vec<Stamp> {
+    fn timestamps(&self, sent: Timestamp) -> Vec<Timestamp> {
         let mut before = sent.0;
         let gaps = self.list::<Int64Type>("token_gaps_ns").into_iter();
         gaps.map(|gap| {
             before = before.wrapping_add(gap as u64);
-            Stamp(before)
+            Timestamp(before)
         })
         .collect()
     }

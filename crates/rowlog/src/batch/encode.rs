@@ -7,7 +7,7 @@ use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, SchemaRef};
-use tacho_core::{FailureKind, Observation, Stamp};
+use tacho_core::{FailureKind, Observation, Timestamp};
 
 use super::{follows, source_name};
 use crate::{Asked, Origin};
@@ -21,7 +21,7 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
     let told = |id: &str, index: usize| prefix.is_some_and(|prefix| follows(id, prefix, index));
     let columns = vec![
         int(rows, |(_, row)| row.index as i64),
-        int(rows, |(_, row)| since(row.scheduled, origin.stamp)),
+        int(rows, |(_, row)| since(row.scheduled, origin.timestamp)),
         int(rows, |(_, row)| since(row.dispatched, row.scheduled)),
         int(rows, |(_, row)| since(row.sent, row.dispatched)),
         int(rows, |(_, row)| row.connect_ns as i64),
@@ -65,12 +65,12 @@ fn prefix<'a>(rows: &[Parts<'a>]) -> Option<&'a str> {
 }
 
 /// What the moments inside an answer count from.
-fn first_event(row: &Observation) -> Stamp {
+fn first_event(row: &Observation) -> Timestamp {
     row.chunks.first().copied().unwrap_or(row.sent)
 }
 
-fn since(stamp: Stamp, earlier: Stamp) -> i64 {
-    stamp.0.wrapping_sub(earlier.0) as i64
+fn since(timestamp: Timestamp, earlier: Timestamp) -> i64 {
+    timestamp.0.wrapping_sub(earlier.0) as i64
 }
 
 fn int<'a>(rows: &[Parts<'a>], of: impl Fn(Parts<'a>) -> i64) -> ArrayRef {
@@ -97,9 +97,9 @@ fn list<'a, T: ArrowPrimitiveType>(rows: &[Parts<'a>], fill: impl Fn(Parts<'a>, 
 /// The first from the sending, each other from the one before.
 fn gaps(row: &Observation, out: &mut PrimitiveBuilder<Int64Type>) {
     let mut before = row.sent;
-    for &stamp in &row.chunks {
-        out.append_value(since(stamp, before));
-        before = stamp;
+    for &timestamp in &row.chunks {
+        out.append_value(since(timestamp, before));
+        before = timestamp;
     }
 }
 

@@ -16,21 +16,21 @@ const BATCHES: usize = 4;
 /// A log whose segment has four batches of two rows each, what the segment holds, and where each of its messages ends:
 /// the schema, then the batches.
 struct Sound {
-    folder: TempDir,
+    directory: TempDir,
     content: Vec<u8>,
     ends: Vec<usize>,
 }
 
 fn sound() -> Sound {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("rows-0.arrows");
-    let mut log = log(folder.path(), &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rows-0.arrows");
+    let mut log = log(directory.path(), &[]);
     let mut ends = vec![fs::metadata(&path).unwrap().len() as usize];
     for batch in 0..BATCHES {
         log.append(parts(&rows(batch))).unwrap();
         ends.push(fs::metadata(&path).unwrap().len() as usize);
     }
-    Sound { content: fs::read(&path).unwrap(), folder, ends }
+    Sound { content: fs::read(&path).unwrap(), directory, ends }
 }
 
 fn rows(batch: usize) -> Vec<Row> {
@@ -38,9 +38,9 @@ fn rows(batch: usize) -> Vec<Row> {
 }
 
 /// What can be read of a segment with this content; nothing when it cannot be opened.
-fn recovered(folder: &Path, content: &[u8]) -> Option<(Vec<Row>, Tail)> {
-    fs::write(folder.join("rows-0.arrows"), content).unwrap();
-    let stored = Stored::open(folder).ok()?;
+fn recovered(directory: &Path, content: &[u8]) -> Option<(Vec<Row>, Tail)> {
+    fs::write(directory.join("rows-0.arrows"), content).unwrap();
+    let stored = Stored::open(directory).ok()?;
     let mut batches = stored.segments().first()?.batches().ok()?;
     let rows = batches.by_ref().flat_map(Result::unwrap).collect();
     Some((rows, batches.tail().unwrap()))
@@ -48,10 +48,10 @@ fn recovered(folder: &Path, content: &[u8]) -> Option<(Vec<Row>, Tail)> {
 
 #[test]
 fn a_file_cut_anywhere_keeps_its_whole_batches() {
-    let Sound { folder, content, ends } = sound();
+    let Sound { directory, content, ends } = sound();
     let near_an_end = |length: &usize| ends.iter().any(|end| length.abs_diff(*end) < 24);
     for length in (0..=content.len()).filter(|length| length % 19 == 0 || near_an_end(length)) {
-        let found = recovered(folder.path(), &content[..length]);
+        let found = recovered(directory.path(), &content[..length]);
         let whole = ends.iter().filter(|&&end| end <= length).count();
         let Some((rows_found, tail)) = found else {
             assert_eq!(whole, 0, "cut at {length}");
@@ -93,7 +93,7 @@ fn a_file_with_other_bytes_keeps_what_is_before_them() {
             }
         }
         let untouched = ends.iter().filter(|&&end| end <= first).count();
-        match recovered(sound.folder.path(), &content) {
+        match recovered(sound.directory.path(), &content) {
             Some((found, _)) => {
                 let expected: Vec<Row> = (0..untouched.saturating_sub(1)).flat_map(rows).collect();
                 assert!(found.starts_with(&expected));
@@ -110,30 +110,30 @@ fn lengths_that_lie_are_not_believed() {
         let mut content = sound.content.clone();
         let place = place.index(content.len() / 8) * 8;
         content[place..place + 8].copy_from_slice(&value.to_le_bytes());
-        recovered(sound.folder.path(), &content);
+        recovered(sound.directory.path(), &content);
     });
 }
 
 #[test]
 fn bytes_that_are_no_log_are_no_log() {
     for_many(500, prop::collection::vec(any::<u8>(), 0..600), |sound, content| {
-        let folder = sound.folder.path();
-        recovered(folder, &content);
+        let directory = sound.directory.path();
+        recovered(directory, &content);
         let marked = [&[0xff; 4], &200u32.to_le_bytes()[..], content.as_slice()].concat();
-        recovered(folder, &marked);
+        recovered(directory, &marked);
     });
 }
 
 #[test]
 fn a_damaged_schema_is_reported() {
-    let Sound { folder, content, ends } = sound();
+    let Sound { directory, content, ends } = sound();
     let mut silent = 0;
     for place in (0..ends[0]).step_by(7) {
         let mut damaged = content.clone();
         damaged[place] ^= 0x40;
-        fs::write(folder.path().join("rows-0.arrows"), &damaged).unwrap();
+        fs::write(directory.path().join("rows-0.arrows"), &damaged).unwrap();
         // It is an error, or the segment is there; it is never dropped without a word.
-        silent += usize::from(Stored::open(folder.path()).is_ok_and(|stored| stored.segments().is_empty()));
+        silent += usize::from(Stored::open(directory.path()).is_ok_and(|stored| stored.segments().is_empty()));
     }
     assert_eq!(silent, 0);
 }
@@ -141,7 +141,7 @@ fn a_damaged_schema_is_reported() {
 #[test]
 fn a_manifest_of_other_bytes_is_refused() {
     for_many(500, prop::collection::vec(any::<u8>(), 0..200), |sound, content| {
-        fs::write(sound.folder.path().join("manifest.json"), &content).unwrap();
-        assert!(Stored::open(sound.folder.path()).is_err());
+        fs::write(sound.directory.path().join("manifest.json"), &content).unwrap();
+        assert!(Stored::open(sound.directory.path()).is_err());
     });
 }

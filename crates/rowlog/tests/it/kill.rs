@@ -9,14 +9,14 @@ use tacho_rowlog::Stored;
 
 use crate::sample::{log, parts, plausible, read};
 
-const FOLDER: &str = "TACHO_TEST_LOG";
+const DIRECTORY: &str = "TACHO_TEST_LOG";
 
 /// The process that is killed: this test program, started anew for this test alone.
 #[test]
 #[ignore = "started by the test below"]
 fn writer() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let mut log = log(Path::new(&folder), &[]);
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+    let mut log = log(Path::new(&directory), &[]);
     let mut out = std::io::stdout();
     for index in 0.. {
         log.append(parts(&[plausible(index, 200)])).unwrap();
@@ -24,10 +24,10 @@ fn writer() {
     }
 }
 
-fn killed_after(folder: &Path, time: Duration) -> Option<usize> {
+fn killed_after(directory: &Path, time: Duration) -> Option<usize> {
     let mut writer = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::writer", "--ignored", "--nocapture"])
-        .env(FOLDER, folder)
+        .env(DIRECTORY, directory)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -46,12 +46,12 @@ fn killed_after(folder: &Path, time: Duration) -> Option<usize> {
 fn killed_at_a_hundred_moments_it_loses_no_row_that_was_logged() {
     let mut torn = 0;
     for moment in 0..100u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let last = killed_after(folder.path(), Duration::from_micros(moment * 7919 % 30_000)).unwrap();
-        let rows = read(folder.path());
+        let directory = tempfile::tempdir().unwrap();
+        let last = killed_after(directory.path(), Duration::from_micros(moment * 7919 % 30_000)).unwrap();
+        let rows = read(directory.path());
         assert!(rows.len() > last, "{} rows after {last} was logged", rows.len());
         assert!(rows.iter().enumerate().all(|(index, row)| *row == plausible(index, 200)));
-        let tail = Stored::open(folder.path()).unwrap().segments()[0].tail().unwrap();
+        let tail = Stored::open(directory.path()).unwrap().segments()[0].tail().unwrap();
         torn += usize::from(matches!(tail, tacho_rowlog::Tail::Torn { .. }));
     }
     println!("{torn} of 100 tails were torn");

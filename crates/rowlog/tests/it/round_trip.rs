@@ -3,7 +3,7 @@
 use std::fs;
 
 use proptest::prelude::*;
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_core::json::Value;
 use tacho_rowlog::{Error, Log, Origin, Stored, Tail};
 
@@ -14,19 +14,19 @@ proptest! {
 
     #[test]
     fn any_rows_come_back_as_they_were(batches in prop::collection::vec(prop::collection::vec(any_row(), 1..6), 0..5)) {
-        let folder = tempfile::tempdir().unwrap();
-        let unfinished = log(folder.path(), &batches);
-        prop_assert_eq!(&read(folder.path()), &batches.concat());
+        let directory = tempfile::tempdir().unwrap();
+        let unfinished = log(directory.path(), &batches);
+        prop_assert_eq!(&read(directory.path()), &batches.concat());
         unfinished.finish(&Value::Int(3)).unwrap();
-        prop_assert_eq!(read(folder.path()), batches.concat());
+        prop_assert_eq!(read(directory.path()), batches.concat());
     }
 }
 
 #[test]
 fn manifest_origin_and_closing_come_back() {
-    let folder = tempfile::tempdir().unwrap();
-    log(folder.path(), &[vec![plausible(0, 3)]]).finish(&Value::Float(0.1)).unwrap();
-    let stored = Stored::open(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    log(directory.path(), &[vec![plausible(0, 3)]]).finish(&Value::Float(0.1)).unwrap();
+    let stored = Stored::open(directory.path()).unwrap();
     assert_eq!(stored.manifest(), &manifest());
     assert_eq!(stored.segments()[0].origin(), ORIGIN);
     assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
@@ -36,28 +36,28 @@ fn manifest_origin_and_closing_come_back() {
 #[test]
 fn a_token_takes_at_most_four_bytes_in_busy_and_quiet_runs() {
     for per_batch in [1, 500] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let rows: Vec<_> = (0..2000).map(|index| plausible(index, 128)).collect();
         let batches: Vec<_> = rows.chunks(per_batch).map(<[_]>::to_vec).collect();
-        log(folder.path(), &batches).finish(&Value::Null).unwrap();
-        let size = fs::metadata(folder.path().join("rows-0.arrows")).unwrap().len();
+        log(directory.path(), &batches).finish(&Value::Null).unwrap();
+        let size = fs::metadata(directory.path().join("rows-0.arrows")).unwrap().len();
         let per_token = size as f64 / (2000.0 * 128.0);
         assert!(per_token <= 4.0, "{per_token} bytes a token in batches of {per_batch}");
-        assert_eq!(read(folder.path()), rows);
+        assert_eq!(read(directory.path()), rows);
     }
 }
 
 #[test]
 fn a_token_of_a_short_answer_takes_little_more() {
     for (tokens, most) in [(8, 4.0), (4, 6.0)] {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let rows: Vec<_> = (0..10_000).map(|index| measured(index, tokens)).collect();
         let batches: Vec<_> = rows.chunks(300).map(<[_]>::to_vec).collect();
-        log(folder.path(), &batches).finish(&Value::Null).unwrap();
-        let size = fs::metadata(folder.path().join("rows-0.arrows")).unwrap().len();
+        log(directory.path(), &batches).finish(&Value::Null).unwrap();
+        let size = fs::metadata(directory.path().join("rows-0.arrows")).unwrap().len();
         let per_token = size as f64 / (10_000.0 * tokens as f64);
         assert!(per_token <= most, "{per_token} bytes a token in answers of {tokens}");
-        assert_eq!(read(folder.path()), rows);
+        assert_eq!(read(directory.path()), rows);
     }
 }
 
@@ -72,88 +72,88 @@ fn ids_come_back_whether_they_follow_or_not() {
     let some = [with(7, Some("a-7")), with(3, None), with(8, Some("a-8"))];
     let bare = [with(1, Some("1")), with(2, Some("2")), with(3, Some(""))];
     for rows in [follow.to_vec(), some.to_vec(), bare.to_vec(), vec![with(0, None)]] {
-        let folder = tempfile::tempdir().unwrap();
-        let unfinished = log(folder.path(), &[rows.clone(), rows.clone()]);
-        assert_eq!(read(folder.path()), [rows.clone(), rows.clone()].concat());
+        let directory = tempfile::tempdir().unwrap();
+        let unfinished = log(directory.path(), &[rows.clone(), rows.clone()]);
+        assert_eq!(read(directory.path()), [rows.clone(), rows.clone()].concat());
         unfinished.finish(&Value::Null).unwrap();
-        assert_eq!(read(folder.path()), [rows.clone(), rows].concat());
+        assert_eq!(read(directory.path()), [rows.clone(), rows].concat());
     }
 }
 
 #[test]
 fn a_log_of_an_older_format_is_refused() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
-    assert!(matches!(Stored::open(folder.as_ref()), Err(Error::Older { found: 2, known: 4, .. })));
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/log/format-2");
+    assert!(matches!(Stored::open(directory.as_ref()), Err(Error::Older { found: 2, known: 4, .. })));
 }
 
 #[test]
 fn resuming_changes_nothing_before_a_segment_begins() {
-    let folder = tempfile::tempdir().unwrap();
-    log(folder.path(), &[vec![plausible(0, 3)]]).finish(&Value::Int(7)).unwrap();
-    let (resumed, stored) = Log::resume(folder.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    log(directory.path(), &[vec![plausible(0, 3)]]).finish(&Value::Int(7)).unwrap();
+    let (resumed, stored) = Log::resume(directory.path()).unwrap();
     assert_eq!(stored.closing(), Some(&Value::Int(7)));
     drop(resumed);
-    assert_eq!(Stored::open(folder.path()).unwrap().closing(), Some(&Value::Int(7)), "looking is not changing");
-    let (mut resumed, _) = Log::resume(folder.path()).unwrap();
+    assert_eq!(Stored::open(directory.path()).unwrap().closing(), Some(&Value::Int(7)), "looking is not changing");
+    let (mut resumed, _) = Log::resume(directory.path()).unwrap();
     resumed.begin(ORIGIN).unwrap();
-    assert_eq!(Stored::open(folder.path()).unwrap().closing(), None);
+    assert_eq!(Stored::open(directory.path()).unwrap().closing(), None);
 }
 
 #[test]
 fn resuming_cuts_the_torn_tail_and_goes_on_in_a_second_segment() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(log(folder.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3)]]));
-    let path = folder.path().join("rows-0.arrows");
+    let directory = tempfile::tempdir().unwrap();
+    drop(log(directory.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3)]]));
+    let path = directory.path().join("rows-0.arrows");
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..whole.len() - 5]).unwrap();
-    let (mut log, stored) = Log::resume(folder.path()).unwrap();
+    let (mut log, stored) = Log::resume(directory.path()).unwrap();
     assert!(matches!(stored.segments()[0].tail().unwrap(), Tail::Torn { .. }));
     log.cut_tails(&stored).unwrap();
     assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Open);
-    let origin = Origin { stamp: Stamp(1), unix_ns: 9 };
+    let origin = Origin { timestamp: Timestamp(1), unix_ns: 9 };
     log.begin(origin).unwrap();
     log.append(parts(&[plausible(1, 4)])).unwrap();
     log.finish(&Value::Null).unwrap();
-    assert_eq!(read(folder.path()), [plausible(0, 3), plausible(1, 4)]);
-    assert_eq!(Stored::open(folder.path()).unwrap().segments()[1].origin(), origin);
+    assert_eq!(read(directory.path()), [plausible(0, 3), plausible(1, 4)]);
+    assert_eq!(Stored::open(directory.path()).unwrap().segments()[1].origin(), origin);
 }
 
 #[test]
 fn a_log_is_neither_overwritten_nor_written_by_two() {
-    let folder = tempfile::tempdir().unwrap();
-    let open = log(folder.path(), &[]);
-    assert!(matches!(Log::create(folder.path(), &manifest()), Err(Error::Exists { .. })));
-    assert!(matches!(Log::resume(folder.path()), Err(Error::Busy { .. })));
+    let directory = tempfile::tempdir().unwrap();
+    let open = log(directory.path(), &[]);
+    assert!(matches!(Log::create(directory.path(), &manifest()), Err(Error::Exists { .. })));
+    assert!(matches!(Log::resume(directory.path()), Err(Error::Busy { .. })));
     drop(open);
-    Log::resume(folder.path()).unwrap();
+    Log::resume(directory.path()).unwrap();
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(Stored::open(empty.path()), Err(Error::Missing { .. })));
 }
 
 #[test]
 fn a_newer_format_is_distinguished_from_a_broken_one() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(log(folder.path(), &[]));
-    let path = folder.path().join("manifest.json");
+    let directory = tempfile::tempdir().unwrap();
+    drop(log(directory.path(), &[]));
+    let path = directory.path().join("manifest.json");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("\"format\": 4", "\"format\": 9")).unwrap();
-    assert!(matches!(Stored::open(folder.path()), Err(Error::Newer { found: 9, .. })));
+    assert!(matches!(Stored::open(directory.path()), Err(Error::Newer { found: 9, .. })));
     fs::write(&path, text.replace("\"format\": 4", "\"format\": 1")).unwrap();
-    assert!(matches!(Stored::open(folder.path()), Err(Error::Older { found: 1, .. })));
+    assert!(matches!(Stored::open(directory.path()), Err(Error::Older { found: 1, .. })));
     fs::write(&path, "{").unwrap();
-    assert!(matches!(Stored::open(folder.path()), Err(Error::Malformed { .. })));
+    assert!(matches!(Stored::open(directory.path()), Err(Error::Malformed { .. })));
 }
 
 #[test]
 fn segments_are_joined_without_the_time_between_them() {
-    let folder = tempfile::tempdir().unwrap();
-    drop(log(folder.path(), &[vec![plausible(2, 3), plausible(0, 3)]]));
-    let (mut log, _) = Log::resume(folder.path()).unwrap();
-    let later = Origin { stamp: Stamp(1_000_000), unix_ns: ORIGIN.unix_ns + 60_000_000_000 };
+    let directory = tempfile::tempdir().unwrap();
+    drop(log(directory.path(), &[vec![plausible(2, 3), plausible(0, 3)]]));
+    let (mut log, _) = Log::resume(directory.path()).unwrap();
+    let later = Origin { timestamp: Timestamp(1_000_000), unix_ns: ORIGIN.unix_ns + 60_000_000_000 };
     log.begin(later).unwrap();
     log.append(parts(&[plausible(1, 2), plausible(2, 4)])).unwrap();
     drop(log);
-    let joined = Stored::open(folder.path()).unwrap().joined().unwrap();
+    let joined = Stored::open(directory.path()).unwrap().joined().unwrap();
     let indices: Vec<usize> = joined.rows.iter().map(|row| row.observation.index).collect();
     assert_eq!((indices.as_slice(), joined.replaced, joined.lost), ([0, 1, 2].as_slice(), 1, 0));
     let [first, second] = joined.segments[..] else { panic!("{:?}", joined.segments) };
@@ -161,7 +161,7 @@ fn segments_are_joined_without_the_time_between_them() {
     assert_eq!((second.start, second.rows), (first.end, 2));
     assert_eq!(second.gap_ns, 60_000_000_000 - (first.end.0 - first.start.0) as i64);
     let (moved, stored) = (&joined.rows[2].observation, plausible(2, 4).observation);
-    let shift = second.start.0 - later.stamp.0;
+    let shift = second.start.0 - later.timestamp.0;
     assert_eq!((moved.scheduled.0, moved.done.0), (stored.scheduled.0 + shift, stored.done.0 + shift));
     assert_eq!(moved.chunks[3].0, stored.chunks[3].0 + shift);
 }

@@ -6,10 +6,10 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
-use tacho_core::{FailureKind, Observation, Outcome, Stamp, TokenCountSource, Usage};
+use tacho_core::{FailureKind, Observation, Outcome, Timestamp, TokenCountSource, Usage};
 use tacho_rowlog::{Asked, Host, Log, Manifest, Origin, Row, Stored};
 
-pub(crate) const ORIGIN: Origin = Origin { stamp: Stamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
+pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
 
 pub(crate) fn manifest() -> Manifest {
     Manifest {
@@ -26,13 +26,15 @@ pub(crate) fn manifest() -> Manifest {
 
 /// Any row at all: every field with every value that its type has, and moments of the longest run that is read.
 pub(crate) fn any_row() -> impl Strategy<Value = Row> {
-    let stamp = || (0..31 * 24 * 3600 * 1_000_000_000u64).prop_map(|nanos| Stamp(ORIGIN.stamp.0 + nanos));
+    let timestamp = || (0..31 * 24 * 3600 * 1_000_000_000u64).prop_map(|nanos| Timestamp(ORIGIN.timestamp.0 + nanos));
     let outcome = (any::<Option<(u8, u16)>>(), ".{0,20}").prop_map(|(kind, message)| match kind {
         None => Outcome::Complete,
         Some((kind, status)) => Outcome::failed(failure(kind, status), message),
     });
-    let moments = (stamp(), stamp(), stamp(), stamp(), of(stamp()), of(stamp()), of(stamp()));
-    let lists = (vec(stamp(), 0..20), vec(any::<u32>(), 0..20), vec(any::<(u32, u32)>(), 0..20), any::<Option<bool>>());
+    let moments =
+        (timestamp(), timestamp(), timestamp(), timestamp(), of(timestamp()), of(timestamp()), of(timestamp()));
+    let lists =
+        (vec(timestamp(), 0..20), vec(any::<u32>(), 0..20), vec(any::<(u32, u32)>(), 0..20), any::<Option<bool>>());
     let counts = (0..usize::MAX >> 1, any::<u64>(), any::<Option<u64>>(), any::<u32>(), any::<u32>());
     let said = (outcome, vec(any::<u8>(), 0..30), any::<Option<u64>>(), any::<Option<u64>>());
     let asked = (any::<u64>(), any::<i64>(), any::<u64>(), any::<f64>(), of(".{0,9}"), of(".{0,9}"));
@@ -101,21 +103,21 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
-    let due = Stamp(6_000_000 + index as u64 * 1_000_000);
-    let sent = Stamp(due.0 + noise(90_000));
+    let due = Timestamp(6_000_000 + index as u64 * 1_000_000);
+    let sent = Timestamp(due.0 + noise(90_000));
     let mut now = sent.0 + 50_000_000 + noise(5_000_000);
-    let chunks: Vec<Stamp> = (0..tokens)
+    let chunks: Vec<Timestamp> = (0..tokens)
         .map(|_| {
             now += 9_000_000 + noise(2_000_000);
-            Stamp(now)
+            Timestamp(now)
         })
         .collect();
     let observation = Observation {
         sent,
-        first_byte: chunks.first().map(|first| Stamp(first.0 - 4_000)),
+        first_byte: chunks.first().map(|first| Timestamp(first.0 - 4_000)),
         first_content: chunks.first().copied(),
         chunks,
-        done: Stamp(now + noise(300_000)),
+        done: Timestamp(now + noise(300_000)),
         usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64), ..Usage::default() },
         ..Observation::dispatched(index, due, sent)
     };
@@ -127,7 +129,7 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
 pub(crate) fn measured(index: usize, tokens: usize) -> Row {
     let mut row = plausible(index, tokens);
     row.asked.request_id = Some(format!("bench-0c57608e-{index}"));
-    row.observation.round(ORIGIN.stamp);
+    row.observation.round(ORIGIN.timestamp);
     row
 }
 
@@ -136,15 +138,15 @@ pub(crate) fn parts(rows: &[Row]) -> impl Iterator<Item = (&Asked, &Observation)
 }
 
 /// A log of one segment with these batches, not finished.
-pub(crate) fn log(folder: &Path, batches: &[Vec<Row>]) -> Log {
-    let mut log = Log::create(folder, &manifest()).unwrap();
+pub(crate) fn log(directory: &Path, batches: &[Vec<Row>]) -> Log {
+    let mut log = Log::create(directory, &manifest()).unwrap();
     log.begin(ORIGIN).unwrap();
     batches.iter().for_each(|batch| log.append(parts(batch)).unwrap());
     log
 }
 
-pub(crate) fn read(folder: &Path) -> Vec<Row> {
-    let stored = Stored::open(folder).unwrap();
+pub(crate) fn read(directory: &Path) -> Vec<Row> {
+    let stored = Stored::open(directory).unwrap();
     let batches = stored.segments().iter().flat_map(|segment| segment.batches().unwrap());
     batches.flat_map(Result::unwrap).collect()
 }

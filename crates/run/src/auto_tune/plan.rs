@@ -57,7 +57,7 @@ pub struct TunePlan {
     /// The revision that result files name.
     pub hash: String,
     /// Where everything is written.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// Whether to say what would be done, and do nothing.
     pub dry_run: bool,
 }
@@ -98,8 +98,8 @@ impl Candidate {
 
 impl TunePlan {
     /// Where the server writes the profile of the best settings.
-    pub(super) fn profile_folder(&self) -> PathBuf {
-        self.folder.join("profile")
+    pub(super) fn profile_directory(&self) -> PathBuf {
+        self.directory.join("profile")
     }
 
     /// All settings to try; `max_num_seqs` varies slowest of the two.
@@ -129,7 +129,7 @@ impl TunePlan {
     /// The files of a run; `what` is the candidate's name.
     pub(super) fn run_file(&self, what: &str, level: f64, number: usize) -> PathBuf {
         let again = if number == 0 { String::new() } else { format!(".run{number}") };
-        self.folder.join(format!("bm_log_{what}_requestrate_{}{again}.json", rate_text(level)))
+        self.directory.join(format!("bm_log_{what}_requestrate_{}{again}.json", rate_text(level)))
     }
 
     /// What must be the same when a tuning is taken up again.

@@ -101,9 +101,9 @@ impl Tuner<'_> {
     pub(super) fn measure(&self, command: &[String], output: &Path, keys: &Dict) -> Result<Dict, Failure> {
         let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
         let place = [text(output.parent().map(Path::as_os_str)), text(output.file_name())];
-        let [folder, name] = place;
+        let [directory, name] = place;
         let mut command = command.to_vec();
-        command.extend(["--save-result", "--result-dir", &folder, "--result-filename", &name].map(str::to_owned));
+        command.extend(["--save-result", "--result-dir", &directory, "--result-filename", &name].map(str::to_owned));
         self.archive.begin(output)?;
         let measured = self.bench.run(&command, output, Some(&output.with_extension("txt")));
         let measured = measured.and_then(|()| self.archive.measured(output));

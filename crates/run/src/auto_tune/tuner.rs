@@ -67,7 +67,7 @@ impl Tuner<'_> {
             self.say(TuneNote::Would { who: "Server", command: self.plan.server_command(candidate, share)? });
             self.say(TuneNote::Would { who: "Benchmark", command: self.plan.bench_command(UNLIMITED)? });
         }
-        self.say(TuneNote::Place { folder: self.plan.folder.clone() });
+        self.say(TuneNote::Place { directory: self.plan.directory.clone() });
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Tuner<'_> {
         for (at, candidate) in candidates.iter().enumerate() {
             self.say(TuneNote::Candidate { at: at + 1, of: total, title: candidate.title() });
             let command = self.plan.server_command(candidate, share.as_deref())?;
-            let log = self.plan.folder.join(format!("vllm_log_{}.txt", candidate.name()));
+            let log = self.plan.directory.join(format!("vllm_log_{}.txt", candidate.name()));
             let mut slot = Slot::new(command, self.plan.variables.clone(), log);
             match self.search(candidate, &mut slot) {
                 Ok(found) => {
@@ -127,7 +127,7 @@ impl Tuner<'_> {
 
     /// What an earlier attempt left; one of other commands must not be mixed with this.
     fn stored(&self) -> Result<Option<Dict>, Error> {
-        let path = self.plan.folder.join("auto_tune.json");
+        let path = self.plan.directory.join("auto_tune.json");
         let Some(stored) = self.archive.result(&path) else { return Ok(None) };
         let theirs = stored.get("made_with").and_then(Value::as_dict).cloned().unwrap_or_default();
         let ours = self.plan.description();
@@ -139,10 +139,10 @@ impl Tuner<'_> {
     }
 
     fn store(&self, answers: &Answers, share: Option<&str>, done: bool) -> Result<(), Error> {
-        let folder = &self.plan.folder;
+        let directory = &self.plan.directory;
         let json = answers.json(self.plan, share, done);
-        self.archive.text(&folder.join("result.txt"), &answers.text(self.plan, done)).map_err(Error::Ended)?;
-        self.archive.keep(&folder.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
+        self.archive.text(&directory.join("result.txt"), &answers.text(self.plan, done)).map_err(Error::Ended)?;
+        self.archive.keep(&directory.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
     }
 
     /// The largest share of the device's memory with which the most demanding server starts.
@@ -152,7 +152,7 @@ impl Tuner<'_> {
         if known.is_some() {
             return Ok(known);
         }
-        let log = |share: &str| self.plan.folder.join(format!("vllm_log_gpu_memory_utilization_{share}.log"));
+        let log = |share: &str| self.plan.directory.join(format!("vllm_log_gpu_memory_utilization_{share}.log"));
         for share in &self.plan.memory_shares {
             let command = self.plan.server_command(last, Some(share))?;
             self.say(TuneNote::TryingShare { share: share.clone() });
@@ -173,7 +173,7 @@ impl Tuner<'_> {
 
     /// The profiled run of the best settings, and where its profile lies; that it fails costs no result.
     fn profile(&self, best: &Accepted, share: Option<&str>) -> Option<PathBuf> {
-        let output = self.plan.folder.join("bm_log_BEST_PROFILE.json");
+        let output = self.plan.directory.join("bm_log_BEST_PROFILE.json");
         if self.plan.profiling == Profiling::Skipped {
             return None;
         }
@@ -184,7 +184,7 @@ impl Tuner<'_> {
                 return None;
             }
         }
-        (self.plan.profiling == Profiling::Torch).then(|| self.plan.profile_folder())
+        (self.plan.profiling == Profiling::Torch).then(|| self.plan.profile_directory())
     }
 
     fn try_profile(&self, best: &Accepted, share: Option<&str>, output: &Path) -> Result<(), Failure> {
@@ -193,11 +193,11 @@ impl Tuner<'_> {
         if self.plan.profiling == Profiling::Torch {
             let mut config = Dict::new();
             config.set("profiler", "torch");
-            config.set("torch_profiler_dir", self.plan.profile_folder().display().to_string());
+            config.set("torch_profiler_dir", self.plan.profile_directory().display().to_string());
             let set = ParamSet::default().with("profiler_config", config);
             server = apply("--serve-cmd", &server, &set).map_err(wrong)?;
         }
-        let log = self.plan.folder.join("vllm_log_BEST_PROFILE.txt");
+        let log = self.plan.directory.join("vllm_log_BEST_PROFILE.txt");
         let mut slot = Slot::new(server, self.plan.variables.clone(), log);
         slot.ensure(self.host)?;
         let set = ParamSet::default()

@@ -15,7 +15,7 @@ pub trait Archive {
     /// A stored list.
     fn list(&self, path: &Path) -> Option<Vec<Value>>;
     /// The names of the subdirectories of a directory.
-    fn folders(&self, path: &Path) -> Vec<String>;
+    fn directories(&self, path: &Path) -> Vec<String>;
     /// Makes room for the result of a run and notes that it has begun.
     fn begin(&self, path: &Path) -> Result<(), Failure>;
     /// What the benchmark wrote there.

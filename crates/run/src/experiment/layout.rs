@@ -14,7 +14,7 @@ pub(crate) fn clean(name: &str) -> String {
 pub(crate) type Part<'a> = (&'static str, &'a ParamSet);
 
 /// The directory of a combination: a label and a name for each set that is not empty, then further parts.
-pub(crate) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
+pub(crate) fn directory(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
     let mut words: Vec<String> = Vec::new();
     for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
         words.extend([(*label).to_owned(), set.name()]);
@@ -25,18 +25,18 @@ pub(crate) fn folder(experiment: &Path, parts: &[Part<'_>], further: &[&str]) ->
 }
 
 /// `run=0.json` and so on.
-pub(crate) fn run_file(folder: &Path, number: usize) -> PathBuf {
-    folder.join(format!("run={number}.json"))
+pub(crate) fn run_file(directory: &Path, number: usize) -> PathBuf {
+    directory.join(format!("run={number}.json"))
 }
 
 /// The list of a combination's runs; its presence says that the combination is complete.
-pub(crate) fn summary_file(folder: &Path) -> PathBuf {
-    folder.join("summary.json")
+pub(crate) fn summary_file(directory: &Path) -> PathBuf {
+    directory.join("summary.json")
 }
 
 /// The warm-up of a combination.
-pub(crate) fn warmup_file(folder: &Path) -> PathBuf {
-    folder.join("warmup.json")
+pub(crate) fn warmup_file(directory: &Path) -> PathBuf {
+    directory.join("warmup.json")
 }
 
 /// The record of a failed run, next to where its result would be.
@@ -62,12 +62,12 @@ mod tests {
     }
 
     #[test]
-    fn folders_have_a_part_per_set() {
+    fn directories_have_a_part_per_set() {
         let (none, set) = (ParamSet::default(), ParamSet::default().with("x", 1_i64));
         let exp = Path::new("r/e");
-        assert_eq!(folder(exp, &[("SERVE-", &none), ("BENCH-", &none)], &[]), exp);
-        assert_eq!(folder(exp, &[("SERVE-", &set), ("BENCH-", &none)], &[]), exp.join("SERVE--x=1"));
-        assert_eq!(folder(exp, &[("SERVE-", &none)], &["WL-", "request_rate=3"]), exp.join("WL--request_rate=3"));
+        assert_eq!(directory(exp, &[("SERVE-", &none), ("BENCH-", &none)], &[]), exp);
+        assert_eq!(directory(exp, &[("SERVE-", &set), ("BENCH-", &none)], &[]), exp.join("SERVE--x=1"));
+        assert_eq!(directory(exp, &[("SERVE-", &none)], &["WL-", "request_rate=3"]), exp.join("WL--request_rate=3"));
         assert_eq!(failure_file(&exp.join("run=0.json")), exp.join("run=0.failure.json"));
         assert_eq!(server_file(exp, &none, "failure.json"), exp.join("SERVE-default-failure.json"));
     }

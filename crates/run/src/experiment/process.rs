@@ -135,5 +135,5 @@ pub fn program_exists(program: &str) -> bool {
         return is_file(PathBuf::from(program));
     }
     let Some(path) = std::env::var_os("PATH") else { return false };
-    std::env::split_paths(&path).any(|folder| is_file(folder.join(program)))
+    std::env::split_paths(&path).any(|directory| is_file(directory.join(program)))
 }

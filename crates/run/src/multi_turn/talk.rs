@@ -8,7 +8,9 @@ use std::time::Duration;
 use tacho_client::Client as HttpClient;
 use tacho_core::live::LiveRecorder;
 use tacho_core::rows::Watcher;
-use tacho_core::{Clock, Counters, EventSink, FailureKind, Observation, Outcome, RunEvent, Stamp, SystemClock, Work};
+use tacho_core::{
+    Clock, Counters, EventSink, FailureKind, Observation, Outcome, RunEvent, SystemClock, Timestamp, Work,
+};
 use tacho_loadgen::{StopSignal, Target, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_text::Tokenizer;
@@ -25,9 +27,9 @@ const MAX_SLEEP: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     /// It pauses until then, and takes its next conversation.
-    Pausing(Stamp),
+    Pausing(Timestamp),
     /// It retries at that time.
-    Retrying(Stamp),
+    Retrying(Timestamp),
     /// It waits for an answer.
     Waiting,
     /// It has ended.
@@ -47,7 +49,7 @@ pub(super) struct Talk<'p> {
     /// What each client is about to hear the answer of: conversation and messages.
     pub(super) sent: Vec<(usize, usize)>,
     /// When each conversation sent its last request, where that is reported.
-    pub(super) asked: HashMap<usize, Stamp>,
+    pub(super) asked: HashMap<usize, Timestamp>,
     pub(super) result: MultiTurnResult,
     /// Progress, for the display.
     counters: Arc<Counters>,
@@ -73,7 +75,7 @@ impl<'p> Talk<'p> {
             tokenizer,
             conversations,
             clients: (0..count).map(|id| Client::new(spec, plan.seed, id)).collect(),
-            states: vec![State::Pausing(Stamp::ZERO); count],
+            states: vec![State::Pausing(Timestamp::ZERO); count],
             sent: vec![(0, 0); count],
             asked: HashMap::new(),
             result,
@@ -114,9 +116,9 @@ impl<'p> Talk<'p> {
             }
             let wake = |state: &State| match state {
                 State::Pausing(until) | State::Retrying(until) => *until,
-                State::Waiting | State::Ended => Stamp::NEVER,
+                State::Waiting | State::Ended => Timestamp::NEVER,
             };
-            let next = self.states.iter().map(wake).min().unwrap_or(Stamp::NEVER);
+            let next = self.states.iter().map(wake).min().unwrap_or(Timestamp::NEVER);
             worker.poll(next.min(self.clock.now() + MAX_SLEEP), &mut rows);
             for row in rows.drain(..) {
                 first_ended |= self.heard(&row);
@@ -130,7 +132,7 @@ impl<'p> Talk<'p> {
     }
 
     /// The time.
-    pub(super) fn now(&self) -> Stamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 

@@ -1,7 +1,7 @@
 //! Times of an exchange against those that vLLM's script computed of the same arrivals.
 
 use serde_json::Value;
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_testkit::{golden_json, golden_path};
 use tacho_text::Tokenizer;
@@ -11,20 +11,20 @@ const OTHERWISE: [&str; 3] = ["content-after-done", "zero-latency", "done-twice"
 
 /// The row of a streamed answer whose lines came at these times.
 fn row(case: &Value) -> Observation {
-    let start = Stamp(case["start_ns"].as_u64().unwrap());
+    let start = Timestamp(case["start_ns"].as_u64().unwrap());
     let mut row = Observation { sent: start, ..Observation::dispatched(0, start, start) };
-    row.done = Stamp(case["end_of_body_ns"].as_u64().unwrap());
+    row.done = Timestamp(case["end_of_body_ns"].as_u64().unwrap());
     for line in case["lines"].as_array().unwrap() {
         let text = line["text"].as_str().unwrap().trim();
-        let stamp = Stamp(line["t_ns"].as_u64().unwrap());
+        let timestamp = Timestamp(line["t_ns"].as_u64().unwrap());
         match text.strip_prefix("data: ").unwrap_or(text) {
             "" => {}
-            "[DONE]" => row.done = stamp,
+            "[DONE]" => row.done = timestamp,
             json => {
                 let event: Value = serde_json::from_str(json).unwrap();
                 row.text.extend(event["choices"][0]["delta"]["content"].as_str().unwrap_or_default().bytes());
                 row.text_ends.push(row.text.len() as u32);
-                row.chunks.push(stamp);
+                row.chunks.push(timestamp);
             }
         }
     }

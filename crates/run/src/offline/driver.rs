@@ -25,14 +25,14 @@ pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String
     if let Some(named) = named {
         return Ok(PathBuf::from(named));
     }
-    if let Some(environment) = variable("VIRTUAL_ENV").filter(|folder| !folder.is_empty()) {
+    if let Some(environment) = variable("VIRTUAL_ENV").filter(|directory| !directory.is_empty()) {
         let python = Path::new(&environment).join("bin/python");
         if python.exists() {
             return Ok(python);
         }
     }
     let path = variable("PATH").unwrap_or_default();
-    let found = path.split(':').map(|folder| Path::new(folder).join("python3")).find(|file| file.is_file());
+    let found = path.split(':').map(|directory| Path::new(directory).join("python3")).find(|file| file.is_file());
     found.ok_or(EngineError::NoPython)
 }
 
@@ -40,22 +40,22 @@ pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String
 pub struct PythonEngine {
     spec: PythonSpec,
     process: Option<Process>,
-    folder: Option<TempDir>,
+    directory: Option<TempDir>,
     next_id: i64,
 }
 
 impl PythonEngine {
     /// An engine that is not started yet.
     pub fn new(spec: PythonSpec) -> Self {
-        PythonEngine { spec, process: None, folder: None, next_id: 0 }
+        PythonEngine { spec, process: None, directory: None, next_id: 0 }
     }
 
     fn start(&mut self) -> Result<(), EngineError> {
         let script = match &self.spec.worker {
             WorkerSource::File(path) => path.clone(),
             WorkerSource::Embedded => {
-                let (folder, script) = worker::unpack()?;
-                self.folder = Some(folder);
+                let (directory, script) = worker::unpack()?;
+                self.directory = Some(directory);
                 script
             }
         };
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn the_named_python_wins_then_the_environment_then_the_path() {
-        let folder = tempfile::tempdir().unwrap();
-        let bin = folder.path().join("bin");
+        let directory = tempfile::tempdir().unwrap();
+        let bin = directory.path().join("bin");
         std::fs::create_dir(&bin).unwrap();
         std::fs::write(bin.join("python"), "").unwrap();
         std::fs::write(bin.join("python3"), "").unwrap();
-        let home = folder.path().to_string_lossy().into_owned();
+        let home = directory.path().to_string_lossy().into_owned();
         let path = format!("/nowhere:{}", bin.display());
         let both = |name: &str| match name {
             "VIRTUAL_ENV" => Some(home.clone()),

@@ -20,7 +20,7 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot write the worker to a temporary folder")]
+    #[error("cannot write the worker to a temporary directory")]
     Unpack {
         #[source]
         source: std::io::Error,

@@ -1,8 +1,7 @@
 //! What an offline run measures, written down one measurement a row: a run that is killed keeps what it measured.
 
-use jiff::Timestamp;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Clock, EventSink, Observation, RunEvent, Stamp, SystemClock};
+use tacho_core::{Clock, EventSink, Observation, RunEvent, SystemClock, Timestamp};
 use tacho_rowlog::{Asked, Error as LogError, Host, Log, Manifest, Origin};
 
 use crate::Error;
@@ -16,7 +15,7 @@ pub struct Notebook<'a> {
     log: Option<Log>,
     clock: SystemClock,
     /// No row is from before it.
-    origin: Stamp,
+    origin: Timestamp,
     rows: usize,
     sink: &'a dyn EventSink,
 }
@@ -38,8 +37,8 @@ impl<'a> Notebook<'a> {
         let Some(log) = &mut self.log else { return };
         // A simulated engine may have taken longer than the time that has passed.
         let took = (seconds * 1e9).round().max(0.0) as u64;
-        let done = self.clock.now().max(Stamp(self.origin.0 + took));
-        let sent = Stamp(done.0 - took);
+        let done = self.clock.now().max(Timestamp(self.origin.0 + took));
+        let sent = Timestamp(done.0 - took);
         let row = what(Observation { done, ..Observation::dispatched(self.rows, sent, sent) });
         let written = log.append([(asked, &row)]);
         self.rows += 1;
@@ -67,7 +66,7 @@ impl<'a> Notebook<'a> {
     }
 }
 
-fn begin(plan: &LogPlan, about: Dict, origin: Stamp) -> Result<Log, Error> {
+fn begin(plan: &LogPlan, about: Dict, origin: Timestamp) -> Result<Log, Error> {
     let mut more = Dict::new();
     more.set(OFFLINE, about);
     let manifest = Manifest {
@@ -80,8 +79,8 @@ fn begin(plan: &LogPlan, about: Dict, origin: Stamp) -> Result<Log, Error> {
         clock: "monotonic".to_owned(),
         more: Value::Dict(more),
     };
-    let mut log = Log::create(&plan.folder, &manifest)?;
-    let unix_ns = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
-    log.begin(Origin { stamp: origin, unix_ns })?;
+    let mut log = Log::create(&plan.directory, &manifest)?;
+    let unix_ns = i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX);
+    log.begin(Origin { timestamp: origin, unix_ns })?;
     Ok(log)
 }

@@ -16,13 +16,13 @@ const FILES: [(&str, &str); 4] = [
 /// Writes them to a directory that is removed with the value.
 pub(super) fn unpack() -> Result<(TempDir, PathBuf), EngineError> {
     let unpacked = || {
-        let folder = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;
+        let directory = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;
         for (name, text) in FILES {
-            std::fs::write(folder.path().join(name), text)?;
+            std::fs::write(directory.path().join(name), text)?;
         }
-        Ok(folder)
+        Ok(directory)
     };
-    let folder = unpacked().map_err(|source| EngineError::Unpack { source })?;
-    let script = folder.path().join("main.py");
-    Ok((folder, script))
+    let directory = unpacked().map_err(|source| EngineError::Unpack { source })?;
+    let script = directory.path().join("main.py");
+    Ok((directory, script))
 }

@@ -74,7 +74,7 @@ pub fn rebuild_ranks(paths: &[PathBuf], changes: &Changes, hub: &Hub, sink: &dyn
     let lost: u64 = logs.iter().map(|log| log.log.lost).sum();
     let missing = missing(&logs, &rows);
     let (manifest, closing) = (logs[0].stored.manifest(), logs[0].whole());
-    let read = Read { folder: &logs[0].path, room: LogPlan::ROOM, manifest, closing, workers, hub, sink };
+    let read = Read { directory: &logs[0].path, room: LogPlan::ROOM, manifest, closing, workers, hub, sink };
     let mut rebuilt = read.compute(changes, |take| {
         rows.into_iter().for_each(take);
         Ok(Joined { segments: vec![span], lost, ..Joined::default() })
@@ -106,15 +106,18 @@ fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
     // Where rank 0's log is missing its clock is known by what the others said of it.
     let start = logs.iter().find_map(|log| {
         let origin = log.span()?.origin;
-        let stamp =
-            if log.rank == 0 { Some(origin.stamp) } else { log.fit().map(|fit| fit.to_coordinator(origin.stamp)) };
-        Some((stamp.unwrap_or(origin.stamp), origin))
+        let timestamp = if log.rank == 0 {
+            Some(origin.timestamp)
+        } else {
+            log.fit().map(|fit| fit.to_coordinator(origin.timestamp))
+        };
+        Some((timestamp.unwrap_or(origin.timestamp), origin))
     });
     let Some((start, origin)) = start else { return (Vec::new(), None) };
     let (mut rows, mut end) = (BTreeMap::new(), start);
     for log in logs {
         let fit = log.fit().filter(|_| log.rank != 0);
-        let own = log.span().map_or(start, |span| span.origin.stamp);
+        let own = log.span().map_or(start, |span| span.origin.timestamp);
         for mut row in std::mem::take(&mut log.log.rows) {
             match fit {
                 Some(fit) => fit.place(&mut row.observation),

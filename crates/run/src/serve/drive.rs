@@ -14,7 +14,7 @@ pub(crate) mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_core::{EventSink, RowSink, RunEvent, Stamp, Work};
+use tacho_core::{EventSink, RowSink, RunEvent, Timestamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 
@@ -39,7 +39,7 @@ pub(crate) struct MainRun<'a> {
     /// Which requests this rank sends.
     pub(crate) shard: &'a Shard,
     /// Sets the start time, where several ranks start together.
-    pub(crate) start: Option<&'a (dyn Fn() -> Stamp + Sync)>,
+    pub(crate) start: Option<&'a (dyn Fn() -> Timestamp + Sync)>,
     /// Number of requests of all ranks, for the progress display.
     pub(crate) total: u64,
     /// Whether the server has a metrics endpoint to scrape.

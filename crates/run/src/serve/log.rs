@@ -14,7 +14,7 @@ pub(crate) use writer::RowLog;
 #[derive(Debug, Clone)]
 pub struct LogPlan {
     /// The directory.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// When it is begun.
     pub start: LogStart,
     /// Whether a log that cannot be created is an error; otherwise the run continues without it.

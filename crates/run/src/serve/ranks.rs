@@ -114,7 +114,7 @@ pub(super) fn coordinate(
     sink: &dyn EventSink,
 ) -> Result<Option<Coordinator>, Error> {
     let Some(member) = &plan.ranks else { return Ok(None) };
-    let log = plan.log.as_ref().and_then(|log| log.folder.file_name()).and_then(|name| name.to_str());
+    let log = plan.log.as_ref().and_then(|log| log.directory.file_name()).and_then(|name| name.to_str());
     let coordinator = Coordinator::open(member, clock, workload, env!("CARGO_PKG_VERSION"), log)?;
     let notice = |text: String| sink.event(RunEvent::warning(text));
     coordinator.wait_for_all(&|| stop.draining() || member.is_orphaned(), &notice)?;

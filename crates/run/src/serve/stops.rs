@@ -6,7 +6,7 @@ mod overload;
 mod precision;
 mod unreachable;
 
-use tacho_core::{Clock, Observation, Stamp, SystemClock, Watcher};
+use tacho_core::{Clock, Observation, SystemClock, Timestamp, Watcher};
 use tacho_loadgen::{StopReason, StopSignal, Timeline};
 
 use crate::plan::StopPlan;
@@ -30,7 +30,7 @@ pub(crate) struct Stops<'a> {
     rules: Vec<(StopReason, Box<dyn Rule + 'a>)>,
     stop: &'a StopSignal,
     clock: SystemClock,
-    origin: Stamp,
+    origin: Timestamp,
 }
 
 impl<'a> Stops<'a> {
@@ -56,7 +56,7 @@ impl<'a> Stops<'a> {
         if !timeline.is_at_once() && !identity.setup.strict_parity {
             rules.push((StopReason::Failures, Box::new(Unreachable::default())));
         }
-        Stops { rules, stop, clock, origin: Stamp::ZERO }
+        Stops { rules, stop, clock, origin: Timestamp::ZERO }
     }
 
     fn judge(&mut self) {
@@ -70,7 +70,7 @@ impl<'a> Stops<'a> {
 }
 
 impl Watcher for Stops<'_> {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.origin = origin;
     }
 

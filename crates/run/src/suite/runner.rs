@@ -64,7 +64,7 @@ pub struct SuitePlan {
     /// The tests in the order in which they are run.
     pub tests: Vec<Test>,
     /// Where results are written.
-    pub folder: PathBuf,
+    pub directory: PathBuf,
     /// What serves the models.
     pub server: ServerKind,
     /// The words before the kind of a benchmark.
@@ -129,7 +129,7 @@ impl SuitePlan {
     }
 
     pub(super) fn output(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.json"))
+        self.directory.join(format!("{name}.json"))
     }
 
     /// A benchmark command of ours as this very program.
@@ -273,7 +273,7 @@ impl Runner<'_> {
         if adaptive {
             all.set("adaptive_search", true);
         }
-        let path = self.plan.folder.join(format!("{name}.commands"));
+        let path = self.plan.directory.join(format!("{name}.commands"));
         self.archive.keep(&path, &Value::Dict(all), Style::Note).map_err(Error::Ended)
     }
 }

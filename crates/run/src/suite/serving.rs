@@ -64,11 +64,11 @@ impl SuitePlan {
 
     fn client_command(&self, test: &ServingTest, case: &Case<'_>) -> Vec<String> {
         let name = format!("{}.json", test.case_name(case.rate, case.concurrency));
-        let folder = self.folder.display().to_string();
+        let directory = self.directory.display().to_string();
         let concurrency = case.concurrency.to_string();
         let mut command = self.bench_cmd.clone();
         let mut add = |parts: &[&str]| command.extend(parts.iter().map(|part| (*part).to_owned()));
-        add(&["serve", "--save-result", "--result-dir", &folder, "--result-filename", &name]);
+        add(&["serve", "--save-result", "--result-dir", &directory, "--result-filename", &name]);
         add(&["--request-rate", case.rate, "--max-concurrency", &concurrency]);
         let mut client = test.client.clone();
         if let Some(rule) = self.prompts {
@@ -110,7 +110,7 @@ impl Runner<'_> {
         if !matches!(self.plan.server, ServerKind::Running(_)) {
             self.say(SuiteNote::Runs { who: "Server", line: line_with(&test.variables, &command) });
         }
-        let log = self.plan.folder.join(format!("{}_server.log", test.name));
+        let log = self.plan.directory.join(format!("{}_server.log", test.name));
         let mut slot = Slot::new(command.clone(), test.variables.clone(), log);
         let server = line_with(&test.variables, &command);
         for rate in &test.rates {
@@ -210,7 +210,7 @@ impl Runner<'_> {
         }
         let Bounds { last_pass, first_fail } = found;
         self.say(SuiteNote::Limits { name: test.name.clone(), rate: rate.to_owned(), last_pass, first_fail });
-        let path = self.plan.folder.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
+        let path = self.plan.directory.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
         self.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
     }
 }

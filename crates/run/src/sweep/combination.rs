@@ -16,7 +16,7 @@ const WARMUP: i64 = -1;
 pub(super) struct Combination<'a> {
     pub(super) serve: &'a ParamSet,
     pub(super) bench: &'a ParamSet,
-    pub(super) folder: &'a Path,
+    pub(super) directory: &'a Path,
 }
 
 impl Session<'_> {
@@ -37,15 +37,15 @@ impl Session<'_> {
             self.warn(SweepNote::Unlinked { serve, bench, link });
             return Ok(Vec::new());
         }
-        let complete = !self.plan.dry_run && self.has_runs(what.folder, runs);
+        let complete = !self.plan.dry_run && self.has_runs(what.directory, runs);
         if self.plan.warmup_prompts > 0 && !complete {
             let bench = what.bench.with("num_prompts", self.plan.warmup_prompts);
-            let output = layout::warmup_file(what.folder);
+            let output = layout::warmup_file(what.directory);
             self.run_one(slot, Combination { bench: &bench, ..what }, WARMUP, &output)?;
         }
         let mut results = Vec::new();
         for number in 0..runs {
-            let output = layout::run_file(what.folder, number);
+            let output = layout::run_file(what.directory, number);
             results.extend(self.run_one(slot, what, number as i64, &output)?);
             self.count();
         }
@@ -56,7 +56,7 @@ impl Session<'_> {
             self.say(SweepNote::NoRuns);
             return Ok(results);
         }
-        self.sum_up(what.folder, &results)?;
+        self.sum_up(what.directory, &results)?;
         Ok(results)
     }
 
@@ -68,20 +68,20 @@ impl Session<'_> {
         number: usize,
         results: &mut Vec<Dict>,
     ) -> Result<(), Stop> {
-        let output = layout::run_file(what.folder, number);
+        let output = layout::run_file(what.directory, number);
         results.extend(self.run_one(slot, what, number as i64, &output)?);
         self.count();
-        self.sum_up(what.folder, results)
+        self.sum_up(what.directory, results)
     }
 
-    fn sum_up(&self, folder: &Path, results: &[Dict]) -> Result<(), Stop> {
+    fn sum_up(&self, directory: &Path, results: &[Dict]) -> Result<(), Stop> {
         let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
-        self.archive.keep(&layout::summary_file(folder), &list, Style::Result).map_err(Stop::Sweep)
+        self.archive.keep(&layout::summary_file(directory), &list, Style::Result).map_err(Stop::Sweep)
     }
 
     /// Whether all results of a combination are stored.
-    pub(super) fn has_runs(&self, folder: &Path, runs: usize) -> bool {
-        (0..runs).all(|number| self.archive.result(&layout::run_file(folder, number)).is_some())
+    pub(super) fn has_runs(&self, directory: &Path, runs: usize) -> bool {
+        (0..runs).all(|number| self.archive.result(&layout::run_file(directory, number)).is_some())
     }
 
     fn run_one(
@@ -121,10 +121,10 @@ impl Session<'_> {
         let mut command = apply("--bench-cmd", &self.plan.bench_cmd, bench)
             .map_err(|error| Stop::Sweep(Failure::new("ValueError", error.to_string())))?;
         let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let folder = text(output.parent().map(Path::as_os_str));
+        let directory = text(output.parent().map(Path::as_os_str));
         let further = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--save-result", "--result-dir"];
         command.extend(further.map(str::to_owned));
-        command.extend([folder, "--result-filename".to_owned(), text(output.file_name())]);
+        command.extend([directory, "--result-filename".to_owned(), text(output.file_name())]);
         Ok(command)
     }
 

@@ -4,7 +4,7 @@ use tacho_core::EventSink;
 
 use super::combination::Combination;
 use super::session::{Report, Session, SweepPlan};
-use crate::experiment::{Archive, Bench, Error, Host, ParamSet, folder, summary_file};
+use crate::experiment::{Archive, Bench, Error, Host, ParamSet, directory, summary_file};
 
 /// Runs the sweep.
 pub fn serve(
@@ -25,7 +25,7 @@ pub fn serve(
     let total = pairs * plan.num_runs;
     let mut session = Session::begin(plan, archive, bench, host, sink, total);
     for serve in &plan.serve_sets {
-        let place = |bench: &ParamSet| folder(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
+        let place = |bench: &ParamSet| directory(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
         let missing = plan
             .bench_sets
             .iter()
@@ -33,8 +33,8 @@ pub fn serve(
         let unsummed = plan.bench_sets.iter().any(|bench| !archive.has(&summary_file(&place(bench))));
         session.with_server(serve, missing || unsummed, missing, |session, slot| {
             for bench in &plan.bench_sets {
-                let folder = place(bench);
-                let results = session.combine(slot, Combination { serve, bench, folder: &folder })?;
+                let directory = place(bench);
+                let results = session.combine(slot, Combination { serve, bench, directory: &directory })?;
                 session.add(results)?;
             }
             Ok(())

@@ -197,9 +197,9 @@ impl<'a> Session<'a> {
 
     /// The last lines.
     pub(super) fn finish(mut self) -> Result<Report, Error> {
-        let folder = self.plan.experiment.clone();
+        let directory = self.plan.experiment.clone();
         if self.plan.dry_run {
-            self.say(SweepNote::Place { folder, dry_run: true });
+            self.say(SweepNote::Place { directory, dry_run: true });
             return Ok(Report::default());
         }
         self.add(Vec::new()).map_err(|stop| match stop {
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
         })?;
         self.sink.event(RunEvent::Finished);
         if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {
-            self.say(SweepNote::Place { folder, dry_run: false });
+            self.say(SweepNote::Place { directory, dry_run: false });
         }
         Ok(Report { results: self.rows.len(), failures: self.failures, unmet: 0 })
     }

@@ -109,9 +109,9 @@ pub fn sla(
             .any(|bench| plan.targets.iter().any(|target| !archive.has(&marker(&place(bench), target))));
         let first = sweep.bench_sets.first().map(|bench| {
             let pair = Pair { plan, serve, bench, base: place(bench) };
-            level_folder(plan, &pair.base, pair.top())
+            level_directory(plan, &pair.base, pair.top())
         });
-        let needed = open && first.is_some_and(|folder| !session.has_runs(&folder, sweep.num_runs));
+        let needed = open && first.is_some_and(|directory| !session.has_runs(&directory, sweep.num_runs));
         session.with_server(serve, open, needed, |session, slot| {
             for bench in &sweep.bench_sets {
                 let pair = Pair { plan, serve, bench, base: place(bench) };
@@ -137,7 +137,7 @@ fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
     experiment.join(clean(&words.join("-")))
 }
 
-fn level_folder(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
+fn level_directory(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
     base.join(format!("{}={level}", plan.variable.key()))
 }
 

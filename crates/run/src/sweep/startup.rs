@@ -11,7 +11,7 @@ use tacho_core::{Counters, EventSink, RunEvent, Work};
 use super::combination::merge;
 use super::session::Report;
 use super::startup_keys::KEYS;
-use crate::experiment::{Archive, Bench, Error, Failure, ParamSet, Style, apply, folder, run_file, summary_file};
+use crate::experiment::{Archive, Bench, Error, Failure, ParamSet, Style, apply, directory, run_file, summary_file};
 
 /// A sweep over start-ups.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub fn startup(
     }
     let mut rows: Vec<Dict> = Vec::new();
     for (serve, startup) in plan.serve_sets.iter().flat_map(|a| plan.startup_sets.iter().map(move |b| (a, b))) {
-        let place = folder(&plan.experiment, &[("SERVE-", serve), ("STARTUP-", startup)], &[]);
+        let place = directory(&plan.experiment, &[("SERVE-", serve), ("STARTUP-", startup)], &[]);
         let mut results = Vec::new();
         for number in 0..plan.num_runs {
             let one = StartUp { plan, archive, bench, serve, startup, number, output: &run_file(&place, number) };
@@ -79,14 +79,14 @@ pub fn startup(
             archive.table(&rows).map_err(Error::Ended)?;
         }
     }
-    let folder = plan.experiment.clone();
+    let directory = plan.experiment.clone();
     if plan.dry_run {
-        say(SweepNote::Place { folder, dry_run: true });
+        say(SweepNote::Place { directory, dry_run: true });
         return Ok(Report::default());
     }
     archive.table(&rows).map_err(Error::Ended)?;
     sink.event(RunEvent::Finished);
-    say(SweepNote::Place { folder, dry_run: false });
+    say(SweepNote::Place { directory, dry_run: false });
     Ok(Report { results: rows.len(), ..Report::default() })
 }
 

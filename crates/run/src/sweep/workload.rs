@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value, python_str};
 
 use super::combination::Combination;
 use super::session::{Report, Session, Stop, SweepPlan};
-use crate::experiment::{Archive, Bench, Error, Host, ParamSet, Slot, folder};
+use crate::experiment::{Archive, Bench, Error, Host, ParamSet, Slot, directory};
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct WorkloadPlan {
     pub variable: LoadVariable,
     /// How many levels, both ends included.
     pub iterations: usize,
-    /// What the console and the folders call it: `WL`, or `SLA` in one old form.
+    /// What the console and the directories call it: `WL`, or `SLA` in one old form.
     pub label: &'static str,
     /// Whether the last level sends all prompts at once. Upstream's last request rate is the number of prompts, which takes
     /// a second to send; clients of others get that.
@@ -119,7 +119,7 @@ fn explore(
     session.say(LevelNote::Begins { label, serve: serve_shown, bench: bench_shown, iterations, size });
     let mut level = |session: &mut Session<'_>, named: &ParamSet, value: &Value, place: &Path| {
         let set = named.with(key, value.clone());
-        session.combine(slot, Combination { serve, bench: &set, folder: place })
+        session.combine(slot, Combination { serve, bench: &set, directory: place })
     };
     let mut end = |session: &mut Session<'_>, load: i64, value: Value| {
         let named = bench.with("max_concurrency", load);
@@ -154,7 +154,7 @@ impl WorkloadPlan {
         let label = format!("{}-", self.label);
         let level = format!("{}={}", self.variable.key(), python_str(value));
         let parts = [("SERVE-", serve), ("BENCH-", named)];
-        folder(&self.sweep.experiment, &parts, &[&[&*label, &level], further].concat())
+        directory(&self.sweep.experiment, &parts, &[&[&*label, &level], further].concat())
     }
 }
 

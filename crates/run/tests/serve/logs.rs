@@ -16,14 +16,14 @@ use tacho_workload::hub::Hub;
 
 use crate::bench::{Manners, ask_after, measure, plan, record, server};
 
-fn log(folder: PathBuf, start: LogStart, required: bool) -> Option<LogPlan> {
+fn log(directory: PathBuf, start: LogStart, required: bool) -> Option<LogPlan> {
     let command = vec!["tacho".to_owned(), "serve".to_owned()];
-    Some(LogPlan { folder, start, required, tacho: "tacho test".into(), command, room: LogPlan::ROOM })
+    Some(LogPlan { directory, start, required, tacho: "tacho test".into(), command, room: LogPlan::ROOM })
 }
 
 /// The indices of all rows of a log, segment by segment.
-fn rows(folder: &Path) -> Vec<Vec<usize>> {
-    let stored = Stored::open(folder).unwrap();
+fn rows(directory: &Path) -> Vec<Vec<usize>> {
+    let stored = Stored::open(directory).unwrap();
     let of = |segment: &tacho_rowlog::Segment| {
         let rows = segment.batches().unwrap().flat_map(|batch| batch.unwrap());
         let mut indices: Vec<usize> = rows.map(|row| row.observation.index).collect();
@@ -36,8 +36,8 @@ fn rows(folder: &Path) -> Vec<Vec<usize>> {
 #[test]
 fn every_row_is_logged() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let mut plan = plan(&server, 30);
     plan.log = log(place.clone(), LogStart::AtOnce, true);
     let (record, _) = record(&plan);
@@ -50,8 +50,8 @@ fn every_row_is_logged() {
 
 #[test]
 fn rows_that_only_the_log_has_give_the_same_result() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let server = server(Manners::default());
     let mut plan = plan(&server, 40);
     plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { room: 0, ..log });
@@ -76,12 +76,12 @@ fn bodies(server: &Scripted) -> Vec<Vec<u8>> {
 
 #[test]
 fn requests_that_are_put_aside_are_sent_as_they_are() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let sent = |room: Option<usize>, limit: Option<usize>| {
         let server = server(Manners::default());
         let mut plan = plan(&server, 500);
         plan.traffic.max_concurrency = limit;
-        let place = folder.path().join(format!("{room:?}-{limit:?}.rows"));
+        let place = directory.path().join(format!("{room:?}-{limit:?}.rows"));
         plan.log = room.and_then(|room| log(place, LogStart::AtOnce, true).map(|log| LogPlan { room, ..log }));
         if limit.is_none() {
             plan.traffic.schedule = ScheduleSpec::Rate { rate: 1000.0, burstiness: 1.0 };
@@ -101,14 +101,14 @@ fn requests_that_are_put_aside_are_sent_as_they_are() {
 #[test]
 fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_sent() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("file"), "").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("file"), "").unwrap();
     let mut plan = plan(&server, 3);
-    plan.log = log(folder.path().join("file"), LogStart::AtOnce, true);
+    plan.log = log(directory.path().join("file"), LogStart::AtOnce, true);
     let (result, _) = measure(&plan, &StopSignal::default());
     assert!(matches!(result, Err(Error::Log(_))), "{result:?}");
     assert!(server.calls().is_empty());
-    plan.log = log(folder.path().join("file"), LogStart::AtOnce, false);
+    plan.log = log(directory.path().join("file"), LogStart::AtOnce, false);
     let (record, told) = record(&plan);
     assert_eq!(record.summary.completed, 3, "without being asked for it is only missed");
     assert!(told.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogIncomplete { .. }))));
@@ -118,8 +118,8 @@ fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_s
 #[test]
 fn a_short_run_needs_no_log_of_its_own_accord() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let mut plan = plan(&server, 3);
     plan.log = log(place.clone(), LogStart::AfterAMinute, false);
     record(&plan);
@@ -129,8 +129,8 @@ fn a_short_run_needs_no_log_of_its_own_accord() {
 #[test]
 fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
     let slow = server(Manners { wait: Duration::from_millis(50), ..Manners::default() });
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let mut plan = plan(&slow, 60);
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 60.0, burstiness: f64::INFINITY };
     plan.log = log(place.clone(), LogStart::AtOnce, true);
@@ -162,8 +162,8 @@ fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
 #[test]
 fn a_log_of_other_requests_is_refused() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let mut plan = plan(&server, 5);
     plan.log = log(place.clone(), LogStart::AtOnce, true);
     record(&plan);

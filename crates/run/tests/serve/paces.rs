@@ -52,8 +52,8 @@ fn a_ramp_is_announced_and_its_steps_are_noted() {
 #[test]
 fn a_replayed_workload_is_judged_like_a_rate() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("w.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.jsonl");
     let mut first = plan(&server, 10);
     first.traffic.schedule = ScheduleSpec::Rate { rate: 50.0, burstiness: f64::INFINITY };
     save_workload(&prepare(&first, Contact::Server, &()).unwrap(), &path).unwrap();
@@ -68,8 +68,8 @@ fn a_replayed_workload_is_judged_like_a_rate() {
 #[test]
 fn a_trace_that_brings_its_times_is_judged_like_a_rate() {
     let server = server(Manners::default());
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace.jsonl");
     let rows: String = (0..10)
         .map(|at| {
             format!("{{\"prompt\": \"word {at}\", \"timestamp\": {}, \"output_tokens\": 2}}\n", f64::from(at) * 0.02)
@@ -86,8 +86,8 @@ fn a_trace_that_brings_its_times_is_judged_like_a_rate() {
 #[test]
 fn a_saved_workload_without_gaps_is_at_once() {
     let server = server(Manners { wait: Duration::from_millis(50), ..Manners::default() });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("w.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.jsonl");
     save_workload(&prepare(&plan(&server, 20), Contact::Server, &()).unwrap(), &path).unwrap();
     let mut again = plan(&server, 20);
     again.workload = WorkloadPlan::File { path, time_scale: 1.0 };

@@ -44,8 +44,8 @@ fn sampled_requests_are_sent_once_each_and_nothing_else_is() {
 
 #[test]
 fn a_saved_workload_gives_the_same_bodies() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("w.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.jsonl");
     let bodies = |of: WorkloadPlan| {
         let server = server(Manners::default());
         let mut plan = plan(&server, 6);

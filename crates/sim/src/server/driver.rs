@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_core::{Clock, SystemClock, Timestamp};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -35,7 +35,7 @@ pub(crate) struct Signal {
 }
 
 enum Command {
-    Submit { id: SeqId, job: Job, arrived: Stamp, choice: usize, to: UnboundedSender<Signal> },
+    Submit { id: SeqId, job: Job, arrived: Timestamp, choice: usize, to: UnboundedSender<Signal> },
     Cancel(Vec<SeqId>),
     ResetPrefixCache(oneshot::Sender<bool>),
     Stop,
@@ -114,7 +114,7 @@ struct Stopped;
 impl Driver {
     fn run(mut self) {
         let mut events = Vec::new();
-        let mut ended: Option<Stamp> = None;
+        let mut ended: Option<Timestamp> = None;
         loop {
             if self.take_commands().is_err() {
                 return;
@@ -185,7 +185,7 @@ impl Driver {
     }
 
     /// Sleeps, then spins; commands other than stop wait for the step's end, as in a real engine.
-    fn wait_until(&mut self, end: Stamp) -> Result<(), Stopped> {
+    fn wait_until(&mut self, end: Timestamp) -> Result<(), Stopped> {
         loop {
             let left = end.since(self.clock.now());
             if left.is_zero() {

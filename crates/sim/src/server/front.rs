@@ -4,7 +4,7 @@ use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_core::{Clock, SystemClock, Timestamp};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ use tacho_engine::ProcessorSharing;
 const NAP: Duration = Duration::from_millis(20);
 
 /// Who waits to be worked on, and is told when that was over.
-type Waiting = oneshot::Sender<Stamp>;
+type Waiting = oneshot::Sender<Timestamp>;
 
 /// The way through the front end.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ async fn work(mut crowd: ProcessorSharing<Waiting>, mut coming: UnboundedReceive
 }
 
 /// Tells those that are through, and forgets those whose clients have left.
-fn settle(crowd: &mut ProcessorSharing<Waiting>, now: Stamp) {
+fn settle(crowd: &mut ProcessorSharing<Waiting>, now: Timestamp) {
     while let Some((one, when)) = crowd.leave(now) {
         // Who does not hear it has left.
         let _ = one.send(when);

@@ -51,7 +51,7 @@ pub(crate) fn sample(
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "speed_bench" })?;
     if !spec.directory.is_dir() {
-        return Err(Error::NotFolder { path: spec.directory.clone() });
+        return Err(Error::NotDirectory { path: spec.directory.clone() });
     }
     let lines = Lines::read(&spec.directory.join(format!("{}.jsonl", spec.subset)))?;
     if !lines.has_field("messages") {

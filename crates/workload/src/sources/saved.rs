@@ -1,4 +1,4 @@
-//! Folders that the `datasets` library wrote with `save_to_disk`: one of a dataset, or one of directories for its splits.
+//! Directories that the `datasets` library wrote with `save_to_disk`: one of a dataset, or one of directories for its splits.
 
 use std::path::{Path, PathBuf};
 

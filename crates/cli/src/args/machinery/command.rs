@@ -285,9 +285,9 @@ pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
 fn version() -> String {
     let commit = option_env!("TACHO_COMMIT").filter(|commit| !commit.is_empty());
     let commit = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
-    let stamps = if cfg!(target_os = "linux") { ", kernel time stamps" } else { "" };
+    let timestamps = if cfg!(target_os = "linux") { ", kernel timestamps" } else { "" };
     format!(
-        "tacho {}{commit}\nparity: vllm bench 0.32.0\nfeatures: TLS, Unix sockets, simulator, offline worker{stamps}\n\
+        "tacho {}{commit}\nparity: vllm bench 0.32.0\nfeatures: TLS, Unix sockets, simulator, offline worker{timestamps}\n\
          built for: {} {}\n",
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH,

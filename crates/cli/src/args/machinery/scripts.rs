@@ -1,5 +1,5 @@
 //! The names of vLLM's scripts, which people's notes use, as commands: understood with or without their ending and the
-//! folder before them, and offered nowhere.
+//! directory before them, and offered nowhere.
 
 use std::path::Path;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_client::{BackendKind, StampSource};
+use tacho_client::{BackendKind, TimestampSource};
 use tacho_core::json::Value;
 use tacho_core::secret::Secret;
 use tacho_loadgen::RampUpStrategy;
@@ -170,9 +170,9 @@ impl FromFlag for BackendKind {
     }
 }
 
-impl FromFlag for StampSource {
+impl FromFlag for TimestampSource {
     fn from_flag(values: &Values, flag: &str) -> Self {
-        if values.text(flag) == "user" { StampSource::User } else { StampSource::Kernel }
+        if values.text(flag) == "user" { TimestampSource::User } else { TimestampSource::Kernel }
     }
 }
 

@@ -241,7 +241,7 @@ fn field(v: &Values, dataset: StructuredDataset) -> Result<ConstraintField, Refu
     Ok(ConstraintField::parse(&name, options).expect("the flag has the names as choices"))
 }
 
-/// What git says of the folder that this runs in.
+/// What git says of the directory that this runs in.
 fn git(words: &[&str]) -> String {
     let said = std::process::Command::new("git").args(words).stderr(std::process::Stdio::null()).output().ok();
     let text =

@@ -59,7 +59,7 @@ static FLAGS: &[Flag] = &[
 /// All flags of `tacho sweep plot`.
 #[derive(Debug, Clone)]
 pub(crate) struct PlotArgs {
-    pub(crate) folder: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) fig_dir: String,
     pub(crate) spec: SweepPlotSpec,
     pub(crate) dpi: i64,
@@ -70,7 +70,7 @@ pub(crate) struct PlotArgs {
 
 impl PlotArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let folder = only_folder(v, &TABLE)?;
+        let directory = only_directory(v, &TABLE)?;
         let rule = |error: tacho_report::Error| Refusal::PlotRule { problem: error.to_string() };
         let list = |name| split(&v.maybe_text(name).unwrap_or_default());
         let filters: Result<Vec<Filter>, _> = list("--filter-by").iter().map(|text| Filter::parse(text)).collect();
@@ -99,7 +99,7 @@ impl PlotArgs {
             panel,
         };
         Ok(PlotArgs {
-            folder,
+            directory,
             fig_dir: v.text("--fig-dir"),
             spec,
             dpi,
@@ -115,8 +115,8 @@ pub(super) fn split(text: &str) -> Vec<String> {
     if text.is_empty() { Vec::new() } else { text.split(',').map(str::to_owned).collect() }
 }
 
-/// The one folder that was named.
-pub(super) fn only_folder(v: &Values, table: &Table) -> Result<PathBuf, ArgError> {
+/// The one directory that was named.
+pub(super) fn only_directory(v: &Values, table: &Table) -> Result<PathBuf, ArgError> {
     let mut words = v.list("EXPERIMENT_DIR").unwrap_or_default();
     if words.len() > 1 {
         let error = UsageError::Unrecognized { tokens: words.split_off(1) };

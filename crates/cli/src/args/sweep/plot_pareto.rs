@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tacho_report::plots::pareto::ParetoSpec;
 
-use super::plot::{only_folder, split};
+use super::plot::{only_directory, split};
 use crate::args::error::ArgError;
 use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
 use crate::args::machinery::grammar::Values;
@@ -45,7 +45,7 @@ static FLAGS: &[Flag] = &[
 /// All flags of `tacho sweep plot_pareto`.
 #[derive(Debug, Clone)]
 pub(crate) struct ParetoArgs {
-    pub(crate) folder: PathBuf,
+    pub(crate) directory: PathBuf,
     pub(crate) spec: ParetoSpec,
     pub(crate) dry_run: bool,
     pub(crate) svg: bool,
@@ -56,7 +56,7 @@ impl ParetoArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let strict = v.switch("--strict-parity");
         Ok(ParetoArgs {
-            folder: only_folder(v, &TABLE)?,
+            directory: only_directory(v, &TABLE)?,
             spec: ParetoSpec {
                 user_count: v.text("--user-count-var"),
                 gpu_count: v.maybe_text("--gpu-count-var"),

@@ -9,7 +9,7 @@ use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
 use tacho_report::json::write_whole;
 use tacho_run::experiment::program_exists;
 
-use super::folder;
+use super::directory;
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings, VARIABLES};
 use crate::args::machinery::near::nearest;
 use crate::commands::screen::Screen;
@@ -42,29 +42,30 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
             continue;
         }
         let all = settings[at].base.join("auto-benchmark");
-        let begun = is("run_id").map(|name| all.join(name)).filter(|folder| args.resume.is_some() && folder.is_dir());
-        let folder = match begun {
-            Some(folder) => folder,
-            None => folder::unused(&all)?,
+        let begun =
+            is("run_id").map(|name| all.join(name)).filter(|directory| args.resume.is_some() && directory.is_dir());
+        let directory = match begun {
+            Some(directory) => directory,
+            None => directory::unused(&all)?,
         };
-        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !args.dry_run {
             // Known from the start, so that an interrupted tuning is found again.
             entries[at].set("run_id", name.as_str());
             write(file, &entries)?;
         }
-        let outcome = super::tune(args, &settings[at], &folder, variables(&entries[at]), sink);
+        let outcome = super::tune(args, &settings[at], &directory, variables(&entries[at]), sink);
         if args.dry_run {
             outcome?;
             continue;
         }
-        let status = conclude(&mut entries[at], outcome, &folder);
+        let status = conclude(&mut entries[at], outcome, &directory);
         if let Some(upload) = upload {
             let place = format!("{}/{name}/", upload.trim_end_matches('/'));
             entries[at].set("gcs_results", place.as_str());
-            let words = ["gcloud", "storage", "rsync", "--recursive", &folder.display().to_string(), &place];
+            let words = ["gcloud", "storage", "rsync", "--recursive", &directory.display().to_string(), &place];
             if let Err(failure) = supervised(!args.live.screen)?.run(&words.map(str::to_owned)) {
-                tracing::warn!("the results in {} were not uploaded: {failure}", folder.display());
+                tracing::warn!("the results in {} were not uploaded: {failure}", directory.display());
             }
         }
         write(file, &entries)?;
@@ -83,9 +84,9 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
 fn conclude(
     entry: &mut Dict,
     outcome: anyhow::Result<tacho_run::auto_tune::TuneReport>,
-    folder: &Path,
+    directory: &Path,
 ) -> Result<(), String> {
-    let text = fs::read_to_string(folder.join("result.txt"));
+    let text = fs::read_to_string(directory.join("result.txt"));
     let result = match (&outcome, &text) {
         (Err(error), _) => Err(format!("{error:#}")),
         (Ok(report), _) if report.measured == 0 => Err(report.failures.join("; ")),

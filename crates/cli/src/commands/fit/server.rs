@@ -48,10 +48,10 @@ impl<'a> MeasuredServer<'a> {
             Length::Requests(count) => ["--num-prompts".to_owned(), count.to_string()],
             Length::Seconds(seconds) => ["--duration".to_owned(), format!("{seconds:.3}")],
         });
-        if let Some(folder) = self.args.keep.as_ref().filter(|_| load.is_fitted()) {
+        if let Some(directory) = self.args.keep.as_ref().filter(|_| load.is_fitted()) {
             let file = format!("fit-{}.json", load.seed);
             words.extend(
-                ["--save-result", "--save-detailed", "--result-dir", folder, "--result-filename", &file]
+                ["--save-result", "--save-detailed", "--result-dir", directory, "--result-filename", &file]
                     .map(str::to_owned),
             );
         }

@@ -32,9 +32,9 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     sink.close();
     let Measured { record, ended } = match outcome {
         LatencyOutcome::Measured(measured) => *measured,
-        LatencyOutcome::Profiled(folder) => {
+        LatencyOutcome::Profiled(directory) => {
             engine.close().map_err(tacho_run::Error::from)?;
-            let place = args.nsys.as_ref().map(|report| format!("{report}.nsys-rep")).or(folder);
+            let place = args.nsys.as_ref().map(|report| format!("{report}.nsys-rep")).or(directory);
             let place = place.unwrap_or_else(|| "where --profiler-config says".to_owned());
             super::print(&format!("Profile: {place}"))?;
             return Ok(Exit::Done);

@@ -29,11 +29,11 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
         several => bail!("{} holds {} results: tacho report is for one run", path.display(), several.len()),
     };
     if ResultKind::of(dict) != Some(ResultKind::Serving) {
-        bail!("{} is no result of a serving run: give its folder for tables", path.display());
+        bail!("{} is no result of a serving run: give its directory for tables", path.display());
     }
-    if let Some(folder) = log_of(path, dict) {
-        tracing::info!(log = %folder.display(), "read from the log beside the result");
-        return log::report(&[folder], &args.log);
+    if let Some(directory) = log_of(path, dict) {
+        tracing::info!(log = %directory.display(), "read from the log beside the result");
+        return log::report(&[directory], &args.log);
     }
     if let Some(flag) = args.log_flags.iter().find(|flag| OF_LOGS.contains(flag)) {
         bail!("{flag} is for the log of a run, and there is none beside {}", path.display());

@@ -106,8 +106,8 @@ fn conclude(
     );
     let failed = answers.len() - summary.completed;
     let path = args.save_results.then(|| {
-        let folder = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
-        folder.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
+        let directory = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
+        directory.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
     });
     if let Some(path) = &path {
         let mut file = report::result(setup, &summary, answers, duration);

@@ -53,21 +53,24 @@ fn text(request: &Request) -> String {
     }
 }
 
-fn cases(folder: &str, ending: &str) -> Vec<(String, Value)> {
+fn cases(directory: &str, ending: &str) -> Vec<(String, Value)> {
     let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().replace(ending, "");
-    let files = golden_files(&format!("scenarios/{folder}"), ending);
-    files.iter().map(|path| (name(path), golden_json(&format!("scenarios/{folder}/{}{ending}", name(path))))).collect()
+    let files = golden_files(&format!("scenarios/{directory}"), ending);
+    files
+        .iter()
+        .map(|path| (name(path), golden_json(&format!("scenarios/{directory}/{}{ending}", name(path)))))
+        .collect()
 }
 
 /// A Hub cache in which the recorded dataset lies.
 fn cache() -> HubCache {
     let root = tempfile::tempdir().unwrap().keep();
-    let folder = root.join("datasets--NousResearch--json-mode-eval");
-    std::fs::create_dir_all(folder.join("refs")).unwrap();
-    std::fs::create_dir_all(folder.join("snapshots")).unwrap();
-    std::fs::write(folder.join("refs/main"), "abc").unwrap();
+    let directory = root.join("datasets--NousResearch--json-mode-eval");
+    std::fs::create_dir_all(directory.join("refs")).unwrap();
+    std::fs::create_dir_all(directory.join("snapshots")).unwrap();
+    std::fs::write(directory.join("refs/main"), "abc").unwrap();
     let data = golden_path("scenarios/data/hf/NousResearch/json-mode-eval").canonicalize().unwrap();
-    std::os::unix::fs::symlink(data, folder.join("snapshots/abc")).unwrap();
+    std::os::unix::fs::symlink(data, directory.join("snapshots/abc")).unwrap();
     HubCache { root }
 }
 

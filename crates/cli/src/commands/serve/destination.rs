@@ -11,19 +11,19 @@ use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
 
-/// The folder and name of the result file and the files beside it; nothing when none is wanted.
+/// The directory and name of the result file and the files beside it; nothing when none is wanted.
 pub(super) struct Destination {
     file: Option<Place>,
 }
 
 struct Place {
-    folder: Option<PathBuf>,
+    directory: Option<PathBuf>,
     /// Nothing when only files beside the result are wanted.
     mode: Option<SaveMode>,
 }
 
 impl Destination {
-    /// Makes the folder and sees whether it can be written to, while nothing is lost yet.
+    /// Makes the directory and sees whether it can be written to, while nothing is lost yet.
     pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let report = &args.report;
         let mode = match (report.append_result, report.save_result) {
@@ -34,25 +34,25 @@ impl Destination {
         if mode.is_none() && !report.plot_timeline && !report.plot_dataset_stats {
             return Ok(Destination { file: None });
         }
-        let folder = report.result_dir.as_ref().map(PathBuf::from);
-        if let Some(folder) = &folder {
-            let failed = || format!("cannot make the folder of --result-dir, {}", folder.display());
-            std::fs::create_dir_all(folder).with_context(failed)?;
+        let directory = report.result_dir.as_ref().map(PathBuf::from);
+        if let Some(directory) = &directory {
+            let failed = || format!("cannot make the directory of --result-dir, {}", directory.display());
+            std::fs::create_dir_all(directory).with_context(failed)?;
         }
-        let named = folder.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));
+        let named = directory.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));
         let parent = named.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
         check_writable(parent)?;
         if report.result_filename.is_some() && named.is_dir() {
-            return Err(anyhow!("{} is a folder, not a file: check --result-filename", named.display()));
+            return Err(anyhow!("{} is a directory, not a file: check --result-filename", named.display()));
         }
-        Ok(Destination { file: Some(Place { folder, mode }) })
+        Ok(Destination { file: Some(Place { directory, mode }) })
     }
 
     /// The path of the result file, whether or not it is wanted itself.
     pub(super) fn path(&self, args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
         let place = self.file.as_ref()?;
         let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
-        let path = names::result_path(&record.setup, place.folder.as_deref(), name);
+        let path = names::result_path(&record.setup, place.directory.as_deref(), name);
         // A name that was given carries that of the run already; that of one file for all has none.
         let own = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
         Some(own.map_or(path.clone(), |own| of_run(&path, own)))
@@ -74,12 +74,12 @@ impl Destination {
     }
 }
 
-fn check_writable(folder: &Path) -> anyhow::Result<()> {
-    try_writing(folder).with_context(|| format!("cannot write results into {}", folder.display()))
+fn check_writable(directory: &Path) -> anyhow::Result<()> {
+    try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))
 }
 
 /// Saves the result elsewhere, so that a full or vanished disk does not cost it: whole into the system's temporary
-/// folder, else what matters most of it, there or in its own place. Nothing that is there is written over.
+/// directory, else what matters most of it, there or in its own place. Nothing that is there is written over.
 fn rescue(record: &RunRecord, path: &Path, detail: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);

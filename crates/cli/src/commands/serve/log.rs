@@ -32,9 +32,9 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         (None, None) if saved => LogStart::AtOnce,
         (None, None) => LogStart::AfterAMinute,
     };
-    let folder = asked.map_or_else(|| preset(args), PathBuf::from);
+    let directory = asked.map_or_else(|| preset(args), PathBuf::from);
     Some(LogPlan {
-        folder,
+        directory,
         start,
         required: asked.is_some(),
         tacho: TACHO.to_owned(),
@@ -43,11 +43,11 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     })
 }
 
-/// The log in a folder that was asked for, of the command that runs now.
-pub(in crate::commands) fn asked(folder: &str) -> LogPlan {
+/// The log in a directory that was asked for, of the command that runs now.
+pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
     let command: Vec<String> = std::env::args().collect();
     LogPlan {
-        folder: folder.into(),
+        directory: directory.into(),
         start: LogStart::AtOnce,
         required: true,
         tacho: TACHO.to_owned(),
@@ -58,22 +58,22 @@ pub(in crate::commands) fn asked(folder: &str) -> LogPlan {
 
 /// Beside the result; while its name is not known, under one of its own.
 fn preset(args: &ServeArgs) -> PathBuf {
-    let folder = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
+    let directory = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
     match &args.report.result_filename {
-        Some(name) => unused(&folder.join(name).with_extension(ENDING)),
+        Some(name) => unused(&directory.join(name).with_extension(ENDING)),
         None => {
             let now = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-            folder.join(format!("tacho-{now}-{}.{ENDING}", std::process::id()))
+            directory.join(format!("tacho-{now}-{}.{ENDING}", std::process::id()))
         }
     }
 }
 
-/// Puts the log beside the result, now that its name is known, and those of other ranks that lie in the same folder.
+/// Puts the log beside the result, now that its name is known, and those of other ranks that lie in the same directory.
 /// Where that fails they stay where they are. Gives the place of the log, if there is one.
 pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) -> Option<PathBuf> {
-    let log = plan.log.as_ref().filter(|log| Stored::is_log(&log.folder))?;
+    let log = plan.log.as_ref().filter(|log| Stored::is_log(&log.directory))?;
     if log.required {
-        return Some(log.folder.clone());
+        return Some(log.directory.clone());
     }
     let named = args.report.result_filename.is_some();
     Some(match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
@@ -81,11 +81,11 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
             let beside = unused(&result.with_extension(ENDING));
             for rank in 1..plan.ranks.as_ref().map_or(1, |place| place.ranks) {
                 let ending = format!("rank{rank}.{ENDING}");
-                let _ = std::fs::rename(log.folder.with_extension(&ending), beside.with_extension(&ending));
+                let _ = std::fs::rename(log.directory.with_extension(&ending), beside.with_extension(&ending));
             }
-            if std::fs::rename(&log.folder, &beside).is_ok() { beside } else { log.folder.clone() }
+            if std::fs::rename(&log.directory, &beside).is_ok() { beside } else { log.directory.clone() }
         }
-        None => log.folder.clone(),
+        None => log.directory.clone(),
     })
 }
 
@@ -118,21 +118,21 @@ pub(in crate::commands) fn of_command(command: &[String]) -> Option<ServeArgs> {
 
 /// The arguments of the run that a log is of, with those given now after them.
 pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
-    let Some(folder) = &args.own.resume else { return Ok(None) };
-    let stored = Stored::open(Path::new(folder))?;
+    let Some(directory) = &args.own.resume else { return Ok(None) };
+    let stored = Stored::open(Path::new(directory))?;
     let typed: Vec<String> = std::env::args().skip(1).collect();
     let mut words = without_log(stored.manifest().command.iter().skip(1));
     let name = words.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
     let flags = typed.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
     if let Some(hidden) = words[name..].iter().find(|word| word.contains(REDACTED)) {
         bail!(
-            "{folder}: the command of this run has a secret in {hidden:?}, which logs do not keep: repeat the command \
-             with --resume {folder}"
+            "{directory}: the command of this run has a secret in {hidden:?}, which logs do not keep: repeat the command \
+             with --resume {directory}"
         );
     }
     words.extend_from_slice(&typed[flags..]);
     match values_for(&TABLE, &words)? {
         Some(values) => Ok(Some(ServeArgs::read(values)?)),
-        None => bail!("{folder}: it is not the log of a run of tacho serve"),
+        None => bail!("{directory}: it is not the log of a run of tacho serve"),
     }
 }

@@ -79,7 +79,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         timeout,
         first_token_timeout: args.own.first_token_timeout.map(Duration::from_secs_f64),
         retries: u32::try_from(args.own.retries)?,
-        stamps: args.own.timestamps,
+        timestamps: args.own.timestamps,
     })
 }
 

@@ -62,8 +62,8 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
         tacho_report::out().write_all(text.as_bytes())?
     }
     if let Some(record) = last.as_ref().filter(|_| files.iter().any(Option::is_some)) {
-        let folder = args.report.result_dir.as_ref().map(PathBuf::from);
-        let whole = names::result_path(&record.setup, folder.as_deref(), args.report.result_filename.as_deref());
+        let directory = args.report.result_dir.as_ref().map(PathBuf::from);
+        let whole = names::result_path(&record.setup, directory.as_deref(), args.report.result_filename.as_deref());
         let path = names::side_path(&whole, "sweep.json");
         let json = dumps_indented(&points::json(loads[0].key(), &rows, &files), 4);
         write_whole(&path, |out| out.write_all(json.as_bytes()))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tacho_client::Task;
-use tacho_core::{ManualClock, Request, Stamp};
+use tacho_core::{ManualClock, Request, Timestamp};
 use tacho_engine::Machine;
 use tacho_engine::simulation::Arrival;
 use tacho_forecast::EngineTarget;
@@ -109,7 +109,7 @@ impl Workload {
         let requests = self.requests.iter().zip(&self.prompts);
         let length = |request: &Request| if self.is_pooling() { 1 } else { request.output_len };
         let one = |((request, prompt), due): ((&Request, &Arc<[u32]>), &f64)| Arrival {
-            due: Stamp::from_secs(*due),
+            due: Timestamp::from_secs(*due),
             prompt: Arc::clone(prompt),
             output: usize::try_from(length(request)).unwrap_or(1).max(1),
             priority: tacho_workload::scenarios::priority_of(request).unwrap_or(0),

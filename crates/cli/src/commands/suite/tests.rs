@@ -42,10 +42,11 @@ fn files(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        let found: Vec<PathBuf> = TestKind::ALL.into_iter().filter_map(|kind| in_folder(path, kind, machine)).collect();
+        let found: Vec<PathBuf> =
+            TestKind::ALL.into_iter().filter_map(|kind| in_directory(path, kind, machine)).collect();
         if found.is_empty() {
             let suffix = machine.suffix;
-            bail!("{}: there is no serving-tests{suffix}.json or the like in this folder", path.display());
+            bail!("{}: there is no serving-tests{suffix}.json or the like in this directory", path.display());
         }
         files.extend(found);
     }
@@ -53,9 +54,9 @@ fn files(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// The file of a kind: the one that its variable names, else the one for this machine.
-fn in_folder(folder: &Path, kind: TestKind, machine: &Machine) -> Option<PathBuf> {
+fn in_directory(directory: &Path, kind: TestKind, machine: &Machine) -> Option<PathBuf> {
     let named = std::env::var(format!("{}_JSON", kind.name().to_uppercase())).ok().filter(|name| !name.is_empty());
     let name = named.unwrap_or_else(|| format!("{}-tests{}.json", kind.name(), machine.suffix));
-    let places = [folder.join(&name), folder.join("tests").join(&name), PathBuf::from(&name)];
+    let places = [directory.join(&name), directory.join("tests").join(&name), PathBuf::from(&name)];
     places.into_iter().find(|path| path.is_file())
 }

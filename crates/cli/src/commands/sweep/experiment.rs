@@ -10,14 +10,14 @@ use tacho_run::sweep::SweepPlan;
 
 use crate::args::sweep::{PlaceArgs, SweepKind};
 
-/// Makes a folder and sees whether it can be written to, while nothing is lost yet.
-pub(crate) fn make_folder(path: &Path, flag: &str) -> anyhow::Result<()> {
+/// Makes a directory and sees whether it can be written to, while nothing is lost yet.
+pub(crate) fn make_directory(path: &Path, flag: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write results into {}: check {flag}", path.display());
     fs::create_dir_all(path).with_context(failed)?;
     tacho_report::json::try_writing(path).with_context(failed)
 }
 
-/// The folder of one experiment.
+/// The directory of one experiment.
 pub(super) struct Experiment {
     pub(super) path: PathBuf,
     resume: bool,
@@ -26,12 +26,12 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Finds it; a new one must not be there yet, one to be resumed must.
     pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
-        let folder = Path::new(&args.output_dir);
+        let directory = Path::new(&args.output_dir);
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
         let path = match &args.experiment_name {
-            Some(name) => folder.join(name),
-            None if args.resume => newest(folder)?,
-            None => folder.join(now()),
+            Some(name) => directory.join(name),
+            None if args.resume => newest(directory)?,
+            None => directory.join(now()),
         };
         match (args.resume, path.exists()) {
             (false, true) => {
@@ -54,7 +54,7 @@ impl Experiment {
 
     /// Makes it and sees whether it can be written to, while nothing is lost yet.
     pub(super) fn make(&self) -> anyhow::Result<()> {
-        make_folder(&self.path, "--output-dir")
+        make_directory(&self.path, "--output-dir")
     }
 
     /// Makes it, and notes or compares the commands: results of other commands must not be mixed.
@@ -81,15 +81,15 @@ impl Experiment {
 }
 
 /// The experiment that was worked on last.
-fn newest(folder: &Path) -> anyhow::Result<PathBuf> {
+fn newest(directory: &Path) -> anyhow::Result<PathBuf> {
     let entries =
-        fs::read_dir(folder).with_context(|| format!("there is nothing to resume in {}", folder.display()))?;
+        fs::read_dir(directory).with_context(|| format!("there is nothing to resume in {}", directory.display()))?;
     let dated = entries.flatten().filter_map(|entry| {
         let (path, found) = (entry.path(), entry.metadata().ok()?);
         found.is_dir().then_some((found.modified().ok()?, path))
     });
     let newest = dated.max().map(|(_, path)| path);
-    newest.with_context(|| format!("there is nothing to resume in {}: check --output-dir", folder.display()))
+    newest.with_context(|| format!("there is nothing to resume in {}: check --output-dir", directory.display()))
 }
 
 fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {

@@ -13,7 +13,7 @@ use tacho_run::experiment::{Archive, Failure, Style};
 use super::outcome;
 use crate::exit;
 
-/// An experiment's folder.
+/// An experiment's directory.
 pub(crate) struct Files {
     pub(crate) experiment: PathBuf,
     /// The rows of the table, as last written.
@@ -47,16 +47,16 @@ fn load(path: &Path) -> Option<Value> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    make_folder(path)?;
+    make_directory(path)?;
     write_whole(path, |out| out.write_all(text.as_bytes())).map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
         Failure::new("OSError", format!("{error}{cause}"))
     })
 }
 
-fn make_folder(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|error| Failure::io(folder.display(), &error))
+fn make_directory(path: &Path) -> Result<(), Failure> {
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(|error| Failure::io(directory.display(), &error))
 }
 
 impl Archive for Files {
@@ -75,13 +75,13 @@ impl Archive for Files {
         load(path)?.as_list().map(<[Value]>::to_vec)
     }
 
-    fn folders(&self, path: &Path) -> Vec<String> {
+    fn directories(&self, path: &Path) -> Vec<String> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
         entries.filter(|entry| entry.path().is_dir()).filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     fn begin(&self, path: &Path) -> Result<(), Failure> {
-        make_folder(path)?;
+        make_directory(path)?;
         fs::write(mark(path), b"").map_err(|error| Failure::io(path.display(), &error))?;
         // Half a file of an earlier attempt must not be read as this one's.
         let _ = fs::remove_file(path);

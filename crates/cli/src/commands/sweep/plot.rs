@@ -14,20 +14,21 @@ use crate::exit::Exit;
 
 /// Draws all figures; one that fails is told of and does not keep the others from being drawn.
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
-    let combinations = read_sweep(&args.folder)?;
+    let combinations = read_sweep(&args.directory)?;
     let figures = figures(&combinations, &args.spec)?;
-    let folder = args.folder.join(&args.fig_dir);
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let directory = args.directory.join(&args.fig_dir);
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
     let (mut drawn, mut failed) = (Vec::new(), Vec::new());
     for figure in &figures {
-        match draw(args, figure, &folder) {
+        match draw(args, figure, &directory) {
             Ok(picture) => drawn.extend(picture),
             Err(error) => failed.push(format!("{}: {error:#}", figure.name)),
         }
     }
     if args.html && !drawn.is_empty() {
-        let path = folder.join(&args.spec.name).with_extension("html");
-        let page = picture_page(&args.folder.display().to_string(), &drawn);
+        let path = directory.join(&args.spec.name).with_extension("html");
+        let page = picture_page(&args.directory.display().to_string(), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
@@ -38,11 +39,11 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn draw(args: &PlotArgs, figure: &Figure, folder: &Path) -> anyhow::Result<Option<Picture>> {
+fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Option<Picture>> {
     let mut out = tacho_report::out();
     let group: Vec<String> = figure.group.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
     let (rows, columns) = figure.grid();
-    let path = folder.join(format!("{}.png", figure.name));
+    let path = directory.join(format!("{}.png", figure.name));
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{{}}}\nGrid: {rows} rows x {columns} cols", group.join(", "))?;
     writeln!(out, "Output file: {}", path.display())?;
     let picture = if args.dry_run { None } else { figure.picture(&args.spec)? };

@@ -17,10 +17,10 @@ const DPI: f64 = 100.0;
 
 /// Draws the figure.
 pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
-    let combinations = read_sweep(&args.folder)?;
+    let combinations = read_sweep(&args.directory)?;
     let pareto = Pareto::new(&combinations, &args.spec)?;
-    let folder = args.folder.join("pareto");
-    let path = folder.join("PARETO.png");
+    let directory = args.directory.join("pareto");
+    let path = directory.join("PARETO.png");
     let mut out = tacho_report::out();
     if pareto.skipped > 0 {
         let (skipped, key) = (pareto.skipped, &args.spec.user_count);
@@ -28,11 +28,12 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     }
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
     if !args.dry_run {
-        std::fs::create_dir_all(&folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
         let picture = pareto.picture(&args.spec);
         save(&picture.scene(), &path, DPI, args.svg)?;
         if args.html {
-            let page = picture_page(&args.folder.display().to_string(), &[picture]);
+            let page = picture_page(&args.directory.display().to_string(), &[picture]);
             write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
         }
         let (points, frontier) = pareto.sizes();

@@ -40,9 +40,9 @@ impl Worker for EchoWorker<'_> {
         self.target.supplied.lock().unwrap().push((index, text.clone()));
     }
 
-    fn poll(&mut self, until: Stamp, done: &mut Vec<Observation>) {
+    fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
         let Echo { clock, time, failing, .. } = self.target;
-        let first = self.in_flight.iter().map(|row| row.sent + *time).min().unwrap_or(Stamp::NEVER);
+        let first = self.in_flight.iter().map(|row| row.sent + *time).min().unwrap_or(Timestamp::NEVER);
         clock.set(until.min(first).max(clock.now() + Duration::from_micros(1)));
         let now = clock.now();
         let (over, rest) = self.in_flight.drain(..).partition(|row| row.sent + *time <= now);
@@ -131,7 +131,7 @@ fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency):
     let drive = Drive { workers, max_concurrency, ..Drive::of(&timeline, &target.clock, &stop, &counters) };
     let mut kept = Kept::default();
     let driven = drive_sessions(&target, &drive, plan, &mut kept).unwrap();
-    let since = |stamp: Stamp| (stamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
+    let since = |timestamp: Timestamp| (timestamp.since(driven.origin).as_micros() as u64 + 500) / 1000;
     let rows = kept.into_rows().iter().map(|row| (row.index, since(row.scheduled), since(row.sent))).collect();
     Ran { rows, supplied: target.supplied.into_inner().unwrap() }
 }

@@ -15,13 +15,13 @@ pub struct Combination {
     pub runs: Vec<Dict>,
 }
 
-/// Reads every `summary.json` below `folder`.
-pub fn read_sweep(folder: &Path) -> Result<Vec<Combination>, Error> {
-    if !folder.is_dir() {
-        return Err(Error::NoSweep { problem: "No parameter sweep results under", path: folder.to_owned() });
+/// Reads every `summary.json` below `directory`.
+pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
+    if !directory.is_dir() {
+        return Err(Error::NoSweep { problem: "No parameter sweep results under", path: directory.to_owned() });
     }
     let mut combinations = Vec::new();
-    for path in results::files_below(folder, "summary.json")? {
+    for path in results::files_below(directory, "summary.json")? {
         let mut runs = results::read(&path)?;
         runs.iter_mut().for_each(numbers_for_words);
         combinations.push(Combination { path, runs });
@@ -29,7 +29,7 @@ pub fn read_sweep(folder: &Path) -> Result<Vec<Combination>, Error> {
     combinations.sort_by_key(|combination| natural(&combination.path.to_string_lossy()));
     if combinations.is_empty() {
         let problem = "Did not find any parameter sweep results under";
-        return Err(Error::NoSweep { problem, path: folder.to_owned() });
+        return Err(Error::NoSweep { problem, path: directory.to_owned() });
     }
     Ok(combinations)
 }

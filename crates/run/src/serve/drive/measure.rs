@@ -1,7 +1,7 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
 use tacho_core::live::LiveRecorder;
-use tacho_core::{EventSink, Fan, RowSink, Stamp};
+use tacho_core::{EventSink, Fan, RowSink, Timestamp};
 use tacho_fleet::Coordinator;
 use tacho_loadgen::{StopSignal, Timeline};
 use tacho_metrics::RateChange;
@@ -70,12 +70,12 @@ impl Measurement<'_> {
                 .map(|peers| Peers::new(peers, (self.stop, &end), grace, &components.counters, &identity.requests)),
         };
         let start = || {
-            let unix_ns = |stamp| wall.unix_ns(stamp);
+            let unix_ns = |timestamp| wall.unix_ns(timestamp);
             coordinator
                 .as_ref()
-                .map_or(Stamp::ZERO, |coordinator| coordinator.start(&|| self.stop.draining(), &unix_ns))
+                .map_or(Timestamp::ZERO, |coordinator| coordinator.start(&|| self.stop.draining(), &unix_ns))
         };
-        let start = coordinator.is_some().then_some(&start as &(dyn Fn() -> Stamp + Sync));
+        let start = coordinator.is_some().then_some(&start as &(dyn Fn() -> Timestamp + Sync));
         let mut output = self.main_run(start, &end).drive(&mut rows)?;
         let received = rows.peers.map(Peers::into_received).unwrap_or_default();
         output.telemetry.shift(output.driven.origin.secs());
@@ -91,7 +91,7 @@ impl Measurement<'_> {
         Ok(RunOutput { output, rows, log, ranks, rate_changes, wall })
     }
 
-    fn main_run<'s>(&'s self, start: Option<&'s (dyn Fn() -> Stamp + Sync)>, stop: &'s StopSignal) -> MainRun<'s> {
+    fn main_run<'s>(&'s self, start: Option<&'s (dyn Fn() -> Timestamp + Sync)>, stop: &'s StopSignal) -> MainRun<'s> {
         MainRun {
             plan: self.own,
             prepared: self.prepared,

@@ -1,6 +1,6 @@
 //! When a ramp-up reached each whole request rate: at the dispatch of the first request at that rate.
 
-use tacho_core::{Observation, Stamp, Watcher};
+use tacho_core::{Observation, Timestamp, Watcher};
 use tacho_loadgen::{RpsChange, Timeline};
 use tacho_metrics::RateChange;
 
@@ -10,7 +10,7 @@ use crate::serve::finish::record::WallClock;
 #[derive(Default)]
 pub(crate) struct RateChanges {
     /// In the order of the requests.
-    steps: Vec<(RpsChange, Option<Stamp>)>,
+    steps: Vec<(RpsChange, Option<Timestamp>)>,
 }
 
 impl RateChanges {
@@ -21,13 +21,13 @@ impl RateChanges {
     }
 
     /// The steps that were reached, in local time.
-    pub(crate) fn reached(self, origin: Stamp, wall: &WallClock) -> Vec<RateChange> {
-        let stamped = self.steps.into_iter().filter_map(|(step, released)| {
+    pub(crate) fn reached(self, origin: Timestamp, wall: &WallClock) -> Vec<RateChange> {
+        let timestamped = self.steps.into_iter().filter_map(|(step, released)| {
             let moment = if step.index.is_none() { Some(origin) } else { released };
             let timestamp = wall.local(moment?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
             Some(RateChange { rps: step.rps, timestamp })
         });
-        stamped.collect()
+        timestamped.collect()
     }
 }
 

@@ -1,8 +1,8 @@
 //! From rows to the record of a run.
 
-use jiff::{Timestamp, Zoned, tz::TimeZone};
+use jiff::{Zoned, tz::TimeZone};
 use tacho_client::{BackendKind, Rules};
-use tacho_core::{Clock, Stamp, SystemClock};
+use tacho_core::{Clock, SystemClock, Timestamp};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
     DiffusionStatistics, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
@@ -21,32 +21,32 @@ const STARTED: &str = "%Y-%m-%dT%H:%M:%S%.6f%:z";
 /// Ties the run's clock to the calendar.
 #[derive(Clone, Copy)]
 pub(crate) struct WallClock {
-    wall: Timestamp,
-    stamp: Stamp,
+    wall: jiff::Timestamp,
+    timestamp: Timestamp,
 }
 
 impl WallClock {
     pub(crate) fn now(clock: SystemClock) -> Self {
-        WallClock { wall: Timestamp::now(), stamp: clock.now() }
+        WallClock { wall: jiff::Timestamp::now(), timestamp: clock.now() }
     }
 
     /// The same as nanoseconds since 1970.
-    pub(crate) fn unix_ns(&self, stamp: Stamp) -> i64 {
-        let nanos = self.wall.as_nanosecond() + i128::from(stamp.0) - i128::from(self.stamp.0);
+    pub(crate) fn unix_ns(&self, timestamp: Timestamp) -> i64 {
+        let nanos = self.wall.as_nanosecond() + i128::from(timestamp.0) - i128::from(self.timestamp.0);
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
 
-    /// The local time of a stamp.
-    pub(crate) fn local(&self, stamp: Stamp) -> Zoned {
-        let nanos = i128::from(stamp.0) - i128::from(self.stamp.0);
-        let wall = Timestamp::from_nanosecond(self.wall.as_nanosecond() + nanos).unwrap_or(self.wall);
+    /// The local time of a timestamp.
+    pub(crate) fn local(&self, timestamp: Timestamp) -> Zoned {
+        let nanos = i128::from(timestamp.0) - i128::from(self.timestamp.0);
+        let wall = jiff::Timestamp::from_nanosecond(self.wall.as_nanosecond() + nanos).unwrap_or(self.wall);
         wall.to_zoned(TimeZone::system())
     }
 }
 
 /// A time in this machine's time zone, as results have it.
 pub(crate) fn local_text(unix_ns: i64) -> String {
-    let moment = Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
     moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
         late_coalesced: stats.late_coalesced,
         connections: stats.connections,
         connect_failures: stats.connect_failures,
-        kernel_stamps: stats.kernel_stamps,
+        kernel_timestamps: stats.kernel_timestamps,
     }
 }
 

@@ -62,8 +62,8 @@ impl SampledRows {
         let (answers, total) = (self.impossible, self.samples.len() as u64);
         let reads = workers.iter().map(|stats| stats.timestamp_anomalies).sum();
         let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
-        let stamps = (reads > 0).then_some(Caveat::TimestampAnomaly { reads });
-        usage.into_iter().chain(stamps).collect()
+        let timestamps = (reads > 0).then_some(Caveat::TimestampAnomaly { reads });
+        usage.into_iter().chain(timestamps).collect()
     }
 }
 

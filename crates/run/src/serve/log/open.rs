@@ -46,7 +46,7 @@ impl<'a> OpenedLog<'a> {
                 "a run of sessions cannot be taken up again: what is left of a session needs its answers".into();
             return Err(TraceError::Setting { flag: "--resume", problem }.into());
         }
-        let (log, earlier) = take_up(&log_plan.folder, workload, prepared.requests.len())?;
+        let (log, earlier) = take_up(&log_plan.directory, workload, prepared.requests.len())?;
         let places = earlier.left();
         prepared.keep(&places)?;
         let left = places.len();

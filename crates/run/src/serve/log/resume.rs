@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use tacho_core::Stamp;
+use tacho_core::Timestamp;
 use tacho_loadgen::Driven;
 use tacho_metrics::{Caveat, Setup};
 use tacho_rowlog::{Log, Row, Span, Stored};
@@ -34,18 +34,18 @@ enum Known {
     Answered,
 }
 
-/// Takes up the log in `folder`, whose run must have had these requests.
+/// Takes up the log in `directory`, whose run must have had these requests.
 ///
 /// # Errors
 /// When there is no log to go on with, it is of other requests, or all of them have been answered.
-pub(crate) fn take_up(folder: &Path, workload: &str, requests: usize) -> Result<(Log, Earlier), Error> {
-    let (log, stored) = Log::resume(folder)?;
+pub(crate) fn take_up(directory: &Path, workload: &str, requests: usize) -> Result<(Log, Earlier), Error> {
+    let (log, stored) = Log::resume(directory)?;
     if stored.manifest().workload.as_deref() != Some(workload) {
-        return Err(Error::OtherWorkload { folder: folder.to_owned() });
+        return Err(Error::OtherWorkload { directory: directory.to_owned() });
     }
     let earlier = Earlier::of(stored, requests)?;
     if earlier.answered >= requests {
-        return Err(Error::NothingLeft { folder: folder.to_owned() });
+        return Err(Error::NothingLeft { directory: directory.to_owned() });
     }
     log.cut_tails(&earlier.stored)?;
     Ok((log, earlier))
@@ -96,6 +96,6 @@ pub(crate) fn join(
 
 /// When a segment was over, by the calendar.
 fn ended_unix_ns(span: &Span) -> i64 {
-    let length = |from: Stamp, to: Stamp| i64::try_from(to.since(from).as_nanos()).unwrap_or(i64::MAX);
+    let length = |from: Timestamp, to: Timestamp| i64::try_from(to.since(from).as_nanos()).unwrap_or(i64::MAX);
     span.origin.unix_ns.saturating_add(length(span.start, span.end))
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 use tacho_metrics::Gather;
 use tacho_rowlog::{Stored, Written};
 
@@ -17,9 +17,9 @@ pub(crate) struct Rows {
     /// In the log: this many of its first rows.
     pub(crate) logged: Option<(Written, usize)>,
     /// When the last of those in the log was over.
-    pub(crate) last: Stamp,
+    pub(crate) last: Timestamp,
     /// What an earlier run left in the log, and from where to where the clock of this one is moved behind it.
-    pub(crate) earlier: Option<(Stored, Stamp, Stamp)>,
+    pub(crate) earlier: Option<(Stored, Timestamp, Timestamp)>,
     /// The log, where many rows may be in it, and how many bytes made of them stay in memory.
     pub(crate) spill: Option<(PathBuf, usize)>,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Rows {
 impl Rows {
     /// What takes in the samples that are made of them.
     pub(crate) fn gather(&self) -> Gather {
-        self.spill.as_ref().map_or_else(Gather::default, |(folder, room)| spill::gather(folder, *room))
+        self.spill.as_ref().map_or_else(Gather::default, |(directory, room)| spill::gather(directory, *room))
     }
 
     /// When the last of this run's was over.
-    pub(crate) fn end(&self) -> Stamp {
-        self.kept.iter().map(|row| row.done).fold(self.last, Stamp::max)
+    pub(crate) fn end(&self) -> Timestamp {
+        self.kept.iter().map(|row| row.done).fold(self.last, Timestamp::max)
     }
 
     /// Hands each to `take`; of those in the log a batch is in memory at a time.

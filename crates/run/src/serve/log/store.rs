@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_core::{Clock, Observation, RowSink, Stamp, SystemClock};
+use tacho_core::{Clock, Observation, RowSink, SystemClock, Timestamp};
 use tacho_rowlog::Origin;
 
 use crate::serve::finish::record::WallClock;
@@ -19,21 +19,21 @@ pub(crate) struct RowStore<'a> {
     log: Option<RowLog<'a>>,
     /// Whether texts are wanted beyond what counts tokens.
     keep_texts: bool,
-    began: Stamp,
+    began: Timestamp,
     kept: Vec<Observation>,
     /// Bytes of what is kept.
     bytes: usize,
     /// Rows that only the log has, its first ones.
     logged: usize,
     /// When the last of them was over.
-    last: Stamp,
+    last: Timestamp,
 }
 
 impl<'a> RowStore<'a> {
     /// A store that logs to `log`.
     pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
-        let (began, kept) = (Stamp::NEVER, Vec::new());
-        RowStore { clock, wall, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Stamp::ZERO }
+        let (began, kept) = (Timestamp::NEVER, Vec::new());
+        RowStore { clock, wall, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Timestamp::ZERO }
     }
 
     /// The log, and the rows.
@@ -55,7 +55,7 @@ impl<'a> RowStore<'a> {
     fn make_room(&mut self) {
         if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
             self.logged += self.kept.len();
-            self.last = self.kept.iter().map(|row| row.done).fold(self.last, Stamp::max);
+            self.last = self.kept.iter().map(|row| row.done).fold(self.last, Timestamp::max);
             self.bytes = 0;
             self.kept.clear();
         }
@@ -63,10 +63,10 @@ impl<'a> RowStore<'a> {
 }
 
 impl RowSink for RowStore<'_> {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.began = origin;
         if let Some(log) = &mut self.log {
-            log.began(Origin { stamp: origin, unix_ns: self.wall.unix_ns(origin) });
+            log.began(Origin { timestamp: origin, unix_ns: self.wall.unix_ns(origin) });
         }
     }
 

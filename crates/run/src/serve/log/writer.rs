@@ -47,7 +47,7 @@ impl<'a> RowLog<'a> {
         let mut log =
             RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
         if plan.start == LogStart::AtOnce {
-            match Log::create(&plan.folder, &log.manifest) {
+            match Log::create(&plan.directory, &log.manifest) {
                 Ok(created) => log.state = State::Open(Box::new(created)),
                 Err(error) if plan.required => return Err(error.into()),
                 Err(error) => log.give_up(&error),
@@ -96,7 +96,7 @@ impl<'a> RowLog<'a> {
 
     /// Where samples may spill while the log is open, and how many bytes stay in memory.
     pub(crate) fn spill(&self) -> Option<(PathBuf, usize)> {
-        matches!(self.state, State::Open(_)).then(|| (self.plan.folder.clone(), self.plan.room))
+        matches!(self.state, State::Open(_)).then(|| (self.plan.directory.clone(), self.plan.room))
     }
 
     /// What it holds of this run, to be read back.
@@ -112,7 +112,7 @@ impl<'a> RowLog<'a> {
     /// Begins it in the middle of a run, with the rows that there are by now.
     pub(crate) fn begin_late(&mut self, rows: &[Observation]) {
         let Some(origin) = self.origin.filter(|_| self.is_waiting()) else { return };
-        match Log::create(&self.plan.folder, &self.manifest) {
+        match Log::create(&self.plan.directory, &self.manifest) {
             Ok(created) => self.state = State::Open(Box::new(created)),
             Err(error) => self.give_up(&error),
         }
@@ -155,6 +155,6 @@ impl<'a> RowLog<'a> {
         let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
         let reason = format!("{error}{cause}");
         self.fault = Some(reason.clone());
-        self.sink.event(RunEvent::warning(ServeNote::LogIncomplete { folder: self.plan.folder.clone(), reason }));
+        self.sink.event(RunEvent::warning(ServeNote::LogIncomplete { directory: self.plan.directory.clone(), reason }));
     }
 }

@@ -25,8 +25,8 @@ pub(crate) fn load_tokenizer(
             if hub.is_builtin(name) {
                 return Ok((Some(Tokenizer::builtin().named(name)), Some(name.to_owned())));
             }
-            let folder = hub.tokenizer(name, named.revision.as_deref(), sink)?;
-            let tokenizer = Tokenizer::load_as(&folder, named.mode)?.named(name);
+            let directory = hub.tokenizer(name, named.revision.as_deref(), sink)?;
+            let tokenizer = Tokenizer::load_as(&directory, named.mode)?.named(name);
             Ok((Some(tokenizer), Some(name.to_owned())))
         }
     }

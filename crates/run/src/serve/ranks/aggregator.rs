@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tacho_core::{Counters, Fan, Observation, RowSink, Stamp};
+use tacho_core::{Counters, Fan, Observation, RowSink, Timestamp};
 use tacho_fleet::{Coordinator, Membership, Progress};
 use tacho_loadgen::{StopReason, StopSignal};
 
@@ -47,7 +47,7 @@ pub(in crate::serve) struct Received {
     /// Dispatch delays of the requests of each rank, in seconds.
     pub(in crate::serve) delays: BTreeMap<usize, Vec<f64>>,
     /// When the last request of another rank was over.
-    pub(in crate::serve) end: Stamp,
+    pub(in crate::serve) end: Timestamp,
     /// Rows of requests that rank 0 has not generated yet.
     pub(in crate::serve) ahead: Vec<Observation>,
 }
@@ -58,7 +58,7 @@ impl Received {
         let delay = |row: &Observation| row.dispatched.secs_since(row.scheduled).max(0.0);
         self.delays.entry(rank).or_default().extend(rows.iter().map(delay));
         if rank > 0 {
-            self.end = rows.iter().map(|row| row.done).fold(self.end, Stamp::max);
+            self.end = rows.iter().map(|row| row.done).fold(self.end, Timestamp::max);
         }
     }
 }
@@ -134,7 +134,7 @@ impl<'a> Peers<'a> {
 }
 
 impl RowSink for Aggregator<'_> {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.fan.began(origin);
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tacho_core::json::Value;
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 use tacho_fleet::{Coordinator, Gather, Membership, RankReport};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{Caveat, RankClock, RankUse};
@@ -89,14 +89,14 @@ impl Merge<'_> {
     fn read_log(
         &mut self,
         report: &mut RankReport,
-        start: Stamp,
+        start: Timestamp,
         store: &mut dyn FnMut(Vec<Observation>),
     ) -> Result<(), Error> {
         let path = report.closing.get("log").and_then(Value::as_str).map(str::to_owned);
         let Some((fit, path)) = report.clock.zip(path) else { return Ok(()) };
         let (mut batch, mut result) = (Vec::new(), Ok(()));
         let read = Stored::open(Path::new(&path)).and_then(|stored| {
-            let origin = stored.segments().first().map_or(start, |segment| segment.origin().stamp);
+            let origin = stored.segments().first().map_or(start, |segment| segment.origin().timestamp);
             let base = start.0.wrapping_sub(origin.0) as i64;
             stored.each(|row| {
                 let mut row = row.observation;

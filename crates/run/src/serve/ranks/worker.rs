@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tacho_core::json::Dict;
-use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, Stamp, SystemClock};
+use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, SystemClock, Timestamp};
 use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
 use tacho_loadgen::{StopReason, StopSignal};
 use tacho_record::logged;
@@ -75,7 +75,7 @@ pub fn run_share(
         stop,
         sink,
     };
-    let (early, origin, keep_texts) = (Vec::new(), Stamp::ZERO, plan.report.keep_texts);
+    let (early, origin, keep_texts) = (Vec::new(), Timestamp::ZERO, plan.report.keep_texts);
     let mut rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, keep_texts, count: 0 };
     let driven = main.drive(&mut rows)?.driven;
     let mut closing = worker_stats::write(&driven.workers);
@@ -87,20 +87,20 @@ pub fn run_share(
     }
     closing.set("rows", rows.count);
     closing.set("ended", driven.ended.is_some() || stop.draining());
-    let folder = logged.log.as_ref().map(|log| std::path::absolute(&log.folder).unwrap_or(log.folder.clone()));
-    if let Some(folder) = &folder {
-        closing.set("log", folder.to_string_lossy().into_owned());
+    let directory = logged.log.as_ref().map(|log| std::path::absolute(&log.directory).unwrap_or(log.directory.clone()));
+    if let Some(directory) = &directory {
+        closing.set("log", directory.to_string_lossy().into_owned());
     }
-    uplink.end(fit, closing, folder)?;
+    uplink.end(fit, closing, directory)?;
     Ok(interrupt.draining())
 }
 
 /// The log of this rank, named after rank 0's. Rank 0 may choose the numbers in the name and nothing else.
 fn named_after(log: &LogPlan, first: Option<&str>, rank: usize) -> LogPlan {
-    let own = log.folder.file_name().unwrap_or_default();
+    let own = log.directory.file_name().unwrap_or_default();
     let name = first.filter(|name| is_variant(name, &own.to_string_lossy())).map_or(own, |name| name.as_ref());
-    let folder = log.folder.with_file_name(name).with_extension(format!("rank{rank}.rows"));
-    LogPlan { folder, ..log.clone() }
+    let directory = log.directory.with_file_name(name).with_extension(format!("rank{rank}.rows"));
+    LogPlan { directory, ..log.clone() }
 }
 
 /// Whether two file names differ in numbers alone, of which one name may have more.
@@ -150,11 +150,11 @@ impl Uplink<'_> {
     }
 
     /// The start; without rank 0 there is none, and nothing is sent.
-    fn start(&self) -> Stamp {
+    fn start(&self) -> Timestamp {
         match locked(&self.worker).ready(&|| self.is_stopping()) {
             Ok(Some(start)) => {
                 *locked(&self.start) = Some(start);
-                return start.stamp;
+                return start.timestamp;
             }
             Ok(None) if !self.interrupt.draining() => self.interrupt.request_stop(),
             Ok(None) => {}
@@ -200,7 +200,7 @@ impl Uplink<'_> {
             (None, Some(fit)) => worker.done(fit, closing).and_then(|()| worker.wait_for_release(&impatient)),
             (None, None) => Ok(()),
         };
-        let log = log.filter(|folder| tacho_rowlog::Stored::is_log(folder));
+        let log = log.filter(|directory| tacho_rowlog::Stored::is_log(directory));
         ended.map_err(|error| match (error, log) {
             (source @ FleetError::CoordinatorLost { .. }, Some(log)) => Error::Left { log, source },
             (error, _) => error.into(),
@@ -215,15 +215,15 @@ struct RankRows<'a> {
     shard: &'a Shard,
     /// Rows from before the log was begun.
     early: Vec<Observation>,
-    origin: Stamp,
+    origin: Timestamp,
     keep_texts: bool,
     count: usize,
 }
 
 impl RankRows<'_> {
     fn begin_late(&mut self) {
-        let Some(Start { stamp, .. }) = *locked(&self.uplink.start) else { return };
-        let worth = self.uplink.clock.now().since(stamp) >= WORTH_A_LOG;
+        let Some(Start { timestamp, .. }) = *locked(&self.uplink.start) else { return };
+        let worth = self.uplink.clock.now().since(timestamp) >= WORTH_A_LOG;
         if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
             log.begin_late(&std::mem::take(&mut self.early));
         }
@@ -231,12 +231,12 @@ impl RankRows<'_> {
 }
 
 impl RowSink for RankRows<'_> {
-    fn began(&mut self, origin: Stamp) {
+    fn began(&mut self, origin: Timestamp) {
         self.origin = origin;
         let start = *locked(&self.uplink.start);
         if let (Some(log), Some(start)) = (&mut self.log, start) {
             // All logs of the run have the same start by the wall clock.
-            log.began(Origin { stamp: origin, unix_ns: start.unix_ns });
+            log.began(Origin { timestamp: origin, unix_ns: start.unix_ns });
         }
     }
 
@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn rank_0_chooses_the_numbers_in_a_log_name_alone() {
         let plan = |own: &str| LogPlan {
-            folder: Path::new("/logs").join(own),
+            directory: Path::new("/logs").join(own),
             start: LogStart::AtOnce,
             required: false,
             tacho: String::new(),
             command: Vec::new(),
             room: 0,
         };
-        let named = |own: &str, first: &str| named_after(&plan(own), Some(first), 1).folder;
+        let named = |own: &str, first: &str| named_after(&plan(own), Some(first), 1).directory;
         let preset = named("tacho-20260101-101010-7.rows", "tacho-20260101-101009-123.rows");
         assert_eq!(preset, Path::new("/logs/tacho-20260101-101009-123.rank1.rows"));
         assert_eq!(named("r.2.rows", "r.rows"), Path::new("/logs/r.rank1.rows"));

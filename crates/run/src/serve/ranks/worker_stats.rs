@@ -24,7 +24,7 @@ fn worker_json(stats: &WorkerStats) -> Dict {
     out.set("late_coalesced", stats.late_coalesced);
     out.set("connect_failures", stats.connect_failures);
     out.set("connections", stats.connections);
-    out.set("kernel_stamps", stats.kernel_stamps);
+    out.set("kernel_stamps", stats.kernel_timestamps);
     out.set("timestamp_anomalies", stats.timestamp_anomalies);
     out
 }
@@ -48,7 +48,7 @@ fn worker_of(value: &Value) -> WorkerStats {
         late_coalesced: number("late_coalesced"),
         connect_failures: number("connect_failures"),
         connections: number("connections"),
-        kernel_stamps: value.get("kernel_stamps") == Some(&Value::Bool(true)),
+        kernel_timestamps: value.get("kernel_stamps") == Some(&Value::Bool(true)),
         timestamp_anomalies: number("timestamp_anomalies"),
     }
 }
@@ -64,7 +64,7 @@ mod tests {
             busy_ns: 4,
             total_ns: 5,
             events: 6,
-            kernel_stamps: true,
+            kernel_timestamps: true,
             timestamp_anomalies: 7,
             ..WorkerStats::default()
         };

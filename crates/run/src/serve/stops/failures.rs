@@ -40,12 +40,12 @@ impl Rule for Failures {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::{FailureKind, Outcome, Stamp};
+    use tacho_core::{FailureKind, Outcome, Timestamp};
 
     use super::*;
 
     fn broken(limit: FailureLimit, good: usize, bad: usize) -> bool {
-        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         let outcome = Outcome::failed(FailureKind::Http(500), "no");
         let mut rows = vec![row.clone(); good];
         rows.extend(vec![Observation { outcome, ..row }; bad]);

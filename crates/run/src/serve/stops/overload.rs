@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tacho_core::{Observation, Stamp};
+use tacho_core::{Observation, Timestamp};
 use tacho_loadgen::Timeline;
 
 use super::Rule;
@@ -107,7 +107,7 @@ impl Rule for Overload {
 
 /// Latency from the time of sending, so that a queue in the client does not postpone the first sample for ever.
 fn latency(row: &Observation) -> f64 {
-    row.done.max(Stamp(row.sent.0)).secs_since(row.sent)
+    row.done.max(Timestamp(row.sent.0)).secs_since(row.sent)
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
             let mut rows = Vec::new();
             while ends.front().is_some_and(|(_, end)| *end <= seconds) {
                 let (due, end) = ends.pop_front().unwrap();
-                let sent = Stamp::from_secs(due);
+                let sent = Timestamp::from_secs(due);
                 let done = sent + Duration::from_secs_f64(end - due);
                 rows.push(Observation { sent, done, ..Observation::dispatched(0, sent, sent) });
             }
@@ -177,7 +177,7 @@ mod tests {
             (1..200).map(|tick| f64::from(tick) * 0.25).any(|seconds| {
                 let mut rows = Vec::new();
                 while let Some((at, due)) = releases.next_if(|(_, due)| *due <= seconds) {
-                    let sent = Stamp::from_secs(due);
+                    let sent = Timestamp::from_secs(due);
                     let outcome = Outcome::failed(FailureKind::Http(503), "busy");
                     let row = Observation { sent, done: sent, ..Observation::dispatched(0, sent, sent) };
                     rows.push(if at % 100 < failing { Observation { outcome, ..row } } else { row });

@@ -67,7 +67,7 @@ impl Rule for Precise<'_> {
 mod tests {
     use std::time::Duration;
 
-    use tacho_core::Stamp;
+    use tacho_core::Timestamp;
     use tacho_rowlog::Asked;
 
     use super::*;
@@ -81,7 +81,7 @@ mod tests {
         let mut noise = 12345_u64;
         for second in 0..60_u64 {
             let row = |at: u64| {
-                let sent = Stamp::from_secs(second as f64) + Duration::from_millis(at * 20);
+                let sent = Timestamp::from_secs(second as f64) + Duration::from_millis(at * 20);
                 noise = noise.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let first = sent + Duration::from_micros(10_000 + (noise >> 33) % (spread_ms * 1000).max(1));
                 let row = Observation::dispatched((second * 50 + at) as usize, sent, sent);

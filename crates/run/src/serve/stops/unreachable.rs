@@ -29,12 +29,12 @@ impl Rule for Unreachable {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::{Outcome, Stamp};
+    use tacho_core::{Outcome, Timestamp};
 
     use super::*;
 
     fn broken(refused: usize, answered: usize) -> bool {
-        let row = Observation::dispatched(0, Stamp::ZERO, Stamp::ZERO);
+        let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         let outcome = Outcome::failed(FailureKind::Connect, "refused");
         let mut rows = vec![row.clone(); answered];
         rows.extend(vec![Observation { outcome, ..row }; refused]);

@@ -11,7 +11,7 @@ use super::answers::{Outcome, StopReason};
 use super::level::{Level, WAVES, values};
 use super::pair::Pair;
 use super::result::{SteadyState, interval, mean_latency, number, own_number};
-use super::{LONGEST_RUN, level_folder};
+use super::{LONGEST_RUN, level_directory};
 use crate::experiment::{Failure, Slot, load_value, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
@@ -125,8 +125,8 @@ impl Pair<'_> {
     /// What is stored of limited loads.
     fn known(&self, session: &Session<'_>) -> Known {
         let results = |level: f64| {
-            let folder = level_folder(self.plan, &self.base, level);
-            (0..).map_while(|number| session.archive.result(&run_file(&folder, number))).collect()
+            let directory = level_directory(self.plan, &self.base, level);
+            (0..).map_while(|number| session.archive.result(&run_file(&directory, number))).collect()
         };
         let stored = self.stored(session.archive).into_iter().filter(|level| *level < self.top());
         stored.map(|level| (level, results(level))).collect()
@@ -142,9 +142,10 @@ impl Pair<'_> {
     ) -> Result<(), Stop> {
         let key = self.plan.variable.key();
         let bench = self.bench.with(key, load_value(level)).with("num_prompts", prompts);
-        let folder = level_folder(self.plan, &self.base, level);
+        let directory = level_directory(self.plan, &self.base, level);
         for _ in 0..self.plan.sweep.num_runs {
-            let (what, before) = (Combination { serve: self.serve, bench: &bench, folder: &folder }, results.len());
+            let (what, before) =
+                (Combination { serve: self.serve, bench: &bench, directory: &directory }, results.len());
             if before == 0 {
                 *results = session.combine_runs(slot, what, 1)?;
             } else {

@@ -6,7 +6,7 @@ use tacho_decide::search::{Criterion, Tried, UNLIMITED, Verdict};
 
 use super::pair::Pair;
 use super::result::{SteadyState, has_failures, interval, mean_latency, number, own_number, run_number};
-use super::{LONGEST_RUN, MIN_REQUESTS_FULL, PARTS, level_folder};
+use super::{LONGEST_RUN, MIN_REQUESTS_FULL, PARTS, level_directory};
 use crate::experiment::{Failure, ParamSet, Slot, load_value, run_file};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
@@ -39,23 +39,23 @@ impl Pair<'_> {
         target: &[Criterion],
         confirm: bool,
     ) -> Result<Option<Level>, Stop> {
-        let folder = level_folder(self.plan, &self.base, level);
+        let directory = level_directory(self.plan, &self.base, level);
         let mut results = Vec::new();
         let mut confirm = confirm;
         for number in 0.. {
             let verdict = self.verdict(level, target, &results)?;
             let has_intervals = own_width(target, &self.counted(level, &results), &vec![1.0; results.len()]).is_some();
             // What an earlier target needed is there for this one too.
-            let stored = session.archive.result(&run_file(&folder, number)).is_some();
+            let stored = session.archive.result(&run_file(&directory, number)).is_some();
             if !stored && !std::mem::take(&mut confirm) && self.is_enough(level, verdict, number, has_intervals) {
                 break;
             }
             if stored {
-                results.extend(session.archive.result(&run_file(&folder, number)));
+                results.extend(session.archive.result(&run_file(&directory, number)));
                 continue;
             }
             let bench = self.set(level, number, &results);
-            let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
+            let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
             if number == 0 {
                 results = session.combine_runs(slot, what, 1)?;
             } else {

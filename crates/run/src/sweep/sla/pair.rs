@@ -6,7 +6,7 @@ use tacho_core::event::Load;
 use tacho_core::json::Dict;
 use tacho_decide::search::UNLIMITED;
 
-use super::{SlaPlan, level_folder};
+use super::{SlaPlan, level_directory};
 use crate::experiment::{Archive, ParamSet, run_file};
 use crate::sweep::workload::{LoadVariable, dataset_size};
 
@@ -40,10 +40,10 @@ impl Pair<'_> {
     pub(super) fn stored(&self, archive: &dyn Archive) -> Vec<f64> {
         let prefix = format!("{}=", self.plan.variable.key());
         let mut levels: Vec<f64> = archive
-            .folders(&self.base)
+            .directories(&self.base)
             .iter()
             .filter_map(|name| name.strip_prefix(&prefix)?.parse().ok())
-            .filter(|level| archive.result(&run_file(&level_folder(self.plan, &self.base, *level), 0)).is_some())
+            .filter(|level| archive.result(&run_file(&level_directory(self.plan, &self.base, *level), 0)).is_some())
             .collect();
         levels.sort_by(f64::total_cmp);
         levels
@@ -53,8 +53,8 @@ impl Pair<'_> {
     pub(super) fn rows(&self, archive: &dyn Archive) -> Vec<Dict> {
         let mut rows = Vec::new();
         for level in self.stored(archive) {
-            let folder = level_folder(self.plan, &self.base, level);
-            rows.extend((0..).map_while(|number| archive.result(&run_file(&folder, number))));
+            let directory = level_directory(self.plan, &self.base, level);
+            rows.extend((0..).map_while(|number| archive.result(&run_file(&directory, number))));
         }
         rows
     }

@@ -9,7 +9,7 @@ use super::answers::{Answers, Outcome, StopReason, Verdict};
 use super::level::{Level, WAVES, nearest, values};
 use super::pair::Pair;
 use super::result::{SteadyState, mean_latency, number, unreliable_client};
-use super::{level_folder, marker};
+use super::{level_directory, marker};
 use crate::experiment::{Failure, Slot, Style};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
@@ -40,8 +40,8 @@ impl Pair<'_> {
         let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
         session.say(SearchNote::Begins(conditions));
         if self.plan.sweep.dry_run {
-            let (bench, folder) = (self.set(self.top(), 1, &[]), level_folder(self.plan, &self.base, self.top()));
-            let what = Combination { serve: self.serve, bench: &bench, folder: &folder };
+            let (bench, directory) = (self.set(self.top(), 1, &[]), level_directory(self.plan, &self.base, self.top()));
+            let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
             session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
             session.say(SearchNote::Omitted);
             session.say(SearchNote::Ends);

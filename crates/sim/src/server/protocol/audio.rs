@@ -16,7 +16,7 @@ use crate::server::request::form::Form;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
 
-/// Tokens that begin every answer of such a model: start, language, task, no time stamps.
+/// Tokens that begin every answer of such a model: start, language, task, no time timestamps.
 const PROMPT_TOKENS: u64 = 4;
 /// Tokens that vLLM counts for a second of sound: frames of 10 ms.
 const TOKENS_PER_SECOND: f64 = 100.0;

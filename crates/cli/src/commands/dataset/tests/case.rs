@@ -123,7 +123,7 @@ impl Case {
 
     /// The settings that the command line makes of it.
     fn spec(&self) -> anyhow::Result<WorkloadSpec> {
-        enter_tests_folder();
+        enter_tests_directory();
         let hash_seed = self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap());
         let cache = hub_cache().clone();
         if self.recorded["command"] == "vllm bench throughput" {
@@ -267,7 +267,7 @@ pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
 }
 
 /// Paths of recorded command lines begin with `golden/`, which lies in `tests/`.
-fn enter_tests_folder() {
+fn enter_tests_directory() {
     static ENTERED: LazyLock<()> = LazyLock::new(|| std::env::set_current_dir(golden_path("..")).unwrap());
     LazyLock::force(&ENTERED);
 }
@@ -279,16 +279,16 @@ fn hub_cache() -> &'static HubCache {
         for organisation in std::fs::read_dir(golden_path("data/hf")).unwrap().map(|entry| entry.unwrap().path()) {
             for dataset in std::fs::read_dir(&organisation).unwrap().map(|entry| entry.unwrap().path()) {
                 let name = |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
-                let folder = root.join(format!("datasets--{}--{}", name(&organisation), name(&dataset)));
-                std::fs::create_dir_all(folder.join("refs")).unwrap();
-                std::fs::create_dir_all(folder.join("snapshots")).unwrap();
-                std::fs::write(folder.join("refs/main"), "abc").unwrap();
-                std::os::unix::fs::symlink(dataset.canonicalize().unwrap(), folder.join("snapshots/abc")).unwrap();
+                let directory = root.join(format!("datasets--{}--{}", name(&organisation), name(&dataset)));
+                std::fs::create_dir_all(directory.join("refs")).unwrap();
+                std::fs::create_dir_all(directory.join("snapshots")).unwrap();
+                std::fs::write(directory.join("refs/main"), "abc").unwrap();
+                std::os::unix::fs::symlink(dataset.canonicalize().unwrap(), directory.join("snapshots/abc")).unwrap();
             }
         }
         HubCache { root }
     });
-    enter_tests_folder();
+    enter_tests_directory();
     &CACHE
 }
 
@@ -305,12 +305,12 @@ pub(super) fn tokenizer(name: &str) -> &'static Tokenizer {
     }
 }
 
-/// GPT-2's tokenizer in a folder of another name, on which the prompts of speech models depend.
+/// GPT-2's tokenizer in a directory of another name, on which the prompts of speech models depend.
 fn named(name: &str) -> &'static Tokenizer {
-    let folder = tempfile::tempdir().unwrap().keep().join(name);
-    std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
-    std::os::unix::fs::symlink(golden_path("tokenizers/gpt2").canonicalize().unwrap(), &folder).unwrap();
-    Box::leak(Box::new(Tokenizer::load(&folder).unwrap()))
+    let directory = tempfile::tempdir().unwrap().keep().join(name);
+    std::fs::create_dir_all(directory.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(golden_path("tokenizers/gpt2").canonicalize().unwrap(), &directory).unwrap();
+    Box::leak(Box::new(Tokenizer::load(&directory).unwrap()))
 }
 
 fn load(name: &str) -> Tokenizer {

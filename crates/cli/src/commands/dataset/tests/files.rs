@@ -63,8 +63,8 @@ fn lengths_that_no_memory_holds_are_refused() {
 
 #[test]
 fn lengths_of_files_are_checked() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.jsonl");
     for (row, dataset) in [
         (r#"{"prompt": "p", "output_tokens": -5}"#, "custom"),
         (r#"{"prompt": "p", "output_tokens": 1e30}"#, "custom"),

@@ -1,0 +1,50 @@
+//! Where a tuning's files lie: a directory per tuning, named by the minute it began.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+/// The directory of a new tuning, or of the one to go on with: the one named, or the newest.
+pub(super) fn of(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> anyhow::Result<PathBuf> {
+    let all = base.join("auto-benchmark");
+    let Some(wanted) = resume else { return if dry_run { Ok(all.join(timestamp())) } else { unused(&all) } };
+    let found = match wanted {
+        Some(name) => Some(all.join(name)),
+        None => newest(&all),
+    };
+    match found.filter(|directory| directory.is_dir()) {
+        Some(directory) => Ok(directory),
+        None => bail!("--resume: there is no such tuning in {}", all.display()),
+    }
+}
+
+/// A directory that is not there yet: two tunings may begin in the same minute.
+pub(super) fn unused(all: &Path) -> anyhow::Result<PathBuf> {
+    let timestamp = timestamp();
+    let names = std::iter::once(timestamp.clone()).chain((2..).map(|number| format!("{timestamp}_{number}")));
+    names.map(|name| all.join(name)).find(|directory| !directory.exists()).context("all names are taken")
+}
+
+fn timestamp() -> String {
+    jiff::Zoned::now().strftime("%Y_%m_%d_%H_%M").to_string()
+}
+
+fn newest(all: &Path) -> Option<PathBuf> {
+    let directories = fs::read_dir(all).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
+    directories.max_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok())
+}
+
+/// Makes a directory and sees whether it can be written to, while nothing is lost yet.
+pub(super) fn make(directory: &Path) -> anyhow::Result<()> {
+    crate::commands::sweep::make_directory(directory, "--base")
+}
+
+/// The revision checked out where results go; empty outside of a repository.
+pub(super) fn revision(base: &Path) -> String {
+    let mut git = Command::new("git");
+    git.arg("-C").arg(base).args(["rev-parse", "HEAD"]).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = git.output().ok().filter(|output| output.status.success());
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+}
