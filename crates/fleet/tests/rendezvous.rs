@@ -210,10 +210,8 @@ fn a_certificate_is_the_one_or_nothing_is_said() {
         std::fs::write(&path, text).unwrap();
         path
     };
-    let made = || rcgen::generate_simple_self_signed(vec!["anything".to_owned()]).unwrap();
-    let (ours, other) = (made(), made());
-    let (certificate, key) = (write("cert.pem", &ours.cert.pem()), write("key.pem", &ours.signing_key.serialize_pem()));
-    let other = write("other.pem", &other.cert.pem());
+    let fixture = |name| write(name, &tacho_testkit::certificate(name));
+    let (certificate, key, other) = (fixture("server.pem"), fixture("server.key"), fixture("other.pem"));
     let port = free_port();
     let with = |rank, certificate: &std::path::Path| {
         let (certificate, key) = (Some(certificate.to_owned()), Some(key.clone()));

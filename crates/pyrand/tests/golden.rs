@@ -3,9 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use tacho_pyrand::{Generator, HashKey, Pcg64, Random, RandomState, SeedSequence};
-use tacho_testkit::golden_json;
+use tacho_testkit::{golden_json, sha256};
 
 fn cases(file: &str) -> Vec<Value> {
     let cases = golden_json(file)["cases"].as_array().unwrap().clone();
@@ -186,7 +185,7 @@ fn generator_step(generator: &mut Generator, step: &Value, case: &Value) {
             assert_eq!(size, int(&step["out_len"]));
             let mut bytes = vec![0; size as usize];
             generator.fill_bytes(&mut bytes);
-            let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            let digest = sha256(&bytes);
             assert_eq!(digest, step["out_sha256"].as_str().unwrap(), "{}", case["script"]);
         }
         "permutation" => assert_ints(step, wide(generator.permutation(arg(step, "n"))), case),

@@ -23,6 +23,22 @@ pub fn golden_path(name: &str) -> PathBuf {
     golden_dir().join(name)
 }
 
+/// The SHA-256 of some bytes in hexadecimal digits.
+pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes.as_ref());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The text of a file of `tests/certificates`, such as `server.pem` and its `server.key`: a certificate for `localhost` and
+/// `127.0.0.1` that no authority signed.
+///
+/// # Panics
+/// When it is missing: the checkout is broken.
+pub fn certificate(name: &str) -> String {
+    let path = golden_dir().join("../certificates").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("certificate {}: {error}", path.display()))
+}
+
 /// A golden JSON file.
 ///
 /// # Panics

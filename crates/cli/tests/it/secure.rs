@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, mpsc::Sender};
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::tacho::{Place, stderr, stdout};
@@ -15,12 +15,13 @@ type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
 /// A server that answers every POST with one token; its certificate is in `ca.pem` of the place.
 pub(crate) fn start(place: &Place) -> SocketAddr {
-    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    std::fs::write(place.path().join("ca.pem"), cert.pem()).unwrap();
-    let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+    let certificate = tacho_testkit::certificate("server.pem");
+    std::fs::write(place.path().join("ca.pem"), &certificate).unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(tacho_testkit::certificate("server.key").as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

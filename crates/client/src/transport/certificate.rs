@@ -134,6 +134,8 @@ fn days_from_1970(year: i64, month: i64, day: i64) -> i64 {
 mod tests {
     use std::time::Duration;
 
+    use rustls::pki_types::pem::PemObject;
+
     use super::*;
 
     #[test]
@@ -146,26 +148,15 @@ mod tests {
 
     #[test]
     fn names_and_dates_are_checked() {
-        let certificate = |names: &[&str]| {
-            let mut params =
-                rcgen::CertificateParams::new(names.iter().map(|&name| name.into()).collect::<Vec<String>>()).unwrap();
-            params.distinguished_name.push(rcgen::DnType::CommonName, "common.example");
-            // The bytes of the extension's identifier, where they mean nothing.
-            params.distinguished_name.push(rcgen::DnType::OrganizationName, "\u{6}\u{3}U\u{1d}\u{11}");
-            params.not_before = rcgen::date_time_ymd(2020, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2030, 1, 1);
-            params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-            let key = rcgen::KeyPair::generate().unwrap();
-            params.self_signed(&key).unwrap().der().clone()
-        };
+        let certificate = |name| CertificateDer::from_pem_slice(tacho_testkit::certificate(name).as_bytes()).unwrap();
         let at = |year: u64| UnixTime::since_unix_epoch(Duration::from_secs((year - 1970) * 31_556_952 + 1_000_000));
         let name = |text: &'static str| ServerName::try_from(text).unwrap();
-        let named = certificate(&["a.example"]);
+        let named = certificate("named.pem");
         assert!(check(&named, &name("a.example"), at(2025)).is_ok());
         assert!(check(&named, &name("common.example"), at(2025)).is_err());
         assert_eq!(check(&named, &name("a.example"), at(2035)), Err(CertificateError::Expired.into()));
         assert_eq!(check(&named, &name("a.example"), at(2015)), Err(CertificateError::NotValidYet.into()));
-        let common = certificate(&[]);
+        let common = certificate("unnamed.pem");
         assert!(check(&common, &name("Common.Example"), at(2025)).is_ok());
         assert!(check(&common, &name("a.example"), at(2025)).is_err());
     }

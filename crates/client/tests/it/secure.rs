@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// One connection, as the script of a server sees it.
@@ -23,12 +23,12 @@ pub(crate) struct Secure {
 impl Secure {
     /// Serves each connection with `script` on its own thread; ends with the test process.
     pub(crate) fn start(alpn: &[&str], script: impl Fn(&mut Secured) + Send + Sync + 'static) -> Secure {
-        let CertifiedKey { cert, signing_key } =
-            generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
-        let key = PrivateKeyDer::Pkcs8(signing_key.serialize_der().into());
+        let certificate = tacho_testkit::certificate("server.pem");
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(tacho_testkit::certificate("server.key").as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let mut config = builder.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+        let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -44,7 +44,7 @@ impl Secure {
                 std::thread::spawn(move || script(&mut BufReader::new(tls)));
             }
         });
-        Secure { address, certificate: cert.pem(), connections }
+        Secure { address, certificate, connections }
     }
 
     pub(crate) fn url(&self) -> String {

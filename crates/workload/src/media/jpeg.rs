@@ -221,7 +221,6 @@ fn write_head(out: &mut Vec<u8>, image: &Rgb, quant: &[[u16; 64]; 2]) {
 
 #[cfg(test)]
 mod tests {
-    use sha2::{Digest, Sha256};
     use tacho_pyrand::Generator;
 
     use super::*;
@@ -233,7 +232,6 @@ mod tests {
         Generator::new(0).fill_bytes(&mut pixels);
         let file = encode(&Rgb { width, height, pixels });
         assert_eq!(file.len(), 2468);
-        let digest: String = Sha256::digest(&file).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(digest, "7461ae5c0867c19dcc163f4428bf0e007efbb152e29076daa5fcbaae160bac90");
+        assert_eq!(tacho_testkit::sha256(&file), "7461ae5c0867c19dcc163f4428bf0e007efbb152e29076daa5fcbaae160bac90");
     }
 }

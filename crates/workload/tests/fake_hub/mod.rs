@@ -5,8 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use sha2::{Digest, Sha256};
-
 /// The commit that everything is at.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -178,5 +176,5 @@ fn send(out: &mut TcpStream, status: &str, headers: &[(&str, &str)], bytes: &[u8
 
 /// The sum as text.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    tacho_testkit::sha256(bytes)
 }

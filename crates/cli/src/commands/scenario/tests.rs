@@ -221,11 +221,7 @@ fn long_documents_are_the_scripts() {
             match case.get(field) {
                 Some(expected) => assert_eq!(Value::from(prompts), *expected, "{name}"),
                 None => {
-                    let digest = |prompt: &String| {
-                        use sha2::Digest;
-                        sha2::Sha256::digest(prompt).iter().map(|byte| format!("{byte:02x}")).collect::<String>()
-                    };
-                    let digests: Vec<String> = prompts.iter().map(digest).collect();
+                    let digests: Vec<String> = prompts.iter().map(tacho_testkit::sha256).collect();
                     assert_eq!(
                         Value::from(digests),
                         case[format!("{}_sha256", field.trim_end_matches("_prompts"))],

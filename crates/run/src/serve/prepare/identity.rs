@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use sha2::{Digest, Sha256};
+use ring::digest::{Context, SHA256};
 use tacho_core::Request;
 use tacho_metrics::Setup;
 use tacho_workload::write_jsonl;
@@ -39,7 +39,7 @@ impl RunIdentity {
 
 /// Hash of the requests and their scheduled times as they would be saved, without ids, which differ from run to run.
 fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
-    let mut hash = Hash(Sha256::new());
+    let mut hash = Hash::new();
     let due = prepared.timeline.scheduled();
     prepared.requests.each(|place, request| {
         let unnamed = Request { id: None, ..request.clone() };
@@ -51,20 +51,29 @@ fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
 /// Short hash of the workload and of what else decides what is sent: the duration, the seed of requests generated during the
 /// run, the dependencies of session steps.
 fn plan_digest(plan: &ServePlan, prepared: &Prepared, workload: &str) -> String {
-    let mut hash = Hash(Sha256::new());
+    let mut hash = Hash::new();
     let seed = is_endless(plan, prepared).then_some(plan.seed);
-    hash.0.update(format!("{workload} {:?} {seed:?}", plan.traffic.stops.duration));
+    hash.add(&format!("{workload} {:?} {seed:?}", plan.traffic.stops.duration));
     for step in prepared.dialogue.as_ref().map(Dialogue::steps).iter().flat_map(|steps| &steps.steps) {
-        hash.0.update(format!(" {} {:?} {:?}", step.session, step.parents, step.at));
+        hash.add(&format!(" {} {:?} {:?}", step.session, step.parents, step.at));
     }
     hash.digits()[..PLAN_DIGITS].to_owned()
 }
 
-struct Hash(Sha256);
+/// A SHA-256 of what is written to it.
+pub(in crate::serve) struct Hash(Context);
 
 impl Hash {
-    fn digits(self) -> String {
-        self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    pub(in crate::serve) fn new() -> Hash {
+        Hash(Context::new(&SHA256))
+    }
+
+    fn add(&mut self, text: &str) {
+        self.0.update(text.as_bytes());
+    }
+
+    pub(in crate::serve) fn digits(self) -> String {
+        self.0.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

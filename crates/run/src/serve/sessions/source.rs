@@ -1,16 +1,16 @@
 //! Sessions as they are read, or made up.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use tacho_core::json::Dict;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{self, History, Trace, TraceError};
 
 use super::plan::{SessionSource, SessionsPlan, setting};
 use crate::Error;
+use crate::serve::prepare::identity::Hash;
 
 /// Reads the file, if there is one. Nothing is asked of anybody.
 pub(in crate::serve) fn read(plan: &SessionsPlan) -> Result<Option<Trace>, Error> {
@@ -87,16 +87,9 @@ fn digest(path: &Path) -> io::Result<String> {
         files = entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect::<Vec<PathBuf>>();
         files.sort();
     }
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
+    let mut hash = Hash::new();
     for file in files {
-        let mut file = File::open(file)?;
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                read => hash.update(&buffer[..read]),
-            }
-        }
+        io::copy(&mut File::open(file)?, &mut hash)?;
     }
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hash.digits())
 }

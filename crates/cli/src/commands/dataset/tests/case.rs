@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use sha2::Digest;
 use tacho_core::{Content, Counters, Request, json};
 use tacho_pyrand::Globals;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
@@ -229,7 +228,7 @@ fn png_pixels(file: &[u8]) -> Vec<u8> {
 
 /// SHA-256 as hexadecimal text.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    tacho_testkit::sha256(bytes)
 }
 
 /// The recorded cases whose name begins with `prefix`.

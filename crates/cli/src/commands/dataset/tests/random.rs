@@ -1,7 +1,6 @@
 //! The dataset `random`: every recorded workload, made again byte for byte, and the generators it leaves behind.
 
 use super::case::{Case, cases, prompts, run, tokenizer};
-use sha2::{Digest, Sha256};
 use tacho_core::Counters;
 use tacho_core::{Content, Request};
 use tacho_pyrand::Globals;
@@ -68,12 +67,12 @@ fn made(spec: RandomSpec) -> Result<tacho_workload::Sampled, Error> {
 }
 
 fn digest(sampled: &tacho_workload::Sampled) -> String {
-    let mut hash = Sha256::new();
+    let mut bytes = Vec::new();
     for prompt in sampled.requests.iter().flat_map(prompts) {
-        hash.update(prompt.as_bytes());
-        hash.update([0]);
+        bytes.extend_from_slice(prompt.as_bytes());
+        bytes.push(0);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    tacho_testkit::sha256(bytes)
 }
 
 #[test]
