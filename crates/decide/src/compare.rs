@@ -223,7 +223,8 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         base: value(&before),
         new: value(&after),
         change: change(value(&before), value(&after)),
-        offered: offered_rate(known, base, new),
+        // Goodput counts the requests that met their objectives: no schedule determines it.
+        offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
         interval: None,
         basis: Basis::Empty,
         sides: before.zip(after).filter(|(before, after)| before.is_positive() && after.is_positive()),

@@ -62,12 +62,12 @@ impl Rule {
         match self.limit {
             // 0.07 * 100 is not 7.
             Limit::Share(share) => format!("{}%", (share * 1e6).round() / 1e4),
-            Limit::Amount(amount) => format!("{amount}{}", unit(&self.key)),
+            Limit::Amount(amount) => format!("{amount} {}", unit(&self.key)).trim_end().to_owned(),
         }
     }
 
     /// The limit as a fraction of `base`.
-    fn share(&self, base: f64) -> f64 {
+    pub fn share(&self, base: f64) -> f64 {
         match self.limit {
             Limit::Share(share) => share,
             Limit::Amount(amount) => amount / base.abs(),
@@ -93,6 +93,23 @@ pub enum Judgement {
     Beyond,
     /// Neither is sure.
     Inconclusive,
+    /// A fixed request rate determined the metric on both sides: it says nothing about the server.
+    Scheduled,
+}
+
+impl Judgement {
+    /// What the rules and the failures say together: the worst of them. Rules that are all determined by the schedule answer
+    /// nothing.
+    pub fn overall(failures: &Failures, decisions: &[Decision]) -> Self {
+        let any = |wanted: Judgement| decisions.iter().any(|decision| decision.judgement == wanted);
+        match failures.judgement {
+            Judgement::Beyond => Judgement::Beyond,
+            _ if any(Judgement::Beyond) => Judgement::Beyond,
+            _ if any(Judgement::Inconclusive) => Judgement::Inconclusive,
+            _ if any(Judgement::Scheduled) && !any(Judgement::Within) => Judgement::Inconclusive,
+            _ => Judgement::Within,
+        }
+    }
 }
 
 /// What would decide an open rule.
@@ -145,7 +162,7 @@ pub fn judge(
         least.is_some_and(|(least, _)| least > rules[at].share(effects[at].base))
     };
     // Whatever is beyond at the strictest level left is beyond; then the others are judged as if it were not there.
-    let mut open: Vec<usize> = (0..rules.len()).collect();
+    let mut open: Vec<usize> = (0..rules.len()).filter(|&at| effects[at].offered.is_none()).collect();
     let mut more_fail = failures.is_testable();
     loop {
         let confidence = terms.confidence.each_of(open.len() + usize::from(more_fail));
@@ -163,10 +180,10 @@ pub fn judge(
     let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, terms.confidence)).collect();
     let surer = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
-        let judgement = if open.contains(&at) {
-            inconclusive_or_within(rule, &effect, terms.confidence)
-        } else {
-            Judgement::Beyond
+        let judgement = match effect.offered {
+            Some(_) => Judgement::Scheduled,
+            None if open.contains(&at) => inconclusive_or_within(rule, &effect, terms.confidence),
+            None => Judgement::Beyond,
         };
         let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (terms.confidence, surer)));
         Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }

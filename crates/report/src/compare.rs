@@ -3,6 +3,7 @@
 
 mod file_name;
 pub mod forest;
+mod gate;
 mod join;
 mod limits;
 mod metric_table;
@@ -16,11 +17,12 @@ mod verdicts;
 mod workbook;
 
 pub use self::terminal::terminal;
+pub use gate::GateView;
 pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;
 pub use side::{Side, load, load_known};
 pub use side_by_side::side_by_side;
-pub use verdicts::{Verdicts, difference, verdicts};
+pub use verdicts::{Verdicts, delivered, difference, verdicts};
 
 use tacho_decide::compare::Confidence;
 

@@ -69,7 +69,7 @@ fn the_action_benchmarks_compares_and_gates() {
     assert_ne!(judge("none", "fast", "p99_ttft_ms:1%").0, Some(0), "a base that is not there");
     assert!(place.file("fast/report.html").is_file() && place.file("slow/gate.txt").is_file());
     let summary = fs::read_to_string(place.file("summary.md")).unwrap();
-    assert!(summary.contains("slow against fast: worse") && summary.contains("REGRESSED mean_tpot_ms: "), "{summary}");
+    assert!(summary.contains("slow against fast: worse") && summary.contains("\nREGRESSED mean_tpot_ms"), "{summary}");
     let output =
         run(&place, benchmark, &[("ARGS", "--port 9 --model m --tokenizer gpt2 --num-prompts 2"), ("RESULTS", "none")]);
     assert_eq!(output.status.code(), Some(1), "a benchmark that fails fails the step");

@@ -25,7 +25,7 @@ fn rules_are_a_key_and_a_limit() {
     let refused = Rule::parse("p99_ttft_ms:5").unwrap_err();
     assert!(matches!(&refused, Error::LimitUnit { unit: "ms", .. }), "{refused}");
     assert!(refused.to_string().contains("p99_ttft_ms:5%") && refused.to_string().contains("p99_ttft_ms:5ms"));
-    assert_eq!(Rule::parse("request_throughput:2req/s").map(|rule| rule.limit_text()), Ok("2req/s".to_owned()));
+    assert_eq!(Rule::parse("request_throughput:2req/s").map(|rule| rule.limit_text()), Ok("2 req/s".to_owned()));
     assert_eq!(Rule::parse("p99_ttft_ms:7%").map(|rule| rule.limit_text()), Ok("7%".to_owned()));
     assert!(matches!(Rule::parse("x:5%"), Err(Error::Unknown { .. })));
     assert!(matches!(Rule::parse("total_input_tokens:5%"), Err(Error::Neither { .. })));
@@ -71,6 +71,28 @@ fn what_is_beyond_alone_is_told_where_others_are_judged_with_it() {
     assert_eq!((all[0].judgement, all[0].alone), (Judgement::Inconclusive, true));
     assert!(matches!(all[0].remedy, Some(Remedy::Requests(1..))), "{:?}", all[0].remedy);
     assert!(all[1..].iter().all(|other| other.judgement == Judgement::Within && !other.alone));
+}
+
+#[test]
+fn a_schedule_that_was_kept_has_no_verdict_on_throughput() {
+    let paced = |throughput: f64| {
+        let mut dict = Dict::new();
+        for (key, value) in [("duration", 10.0), ("request_rate", 40.0), ("request_throughput", throughput)] {
+            dict.set(key, value);
+        }
+        dict.set("request_goodput", throughput);
+        dict.set("completed", 400_u64);
+        StoredRun::from_dict(&dict).unwrap()
+    };
+    let side = |level: f64| [paced(level), paced(level * 1.001), paced(level * 0.999)];
+    let overall = |rules: &[&str], new: f64| {
+        let (failures, decisions) = decided(rules, &side(39.9), &side(new));
+        (decisions[0].judgement, Judgement::overall(&failures, &decisions))
+    };
+    assert_eq!(overall(&["request_throughput:1%"], 38.8), (Judgement::Scheduled, Judgement::Inconclusive));
+    let both = overall(&["request_throughput:1%", "request_goodput:20%"], 38.8);
+    assert_eq!(both, (Judgement::Scheduled, Judgement::Within), "goodput is the server's");
+    assert_eq!(overall(&["request_throughput:1%"], 20.0), (Judgement::Beyond, Judgement::Beyond), "not kept");
 }
 
 fn counted(completed: u64, failed: u64) -> StoredRun {

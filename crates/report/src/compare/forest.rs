@@ -1,7 +1,7 @@
 //! A forest plot for a terminal: a line per metric with its change, its confidence interval and the limits.
 
 use crate::html::escape;
-use crate::style::short;
+use crate::style::{fold, grouped};
 
 /// A line of the plot.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct ForestRow {
     pub interval: Option<(f64, f64)>,
     /// Changes that are drawn as limits.
     pub limits: Vec<f64>,
+    /// What is written below the line; empty for nothing.
+    pub note: String,
 }
 
 /// Colours of verdicts.
@@ -30,7 +32,7 @@ pub const OPEN: &str = "33";
 pub const PLAIN: &str = "2";
 
 /// The axis reaches at most this far: intervals beyond it end in an arrow.
-const MAX_CHANGE: f64 = 0.5;
+const MAX_CHANGE: f64 = 5.0;
 /// Fewest columns of the plot itself.
 const MIN_PLOT: usize = 11;
 
@@ -40,7 +42,6 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
     let word_width = rows.iter().map(|row| row.verdict.0.len()).max().unwrap_or(0);
     let plot = width.saturating_sub(word_width + name_width + 31).clamp(MIN_PLOT, 31) / 2 * 2 + 1;
     let reach = reach(rows);
-    let paint = |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
     let axis = {
         let side = format!("{:.0}%", reach * 100.0);
         let (left, right) = (format!("-{side}"), format!("+{side}"));
@@ -48,17 +49,47 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
         format!("{left:<half$}0{right:>half$}")
     };
     let head = format!("{:word_width$} {:name_width$} {:>8} {:>8} {:>8}  {axis}", "", "", "base", "new", "change");
-    let mut lines = vec![paint(PLAIN, &head)];
+    let mut lines = vec![paint(colour, PLAIN, &head)];
     for row in rows {
-        let number = |value: f64| if value.is_finite() { short(value) } else { "–".to_owned() };
         let (word, code) = row.verdict;
-        let head = paint(code, &format!("{word:<word_width$}"));
-        let (base, new) = (number(row.values.0), number(row.values.1));
-        let change = change(row.change);
-        let bar = bar(row, plot, reach);
-        lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {}", row.name, paint(code, &bar)));
+        let head = paint(colour, code, &format!("{word:<word_width$}"));
+        let (base, new) = (printed(row.values.0), printed(row.values.1));
+        let change = change(row.printed_change());
+        let bar = paint(colour, code, &bar(row, plot, reach));
+        lines.push(format!("{head} {:<name_width$} {base:>8} {new:>8} {change:>8}  {bar}", row.name));
+        if !row.note.is_empty() {
+            let indent = word_width + 1;
+            let note = fold(&format!("{}{}", " ".repeat(indent), row.note), width, indent);
+            lines.extend(note.iter().map(|line| paint(colour, PLAIN, line)));
+        }
     }
     lines
+}
+
+impl ForestRow {
+    /// The change between the two values as they are printed: whoever divides them gets it.
+    fn printed_change(&self) -> f64 {
+        let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
+        let ratio: f64 = rounded(self.values.1) / rounded(self.values.0);
+        if self.change.is_finite() && ratio.is_finite() { ratio - 1.0 } else { self.change }
+    }
+}
+
+/// A value with four significant digits, which leave a change exact to a tenth of a percent.
+fn printed(value: f64) -> String {
+    match value.abs() {
+        _ if !value.is_finite() => "–".to_owned(),
+        size if size >= 999.95 => grouped(value.round() as i64),
+        size if size >= 99.995 => format!("{value:.1}"),
+        size if size >= 9.9995 => format!("{value:.2}"),
+        size if size >= 0.99995 => format!("{value:.3}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// `text` in a colour, where colours are wanted.
+pub(super) fn paint(colour: bool, code: &str, text: &str) -> String {
+    if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// A relative change as a percentage.
@@ -71,13 +102,16 @@ pub fn change(fraction: f64) -> String {
     }
 }
 
-/// How far the axis reaches to either side: a round percentage beyond every change and limit, within the maximum. One
-/// wide interval does not set it.
+/// How far the axis reaches to either side: a round percentage beyond every limit and most changes, within the maximum.
+/// Neither a wide interval nor one extreme change sets it.
 fn reach(rows: &[ForestRow]) -> f64 {
-    let ends = rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change]));
-    let most = ends.filter(|end| end.is_finite()).map(f64::abs).fold(0.01, f64::max) * 1.4;
-    let most = most.min(MAX_CHANGE);
-    [0.01, 0.02, 0.05, 0.1, 0.2, 0.3].into_iter().find(|round| *round >= most).unwrap_or(MAX_CHANGE)
+    let size = |change: &f64| Some(change.abs()).filter(|size| size.is_finite());
+    let mut changes: Vec<f64> = rows.iter().filter_map(|row| size(&row.change)).collect();
+    changes.sort_by(f64::total_cmp);
+    let most_changes = changes.get(changes.len() * 4 / 5).or(changes.last()).copied().unwrap_or(0.0);
+    let limits = rows.iter().flat_map(|row| row.limits.iter().filter_map(size));
+    let wanted = limits.fold(most_changes.max(0.01), f64::max) * 1.4;
+    [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0].into_iter().find(|round| *round >= wanted).unwrap_or(MAX_CHANGE)
 }
 
 fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
@@ -130,8 +164,7 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
             OPEN => "open",
             _ => "equal",
         };
-        let number = |value: f64| if value.is_finite() { short(value) } else { "–".to_owned() };
-        let values = format!("{} → {}", number(row.values.0), number(row.values.1));
+        let values = format!("{} → {}", printed(row.values.0), printed(row.values.1));
         out += &format!("<text x=\"0\" y=\"{:.1}\">{}</text>", y + 4.0, escape(&row.name));
         out += &format!(
             "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{values}</text>",
@@ -157,7 +190,7 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
         if row.change.is_finite() {
             out += &format!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", x(row.change));
         }
-        let text = format!("{} {}", change(row.change), row.verdict.0);
+        let text = format!("{} {}", change(row.printed_change()), row.verdict.0);
         out += &format!("<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>", LEFT + WIDTH + 12.0, y + 4.0);
     }
     out + "</svg>\n"
@@ -175,6 +208,7 @@ mod tests {
             change,
             interval,
             limits: vec![0.12],
+            note: String::new(),
         }
     }
 
@@ -186,6 +220,20 @@ mod tests {
         assert!(lines[1].contains("+7.7%") && lines[1].contains('●') && lines[1].contains('┊'), "{lines:#?}");
         assert!(lines[2].ends_with('▸'), "beyond the axis: {lines:#?}");
         assert!(!lines[3].contains('●'));
+        let noted = [ForestRow { note: "limit +5%; ".repeat(20), ..row(0.077, None) }];
+        assert!(forest(&noted, 80, false).iter().all(|line| line.chars().count() <= 80));
         assert!(!lines.concat().contains('\x1b') && forest(&rows, 80, true).concat().contains("\x1b[33m"));
+    }
+
+    #[test]
+    fn the_printed_change_is_the_ratio_of_the_printed_values() {
+        for (base, new) in [(52.694, 56.743), (0.99996, 1.2346), (1234.4, 1300.6), (3.0, 3.0)] {
+            let row = ForestRow { values: (base, new), ..row(new / base - 1.0, None) };
+            let line = forest(&[row], 80, false).remove(1);
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let value = |at: usize| words[at].replace(',', "").parse::<f64>().unwrap();
+            assert_eq!(words[4], change(value(3) / value(2) - 1.0), "{line}");
+            assert!((value(3) / new - 1.0).abs() < 1e-3, "{line}");
+        }
     }
 }

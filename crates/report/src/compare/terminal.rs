@@ -6,6 +6,10 @@ use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, forest};
 use super::{CompareSpec, Verdicts};
 use crate::style::{fold, harmless_line};
 
+/// What one run on a side cannot show.
+pub(super) const SINGLE: &str =
+    "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
+
 /// The verdicts for a terminal of this width.
 pub fn terminal(verdicts: &[Verdicts], spec: &CompareSpec, width: usize, colour: bool) -> String {
     let mut lines = Vec::new();
@@ -15,12 +19,13 @@ pub fn terminal(verdicts: &[Verdicts], spec: &CompareSpec, width: usize, colour:
             lines.extend(fold(&format!("Settings that differ: {}", harmless_line(&verdict.differs)), width, 2));
         }
         lines.push(String::new());
-        lines.extend(forest(&verdict.rows(spec), width, colour));
-        lines.push(String::new());
+        if !verdict.effects.is_empty() {
+            lines.extend(forest(&verdict.rows(spec), width, colour));
+            lines.push(String::new());
+        }
     }
     if verdicts.iter().any(|verdict| verdict.single) {
-        let note = "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
-        lines.extend(fold(note, width, 2));
+        lines.extend(fold(SINGLE, width, 2));
     }
     lines.join("\n") + "\n"
 }
@@ -43,6 +48,7 @@ impl Verdicts {
                 change: effect.change,
                 interval: effect.interval,
                 limits: vec![-spec.margin, spec.margin],
+                note: String::new(),
             }
         };
         self.effects.iter().map(row).collect()

@@ -56,7 +56,7 @@ impl Verdicts {
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
                 let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
-                format!("{verdict} in {} ({}, {}){more}", effect.key, percent(effect.change), bounds(effect))
+                format!("{verdict} in {} ({}){more}", effect.key, bounds(effect))
             }));
         }
         let margin = spec.margin * 100.0;
@@ -100,19 +100,19 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
         for (before, after, place) in pairs(&grouped(base), &grouped(new)) {
             let title = format!("{} against {}{place}", new.label, base.label);
             let failed = |problem| Error::Key { label: title.clone(), problem };
-            let mut keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
-            let delivered = delivered(&before.runs, &after.runs);
-            if delivered.is_some() {
-                keys.retain(|key| !THROUGHPUTS.contains(&key.as_str()));
-            }
+            let keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
             let terms = Terms { confidence: spec.confidence, noise: spec.noise };
             let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, terms));
             // Numbers that were asked for need not be those of every kind.
-            let effects: Vec<Effect> = match kinds.len() {
+            let mut effects: Vec<Effect> = match kinds.len() {
                 1 => effects.collect::<Result<_, _>>().map_err(failed)?,
                 _ => effects.filter_map(Result::ok).collect(),
             };
-            if !effects.is_empty() {
+            // Throughput under a fixed request rate has no verdict.
+            let scheduled = effects.iter().any(|effect| effect.offered.is_some());
+            effects.retain(|effect| effect.offered.is_none());
+            let delivered = scheduled.then(|| delivered(&before.runs, &after.runs)).flatten();
+            if !effects.is_empty() || delivered.is_some() {
                 let single = before.runs.len() == 1 || after.runs.len() == 1;
                 let differs = difference(&before.settings, &after.settings);
                 all.push(Verdicts { effects, title, single, differs, delivered });
@@ -122,23 +122,13 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
     Ok(all)
 }
 
-/// Metrics that a fixed request rate determines.
-const THROUGHPUTS: [&str; 5] = [
-    "request_throughput",
-    "output_throughput",
-    "total_token_throughput",
-    "input_throughput",
-    "input_sequence_throughput",
-];
-
-/// How much of a fixed request rate both sides sent; nothing where the rates are not finite or differ.
-fn delivered(base: &[StoredRun], new: &[StoredRun]) -> Option<String> {
-    let rate =
-        |runs: &[StoredRun]| runs.first().and_then(|run| run.number("request_rate")).filter(|rate| rate.is_finite());
+/// How much of a fixed request rate both sides delivered; none where they have no such rate in common.
+pub fn delivered(base: &[StoredRun], new: &[StoredRun]) -> Option<String> {
+    let rate = |runs: &[StoredRun]| runs.first().and_then(StoredRun::offered_rate);
     let wanted = rate(base).filter(|wanted| rate(new) == Some(*wanted))?;
     let sent = |runs: &[StoredRun]| {
         let of = |run: &StoredRun| run.fields.get("tacho")?.get("delivered_request_rate")?.as_f64();
-        let known: Option<Vec<f64>> = runs.iter().map(of).collect();
+        let known: Option<Vec<f64>> = runs.iter().map(|run| of(run).or_else(|| run.number("request_throughput"))).collect();
         known.map_or_else(|| "–".to_owned(), |known| short(known.iter().sum::<f64>() / known.len().max(1) as f64))
     };
     Some(format!("delivered {} of {} req/s (baseline {})", sent(new), short(wanted), sent(base)))

@@ -1,0 +1,150 @@
+//! A gate on a terminal: the verdict, then a forest plot with the limit of each rule.
+
+use tacho_decide::compare::Confidence;
+use tacho_decide::gate::{Decision, Failures, Judgement, Remedy};
+use tacho_record::number::Better;
+
+use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
+use super::terminal::SINGLE;
+use crate::style::{fold, harmless_line, short_tick};
+
+/// What a gate found.
+#[derive(Debug)]
+pub struct GateView<'a> {
+    /// Failed requests on both sides.
+    pub failures: &'a Failures,
+    /// The rules and their verdicts.
+    pub decisions: &'a [Decision],
+    /// The confidence level of the intervals.
+    pub confidence: Confidence,
+    /// Settings that differ between the sides; empty if none do.
+    pub differs: &'a str,
+    /// How much of a fixed request rate both sides delivered.
+    pub delivered: Option<&'a str>,
+    /// Whether intervals come from one run on a side.
+    pub single: bool,
+}
+
+impl GateView<'_> {
+    /// The text for a terminal of this width.
+    pub fn text(&self, width: usize, colour: bool) -> String {
+        let overall = Judgement::overall(self.failures, self.decisions);
+        let mut lines: Vec<String> = fold(&self.headline(overall), width, 2);
+        lines.iter_mut().for_each(|line| *line = paint(colour, word(overall).1, line));
+        lines.extend(self.failure_line().into_iter().flat_map(|line| fold(&line, width, 2)));
+        if !self.differs.is_empty() {
+            lines.extend(fold(&format!("Settings that differ: {}", harmless_line(self.differs)), width, 2));
+        }
+        if !self.decisions.is_empty() {
+            let rows: Vec<ForestRow> = self.decisions.iter().map(|decision| self.row(decision)).collect();
+            lines.push(String::new());
+            lines.extend(forest(&rows, width, colour));
+        }
+        if self.single && self.decisions.iter().any(|decision| decision.effect.interval.is_some()) {
+            lines.push(String::new());
+            lines.extend(fold(SINGLE, width, 2));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    /// The verdict and the metrics it comes from.
+    fn headline(&self, overall: Judgement) -> String {
+        let named = |wanted: Judgement| {
+            let failed = (self.failures.judgement == wanted && wanted == Judgement::Beyond).then_some("failed requests");
+            let keys = self.decisions.iter().filter(|decision| decision.judgement == wanted);
+            let names = failed.into_iter().chain(keys.map(|decision| decision.effect.key.as_str()));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut line = match overall {
+            Judgement::Within => format!("ok {}", named(Judgement::Within)),
+            Judgement::Inconclusive if named(overall).is_empty() => {
+                "inconclusive: the request rate determines every metric of the rules".to_owned()
+            }
+            _ => format!("{} {}", word(overall).0, named(overall)),
+        };
+        let open = named(Judgement::Inconclusive);
+        if overall == Judgement::Beyond && !open.is_empty() {
+            line += &format!("; inconclusive {open}");
+        }
+        harmless_line(line.trim_end())
+    }
+
+    /// The line about failed requests; none where nothing failed or the files do not say.
+    fn failure_line(&self) -> Option<String> {
+        let failures = self.failures;
+        let counted = |side: Option<(u64, u64)>| {
+            side.map_or("unknown".to_owned(), |(failed, all)| {
+                format!("{failed} of {all} ({}%)", short_tick(failed as f64 * 100.0 / all.max(1) as f64))
+            })
+        };
+        let any = [failures.base, failures.new].into_iter().flatten().any(|(failed, _)| failed > 0);
+        let limit = match failures.most {
+            Some(most) => format!("limit {}%", short_tick(most * 100.0)),
+            None if failures.judgement == Judgement::Beyond => "a significant increase".to_owned(),
+            None => "no significant increase".to_owned(),
+        };
+        let (base, new) = (counted(failures.base), counted(failures.new));
+        (any || failures.most.is_some()).then(|| format!("failed requests: {base} -> {new}, {limit}"))
+    }
+
+    fn row(&self, decision: &Decision) -> ForestRow {
+        let effect = &decision.effect;
+        let sign = if effect.better == Better::More { -1.0 } else { 1.0 };
+        let scheduled = decision.judgement == Judgement::Scheduled;
+        ForestRow {
+            verdict: word(decision.judgement),
+            name: harmless_line(&effect.key),
+            values: (effect.base, effect.new),
+            change: if scheduled { f64::NAN } else { effect.change },
+            interval: effect.interval.filter(|_| !scheduled),
+            limits: vec![sign * decision.rule.share(effect.base)],
+            note: self.note(decision),
+        }
+    }
+
+    /// The limit with its unit, the interval, and what would decide an open rule.
+    fn note(&self, decision: &Decision) -> String {
+        let effect = &decision.effect;
+        let sign = if effect.better == Better::More { '-' } else { '+' };
+        let mut parts = vec![format!("limit {sign}{}", decision.rule.limit_text())];
+        if decision.judgement == Judgement::Scheduled {
+            parts.extend(self.delivered.map(str::to_owned));
+            parts.push("set by the request rate, no verdict".to_owned());
+            return parts.join("; ");
+        }
+        parts.extend(effect.interval.map(|(low, high)| {
+            format!("{}% CI {} … {}", self.confidence.percent(), change(low), change(high))
+        }));
+        parts.push(effect.basis.text());
+        parts.extend(decision.alone.then(|| "beyond it alone, but not with the other rules (Holm)".to_owned()));
+        parts.extend(decision.remedy.map(|remedy| advice(remedy, effect.is_of_the_same())));
+        parts.join("; ")
+    }
+}
+
+fn word(judgement: Judgement) -> (&'static str, &'static str) {
+    match judgement {
+        Judgement::Within => ("ok", GOOD),
+        Judgement::Beyond => ("REGRESSED", BAD),
+        Judgement::Inconclusive => ("inconclusive", OPEN),
+        Judgement::Scheduled => ("–", PLAIN),
+    }
+}
+
+/// What would decide; `same` where both sides had the same workloads already, in several runs.
+fn advice(remedy: Remedy, same: bool) -> String {
+    let more = match remedy {
+        Remedy::Requests(more) => format!("about {more} more requests a side would decide"),
+        Remedy::Runs(1) => "about 1 more run a side would decide".into(),
+        Remedy::Runs(more) => format!("about {more} more runs a side would decide"),
+        Remedy::TooClose => "too close to the limit to be decided by measuring more".into(),
+        Remedy::Spread => {
+            return "one value a side has no spread: save runs with --save-detailed, pass three or more runs a side, or set \
+                    their standard deviation with --assume-noise 3%"
+                .into();
+        }
+        Remedy::Answers => return "there is nothing to compare".into(),
+    };
+    let paired = if same { "" } else { "; most precise: both sides with the same seed, 4 runs each" };
+    more + paired
+}
