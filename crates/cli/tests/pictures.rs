@@ -120,7 +120,10 @@ fn a_gate_tells_by_its_code() {
     let (code, text) =
         gate(&["base.json", "slow.json", "--max-regression", "mean_e2el_ms:5%", "--max-regression", "p99_e2el_ms:50%"]);
     assert_eq!(code, 3, "{text}");
-    assert!(text.starts_with("REGRESSED mean_e2el_ms\n") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.starts_with("REGRESSED mean_e2el_ms\n") && text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
     assert!(text.contains("\nREGRESSED mean_e2el_ms ") && text.contains("\nok        p99_e2el_ms "), "{text}");
     assert!(text.contains("limit +5%; 95% CI +"), "{text}");
     assert_eq!(gate(&["base.json", "same.json", "--max-regression", "mean_e2el_ms:2%"]).0, 0);

@@ -46,10 +46,7 @@ fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
         bail!("{} holds tables of results, not results: pass files that a run wrote", shown(paths));
     }
     if let Some(what) = varied(&runs) {
-        bail!(
-            "{} holds runs of different settings, not repeats: {what}: pass those of one setting",
-            shown(paths)
-        );
+        bail!("{} holds runs of different settings, not repeats: {what}: pass those of one setting", shown(paths));
     }
     Ok(runs)
 }

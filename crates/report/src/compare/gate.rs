@@ -50,7 +50,8 @@ impl GateView<'_> {
     /// The verdict and the metrics it comes from.
     fn headline(&self, overall: Judgement) -> String {
         let named = |wanted: Judgement| {
-            let failed = (self.failures.judgement == wanted && wanted == Judgement::Beyond).then_some("failed requests");
+            let failed =
+                (self.failures.judgement == wanted && wanted == Judgement::Beyond).then_some("failed requests");
             let keys = self.decisions.iter().filter(|decision| decision.judgement == wanted);
             let names = failed.into_iter().chain(keys.map(|decision| decision.effect.key.as_str()));
             names.collect::<Vec<_>>().join(", ")
@@ -112,9 +113,11 @@ impl GateView<'_> {
             parts.push("set by the request rate, no verdict".to_owned());
             return parts.join("; ");
         }
-        parts.extend(effect.interval.map(|(low, high)| {
-            format!("{}% CI {} … {}", self.confidence.percent(), change(low), change(high))
-        }));
+        parts.extend(
+            effect
+                .interval
+                .map(|(low, high)| format!("{}% CI {} … {}", self.confidence.percent(), change(low), change(high))),
+        );
         parts.push(effect.basis.text());
         parts.extend(decision.alone.then(|| "beyond it alone, but not with the other rules (Holm)".to_owned()));
         parts.extend(decision.remedy.map(|remedy| advice(remedy, effect.is_of_the_same())));

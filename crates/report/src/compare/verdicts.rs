@@ -128,7 +128,8 @@ pub fn delivered(base: &[StoredRun], new: &[StoredRun]) -> Option<String> {
     let wanted = rate(base).filter(|wanted| rate(new) == Some(*wanted))?;
     let sent = |runs: &[StoredRun]| {
         let of = |run: &StoredRun| run.fields.get("tacho")?.get("delivered_request_rate")?.as_f64();
-        let known: Option<Vec<f64>> = runs.iter().map(|run| of(run).or_else(|| run.number("request_throughput"))).collect();
+        let known: Option<Vec<f64>> =
+            runs.iter().map(|run| of(run).or_else(|| run.number("request_throughput"))).collect();
         known.map_or_else(|| "–".to_owned(), |known| short(known.iter().sum::<f64>() / known.len().max(1) as f64))
     };
     Some(format!("delivered {} of {} req/s (baseline {})", sent(new), short(wanted), sent(base)))
