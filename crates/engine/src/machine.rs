@@ -50,7 +50,6 @@ const fn front(name: &'static str, of: fn(&mut Machine) -> &mut f64) -> Time {
 /// Format version of profiles; increased with every incompatible change.
 pub const PROFILE_VERSION: i64 = 2;
 
-/// All time parameters.
 pub(crate) const TIMES: [Time; 14] = [
     step("fixed_us", |machine| &mut machine.cost.fixed_ns),
     step("per_prefill_token_us", |machine| &mut machine.cost.per_prefill_token_ns),

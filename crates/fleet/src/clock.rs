@@ -268,23 +268,23 @@ mod tests {
 
     /// Samples of a clock that is ahead by `offset` and loses `ppm`; some of them are slow on the way there.
     fn samples(offset: i64, ppm: f64) -> (Vec<ClockSample>, impl Fn(u64) -> i64) {
-        let truth = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
+        let open_loop = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
         let sample = |step: u64| {
             let at = 1_000_000_000 + step * 100_000_000;
             let (there, back) = if step.is_multiple_of(3) { (20_000, 20_000) } else { (900_000, 30_000) };
             let asked = at - there;
-            ClockSample::new(Timestamp(asked), at.saturating_add_signed(truth(at)), Timestamp(at + back))
+            ClockSample::new(Timestamp(asked), at.saturating_add_signed(open_loop(at)), Timestamp(at + back))
         };
-        ((0..300).map(sample).collect(), truth)
+        ((0..300).map(sample).collect(), open_loop)
     }
 
     #[test]
     fn a_clock_that_drifts_is_known_everywhere_within_the_bound() {
         for (offset, ppm) in [(-500_000_000, 40.0), (7_000_000_000, -80.0), (0, 0.0)] {
-            let (samples, truth) = samples(offset, ppm);
+            let (samples, open_loop) = samples(offset, ppm);
             let fit = ClockFit::through(&samples).unwrap();
             for at in (1_000_000_000..31_000_000_000).step_by(499_999_999) {
-                let off = (fit.offset_at(Timestamp(at)) - truth(at)).unsigned_abs();
+                let off = (fit.offset_at(Timestamp(at)) - open_loop(at)).unsigned_abs();
                 assert!(off <= fit.bound_ns() && fit.bound_ns() < 30_000, "{off} ns off, bound {}", fit.bound_ns());
             }
             assert_eq!(ClockFit::from_json(&fit.to_json()), Some(fit));
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn rows_keep_their_latencies_and_their_grid() {
-        let (samples, truth) = samples(-3_000_000, 55.0);
+        let (samples, open_loop) = samples(-3_000_000, 55.0);
         let (before, after) = (ClockFit::through(&samples[..5]).unwrap(), ClockFit::through(&samples).unwrap());
         let start = Timestamp(1_000_000_000);
         let at = |steps: u64| start + std::time::Duration::from_nanos(steps * RESOLUTION_NS);
@@ -308,7 +308,7 @@ mod tests {
             assert_eq!(placed.chunks[1].0 - placed.dispatched.0, row.chunks[1].0 - row.dispatched.0);
         }
         let moved = placed.dispatched.0 as i64 - row.dispatched.0 as i64;
-        assert!(moved.abs_diff(truth(row.dispatched.0)) <= after.bound_ns() + RESOLUTION_NS / 2);
+        assert!(moved.abs_diff(open_loop(row.dispatched.0)) <= after.bound_ns() + RESOLUTION_NS / 2);
         let mut rounded = placed.clone();
         rounded.round(Timestamp(start.0.saturating_add_signed(before.offset())));
         assert_eq!(rounded, placed);

@@ -105,7 +105,6 @@ pub struct EngineWorker<'t, 'm> {
     rows: Vec<Option<Box<Observation>>>,
     /// Requests that were built from earlier responses, with their prompts.
     supplied: HashMap<usize, (Request, Arc<[u32]>)>,
-    /// Scheduled cancellations.
     cancellations: BTreeMap<(Timestamp, usize), ()>,
     /// Requests without a token.
     prefilling: usize,

@@ -1,187 +1,86 @@
-//! Reasons to doubt a result, with the numbers behind them.
+//! Warnings about a result, with the numbers behind them.
 
 use tacho_core::FailureKind;
 
 use crate::latency::successes;
-use crate::{Samples, Setup, Steady, Task, Trust, TrustVerdict, Truth};
+use crate::{OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum Caveat {
     /// The run was stopped before its end.
-    Interrupted {
-        /// Requests that were over by then.
-        finished: u64,
-        /// Requests asked for.
-        asked: i64,
-    },
-    /// The run was gone on with after a break, which is cut out of all times.
-    Resumed {
-        /// How many parts it has.
-        segments: u64,
-        /// The last break, in seconds.
-        gap_s: f64,
-        /// Requests that were in flight at its beginning and were sent again.
-        resent: u64,
-    },
-    /// A rule ended the run before its workload did.
-    Ended {
-        /// Which one.
-        by: EndedBy,
-        /// Requests that were in flight then, could not finish, and are not counted.
-        cut_off: u64,
-    },
-    /// The number that the run was to go on for is not known as well as was asked for.
-    Imprecise {
-        /// The number.
-        metric: String,
-        /// Half its interval as a fraction of it, as asked for.
-        wanted: f64,
-        /// As it is; nothing where it has no interval with two ends.
-        reached: Option<f64>,
-    },
+    Interrupted { finished: u64, asked: i64 },
+    /// The run was resumed after a break. The break is cut out of all times.
+    Resumed { segments: u64, gap_s: f64, resent: u64 },
+    /// A stop rule ended the run before its workload did.
+    Ended { by: EndedBy, cut_off: u64 },
+    /// The metric of `--until` did not reach the requested precision.
+    Imprecise { metric: String, wanted: f64, reached: Option<f64> },
     /// Some requests failed.
-    RequestsFailed {
-        /// How many.
-        failed: u64,
-        /// Of how many.
-        total: u64,
-        /// The first failure in one line; may hold text that the server sent.
-        first: String,
-    },
-    /// The server did not say how many tokens it generated.
-    TokensEstimated {
-        /// In how many answers.
-        answers: u64,
-        /// Of how many.
-        total: u64,
-        /// Whether a tokenizer counted instead; otherwise each answer counts as one token.
-        counted: bool,
-    },
-    /// The server counts other tokens in the prompts than the tokenizer.
-    TokenizerMismatch {
-        /// Prompts that both counted.
-        prompts: u64,
-        /// Tokens by the tokenizer.
-        ours: u64,
-        /// Tokens by the server.
-        theirs: u64,
-    },
-    /// Requests left more slowly than the schedule wanted.
-    RateMissed {
-        /// Requests per second by the schedule.
-        planned: f64,
-        /// Requests per second as sent.
-        delivered: f64,
-        /// The limit on requests in flight that held the others back, if that was it.
-        cap: Option<u64>,
-    },
-    /// A percentile lies beyond what the number of samples can show.
-    FewSamples {
-        /// The percentile.
-        percentile: f64,
-        /// The samples there are.
-        samples: u64,
-        /// The samples it takes.
-        needed: u64,
-    },
-    /// Token events arrived in bundles.
-    EventsCoalesced {
-        /// Which share of them, as a fraction.
-        share: f64,
-    },
-    /// The server gave token counts that cannot be.
-    ImpossibleUsage {
-        /// In how many answers.
-        answers: u64,
-        /// Of how many.
-        total: u64,
-    },
-    /// The kernel's timestamps contradict this process's clock.
-    TimestampAnomaly {
-        /// Of how many reads.
-        reads: u64,
-    },
-    /// The log of the run could not be written to its end.
-    LogIncomplete {
-        /// Why.
-        reason: String,
-    },
+    RequestsFailed { failed: u64, total: u64, first: String },
+    /// The server did not report how many tokens it generated.
+    TokensEstimated { answers: u64, total: u64, counted: bool },
+    /// The server and the tokenizer count different numbers of prompt tokens.
+    TokenizerMismatch { prompts: u64, ours: u64, theirs: u64 },
+    /// Requests were sent more slowly than scheduled.
+    RateMissed { planned: f64, delivered: f64, cap: Option<u64> },
+    /// A percentile that needs more samples than there are.
+    FewSamples { percentile: f64, samples: u64, needed: u64 },
+    /// Several token events arrived in one read.
+    EventsCoalesced { share: f64 },
+    /// The server reported impossible token counts.
+    ImpossibleUsage { answers: u64, total: u64 },
+    /// Kernel timestamps contradict this process's clock.
+    TimestampAnomaly { reads: u64 },
+    /// The log of the run is incomplete.
+    LogIncomplete { reason: String },
     /// The server's prefix cache held prompts of the run before it began.
-    WarmCache {
-        /// Fraction of the prompt tokens that were found in it.
-        observed: f64,
-        /// The most that the run's own prompts account for.
-        expected: f64,
-    },
-    /// The latency went on changing after the warm-up.
-    Drift {
-        /// From the first half of the steady part to the second, as a fraction.
-        change: f64,
-    },
+    WarmCache { observed: f64, expected: f64 },
+    /// Latency kept changing after the warm-up.
+    Drift { change: f64 },
     /// Latencies were too strongly autocorrelated to bound a percentile from above.
-    Autocorrelated {
-        /// The metric with the smallest effective sample size.
-        metric: String,
-        /// That size.
-        effective: f64,
-    },
-    /// More requests came than were answered.
-    QueueUnstable {
-        /// Requests due in the second half of the schedule.
-        due: usize,
-        /// Requests that ended in that time.
-        ended: usize,
-    },
-    /// A rank of the run was lost.
-    RankLost {
-        /// Which.
-        rank: u64,
-        /// On which machine.
-        machine: String,
-        /// Why.
-        reason: String,
-        /// Requests of its share that are not in the result.
-        missing: u64,
-    },
+    Autocorrelated { metric: String, effective: f64 },
+    /// Arrivals exceeded completions.
+    QueueUnstable { due: usize, ended: usize },
+    /// A rank was lost.
+    RankLost { rank: u64, machine: String, reason: String, missing: u64 },
     /// The client distorted what it measured.
-    ClientUnreliable {
-        /// Its own words.
-        verdict: String,
-    },
+    ClientUnreliable { verdict: String },
 }
 
-/// Fraction of the planned rate that must be delivered.
-const DELIVERED: f64 = 0.95;
-/// Fraction of bundled events that is worth a word.
-const COALESCED: f64 = 0.05;
+/// Least fraction of the planned rate that counts as delivered.
+const MIN_DELIVERED: f64 = 0.95;
+/// Fraction of coalesced events above which the result carries a warning.
+const MAX_COALESCED: f64 = 0.05;
 
 impl Caveat {
-    /// All that apply, the gravest first.
-    pub fn all(setup: &Setup, samples: &Samples, truth: &Truth, trust: Option<&Trust>) -> Vec<Caveat> {
+    /// All warnings that apply, the most serious first.
+    pub fn all(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetrics, trust: Option<&Trust>) -> Vec<Caveat> {
         [
             interrupted(setup, samples),
             requests_failed(samples),
-            tokens_estimated(setup, samples, truth),
+            tokens_estimated(setup, samples, open_loop),
             client_unreliable(trust),
-            rate_missed(setup, truth, trust),
+            rate_missed(setup, open_loop, trust),
             few_samples(setup, samples),
-            (truth.coalesced_fraction > COALESCED)
-                .then_some(Caveat::EventsCoalesced { share: truth.coalesced_fraction }),
+            (open_loop.coalesced_fraction > MAX_COALESCED)
+                .then_some(Caveat::EventsCoalesced { share: open_loop.coalesced_fraction }),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    /// What the steady part says; a growing backlog is the reason of a drift and stands for it.
+    /// Warnings about the steady-state window. A growing backlog explains a drift and replaces it.
     pub fn of_steady(steady: Option<&Steady>) -> Vec<Caveat> {
         let Some(steady) = steady else { return Vec::new() };
         let backlog = steady.backlog.map(|backlog| Caveat::QueueUnstable { due: backlog.due, ended: backlog.ended });
         backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
-    /// Whether not all that was planned was done, or not when it was: the end of a time that was asked for is as planned.
+    /// Returns whether planned requests are missing or were sent at other times. The end of a requested duration is
+    /// planned.
     pub fn leaves_out_requests(&self) -> bool {
         match self {
             Caveat::Ended { by, .. } => *by != EndedBy::Duration,
@@ -189,7 +88,7 @@ impl Caveat {
         }
     }
 
-    /// The name in result files.
+    /// Its code in result files.
     pub fn kind(&self) -> &'static str {
         match self {
             Caveat::Interrupted { .. } => "interrupted",
@@ -214,11 +113,11 @@ impl Caveat {
         }
     }
 
-    /// One line for a person.
+    /// The warning as one line.
     pub fn text(&self) -> String {
         match self {
             Caveat::Resumed { segments, gap_s, resent } => {
-                // A run that was killed left no word of what was in flight.
+                // A killed run left no record of its requests in flight.
                 let again = match resent {
                     0 => "what was under way when it began was sent again".to_owned(),
                     known => format!("{known} requests were sent again"),
@@ -310,7 +209,7 @@ impl Caveat {
     }
 }
 
-/// Which rule ended a run.
+/// The rule that ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndedBy {
     /// `--duration`.
@@ -348,8 +247,8 @@ impl EndedBy {
             EndedBy::Precision => "the run ended when its number was known precisely enough",
             EndedBy::Failures => "the run was ended because too many requests failed",
             EndedBy::Overload => {
-                "the run was ended because the server did not keep up: its backlog grew, so that the latencies tell how \
-                 long the run was and nothing else"
+                "the run was ended because the server did not keep up: its backlog grew. The latencies only reflect how \
+                 long the run was"
             }
         }
     }
@@ -366,9 +265,9 @@ fn requests_failed(samples: &Samples) -> Option<Caveat> {
     Some(Caveat::RequestsFailed { failed: failures.count() as u64 + 1, total: samples.len() as u64, first })
 }
 
-fn tokens_estimated(setup: &Setup, samples: &Samples, truth: &Truth) -> Option<Caveat> {
-    (setup.task == Task::Generation && truth.unreported_lengths > 0).then(|| Caveat::TokensEstimated {
-        answers: truth.unreported_lengths,
+fn tokens_estimated(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetrics) -> Option<Caveat> {
+    (setup.task == Task::Generation && open_loop.unreported_lengths > 0).then(|| Caveat::TokensEstimated {
+        answers: open_loop.unreported_lengths,
         total: successes(samples).count() as u64,
         counted: setup.has_tokenizer(),
     })
@@ -379,12 +278,12 @@ fn client_unreliable(trust: Option<&Trust>) -> Option<Caveat> {
     Some(Caveat::ClientUnreliable { verdict: trust.text() })
 }
 
-/// What the client's own verdict says already is not said again.
-fn rate_missed(setup: &Setup, truth: &Truth, trust: Option<&Trust>) -> Option<Caveat> {
-    let rates = truth.rates.filter(|rates| rates.delivered < rates.planned * DELIVERED)?;
-    let told = trust.is_some_and(|trust| matches!(trust.verdict, TrustVerdict::RateMissed { .. }));
-    let cap = setup.max_concurrency.filter(|_| rates.released >= rates.planned * DELIVERED);
-    (!told).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
+/// `None` where the client's verdict already reports it.
+fn rate_missed(setup: &Setup, open_loop: &OpenLoopMetrics, trust: Option<&Trust>) -> Option<Caveat> {
+    let rates = open_loop.rates.filter(|rates| rates.delivered < rates.planned * MIN_DELIVERED)?;
+    let reported = trust.is_some_and(|trust| matches!(trust.verdict, TrustVerdict::RateMissed { .. }));
+    let cap = setup.max_concurrency.filter(|_| rates.released >= rates.planned * MIN_DELIVERED);
+    (!reported).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
 }
 
 /// The p-th percentile needs 100/(100-p) samples to be less than their maximum.
@@ -400,11 +299,11 @@ mod tests {
     use super::*;
     use crate::{Rates, Sample};
 
-    fn caveats(setup: &Setup, samples: &[Sample], change: impl FnOnce(&mut Truth)) -> Vec<String> {
+    fn caveats(setup: &Setup, samples: &[Sample], change: impl FnOnce(&mut OpenLoopMetrics)) -> Vec<String> {
         let samples = samples.to_vec().into();
-        let mut truth = Truth::of(setup, &samples, 1.0);
-        change(&mut truth);
-        Caveat::all(setup, &samples, &truth, None).iter().map(Caveat::text).collect()
+        let mut open_loop = OpenLoopMetrics::of(setup, &samples, 1.0);
+        change(&mut open_loop);
+        Caveat::all(setup, &samples, &open_loop, None).iter().map(Caveat::text).collect()
     }
 
     fn good(count: usize) -> Vec<Sample> {
@@ -442,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_token_counts_are_told() {
+    fn missing_token_counts_are_reported() {
         let mut samples = good(100);
         samples[0].output_tokens = None;
         let said = caveats(&Setup::example(), &samples, |_| ());
@@ -452,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn other_tokenizers_are_told_with_the_ratio() {
+    fn other_tokenizers_are_reported_with_the_ratio() {
         let said = Caveat::TokenizerMismatch { prompts: 3, ours: 100, theirs: 512 }.text();
         assert!(
             said.starts_with("the server counts 512 tokens in 3 of the prompts") && said.contains("5.12"),
@@ -461,10 +360,10 @@ mod tests {
     }
 
     #[test]
-    fn slow_and_bundled_runs_are_told() {
-        let said = caveats(&Setup::example(), &good(100), |truth| {
-            truth.rates = Some(Rates { planned: 20.0, released: 20.0, delivered: 18.9 });
-            truth.coalesced_fraction = 0.25;
+    fn slow_and_coalesced_runs_are_reported() {
+        let said = caveats(&Setup::example(), &good(100), |open_loop| {
+            open_loop.rates = Some(Rates { planned: 20.0, released: 20.0, delivered: 18.9 });
+            open_loop.coalesced_fraction = 0.25;
         });
         assert_eq!(
             said,

@@ -3,14 +3,14 @@
 use crate::latency::successes;
 use crate::{Sample, Samples};
 
-/// What happened in each second after the first request was sent; successes only.
+/// Events, tokens and requests in each second after the first request was sent; successes only.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PerSecond {
     /// Token events.
     pub events: Vec<u64>,
     /// Tokens, each event weighing its share of the request's output length.
     pub tokens: Vec<f64>,
-    /// Requests that touched the second at all; may exceed what ran at any one time.
+    /// Requests that were in flight at any time of the second; may exceed the peak concurrency.
     pub requests: Vec<u64>,
 }
 
@@ -25,19 +25,19 @@ impl PerSecond {
         }
         let count = (end - start).ceil() as usize + 1;
         let mut buckets = PerSecond { events: vec![0; count], tokens: vec![0.0; count], requests: Vec::new() };
-        // Changes first, summed up below: a request may span many seconds.
+        // Differences first, summed below: a request may span many seconds.
         let mut changes = vec![0i64; count + 1];
         for sample in successes(samples) {
             buckets.add_tokens(&sample, start);
             changes[(sample.sent - start) as usize] += 1;
             changes[(sample.sent + sample.latency - start) as usize + 1] -= 1;
         }
-        let mut under_way = 0;
+        let mut in_flight = 0;
         buckets.requests = changes[..count]
             .iter()
             .map(|change| {
-                under_way += change;
-                under_way as u64
+                in_flight += change;
+                in_flight as u64
             })
             .collect();
         buckets
@@ -54,60 +54,60 @@ impl PerSecond {
     }
 
     fn add_event(&mut self, second: f64, weight: f64) {
-        // Gaps may add up to more than the latency; what lies past the last bucket is not counted.
+        // Gaps may add up to more than the latency. Events past the last bucket are not counted.
         if let Some(events) = self.events.get_mut(second as usize) {
             *events += 1;
             self.tokens[second as usize] += weight;
         }
     }
 
-    /// vLLM's `max_output_tokens_per_s`: the fullest second, counted in events.
+    /// vLLM's `max_output_tokens_per_s`: the peak second, counted in events.
     pub fn peak_events(&self) -> f64 {
         self.events.iter().copied().max().unwrap_or(0) as f64
     }
 
-    /// The fullest second, counted in tokens.
+    /// The peak second, counted in tokens.
     pub fn peak_tokens(&self) -> f64 {
         self.tokens.iter().copied().fold(0.0, f64::max)
     }
 
-    /// vLLM's `max_concurrent_requests`: the second touched by most requests.
+    /// vLLM's `max_concurrent_requests`: most requests in any one second.
     pub fn peak_requests(&self) -> u64 {
         self.requests.iter().copied().max().unwrap_or(0)
     }
 }
 
-/// The most requests, failed ones too, that were in flight at one time.
+/// Peak number of requests in flight, failed ones included.
 pub fn exact_peak(samples: &Samples) -> u64 {
     let mut peak = 0;
     let spans = samples.iter().map(|sample| (sample.sent, sample.done));
-    Changes::of(samples.len(), spans).each(|_, _, under_way| peak = peak.max(under_way));
+    Changes::of(samples.len(), spans).each(|_, _, in_flight| peak = peak.max(in_flight));
     peak.max(0) as u64
 }
 
-/// When requests begin and end.
+/// Start and end times of requests.
 pub(crate) struct Changes {
     starts: Vec<f64>,
     ends: Vec<f64>,
 }
 
 impl Changes {
-    /// Of at most this many.
+    /// The changes of at most `most` spans.
     pub(crate) fn of(most: usize, spans: impl Iterator<Item = (f64, f64)>) -> Self {
         let (mut starts, mut ends) = (Vec::with_capacity(most), Vec::with_capacity(most));
         for (start, end) in spans {
             starts.push(start);
             ends.push(end);
         }
-        [&mut starts, &mut ends].into_iter().for_each(|moments| moments.sort_unstable_by(f64::total_cmp));
+        [&mut starts, &mut ends].into_iter().for_each(|times| times.sort_unstable_by(f64::total_cmp));
         Changes { starts, ends }
     }
 
-    /// Tells of each change in order: its time, how many requests were in flight before it, and how many then. An end and
-    /// a start at the same time do not overlap: ends come first.
-    pub(crate) fn each(&self, mut tell: impl FnMut(f64, i64, i64)) {
+    /// Calls `see` for each change in order: its time, and the requests in flight before and after it. An end and a
+    /// start at the same time do not overlap: ends come first.
+    pub(crate) fn each(&self, mut see: impl FnMut(f64, i64, i64)) {
         let (mut starts, mut ends) = (self.starts.iter().peekable(), self.ends.iter().peekable());
-        let mut under_way = 0;
+        let mut in_flight = 0;
         loop {
             let ended = match (starts.peek(), ends.peek()) {
                 (Some(start), Some(end)) => end.total_cmp(start).is_le(),
@@ -115,10 +115,10 @@ impl Changes {
                 (None, Some(_)) => true,
                 (None, None) => return,
             };
-            let (moments, change) = if ended { (&mut ends, -1) } else { (&mut starts, 1) };
-            let Some(moment) = moments.next() else { return };
-            tell(*moment, under_way, under_way + change);
-            under_way += change;
+            let (times, change) = if ended { (&mut ends, -1) } else { (&mut starts, 1) };
+            let Some(time) = times.next() else { return };
+            see(*time, in_flight, in_flight + change);
+            in_flight += change;
         }
     }
 }

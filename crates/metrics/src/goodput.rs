@@ -1,31 +1,30 @@
-//! Goodput: how many requests met every limit.
+//! Goodput: requests that met every limit.
 
 use crate::latency::{successes, tpot};
 use crate::{Sample, Samples};
 
-/// Upper limits in milliseconds; a request must meet all that are given.
+/// Upper limits in milliseconds; a request must meet all that are set.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct GoodputLimits {
     /// On the time to the first token.
     pub ttft_ms: Option<f64>,
-    /// On the time per output token; an answer of at most one token counts as 0.
+    /// On the time per output token; a response of at most one token counts as 0.
     pub tpot_ms: Option<f64>,
     /// On the time to the last token.
     pub e2el_ms: Option<f64>,
 }
 
 impl GoodputLimits {
-    /// How many successes meet the limits, timed from `sent`.
+    /// Successes that meet the limits, timed from `sent`.
     pub fn count(&self, samples: &Samples) -> u64 {
         self.count_delayed(samples, |_| 0.0)
     }
 
-    /// The same with `delay` seconds added to TTFT and E2EL of each.
+    /// Like [`GoodputLimits::count`], with `delay` seconds added to the TTFT and E2EL of each.
     pub fn count_delayed(&self, samples: &Samples, delay: impl Fn(&Sample) -> f64) -> u64 {
         successes(samples).filter(|sample| self.met(sample, delay(sample))).count() as u64
     }
 
-    /// Whether one does.
     pub(crate) fn met(&self, sample: &Sample, delay: f64) -> bool {
         let within = |limit_ms: Option<f64>, value: f64| limit_ms.is_none_or(|limit| limit / 1000.0 >= value);
         within(self.ttft_ms, sample.ttft + delay)

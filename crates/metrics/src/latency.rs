@@ -9,7 +9,7 @@ pub fn successes(samples: &Samples) -> impl Iterator<Item = Cow<'_, Sample>> {
     samples.iter().filter(|sample| sample.success())
 }
 
-/// Time per output token after the first; nothing for answers of one token or none.
+/// Time per output token after the first; `None` for responses of one token or none.
 pub fn tpot(sample: &Sample) -> Option<f64> {
     (sample.output_len > 1).then(|| (sample.latency - sample.ttft) / (sample.output_len - 1) as f64)
 }
@@ -19,9 +19,9 @@ pub fn collect(samples: &Samples, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
     collect_some(samples, |sample| Some(of(sample)))
 }
 
-/// The same of those that have it.
+/// `of` over the successes that have a value.
 pub fn collect_some(samples: &Samples, of: impl Fn(&Sample) -> Option<f64>) -> Vec<f64> {
-    // Taken at once: a list that grows is there twice.
+    // Allocated once: a growing list is copied.
     let mut values = Vec::with_capacity(samples.len());
     values.extend(successes(samples).filter_map(|sample| of(&sample)));
     values
@@ -32,7 +32,7 @@ pub fn tpots(samples: &Samples) -> Vec<f64> {
     collect_some(samples, tpot)
 }
 
-/// The gaps of all successes, one after the other.
+/// The gaps of all successes in request order.
 pub fn itls(samples: &Samples) -> impl Iterator<Item = f64> {
     successes(samples).flat_map(|sample| {
         Gaps::iter_of(match sample {

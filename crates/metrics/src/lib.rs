@@ -31,7 +31,7 @@ pub use observed::server_metrics::{SeriesKind, ServerMetrics};
 pub use observed::speculative::{SpeculativeCounters, SpeculativeStatistics};
 pub use observed::telemetry::Telemetry;
 pub use observed::{dcgm, server_metrics, telemetry, vocabulary};
-pub use open_loop::{Rates, Truth};
+pub use open_loop::{OpenLoopMetrics, Rates};
 pub use probe::ProbeStatistics;
 pub use ranks::{RankClock, RankUse};
 pub use samples::gaps::Gaps;

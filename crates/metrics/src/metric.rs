@@ -1,6 +1,6 @@
 //! The names of the latency metrics, as flags, result files and reports spell them.
 
-/// A latency metric that can be asked for.
+/// A latency metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MetricKind {
     /// Time to the first token.
@@ -43,7 +43,7 @@ impl MetricKind {
         }
     }
 
-    /// The metrics a comma list names. Names are not trimmed and unknown ones are passed over, as vLLM does.
+    /// The metrics in a comma-separated list. Names are not trimmed and unknown ones are ignored, as in vLLM.
     pub fn parse_list(list: &str) -> Vec<MetricKind> {
         list.split(',').filter_map(|name| Self::ALL.into_iter().find(|kind| kind.name() == name)).collect()
     }

@@ -3,26 +3,26 @@
 use tacho_core::Observation;
 use tacho_core::json::{Dict, Value};
 
-/// One exchange: a message and its answer.
+/// One exchange: a message and its response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnSample {
-    /// Time to the first token, also where the first piece of the answer brought several, ms.
+    /// Time to the first token, corrected where the first chunk held several, ms.
     pub ttft_ms: f64,
-    /// Time per token after the first piece, ms; 0 where it cannot be told.
+    /// Time per token after the first chunk, ms; 0 where it is unknown.
     pub tpot_ms: f64,
-    /// From sending to the end of the answer, ms.
+    /// From sending to the end of the response, ms.
     pub latency_ms: f64,
-    /// When it was sent, on the run's clock, ms.
+    /// Send time on the run's clock, ms.
     pub start_time_ms: f64,
     /// Messages sent.
     pub input_num_turns: u64,
     /// Tokens of their contents.
     pub input_num_tokens: u64,
-    /// Tokens of the answer.
+    /// Tokens of the response.
     pub output_num_tokens: u64,
-    /// Pieces of the answer after the first.
+    /// Chunks of the response after the first.
     pub output_num_chunks: u64,
-    /// Tokens of the first piece.
+    /// Tokens of the first chunk.
     pub output_num_first_chunk_tokens: u64,
     /// The fraction of the prompt that was sent before.
     pub approx_cached_percent: f64,
@@ -43,17 +43,17 @@ pub struct TurnTokens {
     pub last: u64,
 }
 
-/// What pieces an answer came in.
+/// The chunks of a response.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Pieces {
     raw_ttft_ms: f64,
     count: u64,
-    /// Where the text of the first ends; it is one token where that is not known.
+    /// End of the first chunk's text; one token where that is unknown.
     first_end: Option<usize>,
 }
 
 impl TurnSample {
-    /// The sample of a row whose answer is whole; `count` counts tokens.
+    /// The sample of a row with a complete response; `count` counts tokens.
     pub fn of(
         row: &Observation,
         tokens: TurnTokens,
@@ -74,7 +74,7 @@ impl TurnSample {
         } else {
             0.0
         };
-        // The first piece's other tokens took their time too.
+        // The other tokens of the first chunk took their time too.
         let ttft_ms = if first > 1 { (raw_ttft_ms - (first - 1) as f64 * tpot_ms).max(0.1) } else { raw_ttft_ms };
         let cached = tokens.input.saturating_sub(tokens.last) as f64;
         TurnSample {
@@ -93,7 +93,7 @@ impl TurnSample {
         }
     }
 
-    /// When its answer had ended.
+    /// End of the response on the run's clock.
     pub fn end_time_ms(&self) -> f64 {
         self.start_time_ms + self.latency_ms
     }
@@ -111,7 +111,7 @@ impl TurnSample {
         ]
     }
 
-    /// As files have it.
+    /// The object in result files.
     pub fn to_json(&self) -> Dict {
         let mut dict = Dict::new();
         dict.set("ttft_ms", self.ttft_ms);
@@ -130,10 +130,10 @@ impl TurnSample {
     }
 }
 
-/// The pieces of a streamed answer that held text; none of one that came whole.
+/// The chunks of a streamed response that held text; `None` for a non-streamed one.
 fn pieces(row: &Observation) -> Option<Pieces> {
     if row.text_ends.is_empty() && !row.chunks.is_empty() {
-        // A piece a token: no one kept where each one's text ends.
+        // One chunk per token: the text ends were not kept.
         let first = row.first_content.unwrap_or(row.chunks[0]);
         let raw_ttft_ms = first.secs_since(row.sent) * 1000.0;
         return Some(Pieces { raw_ttft_ms, count: row.chunks.len() as u64, first_end: None });

@@ -1,4 +1,4 @@
-//! Records of the offline commands: what was measured, and the numbers that follow from it in vLLM's definitions.
+//! Records of the offline commands: measurements, and metrics in vLLM's definitions.
 
 mod drift;
 mod latency;
@@ -19,16 +19,16 @@ use crate::percentile::percentile;
 /// The percentiles of vLLM's latency and startup reports.
 pub const PERCENTS: [u32; 6] = [10, 25, 50, 75, 90, 99];
 
-/// What ran.
+/// The engine that ran.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct EngineNote {
     /// `--backend`, or the engine's name.
     pub backend: String,
-    /// The simulator's profile, when times are modelled and not measured.
+    /// The simulator's profile, when times are simulated.
     pub simulated: Option<String>,
-    /// Versions of the engine and of what it is built on.
+    /// Versions of the engine and its libraries.
     pub versions: Dict,
-    /// Where a profile was written.
+    /// Directory of the profiler's output.
     pub profile_dir: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! tacho's own numbers, kept apart from vLLM's: latencies from the time a request was due, exact peaks, outcomes,
-//! and how well the client kept its schedule.
+//! tacho's own metrics, separate from vLLM's: latencies from the scheduled send time, exact peaks, outcomes, and how
+//! well the client kept its schedule.
 
 use std::collections::BTreeMap;
 
@@ -8,53 +8,54 @@ use crate::latency::{collect, collect_some, successes};
 use crate::throughput::per_second;
 use crate::{Sample, Samples, Setup, Statistics, Task, TokenSource};
 
-/// What vLLM does not report, or reports in a way that can mislead.
+/// Metrics that vLLM does not report, or reports in a misleading way.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Truth {
-    /// Requests that were really made.
+pub struct OpenLoopMetrics {
+    /// Requests sent.
     pub requests: u64,
-    /// How many ended in which way; `complete` first, then the failures by name.
+    /// Number of requests by outcome; `complete` first, then the failures by name.
     pub outcomes: Vec<(&'static str, u64)>,
-    /// From due to the first token event; nothing for pooling.
+    /// From the scheduled time to the first token event; `None` for pooling.
     pub ttft_from_schedule: Option<Statistics>,
-    /// From due to the end of the answer.
+    /// From the scheduled time to the end of the response.
     pub e2el_from_schedule: Statistics,
     /// From sent to the first token with content; only where that is not the first event of each request.
     pub ttft_first_content: Option<Statistics>,
-    /// From sent to the first token of the answer itself; only where reasoning came before it.
+    /// From sent to the first token after the reasoning; only where there was reasoning.
     pub ttft_first_answer: Option<Statistics>,
-    /// Time between tokens where events brought several, each gap shared by the tokens that ended it; and who counted.
+    /// Time between tokens where events brought several, each gap divided among the tokens that ended it; and the
+    /// source of the token counts.
     pub itl_per_token: Option<(Statistics, TokenSource)>,
-    /// Tokens of reasoning among those generated, and the others; nothing when neither the server nor its events say.
+    /// Reasoning tokens and other generated tokens; `None` where neither the server nor its events report them.
     pub reasoning_tokens: Option<(u64, u64)>,
-    /// Requests that were sent more than once, and how often they were sent again in all.
+    /// Requests that were retried, and the number of retries.
     pub retried: (u64, u64),
-    /// From release, before the wait for a slot, to the first token event; nothing for pooling.
+    /// From dispatch, before the wait for a slot, to the first token event; `None` for pooling.
     pub ttft_including_client_queue: Option<Statistics>,
-    /// From due to release, of all requests: the client's own delay.
+    /// From the scheduled time to dispatch, of all requests: the client's own delay.
     pub dispatch_lateness: Statistics,
     /// Time spent connecting, of the requests that had to.
     pub connect: Statistics,
-    /// Requests within their limits per second, timed from due; nothing when there were no limits.
+    /// Requests within their limits per second, timed from the schedule; `None` without limits.
     pub goodput_from_schedule: Option<f64>,
-    /// Requests per second by the due times, and as sent; nothing when all were due at once.
+    /// Requests per second as scheduled and as sent; `None` when all were due at once.
     pub rates: Option<Rates>,
-    /// Most requests in flight at one time.
+    /// Peak number of requests in flight.
     pub peak_concurrency: u64,
-    /// Tokens in the fullest second, each event weighing its tokens.
+    /// Tokens in the peak second, each event weighted by its tokens.
     pub peak_output_tokens_per_s: f64,
-    /// Fraction of token events whose bytes came together with a later one's.
+    /// Fraction of token events whose bytes came together with those of a later event.
     pub coalesced_fraction: f64,
     /// Successes whose output length the server did not report.
     pub unreported_lengths: u64,
 }
 
-/// The schedule against what became of it.
+/// Scheduled and actual request rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Requests per second by the due times.
+    /// Requests per second as scheduled.
     pub planned: f64,
-    /// Requests per second as the client let them go, before any wait for a slot.
+    /// Requests per second as dispatched, before any wait for a slot.
     pub released: f64,
     /// Requests per second as sent.
     pub delivered: f64,
@@ -63,13 +64,13 @@ pub struct Rates {
 /// The percentiles of dispatch lateness.
 const LATENESS_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
-impl Truth {
-    /// Looks at `samples` of a run that took `duration` seconds.
+impl OpenLoopMetrics {
+    /// Computes the metrics of a run that took `duration` seconds.
     pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let percentiles = setup.metric_percentiles.as_slice();
         let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), percentiles);
         let tokens = |of: fn(&Sample) -> f64| (setup.task == Task::Generation).then(|| statistics(of));
-        Truth {
+        OpenLoopMetrics {
             requests: samples.len() as u64,
             outcomes: outcomes(samples),
             ttft_from_schedule: tokens(|sample| sample.ttft + since_due(sample)),
@@ -128,14 +129,14 @@ fn first_answer(samples: &Samples, percentiles: &[f64]) -> Option<Statistics> {
     differs.then(|| Statistics::of(collect_some(samples, |sample| sample.first_answer), percentiles))
 }
 
-/// Of the answers whose reasoning is known: its tokens, and those of the answer itself.
+/// Reasoning tokens and other tokens of the responses whose reasoning is known.
 fn reasoning_tokens(samples: &Samples) -> Option<(u64, u64)> {
     let counts =
         |sample: &Sample| sample.reasoning_tokens.map(|tokens| (tokens, sample.output_len.saturating_sub(tokens)));
     successes(samples).filter_map(|sample| counts(&sample)).reduce(|(a, b), (c, d)| (a + c, b + d))
 }
 
-/// Requests whose events brought one token each take part with their plain gaps.
+/// Requests whose events brought one token each contribute their plain gaps.
 fn per_token(samples: &Samples, percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
     let source = successes(samples).filter_map(|sample| Some(sample.per_token.as_ref()?.source)).max()?;
     let gaps = |sample: &Sample| sample.per_token.as_ref().map_or_else(|| sample.itl.to_vec(), |own| own.gaps.clone());
@@ -147,12 +148,12 @@ fn retried(samples: &Samples) -> (u64, u64) {
     retries.fold((0, 0), |(requests, total), retries| (requests + 1, total + retries))
 }
 
-/// Rates over the span from the first request to the last; the span of a single request says nothing.
+/// Rates over the span from the first request to the last; `None` for a single request.
 fn rates(samples: &Samples) -> Option<Rates> {
     let mut spans = [(f64::INFINITY, f64::NEG_INFINITY); 3];
     for sample in samples {
-        for ((first, last), moment) in spans.iter_mut().zip([sample.due, sample.released, sample.sent]) {
-            (*first, *last) = (first.min(moment), last.max(moment));
+        for ((first, last), time) in spans.iter_mut().zip([sample.due, sample.released, sample.sent]) {
+            (*first, *last) = (first.min(time), last.max(time));
         }
     }
     let [planned, released, delivered] =
@@ -180,11 +181,11 @@ mod tests {
     #[test]
     fn latencies_from_due_contain_every_delay_of_the_client() {
         let samples = [sample(0.0, 0.25, 0.75, 1.0)].into();
-        let truth = Truth::of(&Setup::example(), &samples, 2.0);
-        assert_eq!(truth.e2el_from_schedule.mean_ms, 1750.0);
-        assert_eq!(truth.ttft_from_schedule.unwrap().mean_ms, 1250.0);
-        assert_eq!(truth.ttft_including_client_queue.unwrap().mean_ms, 1000.0);
-        assert_eq!(truth.dispatch_lateness.max_ms, 250.0);
+        let open_loop = OpenLoopMetrics::of(&Setup::example(), &samples, 2.0);
+        assert_eq!(open_loop.e2el_from_schedule.mean_ms, 1750.0);
+        assert_eq!(open_loop.ttft_from_schedule.unwrap().mean_ms, 1250.0);
+        assert_eq!(open_loop.ttft_including_client_queue.unwrap().mean_ms, 1000.0);
+        assert_eq!(open_loop.dispatch_lateness.max_ms, 250.0);
     }
 
     #[test]
@@ -193,18 +194,21 @@ mod tests {
         let more = [sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
         let samples = one().iter().map(Cow::into_owned).chain(more).collect();
         let paced = Setup { request_rate: 2.0, ..Setup::example() };
-        assert_eq!(Truth::of(&paced, &samples, 2.5).rates, Some(Rates { planned: 2.0, released: 2.0, delivered: 1.0 }));
-        assert_eq!(Truth::of(&paced, &one(), 2.5).rates, None);
-        assert_eq!(Truth::of(&Setup::example(), &samples, 2.5).rates, None);
+        assert_eq!(
+            OpenLoopMetrics::of(&paced, &samples, 2.5).rates,
+            Some(Rates { planned: 2.0, released: 2.0, delivered: 1.0 })
+        );
+        assert_eq!(OpenLoopMetrics::of(&paced, &one(), 2.5).rates, None);
+        assert_eq!(OpenLoopMetrics::of(&Setup::example(), &samples, 2.5).rates, None);
     }
 
     #[test]
     fn first_content_is_reported_only_where_it_differs() {
         let role_first = Sample { first_content: Some(0.75), ..sample(0.0, 0.0, 0.0, 1.0) };
         let same = Sample { first_content: Some(0.5), ..sample(0.0, 0.0, 0.0, 1.0) };
-        let truth = |samples: &Samples| Truth::of(&Setup::example(), samples, 1.0).ttft_first_content;
-        assert_eq!(truth(&[same.clone()].into()), None);
-        assert_eq!(truth(&[role_first, same].into()).unwrap().mean_ms, 625.0);
+        let open_loop = |samples: &Samples| OpenLoopMetrics::of(&Setup::example(), samples, 1.0).ttft_first_content;
+        assert_eq!(open_loop(&[same.clone()].into()), None);
+        assert_eq!(open_loop(&[role_first, same].into()).unwrap().mean_ms, 625.0);
     }
 
     #[test]
@@ -217,8 +221,8 @@ mod tests {
             failed(FailureKind::Http(404)),
         ]
         .into();
-        let truth = Truth::of(&Setup::example(), &samples, 1.0);
-        assert_eq!(truth.outcomes, [("complete", 1), ("http_error", 2), ("timed_out", 1)]);
-        assert_eq!(truth.requests, 4);
+        let open_loop = OpenLoopMetrics::of(&Setup::example(), &samples, 1.0);
+        assert_eq!(open_loop.outcomes, [("complete", 1), ("http_error", 2), ("timed_out", 1)]);
+        assert_eq!(open_loop.requests, 4);
     }
 }

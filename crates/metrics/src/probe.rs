@@ -2,7 +2,7 @@
 
 use crate::Statistics;
 
-/// What the probes saw.
+/// Latencies of the probes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProbeStatistics {
     /// Probes answered.

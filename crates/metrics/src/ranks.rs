@@ -1,53 +1,53 @@
-//! How each rank of a run did: its share, how late and how busy it was, and how well its clock is known.
+//! Each rank of a run: its share, its lateness, its load, and the bound on its clock.
 
 use tacho_core::json::{Dict, Value};
 
 use crate::Statistics;
 
-/// What the report says of lateness.
+/// Reported percentiles of lateness.
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
-/// How one rank did.
+/// One rank of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RankUse {
-    /// Which.
+    /// Its number.
     pub rank: u64,
-    /// On which machine.
+    /// Its machine.
     pub machine: String,
     /// Requests of its share.
     pub planned: u64,
     /// Those of them that are in the result.
     pub requests: u64,
-    /// From due to release, in ms: median, 99th percentile, most; nothing where requests were not due at times.
+    /// From the scheduled time to dispatch, in ms: median, 99th percentile, maximum; `None` without a schedule.
     pub lateness_ms: Option<[f64; 3]>,
-    /// Busy share of its busiest worker; nothing when it did not say.
+    /// Busy fraction of its busiest worker; `None` when not reported.
     pub busy: Option<f64>,
-    /// Its clock by rank 0's; rank 0 has none.
+    /// Its clock relative to rank 0's; rank 0 has none.
     pub clock: Option<RankClock>,
-    /// Why it was lost, if it was.
+    /// Reason of its loss, if it was lost.
     pub lost: Option<String>,
 }
 
-/// A rank's clock by rank 0's.
+/// A rank's clock relative to rank 0's.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RankClock {
-    /// By how much a time of the rank may be off on rank 0's clock, ms.
+    /// Bound on the error of the rank's times on rank 0's clock, ms.
     pub bound_ms: f64,
-    /// By how much the offset changed during the run, ms.
+    /// Change of the offset during the run, ms.
     pub drift_ms: f64,
-    /// By how much its calendar is ahead of rank 0's, ms, and how well that is known.
+    /// Offset of its wall clock from rank 0's, and the bound on it, ms.
     pub calendar_ms: Option<(f64, f64)>,
 }
 
 impl RankUse {
-    /// The lateness of some requests in seconds, as it is reported.
+    /// The reported lateness of requests, from seconds.
     pub fn lateness(seconds: Vec<f64>) -> Option<[f64; 3]> {
         let statistics = (!seconds.is_empty()).then(|| Statistics::of(seconds, &PERCENTILES))?;
         let [(_, median), (_, tail)] = statistics.percentiles_ms[..] else { return None };
         Some([median, tail, statistics.max_ms])
     }
 
-    /// For result files and logs.
+    /// The object in result files and logs.
     pub fn to_dict(&self) -> Dict {
         let mut dict = Dict::new();
         dict.set("rank", self.rank);
@@ -68,7 +68,7 @@ impl RankUse {
         dict
     }
 
-    /// What [`RankUse::to_dict`] made.
+    /// Reads what [`RankUse::to_dict`] wrote.
     pub fn from_value(value: &Value) -> Option<RankUse> {
         let float = |key: &str| value.get(key).and_then(Value::as_f64);
         let count = |key: &str| value.get(key).and_then(Value::as_i64).and_then(|number| u64::try_from(number).ok());
@@ -92,8 +92,7 @@ impl RankUse {
     }
 }
 
-/// By how much times of different ranks may be off from one another; nothing where a rank's clock is not known or there
-/// is one rank.
+/// Bound on the difference between times of different ranks; `None` for one rank, or where a clock is unknown.
 pub fn clock_bound_ms(ranks: &[RankUse]) -> Option<f64> {
     let others = ranks.iter().filter(|rank| rank.rank != 0 && rank.requests > 0);
     others.map(|rank| rank.clock.map(|clock| clock.bound_ms)).reduce(|most, bound| Some(most?.max(bound?))).flatten()

@@ -1,5 +1,4 @@
-//! What a session's user feels: numbers per turn and per session. The session is the unit; its requests depend on each
-//! other.
+//! Metrics per turn and per session. The session is the unit, because its requests depend on each other.
 
 mod reuse;
 mod spread;

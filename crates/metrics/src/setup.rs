@@ -1,13 +1,13 @@
-//! What a run was asked to do, as far as its report needs it.
+//! The settings of a run that its report needs.
 
 use crate::{GoodputLimits, MetricKind};
 
-/// What the requests ask of the server.
+/// What requests ask of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// Tokens, streamed.
     Generation,
-    /// One answer about the input: embeddings, scores, classes.
+    /// One response about the input: embeddings, scores, classes.
     Pooling,
 }
 
@@ -44,25 +44,25 @@ pub struct Setup {
     pub label: Option<String>,
     /// The model.
     pub model_id: String,
-    /// The tokenizer; nothing when the run has none.
+    /// The tokenizer; `None` when the run has none.
     pub tokenizer_id: Option<String>,
-    /// Requests asked for; a dataset may have given fewer.
+    /// Requests asked for; a dataset may have fewer.
     pub num_prompts: i64,
     /// The user's keys and values.
     pub metadata: Vec<(String, String)>,
     /// Requests per second, may be infinite.
     pub request_rate: f64,
-    /// Shape of the gaps between arrivals, may be infinite.
+    /// Shape of the distribution of inter-arrival times, may be infinite.
     pub burstiness: f64,
     /// Limit on requests in flight.
     pub max_concurrency: Option<u64>,
     /// The rising rate, if there was one.
     pub ramp_up: Option<RampUp>,
-    /// What the rising rate did.
+    /// Rate changes of the ramp-up.
     pub rps_change_events: Vec<RateChange>,
-    /// Whether the data said when each request was due.
+    /// Whether the dataset's timestamps set the schedule.
     pub self_timed: bool,
-    /// What was asked of the server.
+    /// The task.
     pub task: Task,
     /// The latency metrics to report.
     pub percentile_metrics: Vec<MetricKind>,
@@ -70,26 +70,26 @@ pub struct Setup {
     pub metric_percentiles: Vec<f64>,
     /// The limits of goodput, if asked for.
     pub goodput: Option<GoodputLimits>,
-    /// Whether vLLM's defects were kept too.
+    /// Whether vLLM's defects are reproduced.
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// What was planned, in short: equal in runs of the same requests at the same times; nothing where it is not known.
+    /// Fingerprint of the plan: equal in runs of the same requests at the same times; `None` where unknown.
     pub workload: Option<String>,
 }
 
 impl Setup {
-    /// Whether there was a tokenizer to count with.
+    /// Returns whether there is a tokenizer to count with.
     pub fn has_tokenizer(&self) -> bool {
         self.tokenizer_id.is_some()
     }
 
-    /// Whether requests had due times of their own, rather than all being due at once.
+    /// Returns whether requests had individual scheduled times, rather than all being due at once.
     pub fn is_paced(&self) -> bool {
         self.request_rate.is_finite() || self.ramp_up.is_some() || self.self_timed
     }
 
-    /// Whether vLLM reports `metric` for such a run.
+    /// Returns whether vLLM reports `metric` for such a run.
     pub fn reports(&self, metric: MetricKind) -> bool {
         let applies = match metric {
             MetricKind::Ttft | MetricKind::Tpot | MetricKind::Itl => {

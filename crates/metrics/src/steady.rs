@@ -1,6 +1,6 @@
-//! Whether a run reached a steady state, and where: the warm-up by MSER-5 (White 1997) over the latencies in the order
-//! they were sent, the cool-down from the last request sent on. In between a drift of the latency or a growing backlog says
-//! that longer runs would give other numbers.
+//! Steady state of a run: the warm-up by MSER-5 (White 1997) over the latencies in send order, the cool-down from the
+//! last request sent. In between, a drift of the latency or a growing backlog shows that a longer run would have other
+//! results.
 
 use crate::latency::successes;
 use crate::samples::by_sent::BySent;
@@ -12,16 +12,16 @@ use crate::{Sample, Samples, Setup, Statistics};
 pub const RULE: &str = "MSER-5";
 /// Latencies per batch of the rule.
 const BATCH: usize = 5;
-/// Fewest requests that a warm-up can be looked for in.
-const FEWEST: usize = 50;
-/// A change between the halves of the window that is worth a word.
-const DRIFT: f64 = 0.1;
-/// Batches whose order tells a trend.
-const TREND: usize = 12;
-/// The share by which arrivals must exceed answers to be called a growing backlog, beyond chance.
-const BACKLOG: f64 = 0.02;
+/// Least requests for MSER-5.
+const MIN_REQUESTS: usize = 50;
+/// Least relative change between the halves of the window that is reported.
+const MIN_DRIFT: f64 = 0.1;
+/// Batches in the trend test.
+const TREND_BATCHES: usize = 12;
+/// Least fraction by which arrivals exceed completions in a growing backlog, beyond random variation.
+const MIN_BACKLOG: f64 = 0.02;
 
-/// The steady part of a run.
+/// The steady-state window of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steady {
     /// Where it begins, seconds after the first request was sent.
@@ -30,7 +30,7 @@ pub struct Steady {
     pub end: f64,
     /// Requests sent in it.
     pub requests: usize,
-    /// Whether the warm-up ended before half of the run was over; if not, the run is too short to tell.
+    /// Whether the warm-up ended in the first half of the run; if not, the run is too short.
     pub reached: bool,
     /// Successes that ended in it per second.
     pub request_throughput: f64,
@@ -38,26 +38,26 @@ pub struct Steady {
     pub ttft: Statistics,
     /// Time to the last token of those sent in it.
     pub e2el: Statistics,
-    /// The change of the mean latency from its first to its second half as a fraction, where it is significantly one.
+    /// Relative change of the mean latency from its first to its second half, where significant.
     pub drift: Option<f64>,
-    /// By how many requests the backlog grew in the second half of a paced run, where that is no chance.
+    /// Growth of the backlog in the second half of a scheduled run, where significant.
     pub backlog: Option<Backlog>,
 }
 
-/// More requests came than were answered.
+/// Arrivals exceeded completions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backlog {
-    /// Requests that were due in the second half of the schedule.
+    /// Requests scheduled in the second half.
     pub due: usize,
     /// Requests that ended in that time.
     pub ended: usize,
 }
 
 impl Steady {
-    /// Looks for it; nothing of runs too short to look.
+    /// Finds the window; `None` for runs that are too short.
     pub fn of(setup: &Setup, samples: &Samples) -> Option<Self> {
         let rows = BySent::of(samples);
-        if rows.len() < FEWEST {
+        if rows.len() < MIN_REQUESTS {
             return None;
         }
         let latencies = rows.column(|row| row.latency);
@@ -86,8 +86,8 @@ impl Steady {
     }
 }
 
-/// How many of the first requests are warm-up: what is left varies least around its mean, for its length. At most half,
-/// beyond which the rule is known to be fooled.
+/// Number of warm-up requests: the truncation that minimizes the standard error of the rest. At most half, beyond which
+/// MSER is unreliable.
 fn warm_up(latencies: &[f64]) -> usize {
     let batches: Vec<f64> = latencies.chunks_exact(BATCH).map(mean).collect();
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));
@@ -103,28 +103,28 @@ fn warm_up(latencies: &[f64]) -> usize {
     best.1 * BATCH
 }
 
-/// The change of the mean from one half to the other, where it is large and the batches rise or fall in an order that is no
-/// chance (Mann and Kendall's test).
+/// The change of the mean from one half to the other, where it is large and the Mann-Kendall test of the batches is
+/// significant.
 fn drift(latencies: &[f64]) -> Option<f64> {
     let (first, second) = latencies.split_at(latencies.len() / 2);
     let change = mean(second) / mean(first) - 1.0;
     let count = latencies.len();
-    let batch = |at: usize| mean(&latencies[at * count / TREND..(at + 1) * count / TREND]);
-    let means: Vec<f64> = (0..TREND).map(batch).collect();
-    let pairs = (0..TREND).flat_map(|a| (a + 1..TREND).map(move |b| (a, b)));
+    let batch = |at: usize| mean(&latencies[at * count / TREND_BATCHES..(at + 1) * count / TREND_BATCHES]);
+    let means: Vec<f64> = (0..TREND_BATCHES).map(batch).collect();
+    let pairs = (0..TREND_BATCHES).flat_map(|a| (a + 1..TREND_BATCHES).map(move |b| (a, b)));
     let order: f64 = pairs.map(|(a, b)| (means[b] - means[a]).signum()).sum();
-    let n = TREND as f64;
+    let n = TREND_BATCHES as f64;
     let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
-    (change.abs() > DRIFT && order.abs() > 3.0 * deviation).then_some(change)
+    (change.abs() > MIN_DRIFT && order.abs() > 3.0 * deviation).then_some(change)
 }
 
-/// Arrivals against answers in the second half of the schedule. What a server keeps up with leaves the two equal but for
-/// chance; failed requests have left the queue too.
+/// Arrivals against completions in the second half of the schedule. In a stable system the two differ only by random
+/// variation; failed requests have left the queue too.
 pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
     let due = samples.iter().map(|sample| sample.due);
     let (first, last) =
         due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
-    // The first requests cannot have been answered: what is in flight in a steady system must have built up before.
+    // The first requests cannot have completed: the requests in flight of a steady system must have built up before.
     let half = first + (last - first) / 2.0;
     let (mut arrived, mut ended) = (0, 0);
     for sample in samples {
@@ -133,7 +133,7 @@ pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
     }
     let excess = arrived as f64 - ended as f64;
     let chance = 2.0 * (arrived as f64).sqrt();
-    let growing = arrived >= FEWEST / 2 && excess > BACKLOG * arrived as f64 && excess > chance;
+    let growing = arrived >= MIN_REQUESTS / 2 && excess > MIN_BACKLOG * arrived as f64 && excess > chance;
     growing.then_some(Backlog { due: arrived, ended })
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use tacho_pyrand::Generator;
 
-    /// Requests at a rate to a server of one place that does `capacity` a second.
+    /// Requests at a rate to a single server with `capacity` requests/s.
     fn queue(rate: f64, capacity: f64, count: usize, seed: u64) -> Samples {
         let mut random = Generator::new(seed);
         let (mut now, mut free) = (0.0_f64, 0.0_f64);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_that_grows_is_told_and_one_that_does_not_is_not() {
+    fn only_a_growing_backlog_is_reported() {
         let grows = |rate: f64| (0..40).filter(|&seed| backlog(&queue(rate, 100.0, 3000, seed)).is_some()).count();
         assert!(grows(70.0) <= 1 && grows(90.0) <= 2, "{} {}", grows(70.0), grows(90.0));
         assert_eq!((grows(112.0), grows(130.0)), (40, 40));

@@ -1,12 +1,12 @@
-//! A run of constrained answers: upstream's numbers, and how many answers are what was asked for.
+//! Structured output: upstream's metrics, and the fraction of valid responses.
 
 use crate::percentile::percentile;
 use crate::{GoodputLimits, MetricKind, Statistics};
 
-/// What came of one request.
+/// One response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Answer {
-    /// Whether it was answered.
+    /// Whether the request succeeded.
     pub success: bool,
     /// The text; empty where it failed.
     pub text: String,
@@ -18,28 +18,28 @@ pub struct Answer {
     pub ttft: f64,
     /// Seconds to the last one.
     pub latency: f64,
-    /// Seconds between them.
+    /// Seconds between token events.
     pub itl: Vec<f64>,
     /// Why it failed; empty for a success.
     pub error: String,
-    /// What the dataset expects, where it says.
+    /// The dataset's expected text, if any.
     pub expected: Option<String>,
     /// Whether the request carried its constraint.
     pub constrained: bool,
-    /// Whether it was the first of the run to carry this one.
+    /// Whether it was the first request of the run with its constraint.
     pub fresh: bool,
-    /// What the text is worth.
+    /// Validity of the text.
     pub verdict: Verdict,
 }
 
-/// What a text is worth. Nothing where that cannot be told.
+/// Validity of a text. `None` where it is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Upstream's looser score.
     pub loose: Option<bool>,
-    /// Whether it is JSON at all, where JSON was asked for.
+    /// Whether it is valid JSON, where JSON was asked for.
     pub parses: Option<bool>,
-    /// Whether it obeys the constraint.
+    /// Whether it satisfies the constraint.
     pub obeys: Option<bool>,
 }
 
@@ -61,7 +61,7 @@ pub struct Description {
     pub count: f64,
     /// Their mean.
     pub mean: f64,
-    /// Their sample deviation; not a number for a single value.
+    /// Their sample standard deviation; NaN for a single value.
     pub std: f64,
     /// Least, quartiles and greatest.
     pub quartiles: [f64; 5],
@@ -79,7 +79,7 @@ impl Description {
     }
 }
 
-/// The numbers of a run.
+/// The metrics of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSummary {
     /// Answered requests.
@@ -104,26 +104,26 @@ pub struct StructuredSummary {
     pub ttft: Description,
     /// Times per token of all requests, failures as 0.
     pub tpot: Description,
-    /// Times to first tokens under a constraint that the server had not seen in this run: compiling it is in them.
+    /// Times to first token with a constraint that is new to the server in this run: compiling is included.
     pub fresh: Statistics,
-    /// Under one that it had.
+    /// Times to first token with a constraint that the server has compiled before.
     pub familiar: Statistics,
-    /// Answers of constrained requests.
+    /// Responses to constrained requests.
     pub constrained: Correct,
-    /// Answers of the others.
+    /// Responses to unconstrained requests.
     pub unconstrained: Correct,
 }
 
-/// How many answers are right, failures left out.
+/// Valid responses, failures excluded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Correct {
     /// Answers.
     pub answers: usize,
-    /// Those that could be judged.
+    /// Responses whose validity is known.
     pub judged: usize,
     /// Those that parse, where JSON was asked for.
     pub parse: usize,
-    /// Those that obey the constraint.
+    /// Those that satisfy the constraint.
     pub obey: usize,
 }
 
@@ -137,14 +137,14 @@ impl Correct {
         })
     }
 
-    /// Fraction of the judged answers that obey, in percent.
+    /// Percentage of known responses that satisfy the constraint.
     pub fn rate(&self) -> Option<f64> {
         (self.judged > 0).then(|| 100.0 * self.obey as f64 / self.judged as f64)
     }
 }
 
 impl StructuredSummary {
-    /// Computes the numbers.
+    /// Computes the metrics.
     pub fn of(
         answers: &[Answer],
         duration: f64,
@@ -169,7 +169,7 @@ impl StructuredSummary {
             goodput: goodput.map(|limits| done.iter().filter(|answer| meets(answer, limits)).count() as f64 / duration),
             output_throughput: total_output as f64 / duration,
             total_throughput: (total_input + total_output) as f64 / duration,
-            // Always in this order, whatever the order they were asked for in.
+            // Always in this order.
             latencies: [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el]
                 .into_iter()
                 .filter(|kind| metrics.contains(kind))

@@ -1,16 +1,16 @@
-//! The numbers of a run in vLLM's definitions.
+//! The metrics of a run in vLLM's definitions.
 
 use crate::concurrency::PerSecond;
 use crate::latency::{collect, itls, tpots};
 use crate::throughput::{Totals, per_second};
 use crate::{MetricKind, Sample, Samples, Setup, Statistics, Task};
 
-/// What is reported for every run.
+/// Metrics of every run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Successful requests.
     pub completed: u64,
-    /// The others.
+    /// Failed requests.
     pub failed: u64,
     /// Prompt tokens of the successes.
     pub total_input: u64,
@@ -18,17 +18,17 @@ pub struct Summary {
     pub request_throughput: f64,
     /// Prompt and generated tokens per second.
     pub total_token_throughput: f64,
-    /// Time to the end of the answer.
+    /// End-to-end latency.
     pub e2el: Statistics,
-    /// Wait for a slot; computed whatever the load, though vLLM shows it only under a concurrency limit.
+    /// Wait for a slot; always computed, though vLLM shows it only under a concurrency limit.
     pub client_queue_time: Statistics,
-    /// Both together.
+    /// End-to-end latency including the wait for a slot.
     pub e2el_including_client_queue: Statistics,
-    /// What depends on the task.
+    /// Metrics of the task.
     pub task: TaskSummary,
 }
 
-/// What is reported for one kind of task only.
+/// Metrics of one kind of task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskSummary {
     /// Of generation.
@@ -37,18 +37,18 @@ pub enum TaskSummary {
     Pooling(PoolingSummary),
 }
 
-/// The numbers of generation.
+/// Metrics of generation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GenerationSummary {
     /// Generated tokens.
     pub total_output: u64,
     /// Generated tokens per second.
     pub output_throughput: f64,
-    /// Requests within their limits per second; nothing when there were no limits.
+    /// Requests within their limits per second; `None` without limits.
     pub request_goodput: Option<f64>,
-    /// Token events in the fullest second.
+    /// Token events in the peak second.
     pub max_output_tokens_per_s: f64,
-    /// Requests touching the busiest second.
+    /// Most requests in flight in any one second.
     pub max_concurrent_requests: u64,
     /// Seconds of audio handled per second.
     pub rtfx: f64,
@@ -60,17 +60,17 @@ pub struct GenerationSummary {
     pub itl: Statistics,
 }
 
-/// The numbers of pooling.
+/// Metrics of pooling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PoolingSummary {
     /// Texts in the successful requests.
     pub total_input_sequences: u64,
-    /// Those per second.
+    /// Texts per second.
     pub input_sequence_throughput: f64,
 }
 
 impl Summary {
-    /// Sums up `samples` of a run that took `duration` seconds.
+    /// Summarizes `samples` of a run that took `duration` seconds.
     pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let totals = Totals::of(samples);
         let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), &setup.metric_percentiles);
@@ -95,7 +95,7 @@ impl Summary {
         }
     }
 
-    /// The statistics of `metric`; pooling has none about tokens.
+    /// The statistics of `metric`; pooling has none of tokens.
     pub fn statistics(&self, metric: MetricKind) -> Option<&Statistics> {
         match (metric, &self.task) {
             (MetricKind::E2el, _) => Some(&self.e2el),
@@ -108,7 +108,7 @@ impl Summary {
         }
     }
 
-    /// The part about generation, if it was that.
+    /// The metrics of generation, if that was the task.
     pub fn generation(&self) -> Option<&GenerationSummary> {
         match &self.task {
             TaskSummary::Generation(generation) => Some(generation),

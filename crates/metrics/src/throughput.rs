@@ -2,12 +2,12 @@
 
 use crate::Samples;
 
-/// What a run moved in total.
+/// Totals of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Totals {
     /// Successful requests.
     pub completed: u64,
-    /// The others, but for those that were called off on purpose.
+    /// Failed requests, except those cancelled on purpose.
     pub failed: u64,
     /// Prompt tokens of the successes.
     pub input: u64,

@@ -1,20 +1,20 @@
-//! How far the client itself can be trusted: how late it sent, how late it read, how busy it was, and a verdict.
+//! Trustworthiness of the client: how late it sent, how late it read, how busy it was, and a verdict.
 
 use crate::percentile::percentile;
-use crate::{MetricKind, Sample, Samples, Setup, Statistics, Summary, Truth};
+use crate::{MetricKind, OpenLoopMetrics, Sample, Samples, Setup, Statistics, Summary};
 
-/// How one worker thread of the client kept up.
+/// Load of one worker thread of the client.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkerUse {
-    /// Fraction of the run it was working rather than waiting, from 0 to 1.
+    /// Fraction of the run that it was working rather than waiting.
     pub busy: f64,
-    /// Seconds from the arrival of bytes at the socket to their reading, a sample of them; empty where unknown.
+    /// Seconds from the arrival of bytes at the socket to their read, sampled; empty where unknown.
     pub wake_lags: Vec<f64>,
     /// Token events received.
     pub events: u64,
-    /// Token events that came together with a later one in one read.
+    /// Token events that shared a read with a later one.
     pub coalesced: u64,
-    /// Those of them that came together because this worker was late, so that their own arrival is not known.
+    /// Those that shared a read because this worker was late: their arrival times are unknown.
     pub late_coalesced: u64,
     /// Connections opened.
     pub connections: u64,
@@ -24,37 +24,36 @@ pub struct WorkerUse {
     pub kernel_timestamps: bool,
 }
 
-/// The client's report on itself.
+/// The client's self-assessment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trust {
-    /// Who timestamped arrivals.
+    /// Source of the timestamps.
     pub timestamps: TimestampedBy,
-    /// From due to release, of all requests; nothing when all were due at once.
+    /// From the scheduled time to dispatch, of all requests; `None` when all were due at once.
     pub lateness: Option<Statistics>,
-    /// From the arrival of bytes to their reading; nothing where the system does not tell.
+    /// From the arrival of bytes to their read; `None` where the system does not report it.
     pub wake_lag: Option<Statistics>,
-    /// Fraction of token events whose own arrival is not known because the client read late.
+    /// Fraction of token events whose arrival time is unknown because the client read late.
     pub late_coalesced_fraction: f64,
-    /// Busy share of each worker.
+    /// Busy fraction of each worker.
     pub busy: Vec<f64>,
     /// Connections opened.
     pub connections: u64,
     /// Connections that could not be opened.
     pub connect_failures: u64,
-    /// Largest distance between the distributions of planned and actual gaps between requests.
+    /// Kolmogorov-Smirnov distance between the distributions of planned and actual inter-arrival times.
     pub arrival_distance: Option<f64>,
-    /// The client's own share in a measured time, 99th percentile, ms.
+    /// The client's contribution to a measured time, 99th percentile, ms.
     pub error_p99_ms: f64,
-    /// The metric that this error matters most for, and the error of timestamps as a fraction of its 99th percentile.
+    /// The metric most affected by this error, and the timestamp error as a fraction of its 99th percentile.
     pub error_fraction: Option<(&'static str, f64)>,
-    /// By how much times of different ranks may be off from one another, ms; nothing with one rank, or where it is not
-    /// known.
+    /// Bound on the difference between times of different ranks, ms; `None` for one rank, or where unknown.
     pub clock_bound_ms: Option<f64>,
     /// The verdict.
     pub verdict: TrustVerdict,
 }
 
-/// Who timestamped arrivals.
+/// Source of timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimestampedBy {
     /// The kernel, when bytes reached the socket.
@@ -73,74 +72,47 @@ impl TimestampedBy {
     }
 }
 
-/// Whether the client distorted what it measured.
+/// Whether the client distorted its measurements.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum TrustVerdict {
-    /// It did not.
+    /// No distortion.
     Ok,
-    /// Nothing was measured that it could have distorted.
+    /// Nothing was measured that the client could have distorted.
     Unknown,
-    /// It could not read as fast as the server wrote.
-    Saturated {
-        /// Fraction of events whose arrival is not known.
-        late_coalesced_fraction: f64,
-        /// Busy share of its busiest worker.
-        busiest: f64,
-    },
-    /// It was kept from reading by other work on its cores.
-    Starved {
-        /// Fraction of events whose arrival is not known.
-        late_coalesced_fraction: f64,
-        /// Busy share of its busiest worker.
-        busiest: f64,
-    },
-    /// Its measurement error is a large part of what it measured.
-    Imprecise {
-        /// 99th percentile of the error of a timestamp, ms.
-        error_ms: f64,
-        /// The metric with the largest relative error.
-        metric: &'static str,
-        /// Its 99th percentile, ms.
-        value_ms: f64,
-    },
-    /// It sent requests late.
-    Late {
-        /// 99th percentile of the delay, ms.
-        p99_ms: f64,
-    },
-    /// It did not send at the rate that was asked for.
-    RateMissed {
-        /// Requests per second by the schedule.
-        planned: f64,
-        /// Requests per second as sent.
-        delivered: f64,
-    },
-    /// Requests did not arrive as the process that was asked for.
-    WrongProcess {
-        /// Distance between planned and actual gaps.
-        distance: f64,
-    },
+    /// The client could not read as fast as the server wrote.
+    Saturated { late_coalesced_fraction: f64, busiest: f64 },
+    /// Other work on its cores kept the client from reading.
+    Starved { late_coalesced_fraction: f64, busiest: f64 },
+    /// The measurement error is a large part of the measured value.
+    Imprecise { error_ms: f64, metric: &'static str, value_ms: f64 },
+    /// Requests were sent late.
+    Late { p99_ms: f64 },
+    /// The requested rate was not sent.
+    RateMissed { planned: f64, delivered: f64 },
+    /// Inter-arrival times do not follow the requested process.
+    WrongProcess { distance: f64 },
 }
 
-/// Fraction of late-coalesced events that makes a client saturated.
-const BLURRED: f64 = 0.05;
-/// Busy share that does.
-const BUSY: f64 = 0.95;
-/// Busy share under which a late reader was not at its limit but off its core.
-const IDLE: f64 = 0.5;
+/// Least fraction of late-coalesced events of a saturated client.
+const SATURATED_COALESCED: f64 = 0.05;
+/// Least busy fraction of a saturated client.
+const SATURATED_BUSY: f64 = 0.95;
+/// Busy fraction below which a late reader was off its core rather than saturated.
+const STARVED_BUSY: f64 = 0.5;
 /// Largest acceptable measurement error, as a fraction of a metric; errors up to [`LATE_MS`] are always accepted.
 const MAX_ERROR_FRACTION: f64 = 0.25;
-/// Lateness of dispatch that makes a client late, ms.
+/// Dispatch lateness of a late client, ms.
 const LATE_MS: f64 = 1.0;
-/// Fraction of the planned rate that must be delivered.
-const DELIVERED: f64 = 0.95;
-/// Fewer events than this say nothing about saturation.
-const ENOUGH_EVENTS: u64 = 100;
+/// Least fraction of the planned rate that counts as delivered.
+const MIN_DELIVERED: f64 = 0.95;
+/// Least events for a verdict about saturation.
+const MIN_EVENTS: u64 = 100;
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl Trust {
-    /// Judges a run by its samples and what its workers say; nothing when there were no workers to ask.
-    pub fn of(setup: &Setup, samples: &Samples, truth: &Truth, workers: &[WorkerUse]) -> Option<Self> {
+    /// Judges a run by its samples and workers; `None` without workers.
+    pub fn of(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetrics, workers: &[WorkerUse]) -> Option<Self> {
         let timestamps = match workers.first()?.kernel_timestamps {
             true => TimestampedBy::Kernel,
             false => TimestampedBy::User,
@@ -150,7 +122,7 @@ impl Trust {
         let lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
         let mut trust = Trust {
             timestamps,
-            lateness: setup.is_paced().then(|| truth.dispatch_lateness.clone()),
+            lateness: setup.is_paced().then(|| open_loop.dispatch_lateness.clone()),
             wake_lag: (!lags.is_empty()).then(|| Statistics::of(lags, &PERCENTILES)),
             late_coalesced_fraction: if events == 0 {
                 0.0
@@ -168,20 +140,21 @@ impl Trust {
         };
         trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());
         trust.verdict = match samples.iter().any(|sample| sample.success()) {
-            true => trust.judge(truth, events, samples.len()),
+            true => trust.judge(open_loop, events, samples.len()),
             false => TrustVerdict::Unknown,
         };
         Some(trust)
     }
 
-    fn judge(&self, truth: &Truth, events: u64, requests: usize) -> TrustVerdict {
+    fn judge(&self, open_loop: &OpenLoopMetrics, events: u64, requests: usize) -> TrustVerdict {
         let busiest = self.busy.iter().copied().fold(0.0, f64::max);
         let p99_ms = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-        if events >= ENOUGH_EVENTS
-            && (self.late_coalesced_fraction > BLURRED || (busiest > BUSY && self.late_coalesced_fraction > 0.0))
+        if events >= MIN_EVENTS
+            && (self.late_coalesced_fraction > SATURATED_COALESCED
+                || (busiest > SATURATED_BUSY && self.late_coalesced_fraction > 0.0))
         {
             let late_coalesced_fraction = self.late_coalesced_fraction;
-            return match busiest < IDLE {
+            return match busiest < STARVED_BUSY {
                 true => TrustVerdict::Starved { late_coalesced_fraction, busiest },
                 false => TrustVerdict::Saturated { late_coalesced_fraction, busiest },
             };
@@ -189,8 +162,8 @@ impl Trust {
         if p99_ms > LATE_MS {
             return TrustVerdict::Late { p99_ms };
         }
-        // What waited for a slot waited by the user's own limit.
-        if let Some(rates) = truth.rates.filter(|rates| rates.released < rates.planned * DELIVERED) {
+        // Waits for a slot are due to the user's own limit.
+        if let Some(rates) = open_loop.rates.filter(|rates| rates.released < rates.planned * MIN_DELIVERED) {
             return TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.released };
         }
         match self.arrival_distance {
@@ -217,12 +190,12 @@ impl Trust {
         }
     }
 
-    /// Whether nothing speaks against the client.
+    /// Returns whether the verdict is good.
     pub fn is_ok(&self) -> bool {
         self.verdict == TrustVerdict::Ok
     }
 
-    /// One line for a person.
+    /// The verdict as one line.
     pub fn text(&self) -> String {
         let percent = |share: f64| share * 100.0;
         match &self.verdict {
@@ -263,22 +236,22 @@ impl Trust {
     }
 }
 
-/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A timestamp of
-/// its own is as late as the read. The kernel's is that of the arrival, unless the event came together with a later one;
-/// then it is as late as such reads are. The rest is the way through the socket on both sides, each of which costs about what
-/// a read that was not late does.
+/// The client's contribution to a latency from the scheduled time, 99th percentile in ms: its lateness, and its reads.
+/// A user-space timestamp is as late as the read. A kernel timestamp is that of the arrival, unless the event shared a
+/// read with a later one; then it is as late as such reads are. The rest is the path through the socket on both sides,
+/// each of which costs about as much as a read that was not late.
 pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64 {
     let late = lateness.and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
     let mut lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
     lags.sort_unstable_by(f64::total_cmp);
     let lag_ms = |share: f64| if lags.is_empty() { 0.0 } else { percentile(&lags, share * 100.0) * 1e3 };
     let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
-    let (events, blurred) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
+    let (events, late_coalesced) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
     let kernel = workers.iter().all(|worker| worker.kernel_timestamps);
     let way = lag_ms(0.5) + lag_ms(0.9);
-    // One event in a hundred is worse than the 99th percentile: with fewer late-coalesced ones none of them is. Those that are
-    // late-coalesced came with the latest reads.
-    let read = match blurred / events {
+    // One event in a hundred is worse than the 99th percentile: with fewer late-coalesced events, none of them is.
+    // Late-coalesced events came with the latest reads.
+    let read = match late_coalesced / events {
         _ if !kernel => lag_ms(0.99) + lag_ms(0.5),
         share if share > 0.01 => lag_ms(1.0 - 1e-4 / share) + way,
         _ => way,
@@ -289,8 +262,8 @@ pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64
 /// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is
 /// the largest difference of their empirical distribution functions.
 fn arrival_distance(samples: &Samples) -> Option<f64> {
-    let gaps = |moment: fn(&Sample) -> f64| {
-        let mut gaps: Vec<f64> = samples.iter().map(|sample| moment(&sample)).collect();
+    let gaps = |time: fn(&Sample) -> f64| {
+        let mut gaps: Vec<f64> = samples.iter().map(|sample| time(&sample)).collect();
         // Each becomes the gap to the one after it.
         (1..gaps.len()).for_each(|at| gaps[at - 1] = gaps[at] - gaps[at - 1]);
         gaps.pop();
@@ -302,7 +275,7 @@ fn arrival_distance(samples: &Samples) -> Option<f64> {
     if count == 0 {
         return None;
     }
-    // Gaps that differ by less than what the clock and the loop resolve are the same gap.
+    // Gaps that differ by less than the resolution of the clock and the loop count as equal.
     const SAME: f64 = 1e-4;
     let below = |sorted: &[f64], value: f64| sorted.partition_point(|&gap| gap <= value) as f64 / count as f64;
     let distance = planned.iter().map(|&gap| {
@@ -314,7 +287,7 @@ fn arrival_distance(samples: &Samples) -> Option<f64> {
     Some(distance.fold(0.0, f64::max))
 }
 
-/// The distance that two samples of the same process exceed once in a hundred runs.
+/// The Kolmogorov-Smirnov distance that two samples of the same process exceed in 1% of runs.
 fn critical_distance(requests: usize) -> f64 {
     let gaps = requests.saturating_sub(1).max(1) as f64;
     1.63 * (2.0 / gaps).sqrt()
@@ -336,8 +309,8 @@ mod tests {
     fn trust(samples: &[Sample], worker: WorkerUse) -> Trust {
         let setup = Setup { request_rate: 100.0, ..Setup::example() };
         let samples = samples.to_vec().into();
-        let truth = Truth::of(&setup, &samples, 2.0);
-        Trust::of(&setup, &samples, &truth, &[worker]).unwrap()
+        let open_loop = OpenLoopMetrics::of(&setup, &samples, 2.0);
+        Trust::of(&setup, &samples, &open_loop, &[worker]).unwrap()
     }
 
     #[test]
@@ -400,7 +373,7 @@ mod tests {
         assert_eq!(trust.verdict, TrustVerdict::Late { p99_ms: trust.error_p99_ms });
     }
 
-    /// One late request among many must not turn a verdict about the user's own limit into one about the client.
+    /// One late request among many must not turn a verdict about the user's limit into one about the client.
     #[test]
     fn a_cap_of_the_users_is_the_users() {
         let mut capped = samples(0.0);
@@ -446,7 +419,7 @@ mod tests {
 
     #[test]
     fn without_workers_there_is_nothing_to_say() {
-        let truth = Truth::of(&Setup::example(), &Samples::default(), 1.0);
-        assert!(Trust::of(&Setup::example(), &Samples::default(), &truth, &[]).is_none());
+        let open_loop = OpenLoopMetrics::of(&Setup::example(), &Samples::default(), 1.0);
+        assert!(Trust::of(&Setup::example(), &Samples::default(), &open_loop, &[]).is_none());
     }
 }

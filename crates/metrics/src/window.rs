@@ -1,17 +1,17 @@
-//! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was as full as its limit, from
-//! the first time at which enough requests were in flight to the last one.
+//! The steady state as vLLM's Rust client defines it: the time in which a closed-loop run was at its concurrency limit,
+//! from the first time at which enough requests were in flight to the last.
 
 use crate::concurrency::Changes;
 use crate::latency::{collect_some, successes, tpot};
 use crate::throughput::per_second;
 use crate::{Sample, Samples, Setup, Statistics, Task};
 
-/// When a run counts as full.
+/// Definition of full concurrency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowRule {
     /// Fraction of the limit that must be in flight, above 0 and at most 1.
     pub threshold: f64,
-    /// Seconds below which the window is called short; a tenth of the run and at least ten without it.
+    /// Seconds below which the window counts as short; by default a tenth of the run and at least ten.
     pub least: Option<f64>,
 }
 
@@ -21,16 +21,16 @@ impl Default for WindowRule {
     }
 }
 
-/// What came of the search for the window.
+/// Result of the search for the window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
-    /// Whether somebody asked for it by its flags.
+    /// Whether it was requested by its flags.
     pub asked: bool,
-    /// The window; nothing where the run was never full.
+    /// The window; `None` where full concurrency was never reached.
     pub window: Option<SteadyWindow>,
 }
 
-/// The window and what was measured in it. It is half open: its end is no part of it.
+/// The window and its metrics. It is half open: its end is excluded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyWindow {
     /// Its start, seconds after the first request was sent.
@@ -39,11 +39,11 @@ pub struct SteadyWindow {
     pub end: f64,
     /// The limit on requests in flight.
     pub target: u64,
-    /// The rule's share of it.
+    /// The rule's fraction of it.
     pub threshold: f64,
-    /// The same as a number of requests.
+    /// The threshold as a number of requests.
     pub enough: u64,
-    /// Most requests in flight at once.
+    /// Peak requests in flight.
     pub peak: u64,
     /// Requests sent in it.
     pub started: usize,
@@ -51,7 +51,7 @@ pub struct SteadyWindow {
     pub completed: usize,
     /// Successes of the whole run.
     pub total: usize,
-    /// Seconds that were asked for, where it has fewer.
+    /// The requested seconds, where it is shorter.
     pub short_of: Option<f64>,
     /// Requests that ended in it, per second.
     pub request_throughput: f64,
@@ -59,27 +59,27 @@ pub struct SteadyWindow {
     pub input_throughput: f64,
     /// Token events in it, per second.
     pub output_throughput: f64,
-    /// Times to the first token of those sent in it; nothing of pooling.
+    /// Time to first token of requests sent in it; `None` for pooling.
     pub ttft: Option<Statistics>,
-    /// Times per further token of those sent in it.
+    /// Time per output token of requests sent in it.
     pub tpot: Option<Statistics>,
 }
 
-/// Percentiles of the time per token.
+/// Percentiles of the time per output token.
 const TPOT_PERCENTILES: [f64; 2] = [90.0, 99.0];
 
 impl SteadyWindow {
-    /// Whether a run is of the kind that has one: a limit, and no schedule.
+    /// Returns whether a run can have a window: it has a limit, and no schedule.
     pub fn applies(setup: &Setup) -> bool {
         setup.max_concurrency.is_some() && !setup.is_paced()
     }
 
-    /// The window of a run; nothing where it was never full or nothing began or ended meanwhile.
+    /// The window of a run; `None` where full concurrency was never reached, or nothing started or ended meanwhile.
     pub fn of(setup: &Setup, rows: &Samples, duration: f64, rule: WindowRule) -> Option<Self> {
         let target = setup.max_concurrency.filter(|_| Self::applies(setup))?;
         let enough = ((rule.threshold * target as f64).ceil() as u64).max(1);
         let (from, to, peak) = full(rows, enough)?;
-        let inside = |moment: f64| from <= moment && moment < to;
+        let inside = |time: f64| from <= time && time < to;
         let seen = Seen::of(rows, &inside);
         if seen.started == 0 && seen.completed == 0 {
             return None;
@@ -113,21 +113,21 @@ impl SteadyWindow {
         self.end - self.start
     }
 
-    /// Prompt and answer tokens per second.
+    /// Prompt and output tokens per second.
     pub fn total_throughput(&self) -> f64 {
         self.input_throughput + self.output_throughput
     }
 
-    /// What to be wary of, in words.
+    /// A warning, if any.
     pub fn warning(&self) -> Option<String> {
         let least = self.short_of?;
         Some(format!("the window of {:.2} s is shorter than {least:.2} s: its numbers may be chance", self.seconds()))
     }
 }
 
-/// What a window is counted from.
+/// Counts of a window.
 struct Seen {
-    /// When the first of all requests was sent.
+    /// Send time of the first request.
     first: f64,
     total: usize,
     started: usize,
@@ -153,33 +153,33 @@ impl Seen {
     }
 }
 
-/// The first time at which `enough` requests were in flight, the last at which they ceased to be, and the most of them.
+/// The first time at which `enough` requests were in flight, the last time at which they ceased to be, and their peak.
 fn full(rows: &Samples, enough: u64) -> Option<(f64, f64, u64)> {
     let (mut peak, mut from, mut to) = (0, None, None);
     let enough = i64::try_from(enough).unwrap_or(i64::MAX);
     let changes = Changes::of(rows.len(), successes(rows).map(|row| (row.sent, row.sent + row.latency)));
-    changes.each(|moment, before, count| {
+    changes.each(|time, before, count| {
         peak = peak.max(count);
         if count >= enough && from.is_none() {
-            from = Some(moment);
+            from = Some(time);
         }
         if before >= enough && count < enough {
-            to = Some(moment);
+            to = Some(time);
         }
     });
     from.zip(to).filter(|(from, to)| to > from).map(|(from, to)| (from, to, peak.max(0) as u64))
 }
 
-/// The token events of a request for which `inside` holds.
+/// Number of token events of a request that satisfy `inside`.
 fn events(row: &Sample, inside: &impl Fn(f64) -> bool) -> usize {
     if row.output_len == 0 {
         return 0;
     }
-    let mut moment = row.sent + row.ttft;
-    let mut count = usize::from(inside(moment));
+    let mut time = row.sent + row.ttft;
+    let mut count = usize::from(inside(time));
     for gap in &row.itl {
-        moment += gap;
-        count += usize::from(inside(moment));
+        time += gap;
+        count += usize::from(inside(time));
     }
     count
 }
@@ -203,7 +203,7 @@ mod tests {
     const ALL: WindowRule = WindowRule { threshold: 1.0, least: None };
 
     #[test]
-    fn the_window_is_from_the_first_full_moment_to_the_last() {
+    fn the_window_is_from_the_first_full_time_to_the_last() {
         let mut samples: Vec<Sample> = (0..10).map(|at| sample(f64::from(at), 30.0)).collect();
         samples.push(sample(15.0, 5.0));
         let window = window(&limited(10), samples, ALL).unwrap();

@@ -36,7 +36,6 @@ impl RandomState {
         }
     }
 
-    /// Hörmann's transformed rejection.
     fn poisson_ptrs(&mut self, lam: f64) -> i64 {
         let (root, log) = (lam.sqrt(), lam.ln());
         let b = 0.931 + 2.53 * root;

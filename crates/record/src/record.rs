@@ -4,8 +4,8 @@ use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
-    Caveat, DiffusionStatistics, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup, SpeculativeStatistics,
-    Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, Truth, WindowRule, WorkerUse,
+    Caveat, DiffusionStatistics, OpenLoopMetrics, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup,
+    SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, WindowRule, WorkerUse,
 };
 
 use crate::Intervals;
@@ -57,7 +57,7 @@ pub struct RunRecord {
     /// What it means in vLLM's definitions.
     pub summary: Summary,
     /// What it means in tacho's.
-    pub truth: Truth,
+    pub open_loop: OpenLoopMetrics,
     /// How far the client can be trusted; nothing when its workers are not known.
     pub trust: Option<Trust>,
     /// Its steady part; nothing of runs too short to look for one.
@@ -79,20 +79,30 @@ impl RunRecord {
     /// Computes everything that follows from the measurements.
     pub fn compute(setup: Setup, measured: Measured) -> Self {
         let summary = Summary::of(&setup, &measured.samples, measured.duration);
-        let truth = Truth::of(&setup, &measured.samples, measured.duration);
-        let mut trust = Trust::of(&setup, &measured.samples, &truth, &measured.workers);
+        let open_loop = OpenLoopMetrics::of(&setup, &measured.samples, measured.duration);
+        let mut trust = Trust::of(&setup, &measured.samples, &open_loop, &measured.workers);
         if let Some(trust) = &mut trust {
             trust.clock_bound_ms = clock_bound_ms(&measured.ranks);
             trust.weigh(&summary);
         }
-        let caveats = Caveat::all(&setup, &measured.samples, &truth, trust.as_ref());
+        let caveats = Caveat::all(&setup, &measured.samples, &open_loop, trust.as_ref());
         let steady = Steady::of(&setup, &measured.samples);
         let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
         let sessions = None;
         let steady_state = None;
-        let mut record =
-            RunRecord { setup, measured, summary, truth, trust, steady, steady_state, intervals, caveats, sessions };
+        let mut record = RunRecord {
+            setup,
+            measured,
+            summary,
+            open_loop,
+            trust,
+            steady,
+            steady_state,
+            intervals,
+            caveats,
+            sessions,
+        };
         record.intervals = Intervals::of(&record);
         record.caveats.extend(record.intervals.unbounded());
         record

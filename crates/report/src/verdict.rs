@@ -95,7 +95,7 @@ fn severity(caveat: &Caveat) -> Severity {
 /// The rates of a run whose queue grew: offered, and served in the second half of the schedule.
 fn rates(record: &RunRecord) -> Option<(f64, f64)> {
     let queue = record.steady.as_ref()?.backlog?;
-    let offered = record.truth.rates?.planned;
+    let offered = record.open_loop.rates?.planned;
     Some((offered, offered * queue.ended as f64 / queue.due.max(1) as f64))
 }
 
@@ -111,7 +111,7 @@ fn overload(record: &RunRecord) -> Option<String> {
 /// Whether all requests were sent at once: such a run is one observation of one burst.
 pub(crate) fn is_burst(record: &RunRecord) -> bool {
     let setup = &record.setup;
-    let limited = setup.max_concurrency.is_some_and(|limit| limit < record.truth.requests);
+    let limited = setup.max_concurrency.is_some_and(|limit| limit < record.open_loop.requests);
     !setup.is_paced() && !limited && record.sessions.is_none()
 }
 

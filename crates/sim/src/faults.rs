@@ -28,17 +28,14 @@ pub struct FaultSpec {
 /// What is done to one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
-    /// Nothing.
     None,
     /// HTTP 500 instead of an answer.
     Error,
     /// An error event, after this share of the first answer's tokens.
     StreamError(f64),
-    /// A reset, likewise.
     Disconnect(f64),
     /// A clean but early end, likewise.
     Truncate(f64),
-    /// A pause, likewise.
     Stall(f64, Duration),
 }
 

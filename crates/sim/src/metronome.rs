@@ -77,7 +77,6 @@ impl Drop for Metronome {
     }
 }
 
-/// One connection.
 struct Stream {
     socket: TcpStream,
     /// Bytes of a request that is not whole yet.

@@ -106,7 +106,6 @@ impl<'g> Work<'g> {
         if self.only.is_some() || self.count < WORTH_THREADS { 1 } else { wanted }
     }
 
-    /// One thread's share.
     fn share(&self, run: &Lane, read: &dyn Fn(&[u8])) {
         if let Some(only) = self.only {
             return self.one(only, run, read);

@@ -47,7 +47,6 @@ pub(crate) struct ByteLevel {
 }
 
 impl ByteLevel {
-    /// Builds the tables.
     pub(crate) fn new(parts: Parts) -> Self {
         let merges = Merges::new(&parts.merges);
         let base_size = parts.tokens.iter().filter(|token| token.is_some()).count();

@@ -21,7 +21,6 @@ pub(crate) use rebuild::rebuild;
 
 /// A vocabulary as `tokenizer.json` would hold it.
 pub(crate) struct Converted {
-    /// The file.
     pub(crate) json: Value,
     /// Special tokens that the vocabulary itself names, attributes where it gives them.
     pub(crate) named: Vec<(String, String)>,

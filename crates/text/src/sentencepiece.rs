@@ -18,7 +18,6 @@ pub(crate) struct Whitespace {
     pub(crate) escape: bool,
 }
 
-/// A BPE model.
 #[derive(Debug, Clone)]
 pub(crate) struct Bpe {
     /// Id and score of every piece that merges can make.

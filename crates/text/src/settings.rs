@@ -80,7 +80,6 @@ pub(crate) struct Settings {
     pub(crate) named: Vec<(String, String)>,
     /// Whether decoded text of models that are not BPE has spaces before punctuation removed.
     pub(crate) clean_up_spaces: bool,
-    /// Chat templates.
     pub(crate) templates: Templates,
     /// All that `tokenizer_config.json` says.
     pub(crate) config: Map<String, Value>,

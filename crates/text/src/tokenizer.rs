@@ -45,7 +45,6 @@ pub struct Tokenizer {
 pub(crate) enum Engine {
     /// Byte-level BPE of GPT-2's form.
     ByteLevel(Box<ByteLevel>),
-    /// Everything else.
     General(Box<General>),
 }
 

@@ -27,7 +27,6 @@ use store::Store;
 pub(crate) enum Kind {
     /// A model with its tokenizer.
     Model,
-    /// Rows.
     Dataset,
 }
 
@@ -46,12 +45,10 @@ pub(crate) enum Needed {
     Split {
         /// The configuration, if one is named.
         subset: Option<String>,
-        /// The split.
         split: String,
     },
     /// Those of these names, as far as they are there.
     Named(Vec<String>),
-    /// All of them.
     Everything,
 }
 

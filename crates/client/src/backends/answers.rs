@@ -17,6 +17,5 @@ pub(super) enum Answers {
     TensorRtLlm,
     /// Lines that hold prompt and output so far.
     Generate,
-    /// All at once.
     Whole,
 }

@@ -5,7 +5,6 @@ use tacho_core::json::Value;
 /// Samples of one or more channels, as 16-bit numbers.
 #[derive(Debug, PartialEq)]
 pub(super) struct AudioFile {
-    /// Interleaved.
     samples: Vec<i16>,
     channels: u16,
     rate: u32,

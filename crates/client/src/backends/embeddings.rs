@@ -15,7 +15,6 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Of chat messages.
 pub(super) fn chat_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     message_body(payload, request, request.content.to_json(), MediaPlace::AfterText)
 }

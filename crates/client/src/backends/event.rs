@@ -12,7 +12,6 @@ pub(crate) struct Event {
     pub(crate) choices: Choices,
     pub(crate) choice: Choice,
     pub(crate) usage: Option<UsageField>,
-    /// Where that stands.
     pub(crate) usage_span: Option<Range<usize>>,
     /// Whether `usage` is something else than an object, and not empty.
     pub(crate) odd_usage: bool,
@@ -32,11 +31,9 @@ pub(crate) enum Choices {
     None,
     /// At least one, the first an object.
     Some,
-    /// Something else.
     Bad,
 }
 
-/// The first choice.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Choice {
     /// Its text: `text`, or `content` of its delta.
@@ -65,7 +62,6 @@ pub(crate) enum TextField {
     /// Not there, or null.
     #[default]
     Missing,
-    /// A text.
     Text(Text),
     /// What is no text but taken for nothing by Python: false, zero, an empty list.
     Falsy,

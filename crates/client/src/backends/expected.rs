@@ -11,7 +11,6 @@ use super::PayloadSpec;
 /// How a whole answer holds its numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// In JSON.
     #[default]
     Json,
     /// As bytes, described by a header.

@@ -20,13 +20,11 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Adds a file.
     pub(super) fn file(&mut self, name: &str, filename: &str, content_type: &str, content: &[u8]) {
         let filename = percent_encoded(filename);
         self.part(content_type, &format!("{}; filename=\"{filename}\"", field_name(name)), content);
     }
 
-    /// Adds a field.
     pub(super) fn text(&mut self, name: &str, value: &str) {
         self.part("text/plain; charset=utf-8", &field_name(name), value.as_bytes());
     }
@@ -40,7 +38,6 @@ impl Form {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// The whole body.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.bytes.extend_from_slice(format!("{DELIMITER}--\r\n").as_bytes());
         self.bytes

@@ -25,7 +25,6 @@ enum Origin {
     Registry,
     /// In its older script.
     Legacy,
-    /// Here alone.
     Own,
 }
 
@@ -42,7 +41,6 @@ pub(super) enum Sequences {
 /// The members of a body before what all backends add to it.
 type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
 
-/// One protocol.
 pub(super) struct Row {
     /// The value of `--backend`.
     name: &'static str,

@@ -14,7 +14,6 @@ pub(super) struct TooLong;
 /// The event stream format of the HTML standard, section 9.2.6.
 #[derive(Debug, Default)]
 pub(super) struct Standard {
-    /// An unfinished line.
     line: Vec<u8>,
     /// The data lines of an unfinished event.
     data: Vec<u8>,

@@ -64,7 +64,7 @@ impl Alike {
 
     /// How many runs more there are, in `data` times as many, than what is to be known of them; new workloads come where
     /// there are several.
-    fn freedom(&self, data: f64) -> f64 {
+    fn degrees_of_freedom(&self, data: f64) -> f64 {
         let runs = self.runs * data;
         runs - 1.0 - if self.workloads > 1.0 { self.workloads * data } else { 1.0 }
     }
@@ -72,18 +72,19 @@ impl Alike {
     /// Whether its runs show how far they differ by chance.
     pub(super) fn is_told(&self) -> bool {
         // Runs that agree in every digit are more likely one run than a certainty.
-        self.freedom(1.0) > 0.0 && self.squares > 0.0
+        self.degrees_of_freedom(1.0) > 0.0 && self.squares > 0.0
     }
 
     /// Whether that is known well enough to count alone.
     pub(super) fn is_enough(&self, data: f64) -> bool {
-        self.is_told() && self.freedom(data) >= FEW
+        self.is_told() && self.degrees_of_freedom(data) >= FEW
     }
 
     /// How far the change may be off, with `data` times as many runs.
     pub(super) fn half(&self, confidence: Confidence, data: f64) -> Option<f64> {
-        let variance = self.squares / self.freedom(1.0);
-        let half = || student(confidence.share(), self.freedom(data)) * (variance / (self.weight * data)).sqrt();
+        let variance = self.squares / self.degrees_of_freedom(1.0);
+        let half =
+            || student(confidence.share(), self.degrees_of_freedom(data)) * (variance / (self.weight * data)).sqrt();
         self.is_told().then(half)
     }
 

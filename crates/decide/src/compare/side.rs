@@ -26,7 +26,7 @@ pub(super) struct Side {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Runs {
     variance: f64,
-    freedom: f64,
+    degrees_of_freedom: f64,
 }
 
 impl Runs {
@@ -36,8 +36,9 @@ impl Runs {
             let mean = mean(&side.logs);
             side.logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>()
         };
-        let freedom = (base.runs() + new.runs() - 2) as f64;
-        (freedom > 0.0).then(|| Runs { variance: (squares(base) + squares(new)) / freedom, freedom })
+        let degrees_of_freedom = (base.runs() + new.runs() - 2) as f64;
+        (degrees_of_freedom > 0.0)
+            .then(|| Runs { variance: (squares(base) + squares(new)) / degrees_of_freedom, degrees_of_freedom })
     }
 }
 
@@ -112,8 +113,12 @@ impl Side {
         }
         // What requests explain is known well; only what runs add to it rests on the few runs.
         let added = 1.0 - own.unwrap_or(0.0) / variance;
-        let freedom = if data > 1.0 { between.freedom * data + 2.0 * (data - 1.0) } else { between.freedom };
-        let half = student(confidence.share(), freedom / added.max(1e-5)) * (variance / count).sqrt();
+        let degrees_of_freedom = if data > 1.0 {
+            between.degrees_of_freedom * data + 2.0 * (data - 1.0)
+        } else {
+            between.degrees_of_freedom
+        };
+        let half = student(confidence.share(), degrees_of_freedom / added.max(1e-5)) * (variance / count).sqrt();
         Some((half, half))
     }
 

@@ -53,7 +53,6 @@ struct Prepared {
     took: f64,
 }
 
-/// Observed scheduling times.
 #[derive(Debug, Default)]
 struct Seen {
     runs: Vec<Vec<Prepared>>,

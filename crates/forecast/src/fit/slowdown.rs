@@ -12,7 +12,6 @@ const STEPS: usize = 16;
 const VALUES: usize = 10;
 /// Smallest relative standard deviation of windows that counts as a slowdown.
 const ALIKE: f64 = 0.02;
-/// Fewest windows.
 const FEWEST: usize = 20;
 /// Longest duration of a factor, seconds; a fit does not see longer ones.
 const LONGEST: f64 = 30.0;

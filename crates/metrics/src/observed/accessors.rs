@@ -1,21 +1,21 @@
-//! What a server said of itself, asked by what it means.
+//! Server metrics by concept.
 
 use crate::server_metrics::Series;
 use crate::vocabulary::{Concept, NAMES};
 use crate::{SeriesKind, ServerMetrics};
 
 impl ServerMetrics {
-    /// The series that tells of `concept`, whatever the server calls it.
-    pub fn telling(&self, concept: Concept) -> Option<&Series> {
+    /// The series of `concept`, whatever the server calls it.
+    pub fn by_concept(&self, concept: Concept) -> Option<&Series> {
         let names = NAMES.iter().find(|(known, _)| *known == concept)?.1;
         names.iter().find_map(|name| self.get(name))
     }
 
-    /// What was said last, for whoever looks on: names and values. Shares are in percent.
+    /// The latest values for live views: names and values. Fractions are in percent.
     pub fn now(&self) -> Vec<(&'static str, f64)> {
-        let last = |concept| self.telling(concept).and_then(|series| series.values.last().copied());
+        let last = |concept| self.by_concept(concept).and_then(|series| series.values.last().copied());
         let hits = self.prefix_cache_hit_rate().map(|share| share * 100.0);
-        let growth = |concept| self.telling(concept).and_then(Series::growth);
+        let growth = |concept| self.by_concept(concept).and_then(Series::growth);
         let all = [
             ("running", last(Concept::Running)),
             ("waiting", last(Concept::Waiting)),
@@ -26,7 +26,7 @@ impl ServerMetrics {
         all.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| value.is_finite())?))).collect()
     }
 
-    /// By how much a counter grew per second between two looks: the time of the later one, and the rate.
+    /// The rate of a counter between two samples: the time of the later one, and the increase per second.
     pub fn rates(&self, series: &Series) -> Vec<(f64, f64)> {
         let known = || self.times.iter().copied().zip(series.values.iter().copied()).filter(|(_, v)| v.is_finite());
         let steps = known().zip(known().skip(1)).filter(|((before, _), (after, _))| after > before);
@@ -56,19 +56,19 @@ mod tests {
                 ),
             );
         }
-        let running = vllm.telling(Concept::Running).unwrap();
+        let running = vllm.by_concept(Concept::Running).unwrap();
         assert_eq!(vllm.points(running), [(1.0, 3.0), (2.0, 5.0), (4.0, 4.0)]);
-        let tokens = vllm.telling(Concept::GenerationTokens).unwrap();
+        let tokens = vllm.by_concept(Concept::GenerationTokens).unwrap();
         assert_eq!(vllm.rates(tokens), [(2.0, 20.0), (4.0, 10.0)]);
-        assert!(vllm.telling(Concept::KvUse).is_none());
+        assert!(vllm.by_concept(Concept::KvUse).is_none());
         let mut tgi = ServerMetrics::default();
         tgi.add(0.0, "# TYPE tgi_queue_size gauge\ntgi_queue_size 4\n");
-        assert_eq!(tgi.telling(Concept::Waiting).unwrap().max(), Some(4.0));
+        assert_eq!(tgi.by_concept(Concept::Waiting).unwrap().max(), Some(4.0));
         let page = "# TYPE tgi_request_generated_tokens histogram\ntgi_request_generated_tokens_bucket{le=\"1\"} 2\n\
             tgi_request_generated_tokens_sum 40\ntgi_request_generated_tokens_count 3\n";
         tgi.add(1.0, page);
         tgi.add(2.0, &page.replace("40", "90"));
-        assert_eq!(tgi.rates(tgi.telling(Concept::GenerationTokens).unwrap()), [(2.0, 50.0)]);
+        assert_eq!(tgi.rates(tgi.by_concept(Concept::GenerationTokens).unwrap()), [(2.0, 50.0)]);
         assert_eq!(vllm.now(), [("running", 4.0)]);
     }
 }

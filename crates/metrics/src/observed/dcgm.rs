@@ -1,12 +1,12 @@
-//! What a DCGM exporter's page says of GPUs, in the names and units of telemetry.
+//! GPU metrics of a DCGM exporter, in the names and units of telemetry.
 
 use crate::server_metrics::{labelled, labels_of};
 use crate::telemetry::{ENERGY, POWER};
 
-/// What one look finds: whose it is, what it is, its unit, its value.
+/// One sampled value: its source, name, unit and value.
 pub type Found = (String, &'static str, &'static str, f64);
 
-/// A field of DCGM: our name and unit, and what its value is multiplied by.
+/// A DCGM field: our name and unit, and the factor to that unit.
 const FIELDS: [(&str, &str, &str, f64); 9] = [
     ("DCGM_FI_DEV_POWER_USAGE", POWER, "W", 1.0),
     ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", ENERGY, "J", 1e-3),
@@ -19,12 +19,12 @@ const FIELDS: [(&str, &str, &str, f64); 9] = [
     ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "throttled", "", 1.0),
 ];
 
-/// Whether a page is one of DCGM's.
+/// Returns whether a page comes from DCGM.
 pub fn is_page(page: &str) -> bool {
     page.lines().any(|line| line.starts_with("DCGM_FI_"))
 }
 
-/// Everything that a page says of GPUs.
+/// All GPU metrics of a page.
 pub fn gpus(page: &str) -> Vec<Found> {
     let found = page.lines().filter_map(|line| {
         let (name, labels, value) = labelled(line.trim())?;
@@ -55,7 +55,7 @@ pub fn models(page: &str) -> Vec<String> {
     seen.into_iter().map(|(_, model)| model).collect()
 }
 
-/// 1 where anything but idleness or a setting of the user holds the clocks down.
+/// 1 where anything but idling or a user setting limits the clocks.
 pub fn throttled(reasons: u64) -> f64 {
     const HARMLESS: u64 = 0x1 | 0x2 | 0x100;
     f64::from(u8::from(reasons & !HARMLESS != 0))

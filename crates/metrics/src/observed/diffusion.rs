@@ -1,4 +1,4 @@
-//! Diffusion decoding: the server's counters before and after a run, and what their difference says.
+//! Diffusion decoding: the server's counters before and after a run, and their differences.
 
 use crate::observed::prometheus::counters;
 use crate::throughput::per_second;
@@ -6,7 +6,7 @@ use crate::throughput::per_second;
 /// The counters at one time, summed over all label sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiffusionCounters {
-    /// Steps made, the committing ones included.
+    /// Steps, committing ones included.
     pub steps: i64,
     /// Canvas positions evaluated.
     pub positions: i64,
@@ -15,7 +15,7 @@ pub struct DiffusionCounters {
 }
 
 impl DiffusionCounters {
-    /// Reads a `/metrics` text; nothing when the server has no such counters.
+    /// Reads a `/metrics` text; `None` when the server has no such counters.
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = None;
         for line in counters(text, "vllm:diffusion") {
@@ -33,7 +33,7 @@ impl DiffusionCounters {
     }
 }
 
-/// How denoising went during a run.
+/// Denoising statistics of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiffusionStatistics {
     /// Tokens committed per second.
@@ -51,8 +51,8 @@ pub struct DiffusionStatistics {
 }
 
 impl DiffusionStatistics {
-    /// The difference of two scrapes over a run of `duration` seconds; nothing when nothing was committed between
-    /// them or no canvas was evaluated. Without denoising steps the tokens per step are 0.
+    /// The difference of two scrapes over a run of `duration` seconds; `None` when nothing was committed or no canvas
+    /// was evaluated between them. Without denoising steps the tokens per step are 0.
     pub fn between(before: DiffusionCounters, after: DiffusionCounters, duration: f64) -> Option<Self> {
         let steps = after.steps - before.steps;
         let positions = after.positions - before.positions;

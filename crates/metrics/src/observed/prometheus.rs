@@ -2,7 +2,6 @@
 
 /// One `…_total` line.
 pub(crate) struct CounterLine<'a> {
-    /// The metric's name.
     pub(crate) name: &'a str,
     /// Everything up to the value: name and labels.
     pub(crate) head: &'a str,

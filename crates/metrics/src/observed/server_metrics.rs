@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use crate::telemetry::Track;
 use crate::vocabulary::{CONCEPTS, sum_of};
 
-/// What the process says of itself rather than of its work.
-const ASIDE: [&str; 2] = ["python_", "process_"];
-/// Gauges that are shares of a whole end like this.
-const SHARES: [&str; 4] = ["_perc", "_ratio", "_rate", "_usage"];
+/// Metrics about the server's process, not about its requests.
+const PROCESS_PREFIXES: [&str; 2] = ["python_", "process_"];
+/// Suffixes of gauges that are fractions of a whole.
+const FRACTION_SUFFIXES: [&str; 4] = ["_perc", "_ratio", "_rate", "_usage"];
 
-/// The name under which the size of the cache's blocks is kept; servers tell it in labels.
+/// Name of the series of the cache's block size, which servers report in labels.
 const BLOCK_SIZE: &str = "cache_block_size";
 
-/// What a series holds.
+/// Gauge or counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
     /// A value of the time.
@@ -22,14 +22,14 @@ pub enum SeriesKind {
     Counter,
 }
 
-/// One metric over the run; NaN where a page did not have it.
+/// One metric over the run; NaN where a scrape did not have it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Gauge or counter.
     pub kind: SeriesKind,
-    /// A value per page.
+    /// One value per scrape.
     pub values: Vec<f64>,
 }
 
@@ -49,23 +49,23 @@ impl Series {
         self.known().reduce(f64::max)
     }
 
-    /// By how much it grew from the first value to the last.
+    /// Increase from the first value to the last.
     pub fn growth(&self) -> Option<f64> {
         Some(self.known().last()? - self.known().next()?)
     }
 }
 
-/// Pages of the server's metrics, read one after another.
+/// Successive scrapes of the server's metrics.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerMetrics {
-    /// When each page was read, in seconds since the run's origin.
+    /// Scrape times, in seconds since the run's origin.
     pub times: Vec<f64>,
     /// The metrics by name.
     pub series: Vec<Series>,
 }
 
 impl ServerMetrics {
-    /// Takes a page that was read at `time`. Label sets of one metric are summed; shares are averaged.
+    /// Adds a page scraped at `time`. Label sets of one metric are summed; fractions are averaged.
     pub fn add(&mut self, time: f64, page: &str) {
         let before = self.times.len();
         self.times.push(time);
@@ -85,7 +85,7 @@ impl ServerMetrics {
         }
     }
 
-    /// Takes the pages of `other`, which were read later.
+    /// Appends the later scrapes of `other`.
     pub fn append(&mut self, other: ServerMetrics) {
         let before = self.times.len();
         self.times.extend(&other.times);
@@ -102,13 +102,13 @@ impl ServerMetrics {
         self.series.iter_mut().for_each(|series| series.values.resize(count, f64::NAN));
     }
 
-    /// Whether there is nothing to report.
+    /// Returns whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
 
-    /// Every series as the tracks of `source`: known concepts by their own names where there are any, all of them
-    /// elsewhere. Counters become rates; shares become percent.
+    /// Every series as tracks of `source`: known concepts by our names where there are any, otherwise all. Counters
+    /// become rates; fractions become percent.
     pub fn tracks(&self, source: &str) -> Vec<Track> {
         const MOST: usize = 50;
         let track = |name: &str, unit: &str, values: Vec<f64>| Track {
@@ -120,7 +120,7 @@ impl ServerMetrics {
         let known: Vec<Track> = CONCEPTS
             .iter()
             .filter_map(|(concept, name, unit, scale)| {
-                let series = self.telling(*concept)?;
+                let series = self.by_concept(*concept)?;
                 Some(track(name, unit, self.values_of(series, *scale)))
             })
             .collect();
@@ -135,13 +135,13 @@ impl ServerMetrics {
         .collect()
     }
 
-    /// A value per look: that of a gauge, the rate of a counter since the look before.
+    /// One value per scrape: that of a gauge, the rate of a counter since the previous scrape.
     fn values_of(&self, series: &Series, scale: f64) -> Vec<f64> {
         match series.kind {
             SeriesKind::Gauge => series.values.iter().map(|value| value * scale).collect(),
             SeriesKind::Counter => {
                 let rates = self.rates(series);
-                let at = |time: &f64| rates.iter().find(|(moment, _)| moment == time).map_or(f64::NAN, |rate| rate.1);
+                let at = |time: &f64| rates.iter().find(|(at, _)| at == time).map_or(f64::NAN, |rate| rate.1);
                 self.times.iter().map(at).collect()
             }
         }
@@ -152,7 +152,7 @@ impl ServerMetrics {
         self.series.iter().find(|series| series.name == name)
     }
 
-    /// Tokens found in the prefix cache among those looked for, where the server is one that counts them.
+    /// Fraction of queried tokens found in the prefix cache, where the server counts them.
     pub fn prefix_cache_hit_rate(&self) -> Option<f64> {
         const COUNTERS: [(&str, &str); 2] = [
             ("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
@@ -163,12 +163,12 @@ impl ServerMetrics {
         COUNTERS.into_iter().find_map(rate)
     }
 
-    /// Tokens of a block of the server's prefix cache, where it tells.
+    /// Tokens per block of the server's prefix cache, where it reports them.
     pub fn block_size(&self) -> Option<u64> {
         self.get(BLOCK_SIZE).and_then(Series::max).map(|tokens| tokens as u64)
     }
 
-    /// Counts times from `origin`.
+    /// Makes times relative to `origin`.
     pub fn shift(&mut self, origin: f64) {
         self.times.iter_mut().for_each(|time| *time -= origin);
     }
@@ -179,14 +179,14 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
     let mut kinds: BTreeMap<&str, SeriesKind> = BTreeMap::new();
     let mut sums: BTreeMap<&str, (SeriesKind, f64, u32)> = BTreeMap::new();
     for line in page.lines().map(str::trim) {
-        // Blanks and tabs may stand between any two parts, as many as there are.
+        // Any number of spaces and tabs may separate two parts.
         let mut words = line.split_ascii_whitespace();
         if words.next() == Some("#") && words.next() == Some("TYPE") {
             let (name, kind) = (words.next(), words.next());
             kinds.extend(name.zip(kind.and_then(series_kind)));
             let sum = name.filter(|_| kind == Some("histogram")).and_then(sum_of);
             kinds.extend(sum.map(|sum| (sum, SeriesKind::Counter)));
-        } else if !line.starts_with('#') && !ASIDE.iter().any(|aside| line.starts_with(aside)) {
+        } else if !line.starts_with('#') && !PROCESS_PREFIXES.iter().any(|aside| line.starts_with(aside)) {
             let Some((name, labels, value)) = labelled(line) else { continue };
             if let Some(tokens) = block_size(name, labels) {
                 sums.insert(BLOCK_SIZE, (SeriesKind::Gauge, tokens, 1));
@@ -200,7 +200,7 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
     let settled = sums.into_iter().filter(|(name, _)| !name.ends_with("_info") && !name.ends_with("_created"));
     settled
         .map(|(name, (kind, sum, count))| {
-            let share = kind == SeriesKind::Gauge && SHARES.iter().any(|end| name.ends_with(end));
+            let share = kind == SeriesKind::Gauge && FRACTION_SUFFIXES.iter().any(|end| name.ends_with(end));
             (name, (kind, if share { sum / f64::from(count) } else { sum }))
         })
         .collect()
@@ -214,14 +214,14 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
     }
 }
 
-/// Tokens of a block of the cache, where a line about its settings tells.
+/// Tokens per cache block, from the labels of a line about cache settings.
 fn block_size(name: &str, labels: &str) -> Option<f64> {
     let mut labels = labels_of(labels.trim()).filter(|_| name.ends_with(":cache_config_info"));
-    let told = labels.find(|(label, _)| matches!(*label, "block_size" | "page_size"))?.1;
-    told.parse().ok().filter(|tokens: &f64| *tokens >= 1.0 && tokens.fract() == 0.0)
+    let size = labels.find(|(label, _)| matches!(*label, "block_size" | "page_size"))?.1;
+    size.parse().ok().filter(|tokens: &f64| *tokens >= 1.0 && tokens.fract() == 0.0)
 }
 
-/// Name, labels and value of a line. Labels may hold blanks, and a time may follow the value.
+/// Name, labels and value of a line. Labels may contain spaces, and a time may follow the value.
 pub(crate) fn labelled(line: &str) -> Option<(&str, &str, f64)> {
     let name = &line[..line.find(['{', ' ', '\t'])?];
     let rest = line[name.len()..].trim_ascii_start();
@@ -238,7 +238,7 @@ pub(crate) fn labels_of(labels: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Where the labels end: at the first brace outside of quotes. Others may follow, with an exemplar.
+/// End of the labels: the first brace outside of quotes. More braces may follow in an exemplar.
 fn labels_end(text: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Speculative decoding: the server's counters before and after a run, and what their difference says.
+//! Speculative decoding: the server's counters before and after a run, and their differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct SpeculativeCounters {
 }
 
 impl SpeculativeCounters {
-    /// Reads a `/metrics` text; nothing when the server has no such counters.
+    /// Reads a `/metrics` text; `None` when the server has no such counters.
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = None;
         for line in counters(text, "vllm:spec_decode") {
@@ -46,12 +46,12 @@ fn position(head: &str) -> Option<i64> {
     value.split_once('"')?.0.trim().parse().ok()
 }
 
-/// How well drafting went during a run.
+/// Speculative decoding statistics of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeculativeStatistics {
-    /// Fraction of drafted tokens that were accepted, in percent.
+    /// Accepted drafted tokens, in percent.
     pub acceptance_rate: f64,
-    /// Tokens per draft, the always valid one included.
+    /// Tokens per draft, including the one that is always valid.
     pub acceptance_length: f64,
     /// Drafts made.
     pub drafts: i64,
@@ -59,12 +59,12 @@ pub struct SpeculativeStatistics {
     pub draft_tokens: i64,
     /// Tokens accepted.
     pub accepted_tokens: i64,
-    /// Fraction of drafts accepted at each position, by rising position, as fractions.
+    /// Fraction of drafts accepted at each position, by position.
     pub per_position: Vec<f64>,
 }
 
 impl SpeculativeStatistics {
-    /// The difference of two scrapes; nothing when no token was drafted between them.
+    /// The difference of two scrapes; `None` when no token was drafted between them.
     pub fn between(before: &SpeculativeCounters, after: &SpeculativeCounters) -> Option<Self> {
         let drafts = after.drafts - before.drafts;
         let draft_tokens = after.draft_tokens - before.draft_tokens;

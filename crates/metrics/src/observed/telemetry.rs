@@ -1,24 +1,24 @@
-//! What the machines did during a run: series of GPUs and of the client's host, and the energy that the run took.
+//! Telemetry of GPUs and the client's host during a run, and the energy of the run.
 
 use tacho_core::json::{Dict, Value};
 
-/// One quantity over the run; NaN where a look did not find it.
+/// One quantity over the run; NaN where a sample lacks it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Track {
-    /// Whose it is: `gpu0`, `host`.
+    /// The device: `gpu0`, `host`.
     pub source: String,
-    /// What it is: `power`, `utilization`.
+    /// The quantity: `power`, `utilization`.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// A value per look.
+    /// One value per sample.
     pub values: Vec<f64>,
 }
 
-/// All looks of a run.
+/// All telemetry samples of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Telemetry {
-    /// When each look was taken, in seconds since the run's origin.
+    /// Sample times, in seconds since the run's origin.
     pub times: Vec<f64>,
     /// The quantities.
     pub tracks: Vec<Track>,
@@ -40,16 +40,16 @@ pub const POWER: &str = "power";
 /// The name of the counter of a GPU's energy.
 pub const ENERGY: &str = "energy";
 
-/// The fraction of a span that looks must cover.
-const SEEN: f64 = 0.9;
+/// Fraction of a span that samples must cover.
+const MIN_COVERED: f64 = 0.9;
 
 impl Telemetry {
-    /// Whether nothing was taken.
+    /// Returns whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.tracks.is_empty()
     }
 
-    /// Adds a look.
+    /// Adds a sample.
     pub fn add(&mut self, time: f64, found: impl IntoIterator<Item = (String, &'static str, &'static str, f64)>) {
         let before = self.times.len();
         self.times.push(time);
@@ -73,17 +73,17 @@ impl Telemetry {
         self.times.iter().copied().zip(track.values.iter().copied()).filter(|(_, value)| value.is_finite()).collect()
     }
 
-    /// Counts times from `origin`.
+    /// Makes times relative to `origin`.
     pub fn shift(&mut self, origin: f64) {
         self.times.iter_mut().for_each(|time| *time -= origin);
     }
 
-    /// What all GPUs took from `from` to `to`; nothing where there are none, or the looks miss more than a tenth of the
-    /// span: the first of them may come a little after its beginning, and the mean of the rest then stands for that.
-    /// The devices' own counter is read between looks; where a device has none, its power is summed up.
+    /// The energy of all GPUs from `from` to `to`. `None` without GPUs, or where the samples miss more than a tenth of
+    /// the span. A late first sample is allowed: the mean of the others covers the gap. Energy counters of devices are
+    /// interpolated; for a device without one, power is integrated.
     pub fn energy(&self, from: f64, to: f64) -> Option<Energy> {
         let (first, last) = (from.max(*self.times.first()?), to.min(*self.times.last()?));
-        if last - first < SEEN * (to - from) {
+        if last - first < MIN_COVERED * (to - from) {
             return None;
         }
         let gpus: Vec<&str> = self.of(POWER).chain(self.of(ENERGY)).map(|track| track.source.as_str()).collect();
@@ -113,7 +113,7 @@ impl Telemetry {
     }
 }
 
-/// The value at a time, on the line between the looks before and after it.
+/// The value at a time, interpolated linearly between samples.
 fn value_at(points: &[(f64, f64)], time: f64) -> Option<f64> {
     let after = points.iter().position(|(at, _)| *at >= time)?;
     let (t1, v1) = points[after];
@@ -124,7 +124,7 @@ fn value_at(points: &[(f64, f64)], time: f64) -> Option<f64> {
     Some(v0 + (v1 - v0) * (time - t0) / (t1 - t0))
 }
 
-/// The area under the line through the points, by trapezoids.
+/// The area under the points, by the trapezoidal rule.
 fn area(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
     let mut line = vec![(from, value_at(points, from)?)];
     line.extend(points.iter().copied().filter(|(time, _)| *time > from && *time < to));
@@ -133,7 +133,7 @@ fn area(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
 }
 
 impl Telemetry {
-    /// As it is stored.
+    /// The object in logs.
     pub fn to_dict(&self) -> Dict {
         let floats = |values: &[f64]| {
             let value = |&value: &f64| if value.is_finite() { Value::Float(value) } else { Value::Null };
@@ -154,7 +154,7 @@ impl Telemetry {
         dict
     }
 
-    /// What [`Telemetry::to_dict`] has stored; nothing where it is something else.
+    /// Reads what [`Telemetry::to_dict`] wrote; `None` for anything else.
     pub fn from_value(value: &Value) -> Option<Self> {
         let floats = |value: &Value| -> Option<Vec<f64>> {
             let number = |value: &Value| if *value == Value::Null { Some(f64::NAN) } else { value.as_f64() };
@@ -181,7 +181,7 @@ impl Telemetry {
 mod tests {
     use super::*;
 
-    fn looks(name: &'static str, values: &[f64]) -> Telemetry {
+    fn sampled(name: &'static str, values: &[f64]) -> Telemetry {
         let mut telemetry = Telemetry::default();
         for (at, &value) in values.iter().enumerate() {
             telemetry.add(at as f64, [("gpu0".to_owned(), name, "", value)]);
@@ -191,23 +191,23 @@ mod tests {
 
     #[test]
     fn power_is_summed_up_over_the_span_alone() {
-        let telemetry = looks(POWER, &[100.0, 100.0, 300.0, 300.0]);
+        let telemetry = sampled(POWER, &[100.0, 100.0, 300.0, 300.0]);
         let energy = telemetry.energy(0.5, 2.5).unwrap();
         assert_eq!((energy.joules, energy.mean_watts), (50.0 + 200.0 + 150.0, 200.0));
         assert_eq!(telemetry.energy(0.5, 9.0), None);
-        // A run begins a time before the first look.
+        // A run begins before the first sample.
         assert_eq!(telemetry.energy(-0.05, 1.0).map(|energy| energy.mean_watts), Some(100.0));
         assert_eq!(Telemetry::default().energy(0.0, 1.0), None);
     }
 
     #[test]
-    fn a_counter_is_read_between_looks() {
-        let telemetry = looks(ENERGY, &[1000.0, 1100.0, 1300.0]);
+    fn a_counter_is_interpolated_between_samples() {
+        let telemetry = sampled(ENERGY, &[1000.0, 1100.0, 1300.0]);
         assert_eq!(telemetry.energy(0.5, 1.5).unwrap().joules, 150.0);
     }
 
     #[test]
-    fn looks_that_miss_something_leave_a_hole() {
+    fn samples_that_miss_a_value_leave_a_hole() {
         let mut telemetry = Telemetry::default();
         let host = |value| ("host".to_owned(), "cpu", "%", value);
         telemetry.add(0.0, []);

@@ -1,6 +1,6 @@
-//! One vocabulary for what servers say of themselves: vLLM's, SGLang's and TGI's names for the same things.
+//! Common names for server metrics: vLLM, SGLang and TGI name the same quantities differently.
 
-/// What a server can tell.
+/// A quantity that servers report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concept {
     /// Requests in the running batch.
@@ -13,7 +13,7 @@ pub enum Concept {
     PrefixQueries,
     /// Prompt tokens found there.
     PrefixHits,
-    /// Requests that lost their place and had to begin again.
+    /// Requests that were preempted.
     Preemptions,
     /// Prompt tokens processed.
     PromptTokens,
@@ -21,7 +21,7 @@ pub enum Concept {
     GenerationTokens,
 }
 
-/// What each concept is called as a track, its unit, and what it is multiplied by for it.
+/// Track name, unit and scale factor of each concept.
 pub(crate) const CONCEPTS: [(Concept, &str, &str, f64); 6] = [
     (Concept::Running, "running", "requests", 1.0),
     (Concept::Waiting, "waiting", "requests", 1.0),
@@ -31,7 +31,7 @@ pub(crate) const CONCEPTS: [(Concept, &str, &str, f64); 6] = [
     (Concept::GenerationTokens, "generated_tokens", "tokens/s", 1.0),
 ];
 
-/// Who calls it what; the first name that is there counts.
+/// Server names of each concept; the first that is present counts.
 pub(crate) const NAMES: &[(Concept, &[&str])] = &[
     (Concept::Running, &["vllm:num_requests_running", "sglang:num_running_reqs", "tgi_batch_current_size"]),
     (Concept::Waiting, &["vllm:num_requests_waiting", "sglang:num_queue_reqs", "tgi_queue_size"]),
@@ -49,7 +49,7 @@ pub(crate) const NAMES: &[(Concept, &[&str])] = &[
     ),
 ];
 
-/// The sum of a histogram that a concept is told by, if one is: such a sum only grows, as a counter does.
+/// The sum of a histogram that stands for a concept, if any. Such a sum only grows, as a counter does.
 pub(crate) fn sum_of(histogram: &str) -> Option<&'static str> {
     let mut names = NAMES.iter().flat_map(|(_, names)| *names).copied();
     names.find(|name| name.strip_suffix("_sum") == Some(histogram))

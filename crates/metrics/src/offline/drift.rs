@@ -1,4 +1,4 @@
-//! Whether repeated measurements drifted while they were taken.
+//! Drift of repeated measurements.
 
 use crate::interval::{CONFIDENCE, student};
 use crate::statistics::mean;

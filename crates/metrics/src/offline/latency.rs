@@ -9,7 +9,7 @@ use crate::statistics::mean;
 pub struct LatencyRecord {
     /// The model.
     pub model_id: String,
-    /// What ran it.
+    /// The engine.
     pub engine: EngineNote,
     /// Seconds of each iteration.
     pub latencies: Vec<f64>,
@@ -28,12 +28,12 @@ impl LatencyRecord {
         percentiles(&self.latencies)
     }
 
-    /// How well the mean is known.
+    /// Confidence interval of the mean.
     pub fn interval(&self) -> Option<Interval> {
         Interval::of_mean(&self.latencies)
     }
 
-    /// Whether iterations became slower or faster.
+    /// Drift over the iterations.
     pub fn drift(&self) -> Option<Drift> {
         Drift::of(&self.latencies)
     }

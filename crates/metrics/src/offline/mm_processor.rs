@@ -45,7 +45,7 @@ impl StageStatistics {
 pub struct MmProcessorRecord {
     /// The model.
     pub model_id: String,
-    /// What ran it.
+    /// The engine.
     pub engine: EngineNote,
     /// Requests asked for.
     pub num_prompts: i64,
@@ -55,7 +55,7 @@ pub struct MmProcessorRecord {
     pub output_len: i64,
     /// Requests that finished.
     pub completed: u64,
-    /// Requests that did not.
+    /// Requests that failed.
     pub failed: u64,
     /// Stages by name, in the order in which they were first seen.
     pub stages: Vec<(String, StageStatistics)>,
@@ -63,7 +63,7 @@ pub struct MmProcessorRecord {
     pub encoder: Option<(u64, u64)>,
     /// End-to-end latency, ms.
     pub e2e: StageStatistics,
-    /// Whether that is the average over the run, for want of latencies by request.
+    /// Whether `e2e` is an average over the run, for lack of latencies by request.
     pub e2e_is_average: bool,
     /// Local time at the end, ISO 8601 without zone.
     pub timestamp: String,
@@ -96,7 +96,7 @@ pub fn stage_statistics(requests: &[(String, Dict)], percents: &[f64]) -> Vec<(S
     stages.into_iter().map(|(name, values)| (name, StageStatistics::of(&values, percents))).collect()
 }
 
-/// Encoder calls in all and the requests that had some; none without any.
+/// Encoder calls in total, and the requests that had any; `None` without any.
 pub fn encoder_calls(requests: &[(String, Dict)]) -> Option<(u64, u64)> {
     let calls = |times: &Dict| times.get(CALLS).and_then(Value::as_i64).and_then(|calls| u64::try_from(calls).ok());
     let counts: Vec<u64> = requests.iter().filter_map(|(_, times)| calls(times)).filter(|&calls| calls > 0).collect();

@@ -4,12 +4,12 @@ use tacho_core::json::{Dict, Value};
 
 use super::EngineNote;
 
-/// Whether caches were empty.
+/// State of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// They were.
+    /// Empty.
     Cold,
-    /// They were not.
+    /// Filled by an earlier start.
     Warm,
 }
 
@@ -32,14 +32,14 @@ pub struct Start {
     pub compilation: f64,
     /// Compiling the encoder.
     pub encoder_compilation: f64,
-    /// Importing the library, which vLLM leaves out.
+    /// Importing the library, which vLLM excludes.
     pub import: f64,
     /// From the start of the process until the engine is ready.
     pub wall: f64,
 }
 
 impl Start {
-    /// As a log has it.
+    /// The object in logs.
     pub fn to_json(&self, phase: Phase) -> Dict {
         let mut dict = Dict::new();
         dict.set("phase", phase.name());
@@ -51,7 +51,7 @@ impl Start {
         dict
     }
 
-    /// What a log has, and with which caches it was; nothing where that is no start.
+    /// Reads what [`Start::to_json`] wrote; `None` for anything else.
     pub fn from_json(value: &Value) -> Option<(Phase, Self)> {
         let phase = match value.get("phase")?.as_str()? {
             "cold" => Phase::Cold,
@@ -75,15 +75,15 @@ impl Start {
 pub struct StartupRecord {
     /// The model.
     pub model_id: String,
-    /// What was started.
+    /// The engine.
     pub engine: EngineNote,
     /// Starts with empty caches.
     pub cold: Vec<Start>,
     /// Starts with full ones.
     pub warm: Vec<Start>,
-    /// The engine's arguments with their final values, as far as it has told them.
+    /// The engine's arguments with their final values, as far as it reports them.
     pub arguments: Dict,
-    /// Why starts failed, if some did.
+    /// Reasons of failed starts.
     pub failures: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use crate::statistics::mean;
 pub struct ThroughputRecord {
     /// The model.
     pub model_id: String,
-    /// What ran it.
+    /// The engine.
     pub engine: EngineNote,
     /// Seconds of each run of the batch.
     pub times: Vec<f64>,
@@ -23,7 +23,7 @@ pub struct ThroughputRecord {
     pub prompt_tokens: u64,
     /// Generated tokens of all sequences.
     pub output_tokens: u64,
-    /// Whether media were sent whose tokens no count includes.
+    /// Whether media were sent whose tokens are not counted.
     pub media_uncounted: bool,
 }
 
@@ -38,7 +38,7 @@ impl ThroughputRecord {
         mean(&self.times)
     }
 
-    /// How well a rate is known, from the rates of the runs. `amount` is what each run gives.
+    /// Confidence interval of a rate, from the rates of the runs. `amount` is the amount per run.
     pub fn rate_interval(&self, amount: u64) -> Option<Interval> {
         let rates: Vec<f64> = self.times.iter().map(|seconds| amount as f64 / seconds).collect();
         Interval::of_mean(&rates)

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_is_told() {
+    fn a_clock_that_goes_back_is_reported() {
         let gaps = Gaps::between(&[Timestamp(9), Timestamp(4), Timestamp(6)]);
         assert_eq!(gaps.to_vec(), [-5e-9, 2e-9]);
     }

@@ -14,7 +14,6 @@ pub enum TokenSource {
 }
 
 impl TokenSource {
-    /// All of them.
     pub(crate) const ALL: [TokenSource; 3] = [TokenSource::Usage, TokenSource::Logprobs, TokenSource::Retokenised];
 
     /// The name in result files.

@@ -1,5 +1,5 @@
-//! Samples that are not in memory: packed, those of neighbouring requests together, so that they are read in the order of
-//! the workload however they came. What cannot be written stays in memory.
+//! Samples in a spill file: packed, those of neighboring requests together, to be read in workload order whatever order
+//! they came in. What cannot be written stays in memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,18 +8,18 @@ use std::sync::{Arc, OnceLock};
 use super::{Store, packed};
 use crate::Sample;
 
-/// Neighbours that are read together; a multiple of 64.
+/// Requests per block; a multiple of 64.
 const NEIGHBOURS: usize = 512;
-/// Bytes that wait to be written.
+/// Bytes buffered before a write.
 const WAITING: usize = 2 << 20;
 
-/// Samples on their way aside.
+/// Samples being written to a spill file.
 #[derive(Debug)]
 pub(super) struct Shelf {
     store: Box<dyn Store>,
     blocks: BTreeMap<usize, Block>,
     waiting: usize,
-    /// Where the store ends.
+    /// End of the store.
     end: u64,
     replaced: usize,
 }
@@ -27,7 +27,7 @@ pub(super) struct Shelf {
 /// The samples of neighbouring requests.
 #[derive(Debug, Default)]
 struct Block {
-    /// Which of them are there, a bit for each.
+    /// A bit for each sample that is present.
     seen: [u64; NEIGHBOURS / 64],
     waiting: Vec<u8>,
     parts: Vec<Part>,
@@ -35,7 +35,7 @@ struct Block {
 
 #[derive(Debug)]
 enum Part {
-    /// This many bytes of the store from a place on.
+    /// A position in the store, and a number of bytes.
     Stored(u64, usize),
     Memory(Vec<u8>),
 }
@@ -74,7 +74,7 @@ impl Shelf {
         self.waiting = 0;
     }
 
-    /// All of them with some more, and how many were replaced.
+    /// All samples and `more`, and how many were replaced.
     pub(super) fn with_all(mut self, more: Vec<Sample>) -> (Arc<Aside>, usize) {
         more.iter().for_each(|sample| self.push(sample));
         self.write_out();
@@ -84,7 +84,7 @@ impl Shelf {
     }
 }
 
-/// Samples that are read back when somebody wants them.
+/// Samples that are read back on demand.
 #[derive(Debug)]
 pub(super) struct Aside {
     store: Box<dyn Store>,
@@ -102,7 +102,7 @@ impl Aside {
         self.fault.get().map(String::as_str)
     }
 
-    /// The samples of a block; none beyond the last. What cannot be read is left out, and that is remembered.
+    /// The samples of a block; `None` beyond the last. Unreadable ones are skipped, and the fault is remembered.
     pub(super) fn read(&self, block: usize) -> Option<Vec<Sample>> {
         let block = self.blocks.get(block)?;
         let read = block.parts.iter().try_fold(Vec::new(), |mut samples, part| {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::{Gather, Samples};
 
-    /// A store in memory, which holds this many bytes and may lose them.
+    /// A bounded store in memory that may lose its bytes.
     #[derive(Debug)]
     struct Small {
         bytes: Mutex<Vec<u8>>,
@@ -195,7 +195,7 @@ mod tests {
         gather.finish()
     }
 
-    /// All numbers below `count`, in no order that a run could have.
+    /// All numbers below `count`, shuffled.
     fn mixed(count: usize) -> impl Iterator<Item = usize> {
         (0..count).map(move |at| at * 7919 % count)
     }
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_is_told() {
+    fn lost_samples_are_reported() {
         let (samples, _) = gathered(0..2000, usize::MAX, true);
         assert_eq!((samples.len(), samples.fault()), (2000, None));
         assert_eq!(samples.iter().count(), 0);

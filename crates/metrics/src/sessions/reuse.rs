@@ -1,5 +1,5 @@
-//! What a prefix cache that never forgets would have known of each prompt, recomputed from the order in which requests
-//! were really sent: what is known is what another request had brought to its first token by then.
+//! Prefix reuse with an unbounded cache, recomputed from the actual send order: a prefix is cached once a request with
+//! it has its first token.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,19 +7,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::step::SessionStep;
 use crate::Sample;
 
-/// Tokens of a block of the server's cache, of which only whole ones are found, where it does not tell; vLLM's.
+/// Tokens per block of the server's cache where it does not report it; vLLM's default. Only whole blocks are found.
 pub(super) const BLOCK: u64 = 16;
 
-/// What could have been found of one prompt, in tokens.
+/// Reusable tokens of one prompt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Known {
-    /// What another request had brought by then.
+    /// Tokens that another request had computed by then.
     pub(super) ideal: u64,
-    /// What another request had begun by then, finished or not.
+    /// Tokens that another request had begun to compute by then.
     pub(super) begun: u64,
 }
 
-/// What could have been found of each prompt that was sent; nothing where the pieces of prompts are not known.
+/// Reusable tokens of each prompt that was sent; `None` where the segments of prompts are unknown.
 pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u64) -> Option<HashMap<usize, Known>> {
     let mut sent: Vec<(usize, &Sample)> =
         samples.iter().enumerate().filter_map(|(place, sample)| sample.map(|sample| (place, sample))).collect();
@@ -56,7 +56,7 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
     Some(all)
 }
 
-/// The prefixes of a prompt: a name for all up to each piece, and how many tokens that is.
+/// The prefixes of a prompt: a hash of everything up to each segment, and its tokens.
 fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec<(u64, u64)> {
     let mut prefixes = Vec::new();
     let (mut name, mut tokens) = (0, 0);
@@ -64,13 +64,13 @@ fn line(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> Vec
         extend(&steps[before].own, &mut name, &mut tokens, &mut prefixes);
         let Some(sample) = samples[before].filter(|sample| sample.success()) else { continue };
         name = chained(name, answer(before, choice, sample));
-        // What the server counted is right where it is known: templates add tokens that no piece has.
+        // The server's count is exact where known: templates add tokens that no segment has.
         tokens = sample.prompt_len + sample.output_len;
         prefixes.push((name, tokens));
     }
     extend(&steps[place].own, &mut name, &mut tokens, &mut prefixes);
     if let (Some((_, all)), Some(sample)) = (prefixes.last_mut(), samples[place]) {
-        // Who sent the same pieces has sent the whole prompt, template and all.
+        // A request with the same segments has the same prompt, template included.
         *all = (*all).max(sample.prompt_len);
     }
     prefixes
@@ -84,7 +84,7 @@ fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut V
     }
 }
 
-/// The name of a prompt with its answer, which later prompts begin with.
+/// The hash of a prompt with its response, which later prompts begin with.
 fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> u64 {
     let said = steps[place].before.iter().copied().chain([(place, 0)]);
     said.fold(0, |name, (at, choice)| {
@@ -93,8 +93,8 @@ fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) ->
     })
 }
 
-/// The name of an answer: its text, which another conversation may have been given too; its place where no one kept it,
-/// as of all answers but the first.
+/// The hash of a response: of its text, which another conversation may share. Of its position where the text was not
+/// kept, as for all choices but the first.
 fn answer(place: usize, choice: usize, sample: &Sample) -> (u64, u64) {
     let mut hasher = DefaultHasher::new();
     match choice {
@@ -142,8 +142,8 @@ mod tests {
             rare: Rare { text: text.into(), ..Rare::default() }.into(),
             ..sample(sent, prompt_len)
         };
-        // The second conversation's last prompt: question and answer are 52 tokens; with the next question it is the
-        // first one's, all 100 tokens that the server counted.
+        // The second conversation's last prompt: question and response are 52 tokens. With the next question it equals
+        // the first one's: all 100 tokens that the server counted.
         for (text, ideal) in [("the same", 96), ("another", 48)] {
             let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];
             let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
@@ -156,9 +156,9 @@ mod tests {
         let steps = [step(&[(1, 30)], &[]), step(&[(2, 10)], &[0])];
         let samples = [sample(0.0, 37), sample(5.0, 80)];
         let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
-        // 37 and 20 tokens were there, by the server's count: three whole blocks.
+        // 37 and 20 tokens were cached, by the server's count: three whole blocks.
         assert_eq!(known(&steps, &samples, BLOCK).unwrap()[&1].ideal, 48);
         assert_eq!(known(&steps, &samples, 32).unwrap()[&1].ideal, 32, "larger blocks are whole less often");
-        assert_eq!(known(&[step(&[], &[])], &samples[..1], BLOCK), None, "pieces that nobody knows tell nothing");
+        assert_eq!(known(&[step(&[], &[])], &samples[..1], BLOCK), None, "unknown segments have no prefixes");
     }
 }

@@ -1,13 +1,13 @@
-//! How a list of numbers is told in few.
+//! Summary statistics of a list.
 
 use tacho_core::json::{Dict, Value};
 
 use crate::percentile::percentile;
 
-/// Mean, median and 99th percentile of a list; nothing of an empty one.
+/// Mean, median and 99th percentile of a list; `None` for an empty one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// How many values.
+    /// Number of values.
     pub count: usize,
     /// Mean.
     pub mean: f64,

@@ -1,4 +1,4 @@
-//! All steps of a run's sessions, and which requests they are.
+//! All steps of a run's sessions, and their requests.
 
 use tacho_core::json::Dict;
 
@@ -6,19 +6,19 @@ use super::step::SessionStep;
 use super::summary::SessionSummary;
 use crate::{Sample, Samples};
 
-/// The measured steps, and the place of each among all requests of the workload.
+/// The measured steps, and their positions among all requests of the workload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Steps {
     /// The steps.
     pub steps: Vec<SessionStep>,
-    /// Their places, ascending.
+    /// Their positions, ascending.
     pub places: Vec<usize>,
-    /// Where they come from: file, format, how it was read. Numbers of other files or readings are not comparable.
+    /// Their source: file, format and reader options. Results from other sources are not comparable.
     pub source: Dict,
 }
 
 impl Steps {
-    /// Tells each sample its session and turn.
+    /// Sets the session and turn of each sample.
     pub fn name(&self, samples: &mut Samples) {
         samples.change(|samples| {
             for sample in samples {
@@ -29,12 +29,12 @@ impl Steps {
         });
     }
 
-    /// Which step a sample is of.
+    /// The step of a sample.
     fn find(&self, sample: &Sample) -> Option<usize> {
         self.places.binary_search(&sample.index).ok()
     }
 
-    /// The summary of what became of them, with the size of the server's blocks where it tells.
+    /// The summary of their outcomes, with the server's block size where it reports it.
     pub fn summary(&self, samples: &Samples, block: Option<u64>) -> SessionSummary {
         let samples: Vec<_> = samples.iter().collect();
         let sent = samples.iter().filter_map(|sample| Some((self.find(sample)?, &**sample)));

@@ -1,4 +1,4 @@
-//! A run of sessions in numbers: how sessions ended, how long they took, what of their prompts was cached.
+//! Summary of a run of sessions: outcomes, durations, and cached prompt tokens.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,14 +14,14 @@ use super::uncached::UncachedSummary;
 use super::waits::Waits;
 use crate::Sample;
 
-/// How a session ended.
+/// Outcome of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionEnd {
-    /// All of it was answered.
+    /// All requests were answered.
     Finished,
     /// A request of it failed.
     Failed,
-    /// A request of it was called off on purpose, and none failed.
+    /// A request was cancelled on purpose, and none failed.
     Cancelled,
     /// It was in flight when the run ended.
     Truncated,
@@ -30,7 +30,7 @@ pub enum SessionEnd {
 }
 
 impl SessionEnd {
-    /// All of them with their names in results.
+    /// All outcomes with their names in results.
     pub const ALL: [(SessionEnd, &'static str); 5] = [
         (SessionEnd::Finished, "finished"),
         (SessionEnd::Failed, "failed"),
@@ -40,30 +40,30 @@ impl SessionEnd {
     ];
 }
 
-/// What of the prompts was found in the server's cache, against what could have been.
+/// Prompt tokens found in the server's cache, and the upper bound on them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Reuse {
-    /// Tokens of a block, of which only whole ones are found.
+    /// Tokens per block; only whole blocks are found.
     pub block: u64,
     /// Tokens of all prompts that were answered.
     pub prompt_tokens: u64,
-    /// What of them the server had cached, where every answer tells.
+    /// Cached tokens, where every response reports them.
     pub cached_tokens: Option<u64>,
-    /// What it had cached by the answers that tell; vLLM is silent about none.
-    pub told_tokens: Option<u64>,
-    /// What a cache that never forgets would have had, in the order in which requests were sent.
+    /// Cached tokens of the responses that report them; vLLM omits zero.
+    pub reported_cached_tokens: Option<u64>,
+    /// Cached tokens with an unbounded cache, in the actual send order.
     pub ideal_tokens: Option<u64>,
-    /// What it would have had more if a request's prompt were there the time it is sent.
+    /// Additional cached tokens if a prompt were cached as soon as it is sent.
     pub unfinished_tokens: Option<u64>,
 }
 
 impl Reuse {
-    /// A number of tokens as a fraction of the prompts.
+    /// Tokens as a fraction of the prompts.
     pub fn share(&self, tokens: Option<u64>) -> Option<f64> {
         tokens.filter(|_| self.prompt_tokens > 0).map(|tokens| tokens as f64 / self.prompt_tokens as f64)
     }
 
-    /// What could have been found and was not, as a fraction.
+    /// Reusable tokens that were not cached, as a fraction.
     pub fn lost(&self) -> Option<f64> {
         Some((self.share(self.ideal_tokens)? - self.share(self.cached_tokens)?).max(0.0))
     }
@@ -76,7 +76,9 @@ impl Reuse {
             block,
             prompt_tokens: good().map(|(_, sample)| sample.prompt_len).sum(),
             cached_tokens: good().map(|(_, sample)| sample.cached_tokens).sum::<Option<u64>>(),
-            told_tokens: good().filter_map(|(_, sample)| sample.cached_tokens).reduce(|sum, more| sum + more),
+            reported_cached_tokens: good()
+                .filter_map(|(_, sample)| sample.cached_tokens)
+                .reduce(|sum, more| sum + more),
             ideal_tokens: sum(|known| known.ideal),
             unfinished_tokens: sum(|known| known.begun - known.ideal),
         }
@@ -88,7 +90,7 @@ impl Reuse {
         dict.set("prompt_tokens", self.prompt_tokens);
         dict.set("cached_tokens", self.cached_tokens);
         dict.set("hit_rate", self.share(self.cached_tokens));
-        dict.set("hit_rate_at_least", self.share(self.told_tokens));
+        dict.set("hit_rate_at_least", self.share(self.reported_cached_tokens));
         dict.set("ideal_hit_rate", self.share(self.ideal_tokens));
         dict.set("lost", self.lost());
         dict.set("first_sender_unfinished", self.share(self.unfinished_tokens));
@@ -103,56 +105,56 @@ fn is_good((_, sample): &(usize, &Sample)) -> bool {
 /// A run of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionSummary {
-    /// Where the sessions come from, as far as that is known.
+    /// Source of the sessions, as far as it is known.
     pub source: Dict,
     /// Sessions there were.
     pub sessions: usize,
-    /// How many ended how.
+    /// Sessions by outcome.
     pub ends: BTreeMap<SessionEnd, usize>,
-    /// Requests that were not sent because one they waited for had failed or was called off.
+    /// Requests that were not sent because a predecessor failed or was cancelled.
     pub not_sent_parent_failed: usize,
     /// Requests that were not sent because the run ended.
     pub not_sent_run_ended: usize,
-    /// From a session's first request to its last answer, ms; finished sessions alone.
+    /// From a session's first request to its last response, ms; finished sessions only.
     pub wall_ms: Option<Spread>,
-    /// The part of it that the server took, along the critical path, ms.
+    /// Server time along the critical path, ms.
     pub busy_ms: Option<Spread>,
     /// The rest: thinking, tools and pauses, ms.
     pub think_ms: Option<Spread>,
-    /// The longest chain of answers and planned pauses, ms.
+    /// The longest chain of responses and planned pauses, ms.
     pub critical_path_ms: Option<Spread>,
-    /// From the first request to the first token of the last answer, ms.
+    /// From the first request to the first token of the last response, ms.
     pub to_last_turn_ms: Option<Spread>,
-    /// The last turn from when it was due to its end, ms.
+    /// From the last turn's scheduled time to its end, ms.
     pub last_turn_ms: Option<Spread>,
-    /// Tokens per second of a session's answers while they come: one over the mean time between tokens.
+    /// Decode rate of a session, tokens per second: the reciprocal of the mean time per token.
     pub decode_rate: Option<Spread>,
-    /// Tokens per second of a session's answers, waits for first tokens included.
+    /// Tokens per second of a session's responses, including time to first token.
     pub end_to_end_rate: Option<Spread>,
-    /// Requests sent behind their due time by, ms.
+    /// Delay of sending after the scheduled time, ms.
     pub lag_ms: Option<Spread>,
-    /// What was found in the server's cache.
+    /// Use of the server's prefix cache.
     pub reuse: Reuse,
-    /// The share that was found, by session; of those whose answers tell.
+    /// Cache hit rate by session, of those whose responses report it.
     pub hit_rate: Option<Spread>,
-    /// From a session's beginning to the first token that its user sees: of the first answer in words, tools' calls and
-    /// sub-agents left out, ms.
+    /// From a session's start to the first token that its user sees, ms: of the first response with text, excluding
+    /// tool calls and sub-agents.
     pub first_user_token_ms: Option<Spread>,
-    /// Finished sessions whose user never saw one.
+    /// Finished sessions whose user saw no token.
     pub without_user_token: usize,
     /// Pauses and delays before requests.
     pub waits: Waits,
-    /// Tokens of prompts per second of the time to first token, cached or not.
+    /// Prompt tokens per second of time to first token, cached or not.
     pub prefill_rate: Option<Spread>,
     /// By turn.
     pub turns: Vec<TurnSummary>,
-    /// By what of the prompt was not cached; empty where no answer tells.
+    /// By uncached prompt tokens; empty where no response reports them.
     pub by_uncached: Vec<UncachedSummary>,
 }
 
 impl SessionSummary {
-    /// The summary of steps and of what became of those that were sent: places in `steps` and their samples. `block` is
-    /// how many tokens a block of the server's prefix cache has, where it tells.
+    /// Summarizes steps and their samples: positions in `steps` and samples. `block` is the number of tokens per block
+    /// of the server's prefix cache, where reported.
     pub fn of(steps: &[SessionStep], sent: &[(usize, &Sample)], block: Option<u64>) -> Self {
         let block = block.unwrap_or(BLOCK);
         let mut samples: Vec<Option<&Sample>> = vec![None; steps.len()];
@@ -206,12 +208,12 @@ impl SessionSummary {
         }
     }
 
-    /// How many sessions ended so.
+    /// Number of sessions with this outcome.
     pub fn ended(&self, end: SessionEnd) -> usize {
         self.ends.get(&end).copied().unwrap_or(0)
     }
 
-    /// Under the key of the result file.
+    /// The object in result files.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
         if !self.source.is_empty() {
@@ -300,7 +302,7 @@ mod tests {
         assert_eq!((mean(summary.wall_ms), mean(summary.busy_ms)), (Some(5500.0), Some(5000.0)));
         assert_eq!((mean(summary.think_ms), mean(summary.critical_path_ms)), (Some(500.0), Some(5500.0)));
         assert_eq!((mean(summary.to_last_turn_ms), mean(summary.last_turn_ms)), (Some(5000.0), Some(1000.0)));
-        assert_eq!((summary.reuse.cached_tokens, summary.reuse.told_tokens), (None, Some(64)));
+        assert_eq!((summary.reuse.cached_tokens, summary.reuse.reported_cached_tokens), (None, Some(64)));
     }
 
     #[test]

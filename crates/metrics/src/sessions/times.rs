@@ -1,27 +1,27 @@
-//! How long a session took, and what of it was the server's.
+//! Duration of a session, and the server's part of it.
 
 use super::step::SessionStep;
 use crate::Sample;
 
-/// The times of a session that was finished, in seconds.
+/// Times of a finished session, in seconds.
 pub(super) struct Times {
-    /// From the first request's due time to the last answer.
+    /// From the first request's scheduled time to the last response.
     pub(super) wall: f64,
-    /// Answers along the chain that ended last.
+    /// Responses along the chain that ended last.
     pub(super) busy: f64,
-    /// The longest chain of answers and planned pauses.
+    /// The longest chain of responses and planned pauses.
     pub(super) critical: f64,
-    /// From the beginning to the first token of the last answer.
+    /// From the start to the first token of the last response.
     pub(super) to_last: f64,
-    /// From the last request's due time to its end.
+    /// From the last request's scheduled time to its end.
     pub(super) last: f64,
-    /// From the beginning to the first token that the session's user sees, where there is one.
+    /// From the start to the first token that the session's user sees, if any.
     pub(super) to_user: Option<f64>,
-    /// Tokens after the first ones, and the time that they took.
+    /// Tokens after the first of each response, and their time.
     pub(super) decoded: (f64, f64),
-    /// Tokens, and the time of all answers.
+    /// Tokens, and the time of all responses.
     pub(super) answered: (f64, f64),
-    /// Tokens of prompts, and what of them was cached; none where an answer does not tell.
+    /// Prompt tokens and cached tokens; `None` where a response does not report them.
     pub(super) cached: Option<(u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl Times {
             critical: critical(steps, places, samples),
             to_last: sample.sent + sample.ttft - first,
             last: sample.done - sample.due,
-            to_user: seen_by_user(steps, sent()).map(|moment| moment - first),
+            to_user: seen_by_user(steps, sent()).map(|time| time - first),
             decoded: (
                 sum(|sample| sample.output_len.saturating_sub(1) as f64),
                 sum(|sample| (sample.latency - sample.ttft).max(0.0)),
@@ -50,14 +50,14 @@ impl Times {
     }
 }
 
-/// When the first token of an answer in words came, on the session's own line of turns.
+/// Time of the first token of a text response in the session's main thread.
 fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'s Sample)>) -> Option<f64> {
     let seen = sent.filter(|(place, sample)| !steps[*place].child && sample.said && sample.success());
-    let moment = |sample: &Sample| sample.sent + sample.first_answer.or(sample.first_content).unwrap_or(sample.ttft);
-    seen.map(|(_, sample)| moment(sample)).min_by(f64::total_cmp)
+    let time = |sample: &Sample| sample.sent + sample.first_answer.or(sample.first_content).unwrap_or(sample.ttft);
+    seen.map(|(_, sample)| time(sample)).min_by(f64::total_cmp)
 }
 
-/// Seconds of answers along the chain of parents that ended last; what ran next to it does not count.
+/// Seconds of responses along the chain of parents that ended last; parallel branches do not count.
 fn busy(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 {
     let mut busy = 0.0;
     let mut at = Some(last);
@@ -71,10 +71,10 @@ fn busy(steps: &[SessionStep], last: usize, samples: &[Option<&Sample>]) -> f64 
     busy
 }
 
-/// The longest chain of answers and the pauses between them, in seconds; parallel branches count once.
+/// The longest chain of responses and the pauses between them, in seconds; parallel branches count once.
 fn critical(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> f64 {
     let mut longest: std::collections::HashMap<usize, f64> = std::collections::HashMap::new();
-    // Parents may stand after their children in a file: go on until nothing grows.
+    // Parents may follow their children in a file: repeat until nothing grows.
     for _ in 0..places.len().max(1) {
         let mut grew = false;
         for &place in places {

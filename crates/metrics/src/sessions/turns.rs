@@ -16,17 +16,17 @@ pub struct TurnSummary {
     pub turn: usize,
     /// Time to first token, ms.
     pub ttft_ms: Option<Spread>,
-    /// The same counted from when the request was due, ms.
+    /// Time to first token from the scheduled time, ms.
     pub ttft_from_schedule_ms: Option<Spread>,
     /// End-to-end latency, ms.
     pub e2el_ms: Option<Spread>,
     /// Tokens of the prompt on the wire.
     pub input_tokens: Option<Spread>,
-    /// Tokens of the prompt that the server had cached; of answers that tell.
+    /// Cached prompt tokens, of responses that report them.
     pub cached_tokens: Option<Spread>,
-    /// Fraction of the prompts' tokens that it had cached; nothing where an answer does not tell.
+    /// Fraction of prompt tokens that was cached; `None` where a response does not report it.
     pub hit_rate: Option<f64>,
-    /// The share that a cache which never forgets would have had.
+    /// Hit rate of an unbounded cache.
     pub ideal_hit_rate: Option<f64>,
     /// Seconds in which a request of this turn was in flight.
     pub active_s: f64,

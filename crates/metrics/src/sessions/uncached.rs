@@ -1,4 +1,4 @@
-//! Time to first token by what the server had to compute of the prompt: a turn's place says little, its new tokens much.
+//! Time to first token by uncached prompt tokens, which predict it better than the turn does.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use tacho_core::json::{Dict, Value};
 use super::spread::Spread;
 use crate::Sample;
 
-/// Prompts with fewer uncached tokens stand together; above it each range is twice as wide as the one before.
-const FIRST: u64 = 64;
+/// Upper end of the first range; each further range is twice as wide as the previous one.
+const FIRST_RANGE_END: u64 = 64;
 
-/// Requests whose prompts had about as many tokens to compute.
+/// Requests with similar numbers of uncached tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UncachedSummary {
-    /// The least uncached tokens.
+    /// Lower end of the range, tokens.
     pub from: u64,
-    /// The most.
+    /// Upper end of the range, tokens.
     pub to: u64,
     /// Time to first token, ms.
     pub ttft_ms: Spread,
-    /// Uncached tokens per second of it, where it took any time.
+    /// Uncached tokens per second of it; `None` where it took no time.
     pub tokens_per_s: Option<Spread>,
 }
 
 impl UncachedSummary {
-    /// By ranges, ascending; of answers that tell what was cached.
+    /// Groups by range, ascending, of responses that report cached tokens.
     pub(super) fn all<'s>(good: impl Iterator<Item = &'s Sample>) -> Vec<Self> {
         let mut ranges: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
         for sample in good {
             let Some(tokens) = uncached(sample) else { continue };
-            let from = if tokens < FIRST { 0 } else { 1 << tokens.ilog2() };
+            let from = if tokens < FIRST_RANGE_END { 0 } else { 1 << tokens.ilog2() };
             ranges.entry(from).or_default().push((tokens, sample.ttft));
         }
         ranges.iter().filter_map(|(&from, found)| UncachedSummary::of(from, found)).collect()
@@ -39,7 +39,7 @@ impl UncachedSummary {
         let rate = |&(tokens, seconds): &(u64, f64)| (seconds > 0.0).then(|| tokens as f64 / seconds);
         Some(UncachedSummary {
             from,
-            to: (from * 2).max(FIRST) - 1,
+            to: (from * 2).max(FIRST_RANGE_END) - 1,
             ttft_ms: Spread::of(found.iter().map(|(_, seconds)| seconds * 1000.0).collect())?,
             tokens_per_s: Spread::of(found.iter().filter_map(rate).collect()),
         })
@@ -55,7 +55,7 @@ impl UncachedSummary {
     }
 }
 
-/// Tokens of the prompt that were not cached, where the answer tells.
+/// Uncached prompt tokens, where the response reports them.
 fn uncached(sample: &Sample) -> Option<u64> {
     Some(sample.prompt_len.saturating_sub(sample.cached_tokens?))
 }
@@ -75,8 +75,8 @@ mod tests {
             sample(9, None, 7.0),
         ];
         let found = UncachedSummary::all(samples.iter());
-        let told: Vec<_> = found.iter().map(|range| (range.from, range.to, range.ttft_ms.count)).collect();
-        assert_eq!(told, [(0, 63, 2), (64, 127, 1), (1024, 2047, 1)]);
+        let ranges: Vec<_> = found.iter().map(|range| (range.from, range.to, range.ttft_ms.count)).collect();
+        assert_eq!(ranges, [(0, 63, 2), (64, 127, 1), (1024, 2047, 1)]);
         assert_eq!((found[0].ttft_ms.mean, found[2].tokens_per_s.unwrap().mean.round()), (20.0, 1000.0));
     }
 }

@@ -1,20 +1,20 @@
-//! What a request waited for before it was due: the pause after an answer, and an answer later than the recording's.
+//! Waits before a request was scheduled: the pause after a response, and the delay by a slow predecessor.
 
 use super::spread::Spread;
 use super::step::SessionStep;
 use crate::Sample;
 
-/// How far a due time may be from an answer's end and its pause, in seconds, for the pause to have decided it.
-const NEAR: f64 = 1e-3;
+/// Tolerance in seconds for a pause to explain a scheduled time.
+const PAUSE_TOLERANCE_S: f64 = 1e-3;
 
 /// Pauses and delays of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Waits {
-    /// Pauses after an answer that were asked for, ms; of those that decided when the next request was due.
+    /// Planned pauses after a response that determined the next scheduled time, ms.
     pub asked_ms: Option<Spread>,
-    /// The same as they were: from the answer's end to the next request's sending, ms.
+    /// Actual pauses: from the response's end to the next send, ms.
     pub delivered_ms: Option<Spread>,
-    /// How much later than the recorded time a request was due because those before it took longer, ms.
+    /// Delay of a scheduled time against the recording because predecessors took longer, ms.
     pub predecessor_ms: Option<Spread>,
 }
 
@@ -36,15 +36,15 @@ impl Waits {
     }
 }
 
-/// The pause that decided when a request was due, and how long it was in truth.
+/// The pause that determined a request's scheduled time, and the actual pause.
 fn pause(step: &SessionStep, sample: &Sample, samples: &[Option<&Sample>]) -> Option<(f64, f64)> {
     let ends = step.parents.iter().filter_map(|&(parent, pause)| Some((samples[parent]?.done, pause)));
     let (done, pause) = ends.max_by(|left, right| (left.0 + left.1).total_cmp(&(right.0 + right.1)))?;
-    let decided = pause > 0.0 && (sample.due - done - pause).abs() < NEAR;
+    let decided = pause > 0.0 && (sample.due - done - pause).abs() < PAUSE_TOLERANCE_S;
     decided.then_some((pause, sample.sent - done))
 }
 
-/// When each session began, by those of its requests that wait for no other.
+/// Start time of each session: its first request without a predecessor.
 fn starts(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Vec<Option<f64>> {
     let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
     let mut starts: Vec<Option<f64>> = vec![None; count];
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_are_told_as_asked_and_as_they_were() {
+    fn planned_and_actual_pauses_are_reported() {
         let step = |at: f64, parents: &[(usize, f64)]| SessionStep {
             at: Some(at),
             parents: parents.to_vec(),
@@ -71,7 +71,7 @@ mod tests {
             ..SessionStep::default()
         };
         let sample = |due: f64, sent: f64, done: f64| Sample { due, sent, done, ..Sample::default() };
-        // The second waits half a second for the first, the third for its own time.
+        // The second waits half a second after the first, the third for its recorded time.
         let steps = [step(0.0, &[]), step(2.0, &[(0, 0.5)]), step(9.0, &[(1, 0.5)])];
         let samples = [sample(10.0, 10.0, 13.0), sample(13.5, 13.6, 14.0), sample(19.0, 19.0, 20.0)];
         let waits = Waits::of(&steps, &samples.iter().map(Some).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! Confidence intervals from one run alone. They hold for the variation within a run; what differs from run to run
-//! (placement, other load on the machine) shows only in repeated runs.
+//! Confidence intervals from one run. They cover the variation within a run; differences between runs (placement, other
+//! load on the machine) show only in repeated runs.
 
 mod distribution;
 mod long_run_variance;
@@ -15,7 +15,7 @@ use super::statistics::{mean, sample_variance};
 /// The confidence level of all reported intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The bounds of a positive metric; the upper one is infinite where the run is too short to bound it.
+/// Bounds of a positive metric; the upper one is infinite where the run is too short to bound it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The lower bound.
@@ -25,14 +25,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of the mean of independent repeats, by Student's t; nothing of fewer than two.
+    /// Confidence interval of the mean of independent repeats, by Student's t; `None` for fewer than two.
     pub fn of_mean(repeats: &[f64]) -> Option<Self> {
         let (mean, half) = (mean(repeats), half_width(repeats)?);
         Some(Interval { low: (mean - half).max(0.0), high: mean + half })
     }
 }
 
-/// Half the width of the interval of the mean of independent repeats, by Student's t; nothing of fewer than two.
+/// Half the width of the confidence interval of the mean of independent repeats, by Student's t; `None` for fewer than
+/// two.
 pub fn half_width(repeats: &[f64]) -> Option<f64> {
     let count = repeats.len() as f64;
     let variance = sample_variance(repeats)?;

@@ -1,12 +1,12 @@
-//! Order statistics of more values than one wants to copy. Values are counted by their leading bits, then those that share
-//! the bits of a wanted one by the next: after four passes the wanted ones are known, exactly.
+//! Order statistics without a copy of the values. Values are counted by their leading bits, then those that share the
+//! bits of a wanted one by the next: after four passes the wanted ones are known exactly.
 
-/// Bits by which values are told apart in one pass.
+/// Bits of the radix of one pass.
 const BITS: u32 = 16;
 
-/// What would stand at each of `ranks` if the values were sorted. Ranks beyond the last give the last.
+/// The values at `ranks` of the sorted sequence. Ranks beyond the last return the last.
 pub(crate) fn at_ranks<I: Iterator<Item = f64>>(values: impl Fn() -> I, ranks: &[usize]) -> Vec<f64> {
-    // What is known of each: its leading bits, and its rank among those that share them.
+    // Of each wanted value: its leading bits, and its rank among those that share them.
     let mut known: Vec<(u64, usize)> = ranks.iter().map(|&rank| (0, rank)).collect();
     for shift in (0..u64::BITS / BITS).rev().map(|digit| digit * BITS) {
         let counts = counts(&values, &known, shift);
@@ -18,7 +18,7 @@ pub(crate) fn at_ranks<I: Iterator<Item = f64>>(values: impl Fn() -> I, ranks: &
     known.into_iter().map(|(bits, _)| value(bits)).collect()
 }
 
-/// How often each next digit follows each of the known leading bits.
+/// Frequencies of each next digit after each of the known leading bits.
 fn counts<I: Iterator<Item = f64>>(
     values: &impl Fn() -> I,
     known: &[(u64, usize)],

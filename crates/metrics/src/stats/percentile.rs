@@ -1,11 +1,11 @@
-//! Order statistics by numpy's default rule: linear between neighbours, evaluated from the nearer end.
+//! Percentiles by numpy's default rule: linear between neighbors, evaluated from the nearer end.
 
 /// The `percent`-th percentile of `sorted` values; 0 when there are none.
 pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     percentile_of(sorted.len(), percent, |at| sorted[at])
 }
 
-/// The same of `count` values of which `at` tells the one at a place.
+/// The percentile of `count` values; `at` returns the value at a rank.
 pub(crate) fn percentile_of(count: usize, percent: f64, mut at: impl FnMut(usize) -> f64) -> f64 {
     let Some(last) = count.checked_sub(1) else { return 0.0 };
     // numpy divides by 100 before it multiplies; the other order differs in the last bit.
@@ -25,7 +25,7 @@ pub fn median(sorted: &[f64]) -> f64 {
     median_of(sorted.len(), |at| sorted[at])
 }
 
-/// The same of `count` values of which `at` tells the one at a place.
+/// The median of `count` values; `at` returns the value at a rank.
 pub(crate) fn median_of(count: usize, mut at: impl FnMut(usize) -> f64) -> f64 {
     let half = count / 2;
     match count {

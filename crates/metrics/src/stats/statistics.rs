@@ -4,7 +4,7 @@
 use crate::percentile::{median, median_of, percentile, percentile_of};
 use crate::stats::ordered::at_ranks;
 
-/// What is computed of a list of values.
+/// A statistic of a list of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Statistic {
     /// The mean.
@@ -18,7 +18,7 @@ pub enum Statistic {
 /// The statistics of one list of times. All are 0 when the list is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
-    /// How many values there were.
+    /// Number of values.
     pub count: usize,
     /// Arithmetic mean, ms.
     pub mean_ms: f64,
@@ -51,10 +51,10 @@ impl Statistics {
         }
     }
 
-    /// The same of values that are gone through several times rather than copied, where they are many.
+    /// The statistics of values that are iterated several times instead of copied, where they are many.
     pub fn of_all<I: Iterator<Item = f64>>(seconds: impl Fn() -> I, percentiles: &[f64]) -> Self {
         let count = seconds().count();
-        match count <= FEW {
+        match count <= MAX_COPIED {
             true => Self::of(seconds().collect(), percentiles),
             false => Self::of_many(count, seconds, percentiles),
         }
@@ -63,7 +63,7 @@ impl Statistics {
     fn of_many<I: Iterator<Item = f64>>(count: usize, seconds: impl Fn() -> I, percentiles: &[f64]) -> Self {
         let mean = sum(count, seconds()) / count as f64;
         let squares = sum(count, seconds().map(|value| (value - mean) * (value - mean)));
-        // What is looked at is noted first, then found at once.
+        // The ranks are collected first, then found in one go.
         let mut ranks = vec![count - 1];
         let mut note = |at| {
             ranks.push(at);
@@ -94,15 +94,15 @@ impl Statistics {
     }
 }
 
-/// This many values are copied and sorted without a thought.
-const FEW: usize = 1 << 18;
+/// Most values that are copied and sorted.
+const MAX_COPIED: usize = 1 << 18;
 
-/// `numpy.mean`; 0 for nothing.
+/// `numpy.mean`; 0 for an empty list.
 pub fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { sum(values.len(), values.iter().copied()) / values.len() as f64 }
 }
 
-/// `numpy.std`; 0 for nothing.
+/// `numpy.std`; 0 for an empty list.
 pub fn standard_deviation(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -112,7 +112,7 @@ pub fn standard_deviation(values: &[f64]) -> f64 {
     (squares / values.len() as f64).sqrt()
 }
 
-/// The unbiased variance of a sample; nothing of fewer than two values.
+/// The unbiased sample variance; `None` for fewer than two values.
 pub fn sample_variance(values: &[f64]) -> Option<f64> {
     let mean = mean(values);
     let squares = sum(values.len(), values.iter().map(|value| (value - mean) * (value - mean)));

@@ -133,7 +133,7 @@ fn rates(record: &RunRecord) -> Vec<Row> {
         rows.push(row("output tok/s", generation.output_throughput, "output_throughput"));
         if let Some(goodput) = generation.request_goodput {
             let mut goodput = row("goodput req/s", goodput, "request_goodput");
-            goodput.scheduled = record.truth.goodput_from_schedule.map_or_else(String::new, short);
+            goodput.scheduled = record.open_loop.goodput_from_schedule.map_or_else(String::new, short);
             rows.push(goodput);
         }
     }
@@ -143,10 +143,10 @@ fn rates(record: &RunRecord) -> Vec<Row> {
 /// The median of a latency and its highest percentiles.
 fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
     let Some(statistics) = record.summary.statistics(metric) else { return Vec::new() };
-    let truth = &record.truth;
+    let open_loop = &record.open_loop;
     let scheduled = match metric {
-        MetricKind::Ttft => truth.ttft_from_schedule.as_ref(),
-        MetricKind::E2el => Some(&truth.e2el_from_schedule),
+        MetricKind::Ttft => open_loop.ttft_from_schedule.as_ref(),
+        MetricKind::E2el => Some(&open_loop.e2el_from_schedule),
         _ => None,
     };
     let scheduled = scheduled.filter(|_| record.setup.is_paced());
@@ -201,22 +201,22 @@ pub(crate) fn bounds(Interval { low, high }: Interval) -> String {
 type Fact = Option<(&'static str, String)>;
 
 fn load(record: &RunRecord) -> Fact {
-    let (setup, truth) = (&record.setup, &record.truth);
+    let (setup, open_loop) = (&record.setup, &record.open_loop);
     let mut parts = Vec::new();
-    match (truth.rates, setup.max_concurrency) {
+    match (open_loop.rates, setup.max_concurrency) {
         (Some(rates), _) => parts.push(format!("sent {} of {} req/s", short(rates.delivered), short(rates.planned))),
         (None, Some(limit)) => parts.push(format!("closed loop, {limit} at a time")),
-        (None, None) if is_burst(record) => parts.push(format!("{} requests at once", truth.requests)),
+        (None, None) if is_burst(record) => parts.push(format!("{} requests at once", open_loop.requests)),
         (None, None) => {}
     }
-    parts.push(format!("at most {} in flight", truth.peak_concurrency));
+    parts.push(format!("at most {} in flight", open_loop.peak_concurrency));
     Some(("load", parts.join(" · ")))
 }
 
 fn failures(record: &RunRecord) -> Fact {
-    let failed = record.truth.outcomes.iter().filter(|(name, _)| *name != "complete");
+    let failed = record.open_loop.outcomes.iter().filter(|(name, _)| *name != "complete");
     let mut parts: Vec<String> = failed.map(|(name, count)| format!("{count} {name}")).collect();
-    let (requests, retries) = record.truth.retried;
+    let (requests, retries) = record.open_loop.retried;
     if requests > 0 {
         parts.push(format!("{requests} sent again ({retries} times)"));
     }
@@ -264,7 +264,7 @@ fn server(record: &RunRecord) -> Fact {
         return None;
     }
     let during = |concept| {
-        let series = server.telling(concept)?;
+        let series = server.by_concept(concept)?;
         let inside = server.times.iter().zip(&series.values);
         let inside =
             inside.filter(|(time, value)| (0.0..=record.measured.duration).contains(*time) && value.is_finite());
@@ -289,7 +289,7 @@ fn server(record: &RunRecord) -> Fact {
     .collect();
     let hits = server.prefix_cache_hit_rate();
     parts.extend(hits.map(|hits| format!("hits {:.0}%", hits * 100.0)));
-    let preemptions = server.telling(Concept::Preemptions).and_then(|series| series.growth());
+    let preemptions = server.by_concept(Concept::Preemptions).and_then(|series| series.growth());
     parts.extend(preemptions.map(|count| format!("{count:.0} preemptions")));
     (!parts.is_empty()).then(|| ("server", format!("{} (mean/max)", parts.join(" · "))))
 }

@@ -40,7 +40,7 @@ fn times(record: &RunRecord) -> Vec<String> {
             lines.extend(time_lines(times.label, (times.read)(record)));
         }
     }
-    if let Some((_, source)) = &record.truth.itl_per_token {
+    if let Some((_, source)) = &record.open_loop.itl_per_token {
         lines.push(value_line("Tokens per event counted by:", source.name()));
     }
     lines
@@ -63,19 +63,21 @@ fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
 }
 
 fn load(record: &RunRecord) -> Vec<String> {
-    let truth = &record.truth;
+    let open_loop = &record.open_loop;
     let mut lines = Vec::new();
     if record.setup.is_paced() {
-        lines.extend(truth.goodput_from_schedule.map(|rate| value_line("Goodput from schedule (req/s):", two(rate))));
+        lines.extend(
+            open_loop.goodput_from_schedule.map(|rate| value_line("Goodput from schedule (req/s):", two(rate))),
+        );
     }
-    if let Some(rates) = truth.rates {
+    if let Some(rates) = open_loop.rates {
         lines.push(value_line("Scheduled rate (req/s):", two(rates.planned)));
         lines.push(value_line("Sent rate (req/s):", two(rates.delivered)));
     }
-    lines.push(value_line("Max requests in flight:", truth.peak_concurrency));
+    lines.push(value_line("Max requests in flight:", open_loop.peak_concurrency));
     if record.summary.generation().is_some() {
-        lines.push(value_line("Most output tokens in 1 s:", two(truth.peak_output_tokens_per_s)));
-        if let Some((reasoning, answer)) = truth.reasoning_tokens.filter(|&(reasoning, _)| reasoning > 0) {
+        lines.push(value_line("Most output tokens in 1 s:", two(open_loop.peak_output_tokens_per_s)));
+        if let Some((reasoning, answer)) = open_loop.reasoning_tokens.filter(|&(reasoning, _)| reasoning > 0) {
             lines.push(value_line("Reasoning tokens:", reasoning));
             lines.push(value_line("Answer tokens:", answer));
         }

@@ -64,7 +64,7 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
 /// What of the prompts was found in the server's cache; what it does not tell is not 0.
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
-    let (name, cached) = match (reuse.cached_tokens, reuse.told_tokens) {
+    let (name, cached) = match (reuse.cached_tokens, reuse.reported_cached_tokens) {
         (None, Some(told)) => ("Prompt tokens cached, at least (%):", Some(told)),
         (cached, _) => ("Prompt tokens cached (%):", cached),
     };

@@ -20,14 +20,14 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     if let Some(workload) = record.workload() {
         fields.set("workload", workload);
     }
-    fields.set("requests", record.truth.requests);
+    fields.set("requests", record.open_loop.requests);
     fields.set("outcomes", outcomes(record));
     peaks_and_rates(record, &mut fields);
     for (name, statistics) in statistics(record) {
         statistics_fields(&mut fields, name, statistics);
         fields.set(&format!("max_{name}_ms"), statistics.max_ms);
     }
-    fields.set("connections_opened", record.truth.connect.count);
+    fields.set("connections_opened", record.open_loop.connect.count);
     if let Some(steady) = &record.steady {
         fields.set("steady_state", steady_fields(steady));
     }
@@ -96,24 +96,24 @@ fn intervals(record: &RunRecord) -> Dict {
 }
 
 fn outcomes(record: &RunRecord) -> Dict {
-    record.truth.outcomes.iter().map(|&(name, count)| (name.to_owned(), Value::from(count))).collect()
+    record.open_loop.outcomes.iter().map(|&(name, count)| (name.to_owned(), Value::from(count))).collect()
 }
 
 fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
-    let truth = &record.truth;
-    fields.set("peak_concurrency", truth.peak_concurrency);
-    fields.set("peak_output_tokens_per_s", truth.peak_output_tokens_per_s);
-    fields.set("goodput_from_schedule", truth.goodput_from_schedule);
-    fields.set("planned_request_rate", truth.rates.map(|rates| rates.planned));
-    fields.set("delivered_request_rate", truth.rates.map(|rates| rates.delivered));
-    fields.set("coalesced_fraction", truth.coalesced_fraction);
-    fields.set("unreported_lengths", truth.unreported_lengths);
-    fields.set("retried_requests", truth.retried.0);
-    fields.set("retries", truth.retried.1);
-    if let Some((_, source)) = &truth.itl_per_token {
+    let open_loop = &record.open_loop;
+    fields.set("peak_concurrency", open_loop.peak_concurrency);
+    fields.set("peak_output_tokens_per_s", open_loop.peak_output_tokens_per_s);
+    fields.set("goodput_from_schedule", open_loop.goodput_from_schedule);
+    fields.set("planned_request_rate", open_loop.rates.map(|rates| rates.planned));
+    fields.set("delivered_request_rate", open_loop.rates.map(|rates| rates.delivered));
+    fields.set("coalesced_fraction", open_loop.coalesced_fraction);
+    fields.set("unreported_lengths", open_loop.unreported_lengths);
+    fields.set("retried_requests", open_loop.retried.0);
+    fields.set("retries", open_loop.retried.1);
+    if let Some((_, source)) = &open_loop.itl_per_token {
         fields.set("itl_per_token_source", source.name());
     }
-    if let Some((reasoning, answer)) = truth.reasoning_tokens {
+    if let Some((reasoning, answer)) = open_loop.reasoning_tokens {
         fields.set("reasoning_tokens", reasoning);
         fields.set("answer_tokens", answer);
     }

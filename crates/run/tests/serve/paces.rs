@@ -17,7 +17,7 @@ fn requests_at_once_are_not_judged_by_their_due_times() {
     assert_eq!(server.count("/v1/completions"), 12);
     assert!(told.has(ServeNote::RequestRate(f64::INFINITY)) && told.has(ServeNote::Concurrency(None)));
     let trust = record.trust.unwrap();
-    assert!(trust.lateness.is_none() && record.truth.rates.is_none());
+    assert!(trust.lateness.is_none() && record.open_loop.rates.is_none());
     assert!(trust.connections >= 12, "each has a connection from the start");
 }
 
@@ -30,7 +30,7 @@ fn a_rate_is_announced_and_judged() {
     assert!(told.has(ServeNote::RequestRate(100.0)) && told.has(ServeNote::Burstiness(1.0)));
     assert!(!record.setup.self_timed && record.setup.request_rate == 100.0);
     assert!(record.trust.unwrap().lateness.is_some());
-    assert!((record.truth.rates.unwrap().planned - 100.0).abs() < 15.0);
+    assert!((record.open_loop.rates.unwrap().planned - 100.0).abs() < 15.0);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_replayed_workload_is_judged_like_a_rate() {
     let (record, told) = record(&again);
     assert!(told.has(ServeNote::SelfTimed) && record.setup.self_timed);
     assert!(record.trust.unwrap().lateness.is_some(), "its lateness is known");
-    assert!((record.truth.rates.unwrap().planned - 50.0).abs() < 5.0);
+    assert!((record.open_loop.rates.unwrap().planned - 50.0).abs() < 5.0);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_trace_that_brings_its_times_is_judged_like_a_rate() {
     plan.workload = crate::workloads::timed(&path, 10);
     let (record, told) = record(&plan);
     assert!(told.has(ServeNote::SelfTimed) && record.setup.self_timed);
-    assert!(record.trust.unwrap().lateness.is_some() && record.truth.rates.is_some());
+    assert!(record.trust.unwrap().lateness.is_some() && record.open_loop.rates.is_some());
 }
 
 #[test]
@@ -104,6 +104,6 @@ fn a_limit_is_kept() {
     plan.traffic.max_concurrency = Some(3);
     let (record, told) = record(&plan);
     assert!(told.has(ServeNote::Concurrency(Some(3))));
-    assert!(record.truth.peak_concurrency <= 3, "{}", record.truth.peak_concurrency);
+    assert!(record.open_loop.peak_concurrency <= 3, "{}", record.open_loop.peak_concurrency);
     assert_eq!(record.summary.completed, 12);
 }

@@ -26,7 +26,6 @@ const GLANCE: Duration = Duration::from_micros(200);
 /// A token of one of the answers that a connection waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signal {
-    /// Which answer.
     pub(crate) choice: usize,
     /// Why the token is its last, if it is.
     pub(crate) finish: Option<Finish>,
@@ -82,7 +81,6 @@ fn lock(stats: &Mutex<Stats>) -> MutexGuard<'_, Stats> {
     stats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts the thread.
 pub(crate) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle<()>)> {
     let (commands, inbox) = channel();
     let handle = EngineHandle { commands, stats: Arc::default(), clock: SystemClock::start() };

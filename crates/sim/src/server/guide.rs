@@ -24,7 +24,6 @@ pub(crate) enum Guide {
     Pattern(Pattern),
     /// A sentence of a grammar.
     Grammar(Grammar),
-    /// One of these.
     Choice(Vec<String>),
     /// One of these beginnings, JSON by its schema, and its end.
     Tags(Vec<(String, Schema, String)>),
@@ -56,7 +55,6 @@ impl Guide {
         Ok(Guide::Schema(Schema::new(schema)?))
     }
 
-    /// Draws a text.
     pub(crate) fn text(&self, dice: &mut Dice) -> String {
         match self {
             Guide::Schema(schema) => schema.text(dice),

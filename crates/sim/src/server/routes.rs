@@ -36,7 +36,6 @@ const MOST_BYTES: usize = 64 << 20;
 const LONG_TEXT: usize = 8192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// An answer's body.
 pub(crate) enum Answer {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),

@@ -2,12 +2,9 @@
 
 use daachorse::{DoubleArrayAhoCorasick, DoubleArrayAhoCorasickBuilder, MatchKind};
 
-/// One added token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Added {
-    /// Its id.
     pub(crate) id: u32,
-    /// Its text.
     pub(crate) content: String,
     /// Whether it is marked special.
     pub(crate) special: bool,
@@ -17,7 +14,6 @@ pub(crate) struct Added {
 
 /// A part of a text.
 pub(crate) enum Piece<'t> {
-    /// An added token.
     Token(u32),
     /// Text between added tokens, never empty.
     Text(&'t str),

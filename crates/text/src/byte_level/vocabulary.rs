@@ -2,7 +2,6 @@
 
 const EMPTY: u32 = u32::MAX;
 
-/// All tokens.
 pub(crate) struct Vocabulary {
     arena: Vec<u8>,
     spans: Vec<(u32, u32)>,

@@ -13,7 +13,6 @@ pub(super) struct AddedTokens<'v> {
 }
 
 impl<'v> AddedTokens<'v> {
-    /// None yet.
     pub(super) fn new(vocab: &'v HashMap<String, u32>) -> Self {
         AddedTokens { vocab, tokens: Vec::new() }
     }

@@ -37,7 +37,6 @@ pub(super) struct Piece {
     pub(super) kind: PieceKind,
 }
 
-/// A model.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Model {
     pub(super) pieces: Vec<Piece>,
@@ -53,7 +52,6 @@ pub(super) struct Model {
     pub(super) whitespace: Whitespace,
 }
 
-/// A field's content.
 enum Field<'b> {
     Number(u64),
     Fixed(u32),

@@ -45,7 +45,6 @@ const FIRST: [&str; 20] = [
     "[TOOL_CONTENT]",
 ];
 
-/// Converts the file.
 pub(super) fn convert(path: &Path, specials: Specials) -> Result<Converted, Error> {
     let file: Value =
         serde_json::from_slice(&read(path)?).map_err(|source| Error::NotJson { path: path.to_path_buf(), source })?;

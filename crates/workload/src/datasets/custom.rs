@@ -190,11 +190,12 @@ impl Sampler<'_> {
 /// Where output lengths come from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputLengths {
-    /// The flag.
     Fixed(i64),
     /// The column `output_tokens`. pandas reads a column as numbers if every cell parses as one, so that
     /// `"6.2"` is one; in any other column texts stay texts, and only whole numbers among them count.
-    Column { numeric: bool },
+    Column {
+        numeric: bool,
+    },
     /// The column, which is not there.
     Missing,
 }

@@ -82,9 +82,7 @@ struct Context<'c> {
     /// The column of prompts, where it was named.
     column: Option<&'c str>,
     tokenizer: &'c Tokenizer,
-    /// The Hub's id.
     name: &'c str,
-    /// The dataset's files.
     directory: PathBuf,
     /// The chat template, where one is applied.
     chat: Option<Chat<'c>>,

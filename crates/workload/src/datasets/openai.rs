@@ -36,7 +36,6 @@ pub struct OpenAiSpec {
     pub time_scale: Option<f64>,
 }
 
-/// Makes the requests.
 pub(crate) fn sample(
     spec: &OpenAiSpec,
     tokenizer: Option<&Tokenizer>,

@@ -37,7 +37,6 @@ pub struct SonnetSpec {
     pub request_id_prefix: String,
 }
 
-/// Makes the requests.
 pub(crate) fn sample(
     spec: &SonnetSpec,
     tokenizer: Option<&Tokenizer>,

@@ -14,7 +14,6 @@ use super::store::Store;
 use super::wire::{Meta, Wire};
 use super::{CARD, Chooser, Hub, HubError, Kind, Repo};
 
-/// Concurrent downloads.
 const WIDTH: usize = 8;
 /// How often a download is continued without getting any further.
 const TRIES: u32 = 4;

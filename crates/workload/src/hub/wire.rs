@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const SLOWEST: u64 = 50_000;
 /// Redirects that are followed.
 const REDIRECTS: usize = 5;
-/// The longest listing.
 const LISTING: u64 = 256 << 20;
 
 /// Speaks to the Hub.
@@ -29,15 +28,12 @@ pub(super) struct Wire<'h> {
 
 /// What a repository holds at a revision.
 pub(super) struct Listing {
-    /// The commit.
     pub(super) commit: String,
-    /// All files.
     pub(super) files: Vec<String>,
 }
 
 /// What there is to know before a file is fetched.
 pub(super) struct Meta {
-    /// Names its content.
     pub(super) etag: String,
     /// Its size in bytes, if known.
     pub(super) size: Option<u64>,

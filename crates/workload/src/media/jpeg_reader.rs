@@ -16,11 +16,9 @@ use upsample::upsample;
 #[derive(Debug, Clone, Default)]
 struct Component {
     id: u8,
-    /// Sampling factors.
     h: usize,
     v: usize,
     table: usize,
-    /// Samples that count.
     width: usize,
     height: usize,
     /// Blocks in memory, whole units.

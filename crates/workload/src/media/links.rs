@@ -24,7 +24,6 @@ const GROWTH: u32 = 4;
 const BODY: u32 = 12;
 /// Redirects that are followed.
 const REDIRECTS: u32 = 30;
-/// The largest file.
 const LIMIT: u64 = 256 << 20;
 
 type Fetched = Result<Arc<[u8]>, ImageProblem>;

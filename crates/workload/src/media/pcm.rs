@@ -9,7 +9,6 @@ use crate::sampling::chat::object;
 /// Samples as shares of full scale.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Audio {
-    /// Interleaved.
     pub(crate) samples: Vec<f64>,
     pub(crate) channels: usize,
     pub(crate) rate: u32,

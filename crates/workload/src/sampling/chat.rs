@@ -67,7 +67,6 @@ impl<'c> Chat<'c> {
     }
 }
 
-/// A message object.
 pub(crate) fn message(role: &str, content: Value) -> Value {
     object([("role", Value::from(role)), ("content", content)])
 }

@@ -126,7 +126,6 @@ impl Fitting {
     }
 }
 
-/// Fits one sequence.
 pub(crate) fn fit(ids: Vec<u32>, target: usize, tokenizer: &Tokenizer, draw: &mut impl Draw) -> Fitted {
     finish(Fitting::new(ids, target).run(tokenizer), tokenizer, draw)
 }

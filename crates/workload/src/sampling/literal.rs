@@ -1,6 +1,5 @@
 //! The part of Python's literals that a flag needs: numbers, texts, tuples, lists and dicts.
 
-/// A literal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Int(i64),

@@ -55,7 +55,6 @@ pub struct LongDocumentSpec {
 
 const WARM_UP: &str = "This is warm up request ";
 
-/// Makes the requests.
 pub(crate) fn sample(
     spec: &LongDocumentSpec,
     tokenizer: Option<&Tokenizer>,

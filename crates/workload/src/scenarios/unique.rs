@@ -2,7 +2,6 @@
 
 use tacho_pyrand::Random;
 
-/// Draws identifiers.
 pub(super) struct Identifiers {
     random: Random,
 }
@@ -13,7 +12,6 @@ impl Identifiers {
         Identifiers { random: Random::new(seed ^ 0x7461_6368_6f00) }
     }
 
-    /// The next one.
     pub(super) fn next(&mut self) -> String {
         let mut part = |bits: u32| self.random.getrandbits(bits);
         let (first, second, third, fourth) = (part(32), part(16), part(12), part(14));

@@ -3,7 +3,6 @@
 use saphyr_parser::{Event, Parser};
 use tacho_core::json::{Dict, Value};
 
-/// One configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Configuration {
     pub(crate) name: String,

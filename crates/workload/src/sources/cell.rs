@@ -2,7 +2,6 @@
 
 use tacho_core::json::{Dict, Value};
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cell {
     Null,
@@ -85,7 +84,6 @@ impl Cell {
         })
     }
 
-    /// The text.
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Cell::Text(text) => Some(text),
@@ -93,7 +91,6 @@ impl Cell {
         }
     }
 
-    /// The number.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Cell::Int(number) => Some(*number as f64),

@@ -42,7 +42,6 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Reads a file.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let tabs = unpacked(&path.to_string_lossy()).ends_with(".tsv");
         Ok(Records::parse(&read_rows(path)?, if tabs { b'\t' } else { b',' }))

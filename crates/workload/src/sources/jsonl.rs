@@ -17,7 +17,6 @@ pub(crate) struct Lines {
     rows: Vec<Line>,
 }
 
-/// One object.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     /// From 1.

@@ -14,7 +14,6 @@ use super::cell::Cell;
 use crate::Error;
 use crate::limits::{MAX_CELL_BYTES, MAX_GROUP_BYTES, MAX_GROUP_ROWS};
 
-/// An open file.
 pub(crate) struct ParquetFile {
     reader: SerializedFileReader<File>,
 }

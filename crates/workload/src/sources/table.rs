@@ -49,7 +49,6 @@ struct DataFile {
 }
 
 impl Table {
-    /// Opens files.
     pub(crate) fn open(paths: Vec<PathBuf>) -> Result<Self, Error> {
         let files: Vec<DataFile> = paths.into_iter().map(DataFile::open).collect::<Result<_, _>>()?;
         let mut rows = 0_usize;
@@ -68,7 +67,6 @@ impl Table {
         self.files.iter().map(DataFile::len).collect()
     }
 
-    /// A row.
     pub(crate) fn row(&mut self, (file, row): Place) -> Result<Row, Error> {
         let file = &mut self.files[file];
         Ok(Row { cells: file.cell(row)?, path: file.path.clone(), number: row + 1, images: file.images.clone() })
@@ -225,7 +223,6 @@ fn csv_rows(path: &Path) -> Result<Vec<Cell>, Error> {
 }
 
 impl Row {
-    /// A column.
     pub(crate) fn get(&self, column: &str) -> Option<&Cell> {
         self.cells.get(column)
     }

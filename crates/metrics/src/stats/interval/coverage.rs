@@ -1,25 +1,26 @@
-//! How often 95% intervals hold the truth, on series whose truth is known: `cargo test --release -p tacho-metrics coverage
-//! -- --ignored --nocapture` prints the table of `docs/explanation/validation.md`. TACHO_ROUNDS is how many series of each kind,
-//! TACHO_SEED where they begin: the rules were chosen on the seeds from 0.
+//! Coverage of 95% intervals on series with known parameters: `cargo test --release -p tacho-metrics coverage --
+//! --ignored --nocapture` prints the table of `docs/explanation/validation.md`. TACHO_ROUNDS is the number of series of
+//! each kind, TACHO_SEED the first seed. The rules were chosen on the seeds from 0.
 
 use super::{Spread, Values};
 use crate::statistics::Statistic;
 use tacho_pyrand::Generator;
 
-/// A process with known truth.
+/// A process with known mean and percentiles.
 #[derive(Debug, Clone, Copy)]
 enum Process {
-    /// Normal deviations around 10 with this memory from one to the next.
+    /// AR(1) with this coefficient and normal noise around 10.
     Autoregressive(f64),
-    /// The logarithm of such a series.
+    /// The exponential of such a series.
     Lognormal(f64),
-    /// Times in a queue with one server at this load, in units of its service time.
+    /// Sojourn times in an M/M/1 queue at this load, in units of its service time.
     Queue(f64),
-    /// Exponential times of a server that is slow, three times as long, for a fifth of the time: this many requests each.
+    /// Exponential times of a server that is slow, three times as long, for a fifth of the time: this many requests per
+    /// period.
     TwoSpeeds(f64),
 }
 
-/// The fraction of the time in which such a server is slow, and how many times as long it then takes.
+/// Fraction of slow time of [`Process::TwoSpeeds`], and its slowdown factor.
 const SLOW: (f64, f64) = (0.2, 3.0);
 
 fn normal(random: &mut Generator) -> f64 {
@@ -33,10 +34,10 @@ fn exponential(random: &mut Generator) -> f64 {
 impl Process {
     fn series(self, count: usize, random: &mut Generator) -> Vec<f64> {
         match self {
-            Process::Autoregressive(memory) | Process::Lognormal(memory) => {
+            Process::Autoregressive(phi) | Process::Lognormal(phi) => {
                 let mut state = normal(random);
                 let mut next = || {
-                    state = memory * state + (1.0 - memory * memory).sqrt() * normal(random);
+                    state = phi * state + (1.0 - phi * phi).sqrt() * normal(random);
                     if matches!(self, Process::Lognormal(_)) { (0.5 * state).exp() } else { 10.0 + state }
                 };
                 (0..count).map(|_| next()).collect()
@@ -62,7 +63,7 @@ impl Process {
         }
     }
 
-    fn truth(self, statistic: Statistic) -> f64 {
+    fn true_value(self, statistic: Statistic) -> f64 {
         // Standard normal percentiles.
         let normal = |percent: f64| match percent {
             50.0 => 0.0,
@@ -92,13 +93,13 @@ impl Process {
     }
 }
 
-/// The fraction of intervals that hold the truth.
+/// The coverage: the fraction of intervals that contain the true value.
 fn covered(process: Process, statistic: Statistic, count: usize, rounds: u64, first: u64) -> f64 {
-    let truth = process.truth(statistic);
+    let true_value = process.true_value(statistic);
     let held = (first..first + rounds).filter(|round| {
         let values = Values::single(process.series(count, &mut Generator::new(round * 7919 + count as u64)));
         let (low, high) = Spread::of(&values, statistic).unwrap().bounds(0.95, 1.0);
-        low <= truth && truth <= high
+        low <= true_value && true_value <= high
     });
     held.count() as f64 / rounds as f64
 }
@@ -138,7 +139,7 @@ fn coverage_of_intervals() {
         let shares = STATISTICS.map(|(name, statistic)| (name, covered(process, statistic, count, rounds, first)));
         let cells: Vec<String> = shares.iter().map(|(_, share)| format!("{:>6.1}%", share * 100.0)).collect();
         println!("{:24} {count:>8} {}", format!("{process:?}"), cells.join(" "));
-        // What is within 93 and 97% as far as this many rounds can tell.
+        // 93% to 97%, widened by the sampling error of this many rounds.
         let chance = 1.96 * (0.95 * 0.05 / rounds as f64).sqrt();
         let outside = |share: f64| !(0.93 - chance..=0.97 + chance).contains(&share);
         off.extend(shares.iter().filter(|(_, share)| outside(*share)).map(|share| (process, count, *share)));
@@ -188,8 +189,9 @@ fn planned_run(rate: f64, count: usize, random: &mut Generator) -> (Vec<f64>, Ve
     (scheduled, ttft, tpot)
 }
 
-/// Coverage and width of intervals of planned runs: `cargo test -p tacho-metrics planned_runs -- --ignored --nocapture`.
-/// The width is the half-width over 1.96 standard deviations between runs; the truth is the mean of all runs.
+/// Coverage and width of intervals of planned runs: `cargo test -p tacho-metrics planned_runs -- --ignored
+/// --nocapture`. The width is the half-width over 1.96 standard deviations between runs; the true value is the mean of
+/// all runs.
 #[test]
 #[ignore = "half a minute; prints the table"]
 fn planned_runs() {
@@ -214,9 +216,9 @@ fn planned_runs() {
                 })
                 .collect();
             let values: Vec<f64> = found.iter().map(|run| run.0).collect();
-            let truth = crate::statistics::mean(&values);
+            let true_value = crate::statistics::mean(&values);
             let between = crate::statistics::sample_variance(&values).unwrap().sqrt();
-            let covered = found.iter().filter(|(_, low, high)| *low <= truth && truth <= *high).count();
+            let covered = found.iter().filter(|(_, low, high)| *low <= true_value && true_value <= *high).count();
             let bounded: Vec<f64> =
                 found.iter().filter(|run| run.2.is_finite()).map(|run| (run.2 - run.1) / 2.0).collect();
             println!(
@@ -252,7 +254,7 @@ fn strongly_correlated_values_have_no_upper_bound() {
 }
 
 #[test]
-fn intervals_of_a_short_series_with_memory_hold_the_truth() {
+fn intervals_of_a_short_autocorrelated_series_cover_the_true_value() {
     for (_, statistic) in STATISTICS {
         let share = covered(Process::Lognormal(0.6), statistic, 500, 120, 0);
         assert!(share >= 0.88, "{statistic:?}: {share}");

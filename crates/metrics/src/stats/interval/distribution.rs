@@ -89,11 +89,11 @@ pub(crate) fn binomial_quantile(probability: f64, trials: f64, chance: f64) -> f
 }
 
 /// The two-sided quantile of Student's t distribution; that of the normal one for infinitely many degrees of freedom.
-pub fn student(confidence: f64, freedom: f64) -> f64 {
-    // With more degrees of freedom the two agree to five digits.
-    let freedom = freedom.clamp(1.0, 1e5);
-    let x = beta_quantile(1.0 - confidence, freedom / 2.0, 0.5);
-    (freedom * (1.0 / x - 1.0)).sqrt()
+pub fn student(confidence: f64, degrees_of_freedom: f64) -> f64 {
+    // Beyond this many degrees of freedom the two agree to five digits.
+    let degrees_of_freedom = degrees_of_freedom.clamp(1.0, 1e5);
+    let x = beta_quantile(1.0 - confidence, degrees_of_freedom / 2.0, 0.5);
+    (degrees_of_freedom * (1.0 / x - 1.0)).sqrt()
 }
 
 /// The probability that at least `found` of `drawn` are marked if `marked` of `all` are: Fisher's one-sided exact test.
@@ -116,9 +116,14 @@ mod tests {
 
     #[test]
     fn students_bounds_are_the_tabled_ones() {
-        for (freedom, bound) in [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
+        for (degrees_of_freedom, bound) in
+            [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (10.0, 2.228), (30.0, 2.042), (1e9, 1.960)]
         {
-            assert!((student(0.95, freedom) - bound).abs() < 0.002, "{freedom}: {}", student(0.95, freedom));
+            assert!(
+                (student(0.95, degrees_of_freedom) - bound).abs() < 0.002,
+                "{degrees_of_freedom}: {}",
+                student(0.95, degrees_of_freedom)
+            );
         }
         assert!((student(0.99, 5.0) - 4.032).abs() < 0.002);
     }

@@ -1,7 +1,7 @@
-//! The long-run variance of an autocorrelated series. Neighbouring requests share queues and batches, so that a thousand
-//! of them may hold no more information than fifty independent ones. Two estimators: the spectral density at frequency 0 of
-//! an autoregressive model (Burg's method, order by the corrected AIC, degrees of freedom by Fishman 1971), which is accurate
-//! for short series, and twenty batch means, which see correlation that is too long for the model.
+//! Long-run variance of an autocorrelated series. Neighboring requests share queues and batches: a thousand of them may
+//! carry no more information than fifty independent ones. Two estimators: the spectral density at frequency 0 of an
+//! autoregressive model (Burg's method, order by the corrected AIC, degrees of freedom by Fishman 1971), which is
+//! accurate for short series, and twenty batch means, which capture correlation that is too long for the model.
 
 /// The long-run variance of a series around its mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -9,7 +9,7 @@ pub(crate) struct LongRunVariance {
     /// Variance of the sum divided by the length.
     pub(crate) variance: f64,
     /// Degrees of freedom of the estimate.
-    pub(crate) freedom: f64,
+    pub(crate) degrees_of_freedom: f64,
 }
 
 /// Number of batches, the usual choice for batch means (Schmeiser 1982: 10 to 30).
@@ -24,7 +24,7 @@ pub(crate) fn long_run_variance(series: &[f64]) -> LongRunVariance {
     let count = series.len() as f64;
     let variance = series.iter().map(|value| value * value).sum::<f64>() / count.max(1.0);
     if series.len() < 2 || variance <= 0.0 {
-        return LongRunVariance { variance: 0.0, freedom: (count - 1.0).max(1.0) };
+        return LongRunVariance { variance: 0.0, degrees_of_freedom: (count - 1.0).max(1.0) };
     }
     let model = autoregressive(series, variance);
     let batches = batch_means(series, BATCHES);
@@ -40,7 +40,7 @@ pub(crate) fn cautious_long_run_variance(series: &[f64]) -> LongRunVariance {
         .filter(|batches| series.len() >= 5 * batches)
         .map(|batches| batch_means(series, batches).variance)
         .fold(least.variance, f64::max);
-    LongRunVariance { variance, freedom: least.freedom.min((LONG_BATCHES - 1) as f64) }
+    LongRunVariance { variance, degrees_of_freedom: least.degrees_of_freedom.min((LONG_BATCHES - 1) as f64) }
 }
 
 /// Subtracts from `series` what its regression on `control` explains. Both have the mean 0. The coefficient comes from
@@ -73,10 +73,13 @@ fn autoregressive(series: &[f64], variance: f64) -> LongRunVariance {
     // Fishman's equivalent degrees of freedom.
     let lags = weights.iter().enumerate().map(|(at, weight)| (order - 2.0 * (at as f64 + 1.0)) * weight);
     let tilt = order - lags.sum::<f64>();
-    let freedom = if weights.is_empty() { count - 1.0 } else { (count * left / (2.0 * tilt)).abs() };
-    // Subtracting the sample mean took some of the variance away.
+    let degrees_of_freedom = if weights.is_empty() { count - 1.0 } else { (count * left / (2.0 * tilt)).abs() };
+    // Subtracting the sample mean removed some of the variance.
     let long_run = long_run * (1.0 + 1.0 / independent);
-    LongRunVariance { variance: long_run, freedom: freedom.min(independent - 1.0).clamp(2.0, count) }
+    LongRunVariance {
+        variance: long_run,
+        degrees_of_freedom: degrees_of_freedom.min(independent - 1.0).clamp(2.0, count),
+    }
 }
 
 /// The coefficients of the model of best order, and its residual variance.
@@ -124,8 +127,8 @@ fn burg(series: &[f64], variance: f64) -> (Vec<f64>, f64) {
 fn batch_means(series: &[f64], batches: usize) -> LongRunVariance {
     let length = series.len() as f64 / batches as f64;
     let squares = batch_sums(series, batches).into_iter().map(|sum| sum * sum / length.max(1.0));
-    let freedom = (batches - 1) as f64;
-    LongRunVariance { variance: squares.sum::<f64>() / freedom, freedom }
+    let degrees_of_freedom = (batches - 1) as f64;
+    LongRunVariance { variance: squares.sum::<f64>() / degrees_of_freedom, degrees_of_freedom }
 }
 
 fn batch_sums(series: &[f64], batches: usize) -> Vec<f64> {
@@ -153,9 +156,9 @@ mod tests {
 
     #[test]
     fn autocorrelation_multiplies_the_variance() {
-        for (weight, truth) in [(0.0, 1.0), (0.5, 4.0), (0.9, 100.0), (-0.5, 1.0 / 2.25)] {
+        for (weight, open_loop) in [(0.0, 1.0), (0.5, 4.0), (0.9, 100.0), (-0.5, 1.0 / 2.25)] {
             let found = long_run_variance(&red(weight, 20_000)).variance;
-            assert!((found / truth - 1.0).abs() < 0.35, "{weight}: {found} for {truth}");
+            assert!((found / open_loop - 1.0).abs() < 0.35, "{weight}: {found} for {open_loop}");
         }
     }
 
@@ -180,6 +183,6 @@ mod tests {
     fn a_cautious_estimate_is_never_lower() {
         let series = red(0.9, 1000);
         let (plain, cautious) = (long_run_variance(&series), cautious_long_run_variance(&series));
-        assert!(cautious.variance >= plain.variance && cautious.freedom <= 9.0);
+        assert!(cautious.variance >= plain.variance && cautious.degrees_of_freedom <= 9.0);
     }
 }

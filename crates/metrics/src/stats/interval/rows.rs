@@ -1,4 +1,4 @@
-//! The requests of a run as the source of intervals, whether they come from a record or from a result file.
+//! The requests of a run as the source of intervals, from a record or from a result file.
 
 use std::borrow::Cow;
 
@@ -7,57 +7,57 @@ use crate::latency::successes;
 use crate::samples::by_sent::BySent;
 use crate::{GoodputLimits, Sample, Samples};
 
-/// Gaps between tokens beyond this number are thinned by whole requests: they would narrow no interval that matters.
-const MOST_GAPS: usize = 1 << 18;
-/// Into how many spans of time a run is cut to see how a rate varies, at least and at most.
+/// Beyond this number, gaps between tokens are thinned by whole requests: they would hardly narrow an interval.
+const MAX_GAPS: usize = 1 << 18;
+/// Least and most time spans that a run is divided into to estimate the variance of a rate.
 const SPANS: (usize, usize) = (8, 40);
 
 /// The successful requests of a run in the order they were sent.
 pub trait Rows {
-    /// How many there are.
+    /// Number of requests.
     fn count(&self) -> usize;
-    /// Whether a schedule said when each was to be sent.
+    /// Returns whether send times were scheduled.
     fn paced(&self) -> bool;
-    /// Whether each is part of a session; those of one stand together, and are not independent of each other.
+    /// Returns whether each belongs to a session. Those of one session are adjacent and not independent.
     fn of_sessions(&self) -> bool;
-    /// Shows each with its place in the order; they come as their source has them.
+    /// Calls `see` for each with its position in send order, in the order of the source.
     fn each(&self, see: &mut dyn FnMut(usize, &dyn Row));
 }
 
-/// One of them. Nothing where the source does not tell.
+/// One request. `None` where the source does not have the value.
 pub trait Row {
-    /// When it was sent, seconds.
+    /// Send time, seconds.
     fn start(&self) -> Option<f64>;
-    /// To its first token event.
+    /// Time to first token event.
     fn ttft(&self) -> Option<f64>;
-    /// How many gaps there are between its token events.
+    /// Number of gaps between its token events.
     fn gap_count(&self) -> Option<usize>;
     /// The gaps.
     fn gaps(&self) -> Option<Cow<'_, [f64]>>;
-    /// To its last token event.
+    /// Time to last token event.
     fn latency(&self) -> Option<f64>;
-    /// From due to sent.
+    /// From scheduled to sent.
     fn delay(&self) -> Option<f64>;
-    /// Its wait for a slot.
+    /// Wait for a concurrency slot.
     fn queued(&self) -> Option<f64>;
-    /// Tokens of its prompt.
+    /// Prompt tokens.
     fn input(&self) -> Option<f64>;
-    /// Tokens of its answer.
+    /// Output tokens.
     fn output(&self) -> Option<f64>;
     /// Its session, where there are any.
     fn session(&self) -> Option<u32>;
-    /// Whether it met the limits of goodput.
+    /// Whether it met the goodput limits.
     fn good(&self) -> Option<bool>;
 }
 
-/// Shows each to `see`, which says nothing where it misses something; whether it never did.
+/// Calls `see` for each; `None` if any call returns `None`.
 fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
     let mut whole = Some(());
     rows.each(&mut |place, row| whole = whole.and(see(place, row)));
     whole
 }
 
-/// A number of each, in the order; nothing where one has none.
+/// A value of each, in send order; `None` where one is missing.
 fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
     let mut values = vec![0.0; rows.count()];
     all(rows, |place, row| {
@@ -67,7 +67,7 @@ fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<
     Some(values)
 }
 
-/// The sessions of the requests, numbered in the order in which they stand; nothing where one has none.
+/// The sessions of the requests, numbered by first appearance; `None` where one is missing.
 fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
     rows.of_sessions().then_some(())?;
     let mut units = vec![0; rows.count()];
@@ -83,8 +83,8 @@ fn sessions(rows: &impl Rows) -> Option<Vec<u32>> {
     Some(units)
 }
 
-/// The values of a family of times, request by request or token by token; nothing where the source does not tell them, or
-/// tells of one session alone: nothing says how another would have been.
+/// The values of a latency metric, by request or by token. `None` where the source lacks them, or has one session only:
+/// it does not show the variation between sessions.
 pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
     let units = sessions(rows);
     if units.as_ref().is_some_and(|units| units.last().is_some_and(|last| *last == 0)) {
@@ -108,12 +108,12 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
     }
 }
 
-/// When each request was scheduled, where a plan fixed the arrivals; nothing where the source does not have it.
+/// Scheduled times, where a plan fixed the arrivals; `None` where the source lacks them.
 fn planned_arrivals(rows: &impl Rows) -> Option<Vec<f64>> {
     rows.paced().then(|| column(rows, &|row| Some(row.start()? - row.delay()?)))?
 }
 
-/// Values in units; NaN is that of requests without a value. The gaps between scheduled arrivals are their control variate.
+/// Values in units; NaN marks requests without a value. The gaps between scheduled arrivals are their control variate.
 fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Values {
     match units {
         Some(units) => {
@@ -131,46 +131,46 @@ fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]
     }
 }
 
-/// The time since the arrival before; the first has the mean.
+/// Time since the previous arrival; the first has the mean.
 fn arrival_gaps(times: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
     let mean = (last - first) / (times.len() as f64 - 1.0).max(1.0);
     std::iter::once(mean).chain(times.windows(2).map(|pair| pair[1] - pair[0])).collect()
 }
 
-/// Time per token after the first; no number for answers of one token.
+/// Time per token after the first; NaN for responses of one token.
 fn per_token(row: &dyn Row) -> Option<f64> {
     let (ttft, latency, tokens) = (row.ttft()?, row.latency()?, row.output()?);
     Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
 }
 
-/// The gaps of all requests in the order they ended: one stall delays all streams in flight.
+/// The gaps of all requests in the order of their ends: one stall delays all streams in flight.
 fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Option<Values> {
     let mut total = 0;
     all(rows, |_, row| {
         total += row.start().and(row.ttft()).and(row.gap_count())?;
         Some(())
     })?;
-    let step = total.div_ceil(MOST_GAPS).max(1);
+    let step = total.div_ceil(MAX_GAPS).max(1);
     let mut found: Vec<(f64, f64)> = Vec::with_capacity(total / step);
     all(rows, |place, row| {
         if place % step != 0 {
             return Some(());
         }
-        let mut moment = row.start()? + row.ttft()?;
+        let mut time = row.start()? + row.ttft()?;
         found.extend(row.gaps()?.iter().map(|gap| {
-            moment += gap;
-            (units.map_or(moment, |_| place as f64), *gap)
+            time += gap;
+            (units.map_or(time, |_| place as f64), *gap)
         }));
         Some(())
     })?;
     let Some(units) = units else { return Some(Values::timed(found, scheduled.unwrap_or_default())) };
-    // In the order of requests, those of each as they came.
+    // Stable: the gaps of a request keep their order.
     found.sort_by(|a, b| a.0.total_cmp(&b.0));
     Some(Values::grouped(found.into_iter().map(|(place, gap)| (gap, units[place as usize]))))
 }
 
-/// The spread of a rate of a run that took `duration` seconds.
+/// Sampling distribution of a rate of a run that took `duration` seconds.
 pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     if let Some(units) = sessions(rows) {
         return rate_of_sessions(rows, &units, key, duration);
@@ -188,7 +188,7 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
         return None;
     }
     let mut add =
-        |moment: f64, amount: f64| amounts[(((moment - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
+        |time: f64, amount: f64| amounts[(((time - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
     // The schedule fixes the rate; only the end of the last response is random.
     let scheduled = rows.paced() && key != "request_goodput";
     let tokens = if scheduled { tokens_at_once } else { tokens };
@@ -218,7 +218,7 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     Spread::rate(&amounts, duration, count)
 }
 
-/// The spread of a rate of a run of sessions, each of which is one observation of it.
+/// Sampling distribution of a rate of a run of sessions; each session is one observation.
 fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -> Option<Spread> {
     let count = units.iter().max().map_or(0, |last| *last as usize + 1);
     let mut amounts = vec![0.0; count];
@@ -233,7 +233,7 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
     Spread::rate_of_sessions(&amounts, &held, duration)
 }
 
-/// What a request adds to a rate.
+/// Contribution of a request to a rate.
 fn amount(row: &dyn Row, key: &str) -> Option<f64> {
     match key {
         "request_throughput" | "input_sequence_throughput" => Some(1.0),
@@ -244,22 +244,22 @@ fn amount(row: &dyn Row, key: &str) -> Option<f64> {
     }
 }
 
-/// Tells of the output of a request, where it does not matter when its tokens came.
+/// Adds the output of a request at once, where the times of its tokens do not matter.
 fn tokens_at_once(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
     let (_, output) = (row.gap_count()?, row.output()?);
     add(start + row.ttft()?, output);
     Some(())
 }
 
-/// Tells of each token event of a request with its share of the output.
+/// Adds each token event of a request with its share of the output.
 fn tokens(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
     let (gaps, output) = (row.gaps()?, row.output()?);
     let weight = output / (gaps.len() + 1) as f64;
-    let mut moment = start + row.ttft()?;
-    add(moment, weight);
+    let mut time = start + row.ttft()?;
+    add(time, weight);
     for gap in gaps.iter() {
-        moment += gap;
-        add(moment, weight);
+        time += gap;
+        add(time, weight);
     }
     Some(())
 }
@@ -272,14 +272,14 @@ pub struct Recorded<'a> {
 }
 
 impl<'a> Recorded<'a> {
-    /// Sorts them by when they were sent.
+    /// Sorts the samples by send time.
     pub fn of(samples: &'a Samples) -> Self {
         let first = successes(samples).next().map(|sample| sample.due);
         let paced = successes(samples).any(|sample| Some(sample.due) != first);
         Recorded { rows: BySent::and_session(samples), paced, limits: None }
     }
 
-    /// The same, held to the limits of goodput.
+    /// Applies goodput limits.
     pub fn within(self, limits: Option<GoodputLimits>) -> Self {
         Recorded { limits, ..self }
     }
@@ -300,7 +300,6 @@ impl Rows for Recorded<'_> {
     }
 }
 
-/// One of them.
 struct Held<'a> {
     sample: &'a Sample,
     limits: Option<GoodputLimits>,
@@ -347,7 +346,7 @@ mod tests {
     use super::*;
     use crate::Rare;
 
-    /// Conversations of five turns, two at a time, each as long as it is.
+    /// Conversations of five turns, two at a time, with these durations.
     fn talks(lengths: &[f64]) -> Samples {
         let mut free = [0.0, 0.0];
         let mut samples = Vec::new();
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn one_session_tells_nothing_of_another() {
+    fn one_session_has_no_interval() {
         assert_eq!(bounds(&talks(&[1.0]), "request_throughput"), None);
     }
 }

@@ -7,7 +7,7 @@ use super::long_run_variance::{REGRESSION_BIAS, cautious_long_run_variance, long
 use crate::percentile::percentile;
 use crate::statistics::{Statistic, mean, standard_deviation};
 
-/// Most units of a series; more are joined with their neighbours, which loses nothing, as correlation lasts longer.
+/// Most units of a series; more are joined with their neighbors, which loses nothing because correlation lasts longer.
 const MAX_UNITS: usize = 2000;
 /// With fewer independent values beyond it, the upper bound of a percentile is extrapolated from the tail.
 const MIN_BEYOND: f64 = 6.0;
@@ -23,12 +23,11 @@ const STRONG_CORRELATION: f64 = 5.0;
 /// runs with fewer covered the true median in 80% of cases.
 const MIN_EFFECTIVE: f64 = 15.0;
 
-/// Values in the order of time.
+/// Values in time order.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
-    /// The values.
     values: Vec<f64>,
-    /// The unit of each; never falling.
+    /// The unit of each value, ascending.
     units: Vec<u32>,
     /// A control variate: one value per unit whose sum over the run the plan fixed; empty where there is none.
     control: Vec<f64>,
@@ -41,26 +40,26 @@ impl Values {
         Values { values, units, control: Vec::new() }
     }
 
-    /// The same with a control variate, one value per unit: the gaps between planned arrivals, whose sum is the same in
-    /// every run of the plan. What follows from them does not vary between runs and is taken out of the error of means.
+    /// Adds a control variate with one value per unit: the gaps between planned arrivals, whose sum is the same in
+    /// every run of the plan. What they explain does not vary between runs and is removed from the error of means.
     pub fn with_control(self, control: Vec<f64>) -> Self {
         Values { control, ..self }
     }
 
-    /// Values with the number of the unit that each belongs to; units come one after the other.
+    /// Values with the unit that each belongs to; units are consecutive.
     pub fn grouped(pairs: impl Iterator<Item = (f64, u32)>) -> Self {
         let (values, units) = pairs.unzip();
         Values { values, units, control: Vec::new() }
     }
 
-    /// Values with their times, in any order; units are equal slices of time, whose number of scheduled `arrivals`
-    /// is the control variate.
+    /// Values with their times, in any order. Units are equal slices of time, whose number of scheduled `arrivals` is
+    /// the control variate.
     pub fn timed(mut pairs: Vec<(f64, f64)>, arrivals: &[f64]) -> Self {
         pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         let (first, last) = (pairs.first().map_or(0.0, |pair| pair.0), pairs.last().map_or(0.0, |pair| pair.0));
         let spans = (pairs.len() / 4).clamp(1, MAX_UNITS) as f64;
         let length = ((last - first) / spans).max(f64::MIN_POSITIVE);
-        let unit = |moment: f64| ((moment - first) / length).min(spans - 1.0) as u32;
+        let unit = |time: f64| ((time - first) / length).min(spans - 1.0) as u32;
         let mut control = vec![0.0; if arrivals.is_empty() { 0 } else { spans as usize }];
         for arrival in arrivals {
             control[unit(arrival.max(first)) as usize] += 1.0;
@@ -72,19 +71,19 @@ impl Values {
         }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// How many neighbouring units are joined.
+    /// Number of neighboring units that are joined.
     fn joined(&self) -> (usize, usize) {
         let units = self.units.last().map_or(0, |last| *last as usize + 1);
         let joined = units.div_ceil(MAX_UNITS).max(1);
         (units.div_ceil(joined), joined)
     }
 
-    /// The sums of `score` over units, around their mean.
+    /// The sums of `score` by unit, around their mean.
     fn sums(&self, score: impl Fn(f64) -> f64) -> Vec<f64> {
         let (count, joined) = self.joined();
         let mut sums = vec![0.0; count];
@@ -101,25 +100,25 @@ impl Values {
         let control = centered(self.control.chunks(joined).map(|part| part.iter().sum()).collect());
         let bias = if remove_control(&mut sums, &control) { REGRESSION_BIAS } else { 1.0 };
         let found = long_run_variance(&sums);
-        self.standard_error(sums.len(), found.variance * bias, found.freedom)
+        self.standard_error(sums.len(), found.variance * bias, found.degrees_of_freedom)
     }
 
-    /// The same without a control variate, cautious where the values are strongly correlated; `plain` is the error that
-    /// independent values would have.
+    /// The standard error without a control variate, cautious for strongly correlated values; `plain` is the error of
+    /// independent values.
     fn cautious_error(&self, score: impl Fn(f64) -> f64, plain: f64) -> (f64, f64) {
         let sums = self.sums(score);
         let found = long_run_variance(&sums);
-        let (error, freedom) = self.standard_error(sums.len(), found.variance, found.freedom);
+        let (error, degrees_of_freedom) = self.standard_error(sums.len(), found.variance, found.degrees_of_freedom);
         if (error / plain).powi(2) < STRONG_CORRELATION {
-            return (error, freedom);
+            return (error, degrees_of_freedom);
         }
         let found = cautious_long_run_variance(&sums);
-        let (error, freedom) = self.standard_error(sums.len(), found.variance, found.freedom);
-        (error * widened(freedom), freedom)
+        let (error, degrees_of_freedom) = self.standard_error(sums.len(), found.variance, found.degrees_of_freedom);
+        (error * widened(degrees_of_freedom), degrees_of_freedom)
     }
 
-    fn standard_error(&self, units: usize, variance: f64, freedom: f64) -> (f64, f64) {
-        ((units as f64 * variance).sqrt() / self.values.len().max(1) as f64, freedom)
+    fn standard_error(&self, units: usize, variance: f64, degrees_of_freedom: f64) -> (f64, f64) {
+        ((units as f64 * variance).sqrt() / self.values.len().max(1) as f64, degrees_of_freedom)
     }
 }
 
@@ -129,9 +128,9 @@ fn centered(mut sums: Vec<f64>) -> Vec<f64> {
     sums
 }
 
-/// How much wider Student's t is than the normal distribution at 95%.
-fn widened(freedom: f64) -> f64 {
-    student(0.95, freedom.max(2.0)) / student(0.95, f64::INFINITY)
+/// Ratio of the quantile of Student's t to the normal one at 95%.
+fn widened(degrees_of_freedom: f64) -> f64 {
+    student(0.95, degrees_of_freedom.max(2.0)) / student(0.95, f64::INFINITY)
 }
 
 /// The sampling distribution of one metric: bounds at any confidence. Values are positive.
@@ -139,31 +138,31 @@ fn widened(freedom: f64) -> f64 {
 pub struct Spread {
     /// The metric.
     pub value: f64,
-    /// How many values it was computed from.
+    /// Number of values it was computed from.
     pub count: usize,
     shape: Shape,
 }
 
 #[derive(Debug, Clone)]
 enum Shape {
-    /// A relative standard error. That of queues grows with the square of the mean: the reciprocal is symmetric.
-    Smooth { error: f64, freedom: f64 },
-    /// Sorted values and their effective sample size; not `bounded` above where that is too small.
+    /// A relative standard error. In queues it grows with the square of the mean: the reciprocal is symmetric.
+    Smooth { error: f64, degrees_of_freedom: f64 },
+    /// Sorted values and their effective sample size; `bounded` is false where that is too small for an upper bound.
     Ordered { sorted: Vec<f64>, share: f64, independent: f64, tail: f64, bounded: bool },
 }
 
 impl Spread {
-    /// The spread of a statistic of `values`; nothing of fewer than two.
+    /// The sampling distribution of a statistic of `values`; `None` for fewer than two.
     pub fn of(values: &Values, statistic: Statistic) -> Option<Self> {
         let count = values.len();
         if count < 2 {
             return None;
         }
         let mean = mean(&values.values);
-        let smooth = |value: f64, (error, freedom): (f64, f64), slope: f64| Spread {
+        let smooth = |value: f64, (error, degrees_of_freedom): (f64, f64), slope: f64| Spread {
             value,
             count,
-            shape: Shape::Smooth { error: error * slope / value, freedom },
+            shape: Shape::Smooth { error: error * slope / value, degrees_of_freedom },
         };
         Some(match statistic {
             Statistic::Mean => smooth(mean, values.error(|value| value - mean), 1.0),
@@ -188,13 +187,13 @@ impl Spread {
         let squares: f64 = amounts.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
         let variance = squares / (2.0 * (amounts.len() - 1) as f64);
         let error = (variance * amounts.len() as f64).sqrt() / total;
-        let freedom = (amounts.len() - 1) as f64 * 2.0 / 3.0;
-        Some(Spread { value, count, shape: Shape::Smooth { error, freedom } })
+        let degrees_of_freedom = (amounts.len() - 1) as f64 * 2.0 / 3.0;
+        Some(Spread { value, count, shape: Shape::Smooth { error, degrees_of_freedom } })
     }
 
-    /// A rate from what each session contributed and how long it lasted, in the order of their starts. With a fixed number
-    /// of users the rate is what a second of a session contributes; with scheduled starts only the end of the last session
-    /// is random. The rows do not say which it was: the wider counts.
+    /// A rate from the contribution and duration of each session, in the order of their starts. With a fixed number of
+    /// users, the rate is the contribution per second of session. With scheduled starts, only the end of the last
+    /// session is random. The rows do not say which applies: the wider interval is used.
     pub fn rate_of_sessions(amounts: &[f64], held: &[f64], duration: f64) -> Option<Self> {
         let (total, time): (f64, f64) = (amounts.iter().sum(), held.iter().sum());
         if amounts.len() < 2 || total <= 0.0 || time <= 0.0 || duration <= 0.0 {
@@ -204,14 +203,14 @@ impl Spread {
         let found = long_run_variance(&residuals.collect::<Vec<f64>>());
         let closed = (amounts.len() as f64 * found.variance).sqrt() / total;
         let last = standard_deviation(held) / duration;
-        let freedom = found.freedom.min((amounts.len() - 1) as f64);
-        let shape = Shape::Smooth { error: closed.max(last), freedom };
+        let degrees_of_freedom = found.degrees_of_freedom.min((amounts.len() - 1) as f64);
+        let shape = Shape::Smooth { error: closed.max(last), degrees_of_freedom };
         Some(Spread { value: total / duration, count: amounts.len(), shape })
     }
 
-    /// A rate that a schedule fixed: `total` in a time that ends with the last response. Only the drain is random, the time
-    /// from the last arrival to the last response; how it varies is read off the run itself, as if it had ended with each of
-    /// its requests. `ends` are the scheduled and the completion times, in the order of the schedule.
+    /// A rate that a schedule fixed: `total` in a time that ends with the last response. Only the drain is random: the
+    /// time from the last arrival to the last response. Its variation is estimated from the run, as if it had ended
+    /// with each of its requests. `ends` are the scheduled and the completion times, in schedule order.
     pub fn scheduled(total: f64, ends: &[(f64, f64)], duration: f64) -> Option<Self> {
         if total <= 0.0 || duration <= 0.0 || ends.len() < 2 {
             return None;
@@ -222,8 +221,8 @@ impl Spread {
             last - scheduled
         });
         let error = standard_deviation(&drains.collect::<Vec<f64>>()) / duration;
-        let freedom = (ends.len() - 1) as f64;
-        Some(Spread { value: total / duration, count: ends.len(), shape: Shape::Smooth { error, freedom } })
+        let degrees_of_freedom = (ends.len() - 1) as f64;
+        Some(Spread { value: total / duration, count: ends.len(), shape: Shape::Smooth { error, degrees_of_freedom } })
     }
 
     fn ordered(values: &Values, percent: f64) -> Self {
@@ -238,16 +237,16 @@ impl Spread {
             if plain <= 0.0 {
                 return 1.0;
             }
-            let (error, freedom) =
+            let (error, degrees_of_freedom) =
                 values.cautious_error(|value| f64::from(u8::from(value <= threshold)) - below, plain);
             if error <= 0.0 {
                 return 1.0;
             }
             let factor = (error / plain).powi(2);
             // Far out few values show the correlation, and its estimate is uncertain.
-            let uncertain = factor * widened(freedom).powf(8.0 * (share - 0.5).abs());
-            // A queue passes a far percentile in few bursts of many requests: their number limits what is known of their
-            // length. Independent values are exempt.
+            let uncertain = factor * widened(degrees_of_freedom).powf(8.0 * (share - 0.5).abs());
+            // A queue exceeds a far percentile in few bursts of many requests; their number limits the precision of the
+            // estimate. Independent values are exempt.
             let bursts = sorted.len() as f64 * share.min(1.0 - share) / factor.max(1.0);
             let burst = 1.0 + (factor - 1.0) * widened(bursts).powi(2);
             uncertain.max(burst).max(0.5)
@@ -271,7 +270,7 @@ impl Spread {
         }
     }
 
-    /// The same in another unit.
+    /// Scales the unit.
     pub fn times(mut self, scale: f64) -> Self {
         self.value *= scale;
         if let Shape::Ordered { sorted, .. } = &mut self.shape {
@@ -280,11 +279,12 @@ impl Spread {
         self
     }
 
-    /// The bounds at a confidence, as they would be with `data` times as much of it; the upper one may be infinite.
+    /// The bounds at a confidence level, as they would be with `data` times as much data; the upper one may be
+    /// infinite.
     pub fn bounds(&self, confidence: f64, data: f64) -> (f64, f64) {
         match &self.shape {
-            Shape::Smooth { error, freedom } => {
-                let half = student(confidence, freedom * data) * error / data.sqrt();
+            Shape::Smooth { error, degrees_of_freedom } => {
+                let half = student(confidence, degrees_of_freedom * data) * error / data.sqrt();
                 let high = if half < 1.0 { self.value / (1.0 - half) } else { f64::INFINITY };
                 (self.value / (1.0 + half), high)
             }

@@ -12,8 +12,8 @@ type Points = Vec<(f64, f64)>;
 /// The pictures that can be drawn of what the server said.
 pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
     let server = &record.measured.server;
-    let gauge = |concept| server.telling(concept).map(|series| server.points(series));
-    let rate = |concept| server.telling(concept).map(|series| server.rates(series));
+    let gauge = |concept| server.by_concept(concept).map(|series| server.points(series));
+    let rate = |concept| server.by_concept(concept).map(|series| server.rates(series));
     let share = |points: Points| points.into_iter().map(|(time, value)| (time, value * 100.0)).collect::<Points>();
     let sets = [
         (
@@ -99,8 +99,8 @@ fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Va
 
 /// The share of hits between two looks at which anything was looked for.
 fn hits(server: &ServerMetrics) -> Option<Points> {
-    let hits = server.rates(server.telling(Concept::PrefixHits)?);
-    let queries = server.rates(server.telling(Concept::PrefixQueries)?);
+    let hits = server.rates(server.by_concept(Concept::PrefixHits)?);
+    let queries = server.rates(server.by_concept(Concept::PrefixQueries)?);
     let shares = hits.iter().zip(&queries).filter(|(_, (_, asked))| *asked > 0.0);
     Some(shares.map(|((time, found), (_, asked))| (*time, found / asked * 100.0)).collect())
 }

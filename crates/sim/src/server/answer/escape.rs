@@ -45,7 +45,6 @@ pub(crate) fn quoted(text: &str) -> String {
     String::from_utf8(out).expect("escaping keeps UTF-8")
 }
 
-/// Appends a number.
 pub(crate) fn number(out: &mut Vec<u8>, value: usize) {
     out.extend_from_slice(value.to_string().as_bytes());
 }

@@ -13,11 +13,9 @@ const MOST_BYTES: usize = 64 << 20;
 pub(crate) struct Kept {
     /// The conversation with its answer.
     pub(crate) messages: Vec<Value>,
-    /// The response object.
     pub(crate) body: String,
 }
 
-/// The responses.
 #[derive(Debug, Default)]
 pub(crate) struct Store(Mutex<Shelf>);
 

@@ -27,7 +27,6 @@ pub(crate) struct EventStream {
     /// Per answer: what waits to be told together with later tokens.
     held: Vec<Option<(Piece, Option<Repeated>)>>,
     end: Option<End>,
-    /// Tokens told together.
     interval: usize,
     /// A signal that waits for a stall to pass.
     stalled: Option<(Pin<Box<Sleep>>, Signal)>,

@@ -94,7 +94,6 @@ fn height(node: &Node, known: &[usize]) -> usize {
 }
 
 impl Grammar {
-    /// Draws a sentence.
     pub(super) fn text(&self, dice: &mut Dice) -> String {
         let mut out = String::new();
         self.write(&self.rules[self.root], 0, dice, &mut out);

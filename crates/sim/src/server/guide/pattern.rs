@@ -7,7 +7,6 @@ use super::dice::Dice;
 /// What is drawn from a set of characters before anything else.
 const PLAIN: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
 
-/// A regular expression.
 #[derive(Debug)]
 pub(crate) struct Pattern(Hir);
 
@@ -27,7 +26,6 @@ impl Pattern {
         }
     }
 
-    /// Draws a text.
     pub(crate) fn text(&self, dice: &mut Dice) -> String {
         let mut out = String::new();
         write(&self.0, dice, &mut out);

@@ -30,7 +30,6 @@ impl Schema {
         Ok(schema)
     }
 
-    /// Any object.
     pub(crate) fn any_object() -> Self {
         let root = [("type".to_owned(), Value::from("object"))].into_iter().collect();
         Schema { root: Value::Dict(root) }

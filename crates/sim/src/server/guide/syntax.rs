@@ -12,7 +12,6 @@ const DEEPEST: usize = 200;
 pub(super) enum Word {
     Name(String),
     Text(String),
-    /// A regular expression.
     Pattern(String),
     Mark(&'static str),
     /// `{2,3}`.
@@ -49,7 +48,6 @@ pub(super) struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// All of it.
     pub(super) fn whole(mut self) -> Result<Node, String> {
         let node = self.choice()?;
         match self.words.get(self.at) {

@@ -5,7 +5,6 @@ use tacho_core::json::float_repr;
 use crate::server::answer::escape::quoted;
 use tacho_engine::{EngineSpec, Histogram, Stats};
 
-/// The whole text.
 pub(crate) fn render(stats: &Stats, model: &str, engine: &EngineSpec) -> String {
     let mut page = Page { out: String::new(), model: format!("model_name={}", quoted(model)) };
     let gauges = [

@@ -24,7 +24,6 @@ const MAX_INPUTS: usize = 2_048;
 /// Numbers that a vector may have.
 const MOST_DIMENSIONS: i64 = 65_536;
 
-/// Who was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
     /// `/v1/embeddings`.

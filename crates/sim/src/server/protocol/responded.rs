@@ -189,7 +189,6 @@ enum State<'a> {
     Done(&'a str),
 }
 
-/// The response object.
 fn response(generation: &Generation, state: State<'_>) -> String {
     let ask = &generation.ask;
     let cut = generation.choices[0].finish == Finish::Length;

@@ -56,7 +56,6 @@ impl Endpoint {
 /// What an output is made of.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Form {
-    /// Any tokens.
     #[default]
     Free,
     /// A text under a constraint.
@@ -94,7 +93,6 @@ pub(crate) struct Ask {
     pub(crate) seed: Option<u64>,
     pub(crate) form: Form,
     pub(crate) priority: i64,
-    /// Separates prefix caches.
     pub(crate) cache_salt: Option<String>,
     /// Whether the prompt is only computed for another engine, or fetched from one.
     pub(crate) transfer: Transfer,
@@ -104,7 +102,6 @@ pub(crate) struct Ask {
     pub(crate) budget: Option<usize>,
     /// Repeated in answers of `/v1/responses`.
     pub(crate) temperature: Option<f64>,
-    /// Likewise.
     pub(crate) top_p: Option<f64>,
     /// Likewise, the members of the request as they are shown.
     pub(crate) shown: Dict,
@@ -117,7 +114,6 @@ pub(crate) struct Ask {
 /// The part of a request in a deployment of two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Transfer {
-    /// None.
     #[default]
     None,
     /// Its KV is to be fetched by another engine.

@@ -8,7 +8,6 @@ use super::problem::{Invalid, Problem};
 /// Members and items that a body may have: read, each takes many times its bytes.
 const MOST_MEMBERS: usize = 1 << 22;
 
-/// A request's body.
 #[derive(Debug)]
 pub(crate) struct Fields(Dict);
 
@@ -58,7 +57,6 @@ impl Fields {
         Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
     }
 
-    /// All members.
     pub(crate) fn dict(&self) -> &Dict {
         &self.0
     }

@@ -5,7 +5,6 @@ use super::problem::Problem;
 /// What a form holds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
-    /// Fields in order.
     pub(crate) texts: Vec<(String, String)>,
     /// The content of the field that is a file.
     pub(crate) file: Option<Vec<u8>>,

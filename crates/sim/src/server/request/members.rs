@@ -23,13 +23,10 @@ pub(crate) enum Kind {
     Texts,
     /// A text, or a list of at most so many.
     TextOrTexts(usize),
-    /// Numbers by name.
     Numbers,
-    /// Texts by name.
     Labels,
     /// Lists of [`Kind::Labels`].
     LabelLists,
-    /// Dictionaries by name.
     Dicts,
     /// A list of texts of which each is one of these.
     Literals(&'static [&'static str]),

@@ -143,11 +143,9 @@ impl Problem {
 pub(crate) enum Invalid {
     /// A member's type or absence.
     Member {
-        /// The finding's name.
         kind: &'static str,
         /// Where, such as `body.max_tokens`.
         loc: String,
-        /// What should be.
         message: String,
         /// What was, as Python shows it.
         input: String,
@@ -158,7 +156,6 @@ pub(crate) enum Invalid {
     Json {
         /// The character it breaks at.
         at: usize,
-        /// Why.
         error: String,
     },
     /// The body is not said to be JSON.

@@ -23,15 +23,12 @@ const MAX_PROMPTS: usize = 1024;
 pub(crate) enum Source {
     /// A text, and whether tokens that frame a text are added.
     Text(String, bool),
-    /// Token ids.
     Ids(Vec<u32>),
     /// A conversation after the template: texts and media in turn.
     Conversation(Vec<Part>),
     /// A sound of so many tokens; equal ones have equal numbers.
     Sound {
-        /// Its number.
         hash: u64,
-        /// Its tokens.
         tokens: u64,
     },
     /// Two texts that are looked at together.
@@ -41,7 +38,6 @@ pub(crate) enum Source {
 /// A piece of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
-    /// Text.
     Text(String),
     /// An image, a video or a sound; equal ones have equal numbers.
     Media(u64),
@@ -70,7 +66,6 @@ impl Prompt {
         !matches!(self.source, Source::Ids(_) | Source::Sound { .. })
     }
 
-    /// Memory it takes.
     pub(crate) fn bytes(&self) -> usize {
         self.ids.len() * size_of::<u32>() + self.source.text_len()
     }
@@ -144,7 +139,6 @@ impl Source {
         }
     }
 
-    /// Tokenises it.
     pub(crate) fn into_prompt(self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Prompt {
         let ids: Vec<u32> = match &self {
             Source::Text(text, add_special) => tokenizer.encode(text, *add_special),

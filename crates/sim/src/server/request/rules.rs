@@ -7,7 +7,6 @@ use super::problem::Problem;
 
 /// Characters that a cache salt must not have.
 const SALT_FORBIDS: [char; 4] = ['@', '/', '\\', '\0'];
-/// Its greatest length.
 const SALT_LENGTH: usize = 128;
 
 /// The rules of `/v1/completions`.

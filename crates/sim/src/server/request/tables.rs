@@ -63,11 +63,9 @@ pub(crate) const SAMPLING: &[Member] = &[
     maybe("stream_interval", IntFrom(1)),
 ];
 
-/// Completions alone.
 pub(crate) const COMPLETION: &[Member] =
     &[maybe("echo", Bool), maybe("logprobs", Int), maybe("max_tokens", Int), always("n", Int), maybe("suffix", Text)];
 
-/// Conversations alone.
 pub(crate) const CHAT: &[Member] = &[
     maybe("logprobs", Bool),
     maybe("top_logprobs", Int),

@@ -42,7 +42,6 @@ impl Huffman {
     }
 }
 
-/// Tables by number.
 type Tables = [Option<Huffman>; 4];
 
 /// What a scan brings.

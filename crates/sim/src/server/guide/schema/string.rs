@@ -22,7 +22,6 @@ const PATTERNS: [(&str, &str); 14] = [
     ("json-pointer", "/[a-z]{2,6}"),
     ("relative-json-pointer", "[0-3]/[a-z]{2,6}"),
 ];
-/// Their names.
 pub(super) const FORMATS: [&str; 14] = {
     let mut names = [""; 14];
     let mut at = 0;
@@ -37,7 +36,6 @@ const WORDS: [&str; 16] = [
     "meadow", "north", "orchid", "prairie",
 ];
 
-/// Draws a text.
 pub(super) fn draw(schema: &Dict, dice: &mut Dice) -> String {
     let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
     let (least, most) = (bound("minLength").unwrap_or(0), bound("maxLength").unwrap_or(usize::MAX));
@@ -52,7 +50,6 @@ pub(super) fn draw(schema: &Dict, dice: &mut Dice) -> String {
     }
 }
 
-/// A few words.
 pub(super) fn words(count: usize, dice: &mut Dice) -> String {
     let word = |_| WORDS[dice.below(WORDS.len())];
     (0..count).map(word).collect::<Vec<_>>().join(" ")
