@@ -264,7 +264,7 @@ fn results_without_a_server_are_compared_and_gated() {
     for (args, fault) in [
         (&["compare", "a.json", "t.json"][..], "a holds latency results and t throughput results"),
         (&["gate", "a.json", "t.json", "--max-regression", "avg_latency:5%"], "latency and throughput results"),
-        (&["gate", "a.json", "b.json", "--max-regression", "p99_ttft_ms:5%"], "is no number of a latency result"),
+        (&["gate", "a.json", "b.json", "--max-regression", "p99_ttft_ms:5%"], "is not a metric of a latency result"),
         (&["compare", "a.json"], "no runs of the same test"),
         (&["compare", "a.json", "b.json", "--excel-out", "x.xlsx"], "--csv-out-dir"),
     ] {
@@ -338,7 +338,7 @@ fn results_become_pages() {
         (&["report", "brief.json", "--html", "x.html", "--goodput", "ttft:5"], "needs the times of single requests"),
         (&["report", "a.json", "--window", "0:1"], "there is none beside a.json"),
         (&["report", "a.json", "b.json"], "add --html FILE"),
-        (&["report", "nosuch.json", "--html", "x.html"], "there is no file or directory nosuch.json"),
+        (&["report", "nosuch.json", "--html", "x.html"], "no such file or directory: nosuch.json"),
     ] {
         let (code, text) = ran(args);
         assert!(code == 1 && text.contains(fault) && text.trim_end().lines().count() == 1, "{code} {text}");

@@ -6,7 +6,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Requests that were put aside cannot be read.
-    #[error("cannot read back the requests that were put aside beside the log; --no-log keeps them in memory")]
+    #[error("cannot read back the requests that were spilled next to the log; --no-log keeps them in memory")]
     ReadBack(#[source] io::Error),
     /// Not an address.
     #[error("{url:?} is not a server address: {reason}")]

@@ -56,7 +56,7 @@ impl Url {
         if host.contains(unfit) {
             return Err(bad("its host holds a character that no name has"));
         }
-        let host = idna::to_ascii(host).ok_or_else(|| bad("its host is no name that can be looked up"))?;
+        let host = idna::to_ascii(host).ok_or_else(|| bad("its host is not a valid name"))?;
         let path = path.split('#').next().unwrap_or_default();
         let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Url {

@@ -119,7 +119,7 @@ impl Caveat {
             Caveat::Resumed { segments, gap_s, resent } => {
                 // A killed run left no record of its requests in flight.
                 let again = match resent {
-                    0 => "what was under way when it began was sent again".to_owned(),
+                    0 => "requests in flight when it began were sent again".to_owned(),
                     known => format!("{known} requests were sent again"),
                 };
                 format!(

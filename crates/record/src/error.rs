@@ -28,7 +28,7 @@ pub enum Error {
         key: String,
     },
     /// A kind of result does not have such a number.
-    #[error("{key} is no number of a {kind} result")]
+    #[error("{key} is not a metric of a {kind} result")]
     Foreign {
         /// The key.
         key: String,
@@ -44,7 +44,7 @@ pub enum Error {
         known: u64,
     },
     /// No result has a number of that name.
-    #[error("there is no number {key:?}{close} The numbers are {names}", close = if close.is_empty() { "." } else { close })]
+    #[error("unknown metric {key:?}{close} The metrics are {names}", close = if close.is_empty() { "." } else { close })]
     Unknown {
         /// What was asked for.
         key: String,
@@ -75,14 +75,14 @@ pub enum Error {
     },
     /// A threshold cannot be read.
     #[error(
-        "{text:?} is no condition: write a number, <, <=, > or >= and a limit, such as p99_ttft_ms>300 or failed>1%"
+        "{text:?} is not a condition: write a metric, <, <=, > or >= and a limit, such as p99_ttft_ms>300 or failed>1%"
     )]
     Threshold {
         /// The text.
         text: String,
     },
     /// Only counts of requests have a fraction of all requests.
-    #[error("{key} is no count of requests: give its limit in its own unit, without %")]
+    #[error("{key} is not a count of requests: write its limit in its own unit, without %")]
     ShareOf {
         /// The key.
         key: String,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file could not be opened or made.
-    #[error("cannot open {} for writing; check that its directory exists and may be written to", path.display())]
+    #[error("cannot open {} for writing; check that its directory exists and is writable", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -22,7 +22,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The name of a file of requests says no format.
-    #[error("{} is no file that requests can be written to: its name must end in .jsonl, .csv or .parquet", path.display())]
+    #[error("{} is not a format for requests: the name must end in .jsonl, .csv or .parquet", path.display())]
     RequestsFormat {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum Error {
         source: tacho_rowlog::Error,
     },
     /// A picture would have no pixels, or more than can be drawn.
-    #[error("a picture of {width} by {height} pixels cannot be drawn; choose another size or fewer dots per inch")]
+    #[error("a figure of {width} by {height} pixels cannot be drawn; choose another size or fewer dots per inch")]
     PictureSize {
         /// Its width.
         width: f64,
@@ -44,7 +44,7 @@ pub enum Error {
         height: f64,
     },
     /// The pixels could not be turned into a PNG file.
-    #[error("cannot make a PNG file of the picture")]
+    #[error("cannot encode the figure as PNG")]
     Png {
         /// What the encoder said.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -58,7 +58,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file is no result.
-    #[error("{} is no result file: {problem}", path.display())]
+    #[error("{} is not a result file: {problem}", path.display())]
     NotAResult {
         /// The file.
         path: PathBuf,

@@ -27,7 +27,7 @@ pub(crate) const TOKENS: usize = 0;
 const SENT: usize = 1;
 const FINISHED: usize = 2;
 const FAILED: usize = 3;
-/// Requests under way.
+/// Requests in flight.
 pub(crate) const RUNNING: usize = 4;
 /// Requests that wait for a slot.
 pub(crate) const WAITING: usize = 5;

@@ -93,7 +93,7 @@ pub static COLUMNS: &[Column] = &[
     always("audio_seconds", Kind::Float, "Seconds of audio in the request."),
     maybe("lora", Kind::Text, "The adapter that was asked for."),
     maybe("request_id", Kind::Text, "What was sent as x-request-id; absent where it is the batch's request_id_prefix and the index."),
-    maybe("request_id_prefix", Kind::Text, "In the first row of a batch: how the ids begin that are not told."),
+    maybe("request_id_prefix", Kind::Text, "In the first row of a batch: the prefix of the ids that are not stored."),
 ];
 
 /// The fields of the schema.

@@ -47,7 +47,7 @@ pub enum Error {
     EmptyLog { path: PathBuf },
     #[error("no request ended between {start} s and {end} s of the run: choose another --window")]
     EmptyWindow { start: f64, end: f64 },
-    #[error("the run never became steady, or is too short to tell: give --window START:END in seconds")]
+    #[error("the run never became steady, or is too short to decide: pass --window START:END in seconds")]
     NeverSteady,
     #[error(transparent)]
     Engine(#[from] crate::offline::EngineError),
@@ -58,7 +58,7 @@ pub enum Error {
     TooLong { parts: &'static str, whose: &'static str, longest: u64, limit: u64 },
     #[error("no {phase} start succeeded; the last one: {reason}")]
     NoStart { phase: &'static str, reason: String },
-    #[error("cannot make an empty cache directory")]
+    #[error("cannot create an empty cache directory")]
     CacheDirectory {
         #[source]
         source: std::io::Error,

@@ -17,7 +17,7 @@ pub enum Error {
         value: f64,
     },
     /// An engine behind a proxy has no such address.
-    #[error("{url:?} is no address of an engine; give one such as http://127.0.0.1:8100")]
+    #[error("{url:?} is not the address of an engine; use one such as http://127.0.0.1:8100")]
     ProxyAddress {
         /// What was given.
         url: String,

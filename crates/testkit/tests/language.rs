@@ -1,5 +1,5 @@
-//! The style guide (`docs/contributing/style.md`) as a test: banned phrases with their replacements, and paragraphs that are
-//! too long to read.
+//! The style guide (`docs/contributing/style.md`) as a test: banned phrases with their replacements in documents, messages
+//! and doc comments; sentences and paragraphs that are too long to read.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::fs;
@@ -11,31 +11,46 @@ const BANNED: &[(&str, &str)] = &[
     ("not to be told", "inconclusive"),
     ("cannot be told", "inconclusive"),
     ("told apart", "distinguished"),
+    ("tells apart", "distinguishes"),
     ("undecided", "inconclusive"),
     ("holds the truth", "covers the true value"),
     ("% sure", "95% confidence interval"),
     ("surely", "significantly, or say at which confidence"),
     ("borne", "sustained"),
     ("pile up", "the queue grows"),
+    ("piles up", "the queue grows"),
     ("anew", "again"),
     ("let go", "dispatched"),
+    ("lets go", "dispatches"),
     ("fullest", "peak"),
     ("put aside", "spilled"),
     ("so many requests", "this many requests, or N"),
+    ("so many sessions", "this many sessions, or N"),
     ("is no number", "is not a number"),
     ("recorded kernels", "CUDA graphs"),
     ("prepares ahead", "asynchronous scheduling"),
     ("prepared ahead", "asynchronous scheduling"),
     ("times as slow", "slowdown factor"),
     ("whoever", "the one who"),
+    ("nobody", "no one, or name who"),
+    ("somebody", "someone, or name who"),
     ("film", "video"),
     ("folder", "directory"),
     ("who types", "if you type"),
     ("foresee", "simulate"),
+    ("swamped", "overloaded"),
+    ("beside", "next to, in addition to"),
 ];
+
+/// Phrases that are replaced in messages too; in documents they have uses that are plain English.
+const BANNED_IN_MESSAGES: &[(&str, &str)] =
+    &[("is no", "is not a"), ("there is no", "no X, or X does not exist"), ("of its own", "its own, separate")];
 
 /// Words a paragraph may have; lists and tables count by item.
 const MAX_PARAGRAPH: usize = 90;
+
+/// Words that the sentences of a page may have on average.
+const MAX_MEAN_SENTENCE: f64 = 18.0;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -112,6 +127,133 @@ fn paragraphs_are_short() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The sentences of a page by their words: list items and headings end one, tables have none, and labels of up to three
+/// words do not count.
+fn sentence_lengths(lines: &[(usize, String)]) -> Vec<usize> {
+    let (mut lengths, mut words) = (Vec::new(), 0);
+    for line in lines.iter().map(|(_, line)| line.trim()).filter(|line| !line.starts_with('|')) {
+        if line.is_empty() || line.starts_with(['-', '#', '*', '>']) {
+            lengths.push(std::mem::take(&mut words));
+        }
+        for word in line.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)) {
+            words += 1;
+            if word.trim_end_matches(['*', ')', '`', '"']).ends_with(['.', '!', '?']) {
+                lengths.push(std::mem::take(&mut words));
+            }
+        }
+    }
+    lengths.push(words);
+    lengths.retain(|length| *length > 3);
+    lengths
+}
+
+#[test]
+fn sentences_are_short() {
+    let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64;
+    let means = documents().into_iter().map(|(page, lines)| (page, mean(&sentence_lengths(&lines))));
+    let wrong: Vec<_> = means.filter(|(_, mean)| *mean > MAX_MEAN_SENTENCE).collect();
+    assert!(wrong.is_empty(), "pages above {MAX_MEAN_SENTENCE} words per sentence: {wrong:#?}");
+}
+
+/// What a source file says to people.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Message(String),
+    Comment(String),
+}
+
+/// The string literals, without what stands for values, and the doc comments of a source file, with their lines.
+fn said(source: &str) -> Vec<(usize, Said)> {
+    let (mut found, mut at) = (Vec::new(), 0);
+    let until = |from: usize, end: &str| source[from..].find(end).map_or(source.len(), |length| from + length);
+    while at < source.len() {
+        let (begin, rest) = (at, &source[at..]);
+        let hashes = rest.strip_prefix('r').map(|rest| rest.len() - rest.trim_start_matches('#').len());
+        let is_raw = hashes.is_some_and(|count| rest[1 + count..].starts_with('"')) && !ends_with_word(&source[..at]);
+        let text = if rest.starts_with("//") {
+            at = until(at, "\n");
+            let is_doc = rest.starts_with("///") || rest.starts_with("//!");
+            is_doc.then(|| Said::Comment(source[begin..at].to_owned()))
+        } else if let Some(count) = hashes.filter(|_| is_raw) {
+            let end = format!("\"{}", "#".repeat(count));
+            at = (until(at + count + 2, &end) + end.len()).min(source.len());
+            Some(Said::Message(message(&source[begin..at])))
+        } else if rest.starts_with('"') {
+            at = begin + 1 + quoted(&rest[1..]);
+            Some(Said::Message(message(&source[begin..at])))
+        } else if rest.starts_with("'\"'") || rest.starts_with("'\\") {
+            at = until(at + 2, "'") + 1;
+            None
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+            None
+        };
+        found.extend(text.map(|text| (source[..begin].lines().count().max(1), text)));
+    }
+    found
+}
+
+fn ends_with_word(before: &str) -> bool {
+    before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// The length of a string literal after its opening quote.
+fn quoted(rest: &str) -> usize {
+    let mut escaped = false;
+    let closing = |c: char| {
+        let closes = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        closes
+    };
+    rest.find(closing).map_or(rest.len(), |at| at + 1)
+}
+
+/// A literal as it is read: lines joined, `{value}` left out.
+fn message(literal: &str) -> String {
+    let joined = literal.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
+    let parts = joined.split('{').enumerate();
+    parts.map(|(at, part)| if at == 0 { part } else { part.split_once('}').map_or(part, |(_, rest)| rest) }).collect()
+}
+
+/// The source that goes into the program: without tests.
+fn sources() -> Vec<(String, String)> {
+    let crates = below(&root().join("crates"), "rs").into_iter();
+    let shown = crates.map(|path| (path.strip_prefix(root()).unwrap().display().to_string(), path));
+    let kept = shown.filter(|(name, _)| name.contains("/src/") && !name.contains("/tests") && !name.contains("testkit"));
+    let text = |path: PathBuf| fs::read_to_string(path).unwrap().split("#[cfg(test)]").next().unwrap().to_owned();
+    kept.map(|(name, path)| (name, text(path))).collect()
+}
+
+#[test]
+fn messages_use_the_terms_of_the_field() {
+    let mut wrong = Vec::new();
+    for (file, source) in sources() {
+        for (line, text) in said(&source) {
+            let Said::Message(text) = text else { continue };
+            // Names in code (keys, formats) are not sentences.
+            let found = BANNED.iter().chain(BANNED_IN_MESSAGES).filter(|(phrase, _)| text.contains(' ') && has_word(&text, phrase));
+            wrong.extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn messages_and_doc_comments_are_read_from_the_source() {
+    let source = "/// A folder.\nlet x = \"is no\\\n  {name} \\\"film\\\"\"; // film\nlet y: &'a str = r#\"so \"many\"#; let c = '\"'; \"z\"";
+    let said = said(source).into_iter().map(|(_, said)| said).collect::<Vec<_>>();
+    let message = |text: &str| Said::Message(text.to_owned());
+    let comment = Said::Comment("/// A folder.".to_owned());
+    assert_eq!(said, [comment, message("\"is no  \\\"film\\\"\""), message("r#\"so \"many\"#"), message("\"z\"")]);
+}
+
+#[test]
+fn sentences_are_counted_by_their_words() {
+    let page = "# A title of five words\n\nOne two three four. Five six seven eight nine.\n- an item of the list\n| a | b |";
+    let lines: Vec<_> = page.lines().map(|line| (0, line.to_owned())).collect();
+    assert_eq!(sentence_lengths(&lines), [5, 4, 5, 5]);
 }
 
 #[test]

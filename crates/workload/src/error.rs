@@ -113,7 +113,7 @@ pub enum Error {
     NoMatchingRow { path: PathBuf },
     #[error("duplicate request_id {id:?}: pass --no-oversample, or ask for fewer requests")]
     DuplicateId { id: String },
-    #[error("{} is empty: there is no row to make a request of", path.display())]
+    #[error("{} is empty: it has no rows", path.display())]
     EmptyFile { path: PathBuf },
     #[error("{}, line {line}: not UTF-8 text", path.display())]
     NotUtf8 { path: PathBuf, line: usize },

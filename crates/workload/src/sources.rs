@@ -126,7 +126,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), " \n\n").unwrap();
         let said = read_rows(file.path()).unwrap_err().to_string();
-        assert_eq!(said, format!("{} is empty: there is no row to make a request of", file.path().display()));
+        assert_eq!(said, format!("{} is empty: it has no rows", file.path().display()));
         std::fs::write(file.path(), "{}\n").unwrap();
         assert_eq!(read_rows(file.path()).unwrap(), "{}\n");
     }

@@ -32,7 +32,7 @@ pub(crate) static TABLE: Table = Table {
     examples: &[
         ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
-        ("tacho report result.json --html run.html", "makes the page of a run, of its log where that lies beside it"),
+        ("tacho report result.json --html run.html", "makes the page of a run, of its log if that is in the same directory"),
         ("tacho report a.json b.json --html both.html", "lays the distributions of two runs on each other"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
@@ -46,7 +46,7 @@ static FLAGS: &[Flag] = &[
     HELP,
     own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
         "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
-         sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded beside results add columns."),
+         sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns."),
     own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The directory, as vLLM's script names it."),
     own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results."),
     own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
@@ -65,7 +65,7 @@ static FLAGS: &[Flag] = &[
     own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write the page that shows each request as a row of segments."),
     own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
         "Where gaps between tokens change colour in it."),
-    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write the picture (PNG) of prompt and answer lengths."),
+    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths."),
     own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
         "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
     own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,

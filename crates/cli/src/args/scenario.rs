@@ -38,7 +38,7 @@ pub(crate) const SERVER_ROWS: &[Flag] = &[
     own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request."),
     own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
         "Most requests in flight at once. Copies that are served together cannot use each other's cache; 1 sends them one \
-         after the other. Without it there is no limit."),
+         after the other. Default: no limit."),
     own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full length even past the end of text."),
     own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
         "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it."),

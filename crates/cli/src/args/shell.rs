@@ -68,7 +68,7 @@ pub(crate) static MAN: Table = Table {
             "",
             Preset::Off,
             &OPTIONS,
-            "Print the reference of all commands as Markdown.",
+            "Markdown instead of a manual page: an index, the page of COMMAND, or with --dir all pages.",
         ),
     ],
     ..Table::PLAIN

@@ -31,7 +31,7 @@ the run and do not wait for answers, as users do.
   tacho serve --request-rate 10 --max-concurrency 32  a rate with a cap: what is due beyond it waits
   tacho serve --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 20
 
-A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported apart. \
+A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported separately. \
 The same --seed gives the same times. Traces bring their own: see tacho help datasets and --self-timed.",
     },
     Topic {
@@ -67,8 +67,8 @@ A sweep takes a server command, a client command, and JSON files of parameter se
   tacho auto-tune              the server settings with the highest throughput within a limit
   tacho suite                  the test files of vLLM's performance suite
 
-Results lie in --output-dir/--experiment-name, a directory per combination; summary.csv has them all. Whatever ends a sweep, the \
-same command with --resume goes on with the newest one. Without a GPU: --sim.",
+Results lie in --output-dir/--experiment-name, a directory per combination; summary.csv has them all. After an interruption the \
+same command with --resume continues the newest one. Without a GPU: --sim.",
     },
     Topic {
         name: "results",
@@ -93,13 +93,13 @@ A file is written whole or not at all. Ctrl-C saves what was measured.",
   Request throughput    answered requests a second of the whole run
   Output token throughput  generated tokens a second; total: with those of the prompts
   Request goodput       answered requests a second that met every objective of --goodput
-  P99    99 of 100 samples are at most this
+  P99    99% of the samples are at most this
   Peak concurrent requests  those that were in flight at some time of one second, as vLLM counts them: it can be above \
 --max-concurrency, which bounds tacho's Most requests in flight at once
-  Due to first token    the same as TTFT, from the moment that a request was due: what a user waits
+  Due to first token    TTFT from the scheduled send time: what a user waits
 
-TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report has them from the moment that it was \
-due, too. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
+TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report also has them from the scheduled \
+send time. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
 --fail-if and --until take any number by its key (p99_ttft_ms). The last lines say how late and how busy the client was, and so \
 how far the numbers can be trusted.",
     },
@@ -143,7 +143,7 @@ tacho suite and tacho auto-tune also read the variables of vLLM's scripts, which
         name: "simulator",
         about: "A server without a GPU, for trying things out.",
         text: "  tacho serve --sim                a benchmark with nothing else
-  tacho sim --port 8000            a server of its own: tacho serve --port 8000
+  tacho sim --port 8000            a separate server: tacho serve --port 8000
   tacho sweep serve_sla --sim ...  a whole search
   tacho latency --sim              the offline commands, too
 

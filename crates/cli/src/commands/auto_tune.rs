@@ -182,11 +182,11 @@ fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>)
     }
     let (server, client) = (&plan.serve_cmd[0], &plan.bench_cmd[0]);
     if simulators.is_none() && !program_exists(server) {
-        bail!("there is no program {server:?}: check PATH, give --serve-cmd, or use --sim");
+        bail!("no program {server:?}: check PATH, pass --serve-cmd, or use --sim");
     }
     if !is_tacho(&plan.bench_cmd) {
         if !program_exists(client) {
-            bail!("--bench-cmd: there is no program {client:?}: check its name and PATH");
+            bail!("--bench-cmd: no program {client:?}: check its name and PATH");
         }
         if simulators.is_some() && tacho_run::experiment::option(&plan.serve_cmd, "--port").is_none() {
             bail!(

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     if verdicts.iter().any(|verdict| verdict.single) {
         text += "An interval from one run per side covers what varied within the runs. What differs from run to run \
-                 (another placement, other load on the machine) shows only in repeated runs: put them in a directory per \
+                 (another placement, other load on the machine) shows only in repeated runs: put them in one directory per \
                  side.\n\n";
     }
     text += &comparison.markdown(&args.spec);
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     if let Some(directory) = &args.csv_out_dir {
         std::fs::create_dir_all(directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         for (name, text) in comparison.csv(args.as_script) {
             write(&directory.join(name), &text)?;
         }
@@ -111,7 +111,7 @@ fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
     for side in sides {
         let directory = Path::new("splits").join(&side.label);
         std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         let path = directory.join("benchmark_results.json");
         write(&path, &dumps_indented(&side.rows_json(), 2))?;
         writeln!(tacho_report::out(), "Saved: {}", path.display())?;

@@ -166,7 +166,7 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
     if let Some(path) = &args.stats_json_output {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)
-                .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+                .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         }
         write_whole(path, |out| out.write_all(samples_json(&result.samples).as_bytes()))?;
     }

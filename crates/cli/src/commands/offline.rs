@@ -98,7 +98,7 @@ pub(super) fn python(
     let is_path = engine.model.starts_with(['/', '.']);
     anyhow::ensure!(
         !is_path || Path::new(&engine.model).exists(),
-        "--model {}: there is no such directory",
+        "--model {}: no such directory",
         engine.model
     );
     let variable = |name: &str| std::env::var(name).ok();
@@ -189,7 +189,7 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
     let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory of --output-json, {}", directory.display()))?;
+        .with_context(|| format!("cannot create the directory of --output-json, {}", directory.display()))?;
     try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))?;
     anyhow::ensure!(!path.is_dir(), "{} is a directory, not a file: check --output-json", path.display());
     Ok(Some(path))

@@ -87,7 +87,7 @@ pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     }
     let directory = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        anyhow::bail!("the directory {} is not there: make it first", directory.display());
+        anyhow::bail!("the directory {} does not exist: create it first", directory.display());
     }
     // What is there may be a pipe or a device, which is no matter of its directory.
     if path.exists() {

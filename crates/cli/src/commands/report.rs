@@ -24,7 +24,7 @@ use crate::exit::{Exit, saved, show, tell};
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
-        bail!("there is no file or directory {}", missing.display());
+        bail!("no such file or directory: {}", missing.display());
     }
     let logs = args.paths.iter().filter(|path| Stored::is_log(path)).count();
     match args.paths.as_slice() {
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
         paths => {
             let other = paths.iter().find(|path| !Stored::is_log(path)).unwrap_or(&paths[0]);
             bail!(
-                "{} is no log of a run: give logs alone, result files alone, or one directory of results",
+                "{} is not the log of a run: pass only logs, only result files, or one directory of results",
                 other.display()
             )
         }
@@ -59,7 +59,7 @@ fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     files.sort();
     match files.as_slice() {
         [] => bail!(
-            "{} is for runs, and {} holds no result of one: give a result, or the directory that --log wrote{}",
+            "{} is for runs, and {} holds no result of one: pass a result, or the directory that --log wrote{}",
             args.log_flags.join(", "),
             directory.display(),
             if directory.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
@@ -104,7 +104,7 @@ fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
     if dashboard.is_empty() {
         bail!(
-            "no results in {}: give a directory that holds the .json files of runs, or the log of a run",
+            "no results in {}: pass a directory with the .json files of runs, or the log of a run",
             directory.display()
         );
     }

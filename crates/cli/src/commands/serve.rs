@@ -125,7 +125,7 @@ fn measure(
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
         let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
         let what = if given_up { "requests until it could not be written" } else { "every request" };
-        tell(args, &format!("saved: {0}   ({what}; anything anew: tacho report {0})", log.display()));
+        tell(args, &format!("saved: {0}   ({what}; rebuild reports: tacho report {0})", log.display()));
     }
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;

@@ -29,42 +29,41 @@ pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints a manual page, or writes them all.
+/// Prints a page of the manual, or writes them all.
 pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
-    if args.markdown {
-        tacho_report::out().write_all(reference::page(COMMANDS).as_bytes())?;
-        return Ok(Exit::Done);
-    }
     let Some(directory) = &args.dir else {
         let page = match find(COMMANDS, &args.words) {
+            Some((command, [])) if args.markdown => reference::page(command),
             Some((command, [])) => man::page(command),
-            _ if args.words.is_empty() => man::overview(COMMANDS),
-            _ => return Err(unknown(&args.words.join(" ")).into()),
+            _ if !args.words.is_empty() => return Err(unknown(&args.words.join(" ")).into()),
+            _ if args.markdown => reference::index(COMMANDS),
+            _ => man::overview(COMMANDS),
         };
         tacho_report::out().write_all(page.as_bytes())?;
         return Ok(Exit::Done);
     };
-    std::fs::create_dir_all(directory).with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    let mut pages = vec![("tacho".to_owned(), man::overview(COMMANDS))];
-    pages.extend(COMMANDS.iter().map(|command| (man::name(command), man::page(command))));
+    let pages: Vec<(String, String)> = if args.markdown {
+        COMMANDS.iter().map(|command| (reference::file(command), reference::page(command))).collect()
+    } else {
+        let commands = COMMANDS.iter().map(|command| (format!("{}.1", man::name(command)), man::page(command)));
+        std::iter::once(("tacho.1".to_owned(), man::overview(COMMANDS))).chain(commands).collect()
+    };
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     for (name, page) in &pages {
-        let path = directory.join(format!("{name}.1"));
+        let path = directory.join(name);
         std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    writeln!(
-        tacho_report::out(),
-        "{} pages are in {}: try man -l {}/tacho-serve.1",
-        pages.len(),
-        directory.display(),
-        directory.display()
-    )?;
+    let shown = directory.display();
+    let hint = if args.markdown { String::new() } else { format!(": try man -l {shown}/tacho-serve.1") };
+    writeln!(tacho_report::out(), "{} pages are in {shown}{hint}", pages.len())?;
     Ok(Exit::Done)
 }
 
 fn unknown(words: &str) -> Misused {
     let known = COMMANDS.iter().map(|command| command.spellings[0]);
     let meant = nearest(words, known).map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
-    Misused(format!("there is no command {words:?}: tacho --help lists them{meant}"))
+    Misused(format!("unknown command {words:?}: tacho --help lists them{meant}"))
 }
 
 /// Writes a file of settings, unless there is one.

@@ -138,7 +138,7 @@ fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Opti
     };
     for (flag, program) in programs {
         if Path::new(program).file_name().is_some_and(|name| name != "tacho") && !program_exists(program) {
-            bail!("{flag}: there is no program {program:?}: check its name and PATH, or use --sim");
+            bail!("{flag}: no program {program:?}: check its name and PATH, or use --sim");
         }
     }
     if machine.devices == 0 && plan.hardware.devices.is_some() {

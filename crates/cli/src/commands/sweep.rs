@@ -193,7 +193,7 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
         return Ok(());
     }
     if !program_exists(program) {
-        bail!("--bench-cmd: there is no program {program:?}: check its name and PATH");
+        bail!("--bench-cmd: no program {program:?}: check its name and PATH");
     }
     if simulators.is_some() && option(&plan.serve_cmd, "--port").is_none() {
         bail!(

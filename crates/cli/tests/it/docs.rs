@@ -4,6 +4,7 @@
 //! A block of commands is marked `sh`, and runs. One that cannot says why: `sh not-run: needs vLLM`. All blocks of a
 //! document run one after another in one directory. Servers that a document only names (`localhost:8000`) are simulators.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -265,7 +266,7 @@ fn the_book_has_every_page_once_and_nothing_that_mdbook_cannot_read() {
         assert_eq!(times, 1, "{document} in docs/SUMMARY.md");
     }
     for line in fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap().lines().filter(|line| !line.is_empty()) {
-        let chapter = line.starts_with("- [") && line.ends_with(".md)");
+        let chapter = line.trim_start().starts_with("- [") && line.ends_with(".md)");
         assert!(chapter || line.starts_with("# "), "docs/SUMMARY.md: {line}");
     }
     let settings = fs::read_to_string(root().join("docs/book.toml")).unwrap();
@@ -296,16 +297,34 @@ fn tables_are_whole() {
     }
 }
 
+/// `TACHO_ACCEPT=1` writes the generated pages instead of comparing them.
 #[test]
 fn the_reference_is_that_of_the_tables() {
-    let made = stdout(&Place::new().run(&["man", "--markdown"]));
-    let kept = fs::read_to_string(root().join("docs/reference.md")).unwrap_or_default();
-    let differs = made.lines().zip(kept.lines()).find(|(made, kept)| made != kept);
-    assert!(
-        made == kept,
-        "docs/reference.md is old, make it anew: tacho man --markdown > docs/reference.md\n{differs:?}"
-    );
+    let place = Place::new();
+    let (kept, made) = (root().join("docs/reference/commands"), place.file("commands"));
+    let index = stdout(&place.run(&["man", "--markdown"]));
+    stdout(&place.run(&["man", "--markdown", "--dir", made.to_str().unwrap()]));
+    let names = |directory: &Path| {
+        let entries = fs::read_dir(directory).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let pages = names(&made).into_iter().map(|name| (kept.join(&name), fs::read_to_string(made.join(&name)).unwrap()));
+    let pages: Vec<_> = pages.chain([(root().join("docs/reference.md"), index)]).collect();
+    if std::env::var_os("TACHO_ACCEPT").is_some() {
+        fs::create_dir_all(&kept).unwrap();
+        names(&kept).difference(&names(&made)).for_each(|name| fs::remove_file(kept.join(name)).unwrap());
+        pages.iter().for_each(|(path, page)| fs::write(path, page).unwrap());
+    }
+    assert_eq!(names(&kept), names(&made), "commands with a page: {ACCEPT}");
+    for (path, made) in pages {
+        let kept = fs::read_to_string(&path).unwrap();
+        let differs = made.lines().zip(kept.lines()).find(|(made, kept)| made != kept);
+        assert!(made == kept, "{} is out of date: {ACCEPT}\n{differs:?}", path.display());
+    }
 }
+
+/// How to write the generated pages again.
+const ACCEPT: &str = "TACHO_ACCEPT=1 cargo test -p tacho-cli --test it the_reference";
 
 /// Differences that were once left out.
 #[test]

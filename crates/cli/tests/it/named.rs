@@ -6,23 +6,43 @@ use std::fs;
 
 use crate::docs::{documents, root};
 
-/// The flags of each command, by the reference, which is held to the tables.
+/// The flags of each command, by its page of the reference, which a test compares with the tables.
 fn commands() -> BTreeMap<String, BTreeSet<String>> {
-    let text = fs::read_to_string(root().join("docs/reference.md")).unwrap();
+    let pages = documents().into_iter().filter(|page| page.starts_with(REFERENCE));
     let mut commands: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut names = Vec::new();
-    for line in text.lines() {
-        if let Some(command) = line.strip_prefix("## ") {
-            names = vec![command.to_owned()];
-        } else if let Some(others) = line.strip_prefix("Also ") {
-            names.extend(spans(others).into_iter().map(str::to_owned));
+    let serve = flags_by_heading("docs/reference/commands/serve.md");
+    for page in pages {
+        let (mut names, mut flags) = (Vec::new(), BTreeSet::new());
+        for (_, line) in prose(&page) {
+            if let Some(command) = line.strip_prefix("# ") {
+                names.push(command.to_owned());
+            } else if let Some(others) = line.strip_prefix("Also ") {
+                names.extend(spans(others).into_iter().map(str::to_owned));
+            }
+            for group in line.split("(serve.md#").skip(1).filter_map(|rest| rest.split(')').next()) {
+                flags.extend(serve[group].iter().cloned());
+            }
         }
-        let flags: Vec<String> = line.strip_prefix("| `").map(dashed).unwrap_or_default();
-        for name in &names {
-            commands.entry(name.clone()).or_default().extend(flags.iter().cloned());
-        }
+        flags.extend(flags_by_heading(&page).into_values().flatten());
+        commands.extend(names.into_iter().map(|name| (name, flags.clone())));
     }
     commands
+}
+
+/// Where the generated pages are.
+const REFERENCE: &str = "docs/reference/commands/";
+
+/// The flags of a page of the reference, by the anchors of their headings.
+fn flags_by_heading(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let (mut flags, mut heading) = (BTreeMap::<String, BTreeSet<String>>::new(), String::new());
+    for (_, line) in prose(page) {
+        if let Some(title) = line.strip_prefix("## ") {
+            heading = anchor(title);
+        } else if let Some(row) = line.strip_prefix("| `") {
+            flags.entry(heading.clone()).or_default().extend(dashed(row));
+        }
+    }
+    flags
 }
 
 /// What stands between backquotes in a line.
@@ -60,7 +80,7 @@ fn prose(document: &str) -> Vec<(usize, String)> {
 fn commands_in_sentences_are_there_with_their_flags() {
     let commands = commands();
     let mut wrong = Vec::new();
-    for document in documents().iter().filter(|document| *document != "docs/reference.md") {
+    for document in documents().iter().filter(|document| !document.starts_with(REFERENCE)) {
         for (at, line) in prose(document) {
             for span in spans(&line).into_iter().filter(|span| span.starts_with("tacho ")) {
                 let known = commands.iter().filter(|(name, _)| span.starts_with(name.as_str()));

@@ -219,7 +219,7 @@ fn a_python_without_the_engine_is_named() {
     let error = text(&output.stderr);
     assert!(error.contains("the engine is not installed") && error.contains("cannot import vllm"), "{error}");
     let output = tacho(directory.path(), &["latency", "--model", "/no/such/model"]);
-    assert!(text(&output.stderr).contains("--model /no/such/model: there is no such directory"));
+    assert!(text(&output.stderr).contains("--model /no/such/model: no such directory"));
     let output = tacho(directory.path(), &["latency", "--python", "/no/such/python"]);
     assert!(text(&output.stderr).contains("cannot start the engine's Python, /no/such/python"));
 }

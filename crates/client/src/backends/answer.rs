@@ -204,7 +204,7 @@ fn unfinished(message: &[u8]) -> Failure {
     let begun = matches!(message.trim_ascii_start().first(), None | Some(b'{' | b'['));
     let (kind, what) = match begun {
         true => (FailureKind::Truncated, "the stream ended inside an event"),
-        false => (FailureKind::Malformed, "the stream ended with what is no event"),
+        false => (FailureKind::Malformed, "the stream ended with text that is not an event"),
     };
     Failure { kind, message: format!("{what}: {}", excerpt(message)) }
 }

@@ -228,7 +228,7 @@ mod tests {
             mp3[frame * 417..frame * 417 + 4].copy_from_slice(&[0xff, 0xfb, 0x90, 0x00]);
         }
         assert_eq!(file_seconds(&mp3), Some(3.0 * 1152.0 / 44_100.0));
-        assert_eq!(file_seconds(b"text that is no sound"), None);
+        assert_eq!(file_seconds(b"text instead of audio"), None);
     }
 
     proptest::proptest! {

@@ -100,7 +100,7 @@ fn block(part: &Value) -> Result<Value, &'static str> {
             block.set("source", source(url.ok_or("its image has no url")?));
             Ok(block.into())
         }
-        Some("audio_url" | "video_url" | "input_audio") => Err("the protocol takes no sounds and films"),
+        Some("audio_url" | "video_url" | "input_audio") => Err("the protocol takes neither audio nor video"),
         _ => Ok(part.clone()),
     }
 }

@@ -29,7 +29,7 @@ fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
         404 if optional => Ok(()),
         404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
         // A refusal is told inside a good answer.
-        200 if says_no(&answer.body) => refused("the server refused: is it serving somebody else?".to_owned()),
+        200 if says_no(&answer.body) => refused("the server refused: is it serving other clients?".to_owned()),
         200 => Ok(()),
         _ => Err(caller.refused("POST", path, &answer, "")),
     }

@@ -356,7 +356,7 @@ impl Setup {
 
     /// What went wrong at each address; the last one's kind stands for all.
     fn failure(&mut self) -> io::Error {
-        let Some((_, last)) = self.failures.last() else { return io::Error::other("there is no address") };
+        let Some((_, last)) = self.failures.last() else { return io::Error::other("no address") };
         let kind = last.kind();
         if self.failures.len() == 1
             && let Some((_, only)) = self.failures.pop()

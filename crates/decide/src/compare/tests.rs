@@ -150,7 +150,7 @@ fn iterations_decide_where_there_is_one_run_a_side() {
     let runs = [latency(&[1.0, 1.0]), latency(&[1.1, 1.1])];
     assert_eq!(compared("avg_latency", &runs, &runs).basis, Basis::Runs(2));
     let foreign = compare("p99_ttft_ms", &base, &new, TERMS).unwrap_err();
-    assert_eq!(foreign.to_string(), "p99_ttft_ms is no number of a latency result");
+    assert_eq!(foreign.to_string(), "p99_ttft_ms is not a metric of a latency result");
 }
 
 fn paced(throughput: f64, unstable: Option<bool>) -> StoredRun {

@@ -24,7 +24,7 @@ pub struct Criterion {
 
 /// A criterion that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{metric:?}: {text:?} is no criterion: write <=, <, >= or > and a number, such as \"<=200\"")]
+#[error("{metric:?}: {text:?} is not a valid SLO: write <=, <, >= or > and a number, such as \"<=200\"")]
 pub struct BadCriterion {
     /// The key.
     pub metric: String,

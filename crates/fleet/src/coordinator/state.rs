@@ -286,7 +286,7 @@ impl Shared {
             return Err(format!("it counts {ranks} ranks where rank 0 has {}", self.ranks));
         }
         if rank == 0 || rank >= state.peers.len() {
-            return Err("there is no such rank".to_owned());
+            return Err("no such rank".to_owned());
         }
         if text("version") != self.version {
             return Err(format!("it is tacho {} where rank 0 has {}", text("version"), self.version));

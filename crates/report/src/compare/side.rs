@@ -257,7 +257,7 @@ mod tests {
         let sides = load(&[latency, directory.path().to_owned()]).unwrap();
         assert_eq!(sides[1].kinds(), [ResultKind::Latency, ResultKind::Throughput]);
         let other = file("x.json", "{}");
-        assert!(load(&[throughput, other]).unwrap_err().to_string().contains("x.json is no result file"));
+        assert!(load(&[throughput, other]).unwrap_err().to_string().contains("x.json is not a result file"));
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn open_special(path: &Path) -> io::Result<File> {
             // There is a reader: now it can be opened to wait for room.
             Ok(_held) => return open(),
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
-            Err(_) => return Err(io::Error::other("it is a pipe that nobody reads")),
+            Err(_) => return Err(io::Error::other("it is a pipe without a reader")),
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let error = write_whole(&path, |out| out.write_all(b"{}")).unwrap_err();
         let cause = std::error::Error::source(&error).unwrap().to_string();
-        assert!(cause.contains("a pipe that nobody reads"), "{cause}");
+        assert!(cause.contains("a pipe without a reader"), "{cause}");
         let reader = std::thread::spawn(move || fs::read_to_string(path).unwrap());
         write_whole(&directory.path().join("pipe"), |out| out.write_all(b"{}")).unwrap();
         assert_eq!(reader.join().unwrap(), "{}");

@@ -25,7 +25,7 @@ pub struct Point {
     pub requests_per_s: f64,
     /// Token events per second since the point before.
     pub tokens_per_s: f64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub total: u64,
     /// Requests that failed.
     pub failed: u64,
-    /// Requests under way.
+    /// Requests in flight.
     pub in_flight: u64,
     /// Token events.
     pub tokens: u64,

@@ -63,7 +63,7 @@ pub fn openmetrics(snapshot: &Snapshot) -> String {
         text += &format!("# TYPE {name} gauge\n# HELP {name} {help}\n{name} {value}\n");
     };
     gauge("tacho_requests_total_planned", "Requests of the run.", snapshot.total as f64);
-    gauge("tacho_requests_in_flight", "Requests under way.", snapshot.in_flight as f64);
+    gauge("tacho_requests_in_flight", "Requests in flight.", snapshot.in_flight as f64);
     if let Some(waiting) = snapshot.waiting {
         gauge("tacho_requests_waiting", "Requests that wait for a slot.", waiting as f64);
     }

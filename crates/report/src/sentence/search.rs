@@ -28,7 +28,7 @@ pub(super) fn of(note: &SearchNote) -> String {
                 "Not sustained: in {swamped} of {runs} runs the server did not keep up with the load, or requests failed"
             )
         }
-        SearchNote::Doubtful => "Within the limits on average, but not surely: the interval reaches beyond".into(),
+        SearchNote::Doubtful => "Within the limits on average, but inconclusive: the interval crosses a limit".into(),
         SearchNote::Verdict { met } => format!("SLA criteria are {}met.", if *met { "" } else { "not " }),
         SearchNote::Table { load, metrics, rows } => table(*load, metrics, rows),
         SearchNote::Range { load: Load { key, unit }, left, right } => {

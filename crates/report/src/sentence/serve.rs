@@ -77,7 +77,7 @@ fn profiler(note: &ProfilerNote) -> String {
         ProfilerNote::Missing => "the server has no profiler to control".into(),
         ProfilerNote::NeverBusy { running } => {
             format!(
-                "there is no profile: the server never served {running} requests at once; lower --profile-batch-threshold"
+                "no profile was made: the server never served {running} requests at once; lower --profile-batch-threshold"
             )
         }
         ProfilerNote::Refused { path, status } => format!("the server answered HTTP {status} to {path}"),

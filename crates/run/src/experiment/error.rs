@@ -26,7 +26,7 @@ pub enum Error {
     NotASet { path: PathBuf, place: String, found: &'static str },
     #[error("{}: the name {name:?} is given to more than one parameter set: make the names unique", path.display())]
     RepeatedName { path: PathBuf, name: String },
-    #[error("--link-vars: {item:?} is no link: write serve_key=bench_key, with commas between several")]
+    #[error("--link-vars: {item:?} is not a link: write serve_key=bench_key, with commas between several")]
     Link { item: String },
     #[error("--bench-params: {key:?} must not be set: {what} sets it")]
     Explored { key: String, what: &'static str },
@@ -43,7 +43,7 @@ pub enum Error {
     NoReset { program: String },
     #[error("ignoring unsupported startup params for {set}: {keys}: remove them, or leave out --strict-params")]
     UnsupportedParams { set: String, keys: String },
-    #[error("{}: it was made with another {key}: use the same, or begin anew without --resume", path.display())]
+    #[error("{}: it was made with another {key}: use the same, or start again without --resume", path.display())]
     MadeWithOther { path: PathBuf, key: String },
     #[error("the server with the largest settings starts with no gpu_memory_utilization: see {}", log.display())]
     NoMemoryShare { log: PathBuf },

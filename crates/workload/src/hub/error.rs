@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
     #[error(
-        "no {what} at {name:?}: there is no such path, and a Hub id looks like owner/name; give either with --{what}"
+        "no {what} at {name:?}: no such path, and a Hub id has the form owner/name; pass either with --{what}"
     )]
     NeitherPathNorId { name: String, what: &'static str },
     #[error(
@@ -49,7 +49,7 @@ pub enum HubError {
         #[source]
         source: std::io::Error,
     },
-    #[error("there is no tokenizer among the files of {id:?}: pass --tokenizer with a model or directory that has one")]
+    #[error("no tokenizer among the files of {id:?}: pass --tokenizer with a model or directory that has one")]
     NoTokenizer { id: String },
     #[error(
         "VLLM_USE_MODELSCOPE is set, and {} has no {id:?}: tacho does not download from ModelScope; run \

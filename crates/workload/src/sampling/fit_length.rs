@@ -229,7 +229,7 @@ fn feed<D: Draw>(
     let steps: Vec<Step> = fed.into_par_iter().map(|fitting| fitting.run(tokenizer)).collect();
     let mut done = Vec::with_capacity(size);
     for (step, state) in steps.into_iter().zip(states) {
-        let (index, _) = starved.pop_front().expect("the window is no longer than the queue");
+        let (index, _) = starved.pop_front().expect("the window does not exceed the queue");
         *draw = state;
         let draws_again = matches!(step, Step::Starved(_));
         done.push((index, finish(step, tokenizer, draw)));

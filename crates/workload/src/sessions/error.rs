@@ -17,7 +17,7 @@ pub enum TraceError {
     },
     #[error(transparent)]
     Source(#[from] Box<crate::Error>),
-    #[error("{place}: no sessions: there is no row to make a request of")]
+    #[error("{place}: no sessions: the file has no rows")]
     Empty { place: Place },
     #[error("{place}: not JSON")]
     NotJson {

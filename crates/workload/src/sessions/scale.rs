@@ -181,7 +181,7 @@ impl Trace {
     fn repeat(&mut self, count: usize) -> Result<(), TraceError> {
         let (trees, there) = self.trees();
         if there == 0 || count == 0 {
-            return Err(TraceError::Setting { flag: "--num-sessions", problem: "there is no session to take".into() });
+            return Err(TraceError::Setting { flag: "--num-sessions", problem: "no session to take".into() });
         }
         if count > there {
             self.notices.push(format!("{there} sessions are taken over and over: a prefix cache knows the copies"));

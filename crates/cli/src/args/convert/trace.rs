@@ -32,7 +32,7 @@ static FLAGS: &[Flag] = &[
     HELP,
     own(&["FILE"], Rest(usize::MAX), "FILE", Unset, &FILES, "The file, or a directory of files where the format has them."),
     own(&["--format"], Str, "NAME", Unset, &FILES,
-        "What the file is. Told by its rows without it: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
+        "Trace format. Default: detected from the rows: mooncake, single_turn, multi_turn, random_pool, raw_payload, \
          inputs_json, dag_jsonl, sagemaker_data_capture, baseten_trace, tracelab, weka, bailian, azure, burstgpt, guidellm columns, \
          conversation_turns, trace_synthetic, otel, sglang agentic-trace, sglang openai, sharegpt, vllm conversations, \
          or model, which is what this command prints."),
@@ -48,8 +48,8 @@ static FLAGS: &[Flag] = &[
         "The longest pause, and the longest time in which nothing is due."),
     own(&["--window-start"], Float, "SECONDS", Unset, &PART, "Only sessions that begin at this time or later."),
     own(&["--window-end"], Float, "SECONDS", Unset, &PART, "Only sessions that begin at this time or earlier."),
-    own(&["--sample-sessions"], Int, "N", Unset, &PART, "Only so many sessions, drawn by --seed.").at_least(1),
-    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first so many sessions.").at_least(1),
+    own(&["--sample-sessions"], Int, "N", Unset, &PART, "Number of sessions to draw, by --seed.").at_least(1),
+    own(&["--first-sessions"], Int, "N", Unset, &PART, "Number of sessions to take from the start.").at_least(1),
     own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &PART,
         "Which answer a session goes on from after a request that asks for several (n): the first, or all, in branches."),
     own(&["--seed"], Int, "SEED", Preset::Int(0), &PART, "Seed of the draw."),

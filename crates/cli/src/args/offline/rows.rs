@@ -42,7 +42,7 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &[
     vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
         "Tokens of a beginning that all prompts share."),
     vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM, "Prompts per request, for rerankers."),
-    vllm(&["--no-reranker"], Switch, "", Off, &RANDOM, "The model of random-rerank is no reranker."),
+    vllm(&["--no-reranker"], Switch, "", Off, &RANDOM, "The model of random-rerank is not a reranker."),
     vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &RANDOM,
         "Images or videos per request of random-mm."),
     vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &RANDOM,

@@ -30,9 +30,9 @@ pub(super) const FLAGS: &[Flag] = &[
     own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
         "Tokens of each further question of random. 0 is --random-input-len.").at_least(0),
     own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
-        "Fraction of a random question that all questions share. Above 0 there is no history."),
+        "Fraction of a random question that all questions share. Above 0 no history is sent."),
     own(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
-        "Fraction of a random question that the questions of a conversation share. Above 0 there is no history."),
+        "Fraction of a random question that the questions of a conversation share. Above 0 no history is sent."),
 ];
 
 /// The dataset with a number of turns of its own.

@@ -55,8 +55,8 @@ impl ServeArgs {
             (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
             (target.trust_remote_code, "--trust-remote-code", "tacho never runs code from a model repository"),
             (!completions && self.content.logprobs.is_some(), "--logprobs", "only completions send it"),
-            (!ramped && load.ramp_up_start_rps.is_some(), "--ramp-up-start-rps", "there is no --ramp-up-strategy"),
-            (!ramped && load.ramp_up_end_rps.is_some(), "--ramp-up-end-rps", "there is no --ramp-up-strategy"),
+            (!ramped && load.ramp_up_start_rps.is_some(), "--ramp-up-start-rps", "--ramp-up-strategy is not set"),
+            (!ramped && load.ramp_up_end_rps.is_some(), "--ramp-up-end-rps", "--ramp-up-strategy is not set"),
             (
                 target.model.is_none() && target.served_model_name.is_some(),
                 "--served-model-name",
@@ -81,7 +81,7 @@ impl ServeArgs {
             (
                 !self.report.plot_timeline && self.values.is_given("--timeline-itl-thresholds"),
                 "--timeline-itl-thresholds",
-                "there is no --plot-timeline",
+                "--plot-timeline is not set",
             ),
             (
                 load.request_rate.is_infinite() && !ramped && self.values.is_given("--burstiness"),

@@ -242,7 +242,7 @@ const VLLM: &[Flag] = &[
         "Smallest edit distance, from 0 to 1."),
     vllm(&["--blazedit-max-distance"], Float, "FRACTION", Preset::Float(1.0), &BLAZEDIT,
         "Largest edit distance, from 0 to 1."),
-    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR, "Longest audio; 0 is no limit."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit."),
     vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &ASR, "Shortest audio."),
     vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
         "Prompt length in tokens, without the prefix; see --random-range-ratio."),

@@ -52,7 +52,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &FIGURE, "Side of each panel."),
     vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files."),
     vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none."),
-    own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside each PNG."),
+    own(&["--svg"], Switch, "", Off, &FORMATS, "Also write each figure as SVG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures, to point at, zoom and hide curves on."),
 ];
 

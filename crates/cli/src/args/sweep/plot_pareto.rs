@@ -36,7 +36,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
         "Keys to write at the points of the frontier, with commas between. tacho writes what was swept, unless it is given."),
     vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing."),
-    own(&["--svg"], Switch, "", Off, &FORMATS, "Write an SVG file beside the PNG."),
+    own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure, to point at and zoom."),
     own(&["--strict-parity"], Switch, "", Off, &FORMATS,
         "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged."),

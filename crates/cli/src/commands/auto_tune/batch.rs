@@ -33,7 +33,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
         })
         .collect::<Result<_, _>>()?;
     if upload.is_some() && !program_exists("gcloud") {
-        bail!("results cannot be uploaded: there is no program gcloud; install it, or leave out the GCS path");
+        bail!("results cannot be uploaded: gcloud is not installed; install it, or omit the GCS path");
     }
     let mut failed = Vec::new();
     for at in 0..entries.len() {
@@ -90,7 +90,7 @@ fn conclude(
     let result = match (&outcome, &text) {
         (Err(error), _) => Err(format!("{error:#}")),
         (Ok(report), _) if report.measured == 0 => Err(report.failures.join("; ")),
-        (Ok(_), Err(_)) => Err("there is no result.txt".to_owned()),
+        (Ok(_), Err(_)) => Err("no result.txt".to_owned()),
         (Ok(_), Ok(_)) => Ok(()),
     };
     let status = match (&result, &text) {

@@ -16,7 +16,7 @@ pub(super) fn of(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> an
     };
     match found.filter(|directory| directory.is_dir()) {
         Some(directory) => Ok(directory),
-        None => bail!("--resume: there is no such tuning in {}", all.display()),
+        None => bail!("--resume: no such tuning in {}", all.display()),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn markdown(files: &[PathBuf]) -> Option<String> {
     let steps = read(measured).and_then(|real| Ok(against(&real, &read(predicted)?)));
     Some(match steps {
         Ok(steps) => head + &table(&steps),
-        Err(error) => format!("{head}The steps cannot be told: {error:#}.\n\n"),
+        Err(error) => format!("{head}Iterations cannot be reconstructed: {error:#}.\n\n"),
     })
 }
 

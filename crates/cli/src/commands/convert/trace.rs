@@ -12,7 +12,7 @@ use crate::exit::{Exit, Misused, saved};
 
 /// The format that a flag names.
 pub(crate) fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
-    let hint = |meant| Misused(format!("{flag} {name:?} is no known format; did you mean {meant}?"));
+    let hint = |meant| Misused(format!("{flag} {name:?} is not a known format; did you mean {meant}?"));
     let meant = || nearest(name, Format::words()).map(hint);
     Format::named(name).map_err(|error| meant().unwrap_or_else(|| Misused(format!("{flag} {error}"))).into())
 }

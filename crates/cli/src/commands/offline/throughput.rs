@@ -135,7 +135,7 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
             random
                 && !args.has_legacy_lengths()
                 && ["--input-len", "--output-len", "--prefix-len"].into_iter().any(given),
-            "--input-len, --output-len and --prefix-len have no effect beside the --random-* lengths",
+            "--input-len, --output-len and --prefix-len have no effect together with the --random-* lengths",
         ),
         (given("--dataset"), "--dataset is the old name of --dataset-path"),
         (given("--disable-frontend-multiprocessing"), "--disable-frontend-multiprocessing has no effect any more"),

@@ -29,14 +29,14 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
         several => bail!("{} holds {} results: tacho report is for one run", path.display(), several.len()),
     };
     if ResultKind::of(dict) != Some(ResultKind::Serving) {
-        bail!("{} is no result of a serving run: give its directory for tables", path.display());
+        bail!("{} is not the result of a serving run: pass its directory for tables", path.display());
     }
     if let Some(directory) = log_of(path, dict) {
-        tracing::info!(log = %directory.display(), "read from the log beside the result");
+        tracing::info!(log = %directory.display(), "read from the log of the result");
         return log::report(&[directory], &args.log);
     }
     if let Some(flag) = args.log_flags.iter().find(|flag| OF_LOGS.contains(flag)) {
-        bail!("{flag} is for the log of a run, and there is none beside {}", path.display());
+        bail!("{flag} is for the log of a run, and {} has none", path.display());
     }
     args.log.outputs.check()?;
     let named = || path.display().to_string();

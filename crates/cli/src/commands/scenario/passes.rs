@@ -59,7 +59,7 @@ impl Pass {
         lines.push(value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
         let p99 = self.ttft.percentile_ms(99.0).unwrap_or(f64::NAN);
         lines.push(value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99)));
-        let observed = self.observed.map_or_else(|| "not told".to_owned(), |share| two(share * 100.0));
+        let observed = self.observed.map_or_else(|| "not reported".to_owned(), |share| two(share * 100.0));
         lines.push(value_line("Cache hits, observed (%):", observed));
         lines.push(value_line("Cache hits, at most (%):", two(self.expected * 100.0)));
         lines.extend(

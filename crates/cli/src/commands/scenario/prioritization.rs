@@ -99,7 +99,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     }
     if let Some(policy) = policy(&online.plan).filter(|policy| policy != "priority") {
         screen.event(RunEvent::warning(format!(
-            "the server schedules by {policy}, which looks at no priority: start it with --scheduling-policy priority"
+            "the server schedules by {policy}, which ignores priorities: start it with --scheduling-policy priority"
         )));
     }
     interrupt.measuring();

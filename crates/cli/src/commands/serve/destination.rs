@@ -36,7 +36,7 @@ impl Destination {
         }
         let directory = report.result_dir.as_ref().map(PathBuf::from);
         if let Some(directory) = &directory {
-            let failed = || format!("cannot make the directory of --result-dir, {}", directory.display());
+            let failed = || format!("cannot create the directory of --result-dir, {}", directory.display());
             std::fs::create_dir_all(directory).with_context(failed)?;
         }
         let named = directory.clone().unwrap_or_default().join(report.result_filename.as_deref().unwrap_or("x"));

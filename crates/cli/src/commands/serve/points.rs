@@ -106,5 +106,5 @@ fn last(path: &Path) -> anyhow::Result<tacho_core::json::Dict> {
     if let Some(result) = crate::commands::sides::of_log(path)? {
         return Ok(result);
     }
-    results::read(path)?.pop().ok_or_else(|| anyhow!("{}: there is no result in it", path.display()))
+    results::read(path)?.pop().ok_or_else(|| anyhow!("{}: contains no result", path.display()))
 }

@@ -1,36 +1,76 @@
-//! The reference of all commands and flags, as Markdown for the documentation.
+//! The reference of all commands and flags, as Markdown for the documentation: an index, and a page per command.
 
+use super::man;
 use crate::args::machinery::command::Command;
+use crate::args::machinery::flag::{Flag, Group, Table};
 use crate::args::machinery::help::{described, flags_of, synopsis};
 use crate::args::machinery::scripts::standing_for;
+use crate::args::serve::TABLE as SERVE;
 
-/// The page.
-pub(super) fn page(commands: &[Command]) -> String {
+/// The index, with links to the pages.
+pub(super) fn index(commands: &[Command]) -> String {
     let mut out = String::from(
-        "# Commands and flags\n\nMade by `tacho man --markdown` from the tables that the program reads.\n",
+        "# Commands and flags\n\nOne page per command, made by `tacho man --markdown` from the tables that the program reads. \
+         `tacho COMMAND --help` shows the same.\n\n| command | purpose |\n|---|---|\n",
     );
     for command in commands {
-        let table = command.table;
-        out += &format!("\n## {}\n\n{}\n", table.command, escaped(table.about));
-        let scripts = standing_for(command.spellings[0]);
-        let others = command.spellings[1..].iter().copied().chain(scripts);
-        let others: Vec<String> = others.map(|words| format!("`tacho {words}`")).collect();
-        if !others.is_empty() {
-            out += &format!("\nAlso {}.\n", others.join(", "));
-        }
-        for group in table.groups {
-            let flags = flags_of(table, |known| known == *group);
-            if flags.is_empty() {
-                continue;
-            }
-            out += &format!("\n### {}\n\n{}\n\n| flag | meaning |\n|---|---|\n", group.title, escaped(group.about));
-            for flag in flags {
-                let synopsis = synopsis(flag, None).replace('|', "\\|");
-                out += &format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)));
-            }
-        }
+        let (file, table) = (file(command), command.table);
+        out += &format!("| [{}](reference/commands/{file}) | {} |\n", table.command, escaped(table.about));
     }
     out
+}
+
+/// The file of a command's page.
+pub(super) fn file(command: &Command) -> String {
+    man::name(command).trim_start_matches("tacho-").to_owned() + ".md"
+}
+
+/// The page of a command. Groups of flags that are those of `tacho serve` are links to its page.
+pub(super) fn page(command: &Command) -> String {
+    let table = command.table;
+    let mut out = format!("# {}\n\n{}\n", table.command, escaped(table.about));
+    let scripts = standing_for(command.spellings[0]);
+    let others = command.spellings[1..].iter().copied().chain(scripts);
+    let others: Vec<String> = others.map(|words| format!("`tacho {words}`")).collect();
+    if !others.is_empty() {
+        out += &format!("\nAlso {}.\n", others.join(", "));
+    }
+    if !table.examples.is_empty() {
+        out += "\n```sh not-run: examples of the help\n";
+        out.extend(table.examples.iter().map(|(line, what)| format!("{line}   # {what}\n")));
+        out += "```\n";
+    }
+    let mut shared = Vec::new();
+    for &group in table.groups {
+        let rows = rows(table, group);
+        if rows.is_empty() {
+            continue;
+        }
+        if !std::ptr::eq(table, &raw const SERVE) && rows == self::rows(&SERVE, group) {
+            shared.push(format!("[{}](serve.md#{})", group.title, anchor(group.title)));
+            continue;
+        }
+        out += &format!("\n## {}\n\n{}\n\n| flag | meaning |\n|---|---|\n{rows}", group.title, escaped(group.about));
+    }
+    if !shared.is_empty() {
+        out += &format!("\n## Flags of tacho serve\n\nThese groups are the same as in `tacho serve`: {}.\n", shared.join(", "));
+    }
+    out
+}
+
+/// The rows of a group's table.
+fn rows(table: &Table, group: &'static Group) -> String {
+    let row = |flag: &Flag| {
+        let synopsis = synopsis(flag, None).replace('|', "\\|");
+        format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))
+    };
+    flags_of(table, |known| known == group).into_iter().map(row).collect()
+}
+
+/// What links call a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.to_lowercase();
+    kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// Text in a cell of a table.

@@ -14,7 +14,7 @@ use crate::args::suite::SuiteArgs;
 /// All tests in the order in which they are run.
 pub(super) fn load(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<Test>> {
     let selector = Regex::new(&args.test_selector)
-        .map_err(|error| anyhow!("--test-selector {:?} is no regular expression: {error}", args.test_selector))?;
+        .map_err(|error| anyhow!("--test-selector {:?} is not a regular expression: {error}", args.test_selector))?;
     let mut tests: Vec<Test> = Vec::new();
     for path in files(args, machine)? {
         let text = fs::read_to_string(&path).map_err(|error| anyhow!("{}: cannot be read: {error}", path.display()))?;
@@ -46,7 +46,7 @@ fn files(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<PathBuf>> {
             TestKind::ALL.into_iter().filter_map(|kind| in_directory(path, kind, machine)).collect();
         if found.is_empty() {
             let suffix = machine.suffix;
-            bail!("{}: there is no serving-tests{suffix}.json or the like in this directory", path.display());
+            bail!("{}: this directory has no serving-tests{suffix}.json or similar file", path.display());
         }
         files.extend(found);
     }

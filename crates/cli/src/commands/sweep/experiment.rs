@@ -37,7 +37,7 @@ impl Experiment {
             (false, true) => {
                 bail!("cannot overwrite the experiment {}: choose another -e, or add --resume", path.display())
             }
-            (true, false) => bail!("cannot resume from {}: there is no such experiment", path.display()),
+            (true, false) => bail!("cannot resume from {}: no such experiment", path.display()),
             _ => Ok(Experiment { path, resume: args.resume }),
         }
     }

@@ -18,7 +18,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     let figures = figures(&combinations, &args.spec)?;
     let directory = args.directory.join(&args.fig_dir);
     std::fs::create_dir_all(&directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
     let (mut drawn, mut failed) = (Vec::new(), Vec::new());
     for figure in &figures {
         match draw(args, figure, &directory) {

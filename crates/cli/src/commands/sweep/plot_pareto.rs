@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
     if !args.dry_run {
         std::fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+            .with_context(|| format!("cannot create the directory {}", directory.display()))?;
         let picture = pareto.picture(&args.spec);
         save(&picture.scene(), &path, DPI, args.svg)?;
         if args.html {

@@ -33,12 +33,12 @@ pub(super) fn parse(text: &str) -> Result<Grammar, String> {
             import(directive, &mut rules)?;
             continue;
         }
-        let (name, body) = statement.split_once(':').ok_or_else(|| format!("{:?} is no rule", shown(&statement)))?;
+        let (name, body) = statement.split_once(':').ok_or_else(|| format!("{:?} is not a rule", shown(&statement)))?;
         // A mark before the name and a priority behind it change the tree, not the sentences.
         let name = name.trim().trim_start_matches(['?', '!']);
         let name = name.split('.').next().unwrap_or_default();
         if name.is_empty() || !name.chars().all(|character| character.is_alphanumeric() || character == '_') {
-            return Err(format!("{name:?} is no name of a rule"));
+            return Err(format!("{name:?} is not the name of a rule"));
         }
         let words = words(body)?;
         let node = Side { words: &words, at: 0, depth: 0, rules: &mut rules }.whole()?;
@@ -179,7 +179,7 @@ fn pattern(text: &str) -> Result<(Word, &str), String> {
 /// `3` or `2..4` behind a tilde.
 fn times(text: &str) -> Result<(Word, &str), String> {
     let end = text.find(|character: char| !(character.is_ascii_digit() || character == '.')).unwrap_or(text.len());
-    let number = |digits: &str| digits.parse().map_err(|_| format!("~ {:?} is no repetition", &text[..end]));
+    let number = |digits: &str| digits.parse().map_err(|_| format!("~ {:?} is not a repetition", &text[..end]));
     let word = match text[..end].split_once("..") {
         Some((least, most)) => Word::Times(number(least)?, Some(number(most)?)),
         None => Word::Times(number(&text[..end])?, Some(number(&text[..end])?)),

@@ -202,7 +202,7 @@ pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String>
                     _ if digits > 0 => u32::from_str_radix(&code, 16)
                         .ok()
                         .and_then(char::from_u32)
-                        .ok_or_else(|| format!("\\{escaped}{code} is no character"))?,
+                        .ok_or_else(|| format!("\\{escaped}{code} is not a character"))?,
                     other => other,
                 });
             }
@@ -229,7 +229,7 @@ fn class_end(text: &str) -> Result<usize, String> {
 /// `{2}`, `{2,}` or `{2,3}`.
 fn times(text: &str) -> Result<(Word, &str), String> {
     let (inner, rest) = text[1..].split_once('}').ok_or("a repetition does not end")?;
-    let number = |text: &str| text.trim().parse().map_err(|_| format!("{{{inner}}} is no repetition"));
+    let number = |text: &str| text.trim().parse().map_err(|_| format!("{{{inner}}} is not a repetition"));
     let word = match inner.split_once(',') {
         None => Word::Times(number(inner)?, Some(number(inner)?)),
         Some((least, "")) => Word::Times(number(least)?, None),
