@@ -9,8 +9,7 @@ use crate::docs::{documents, root};
 /// The flags of each command, by its page of the reference, which a test compares with the tables.
 fn commands() -> BTreeMap<String, BTreeSet<String>> {
     let pages = documents().into_iter().filter(|page| page.starts_with(REFERENCE));
-    let mut commands: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let serve = flags_by_heading("docs/reference/commands/serve.md");
+    let mut commands = BTreeMap::new();
     for page in pages {
         let (mut names, mut flags) = (Vec::new(), BTreeSet::new());
         for (_, line) in prose(&page) {
@@ -18,12 +17,10 @@ fn commands() -> BTreeMap<String, BTreeSet<String>> {
                 names.push(command.to_owned());
             } else if let Some(others) = line.strip_prefix("Also ") {
                 names.extend(spans(others).into_iter().map(str::to_owned));
-            }
-            for group in line.split("(serve.md#").skip(1).filter_map(|rest| rest.split(')').next()) {
-                flags.extend(serve[group].iter().cloned());
+            } else if line.starts_with("| `") || line.starts_with("As in [tacho serve]") {
+                flags.extend(dashed(&line.replace('`', " ")));
             }
         }
-        flags.extend(flags_by_heading(&page).into_values().flatten());
         commands.extend(names.into_iter().map(|name| (name, flags.clone())));
     }
     commands
@@ -31,19 +28,6 @@ fn commands() -> BTreeMap<String, BTreeSet<String>> {
 
 /// Where the generated pages are.
 const REFERENCE: &str = "docs/reference/commands/";
-
-/// The flags of a page of the reference, by the anchors of their headings.
-fn flags_by_heading(page: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let (mut flags, mut heading) = (BTreeMap::<String, BTreeSet<String>>::new(), String::new());
-    for (_, line) in prose(page) {
-        if let Some(title) = line.strip_prefix("## ") {
-            heading = anchor(title);
-        } else if let Some(row) = line.strip_prefix("| `") {
-            flags.entry(heading.clone()).or_default().extend(dashed(row));
-        }
-    }
-    flags
-}
 
 /// What stands between backquotes in a line.
 fn spans(line: &str) -> Vec<&str> {

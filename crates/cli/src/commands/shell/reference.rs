@@ -2,7 +2,7 @@
 
 use super::man;
 use crate::args::machinery::command::Command;
-use crate::args::machinery::flag::{Flag, Group, Table};
+use crate::args::machinery::flag::Flag;
 use crate::args::machinery::help::{described, flags_of, synopsis};
 use crate::args::machinery::scripts::standing_for;
 use crate::args::serve::TABLE as SERVE;
@@ -25,7 +25,7 @@ pub(super) fn file(command: &Command) -> String {
     man::name(command).trim_start_matches("tacho-").to_owned() + ".md"
 }
 
-/// The page of a command. Groups of flags that are those of `tacho serve` are links to its page.
+/// The page of a command. Flags that are those of `tacho serve` are named, with a link to its page.
 pub(super) fn page(command: &Command) -> String {
     let table = command.table;
     let mut out = format!("# {}\n\n{}\n", table.command, escaped(table.about));
@@ -40,31 +40,31 @@ pub(super) fn page(command: &Command) -> String {
         out.extend(table.examples.iter().map(|(line, what)| format!("{line}   # {what}\n")));
         out += "```\n";
     }
-    let mut shared = Vec::new();
     for &group in table.groups {
-        let rows = rows(table, group);
-        if rows.is_empty() {
+        let is_serve = std::ptr::eq(table, &raw const SERVE);
+        let flags = flags_of(table, |known| known == group);
+        let known = if is_serve { Vec::new() } else { flags_of(&SERVE, |known| known == group) };
+        let known: Vec<String> = known.into_iter().map(row).collect();
+        let (shared, own): (Vec<&Flag>, Vec<&Flag>) = flags.into_iter().partition(|flag| known.contains(&row(flag)));
+        if shared.is_empty() && own.is_empty() {
             continue;
         }
-        if !std::ptr::eq(table, &raw const SERVE) && rows == self::rows(&SERVE, group) {
-            shared.push(format!("[{}](serve.md#{})", group.title, anchor(group.title)));
-            continue;
+        out += &format!("\n## {}\n\n{}\n", group.title, escaped(group.about));
+        if !own.is_empty() {
+            out += &format!("\n| flag | meaning |\n|---|---|\n{}", own.into_iter().map(row).collect::<String>());
         }
-        out += &format!("\n## {}\n\n{}\n\n| flag | meaning |\n|---|---|\n{rows}", group.title, escaped(group.about));
-    }
-    if !shared.is_empty() {
-        out += &format!("\n## Flags of tacho serve\n\nThese groups are the same as in `tacho serve`: {}.\n", shared.join(", "));
+        if !shared.is_empty() {
+            let names: Vec<String> = shared.iter().map(|flag| format!("`{}`", flag.names.join(", "))).collect();
+            out += &format!("\nAs in [tacho serve](serve.md#{}): {}.\n", anchor(group.title), names.join(", "));
+        }
     }
     out
 }
 
-/// The rows of a group's table.
-fn rows(table: &Table, group: &'static Group) -> String {
-    let row = |flag: &Flag| {
-        let synopsis = synopsis(flag, None).replace('|', "\\|");
-        format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))
-    };
-    flags_of(table, |known| known == group).into_iter().map(row).collect()
+/// The row of a flag.
+fn row(flag: &Flag) -> String {
+    let synopsis = synopsis(flag, None).replace('|', "\\|");
+    format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))
 }
 
 /// What links call a heading.
