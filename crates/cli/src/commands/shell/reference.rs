@@ -11,7 +11,7 @@ use crate::args::serve::TABLE as SERVE;
 pub(super) fn index(commands: &[Command]) -> String {
     let mut out = String::from(
         "# Commands and flags\n\nOne page per command, made by `tacho man --markdown` from the tables that the program reads. \
-         `tacho COMMAND --help` shows the same.\n\n| command | purpose |\n|---|---|\n",
+         `--help` of a command shows the same.\n\n| command | purpose |\n|---|---|\n",
     );
     for command in commands {
         let (file, table) = (file(command), command.table);
