@@ -102,7 +102,8 @@ fn there_is_a_manual_page_for_every_command() {
     let output = place.run(&["man", "--dir", "man1"]);
     assert!(output.status.success() && stdout(&output).contains("pages are in man1"), "{}", stderr(&output));
     let reference = stdout(&place.run(&["man", "--markdown"]));
-    let commands: Vec<&str> = reference.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    let rows = reference.lines().filter_map(|line| line.strip_prefix("| ["));
+    let commands: Vec<&str> = rows.filter_map(|row| row.split(']').next()).collect();
     assert!(commands.len() > 30, "{commands:?}");
     for command in commands {
         let page = fs::read_to_string(place.file(&format!("man1/{}.1", command.replace(' ', "-")))).unwrap();
