@@ -221,7 +221,8 @@ fn message(literal: &str) -> String {
 fn sources() -> Vec<(String, String)> {
     let crates = below(&root().join("crates"), "rs").into_iter();
     let shown = crates.map(|path| (path.strip_prefix(root()).unwrap().display().to_string(), path));
-    let kept = shown.filter(|(name, _)| name.contains("/src/") && !name.contains("/tests") && !name.contains("testkit"));
+    let kept =
+        shown.filter(|(name, _)| name.contains("/src/") && !name.contains("/tests") && !name.contains("testkit"));
     let text = |path: PathBuf| fs::read_to_string(path).unwrap().split("#[cfg(test)]").next().unwrap().to_owned();
     kept.map(|(name, path)| (name, text(path))).collect()
 }
@@ -233,8 +234,12 @@ fn messages_use_the_terms_of_the_field() {
         for (line, text) in said(&source) {
             let Said::Message(text) = text else { continue };
             // Names in code (keys, formats) are not sentences.
-            let found = BANNED.iter().chain(BANNED_IN_MESSAGES).filter(|(phrase, _)| text.contains(' ') && has_word(&text, phrase));
-            wrong.extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
+            let found = BANNED
+                .iter()
+                .chain(BANNED_IN_MESSAGES)
+                .filter(|(phrase, _)| text.contains(' ') && has_word(&text, phrase));
+            wrong
+                .extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -251,7 +256,8 @@ fn messages_and_doc_comments_are_read_from_the_source() {
 
 #[test]
 fn sentences_are_counted_by_their_words() {
-    let page = "# A title of five words\n\nOne two three four. Five six seven eight nine.\n- an item of the list\n| a | b |";
+    let page =
+        "# A title of five words\n\nOne two three four. Five six seven eight nine.\n- an item of the list\n| a | b |";
     let lines: Vec<_> = page.lines().map(|line| (0, line.to_owned())).collect();
     assert_eq!(sentence_lengths(&lines), [5, 4, 5, 5]);
 }

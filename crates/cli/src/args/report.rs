@@ -32,7 +32,10 @@ pub(crate) static TABLE: Table = Table {
     examples: &[
         ("tacho report run.rows --metric-percentiles 50,90,99", "reports a logged run with other percentiles"),
         ("tacho report run.rows --save-requests requests.parquet", "writes its requests for pandas, polars or DuckDB"),
-        ("tacho report result.json --html run.html", "makes the page of a run, of its log if that is in the same directory"),
+        (
+            "tacho report result.json --html run.html",
+            "makes the page of a run, of its log if that is in the same directory",
+        ),
         ("tacho report a.json b.json --html both.html", "lays the distributions of two runs on each other"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],

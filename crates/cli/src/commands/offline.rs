@@ -96,11 +96,7 @@ pub(super) fn python(
     stop: &StopSignal,
 ) -> anyhow::Result<PythonSpec> {
     let is_path = engine.model.starts_with(['/', '.']);
-    anyhow::ensure!(
-        !is_path || Path::new(&engine.model).exists(),
-        "--model {}: no such directory",
-        engine.model
-    );
+    anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: no such directory", engine.model);
     let variable = |name: &str| std::env::var(name).ok();
     let mut words = engine.words.clone();
     let mut defaults = defaults;

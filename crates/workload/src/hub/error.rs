@@ -6,9 +6,7 @@ use std::path::PathBuf;
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
-    #[error(
-        "no {what} at {name:?}: no such path, and a Hub id has the form owner/name; pass either with --{what}"
-    )]
+    #[error("no {what} at {name:?}: no such path, and a Hub id has the form owner/name; pass either with --{what}")]
     NeitherPathNorId { name: String, what: &'static str },
     #[error(
         "{id:?} is not in the Hub's cache ({} is not there), and HF_HUB_OFFLINE forbids to ask: \
