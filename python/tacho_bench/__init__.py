@@ -57,9 +57,14 @@ def run(args, *, check=True, **options):
             with open(path, encoding="utf-8") as file:
                 result = json.load(file)
     if ended.returncode != 0 and (check or result is None):
-        errors = [line for line in (ended.stderr or "").splitlines() if line.startswith("error")]
-        raise TachoError(ended.returncode, errors[0] if errors else (ended.stderr or "").strip(), result)
+        raise TachoError(ended.returncode, _reason(ended.stderr or ""), result)
     return result
+
+
+def _reason(errors):
+    """The lines of standard error that say why tacho failed, else all of them."""
+    lines = [line for line in errors.splitlines() if line.startswith(("error", "FAILED")) or ": error: " in line]
+    return "\n".join(lines) or errors.strip()
 
 
 def requests(log, format="pandas"):
@@ -74,7 +79,7 @@ def requests(log, format="pandas"):
         command = [executable(), "report", os.fspath(log), "--save-requests", path]
         ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         if ended.returncode != 0:
-            raise TachoError(ended.returncode, ended.stderr.strip())
+            raise TachoError(ended.returncode, _reason(ended.stderr))
         if format == "dicts":
             with open(path, encoding="utf-8") as file:
                 return [json.loads(line) for line in file]

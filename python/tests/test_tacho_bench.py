@@ -1,0 +1,66 @@
+"""Tests of the Python module against the tacho command on the PATH: python3 -m unittest discover python/tests"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tacho_bench
+
+SIM = ["serve", "--sim", "--num-prompts", "20", "--random-input-len", "16", "--random-output-len", "4"]
+
+
+class Run(unittest.TestCase):
+    def test_returns_the_result(self):
+        result = tacho_bench.run(SIM)
+        self.assertEqual(result["completed"], 20)
+        self.assertIn("client", result["tacho"])
+
+    def test_a_mistake_raises_with_its_line(self):
+        with self.assertRaises(tacho_bench.TachoError) as raised:
+            tacho_bench.run(["serve", "--sim", "--num-prompts", "many"])
+        self.assertEqual(raised.exception.returncode, 2)
+        self.assertEqual(str(raised.exception), "tacho serve: error: argument --num-prompts: invalid int value: 'many'")
+        self.assertIsNone(raised.exception.result)
+
+    def test_a_failed_limit_keeps_the_result(self):
+        limit = [*SIM, "--fail-if", "p99_ttft_ms>0.000001"]
+        with self.assertRaises(tacho_bench.TachoError) as raised:
+            tacho_bench.run(limit)
+        self.assertEqual(raised.exception.returncode, 3)
+        self.assertIn("p99_ttft_ms", str(raised.exception))
+        self.assertEqual(raised.exception.result["completed"], 20)
+        self.assertEqual(tacho_bench.run(limit, check=False)["completed"], 20)
+
+    def test_the_module_is_the_command(self):
+        ended = subprocess.run([sys.executable, "-m", "tacho_bench", "--version"], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(ended.returncode, 0)
+        self.assertTrue(ended.stdout.startswith("tacho "))
+
+
+class Requests(unittest.TestCase):
+    def test_rows_of_a_log(self):
+        with tempfile.TemporaryDirectory() as directory:
+            log = os.path.join(directory, "log")
+            tacho_bench.run([*SIM, "--log", log])
+            rows = tacho_bench.requests(log, "dicts")
+            self.assertEqual(len(rows), 20)
+            self.assertTrue(all(row["ttft_ms"] > 0 for row in rows))
+            try:
+                import pyarrow  # noqa: F401
+            except ImportError:
+                return
+            self.assertEqual(tacho_bench.requests(log, "arrow").num_rows, 20)
+
+    def test_an_unknown_format(self):
+        with self.assertRaises(ValueError):
+            tacho_bench.requests("log", "excel")
+
+    def test_a_missing_log(self):
+        with self.assertRaises(tacho_bench.TachoError):
+            tacho_bench.requests("/nonexistent", "dicts")
+
+
+if __name__ == "__main__":
+    unittest.main()
