@@ -49,7 +49,7 @@ use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::structured::StructuredArgs;
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::args::serve::ServeArgs;
-use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs};
+use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::args::sim::SimArgs;
 use crate::args::suite::SuiteArgs;
 use crate::args::sweep::plot::PlotArgs;
@@ -121,11 +121,11 @@ pub(crate) static COMMANDS: &[Command] = &[
     Command { spellings: &["convert trace"], table: &args::convert::trace::TABLE,
         prepare: |v| task(TraceArgs::read(&v), convert::trace::run) },
     Command { spellings: &["init"], table: &args::shell::INIT,
-        prepare: |v| task(InitArgs::read(&v), shell::init) },
+        prepare: |v| task(Ok::<_, ArgError>(InitArgs::from(&v)), shell::init) },
     Command { spellings: &["completions"], table: &args::shell::COMPLETIONS,
-        prepare: |v| task(CompletionsArgs::read(&v), shell::completions) },
+        prepare: |v| task(Shell::read(&v), shell::completions) },
     Command { spellings: &["man"], table: &args::shell::MAN,
-        prepare: |v| task(ManArgs::read(&v), shell::manual) },
+        prepare: |v| task(Ok::<_, ArgError>(ManArgs::from(&v)), shell::manual) },
 ];
 
 /// What words of a command line mean to the command of this table; `None` when they call for something else.

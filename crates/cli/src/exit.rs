@@ -51,23 +51,30 @@ macro_rules! misused {
 }
 pub(crate) use misused;
 
-/// Why ranks cannot work together, where that is what went wrong.
-fn ranks_of(error: &anyhow::Error) -> Option<&tacho_fleet::Error> {
-    match error.downcast_ref::<tacho_run::Error>() {
-        Some(tacho_run::Error::Ranks(error)) => Some(error),
-        _ => error.downcast_ref(),
+/// The code of an error that ended a command.
+fn code(error: &anyhow::Error) -> Exit {
+    let run = error.downcast_ref::<tacho_run::Error>();
+    let workload = match run {
+        Some(tacho_run::Error::Workload(error)) => Some(error),
+        _ => error.downcast_ref::<tacho_workload::Error>(),
+    };
+    let fleet = error.downcast_ref::<tacho_fleet::Error>();
+    let usage = run.is_some_and(tacho_run::Error::is_usage)
+        || error.downcast_ref::<tacho_run::experiment::Error>().is_some_and(|error| error.is_usage())
+        || error.downcast_ref::<TraceError>().is_some_and(TraceError::is_usage)
+        || fleet.is_some_and(tacho_fleet::Error::is_usage)
+        || error.is::<Misused>();
+    match () {
+        () if error.is::<ArgError>() || error.is::<Refusal>() => refused(),
+        () if workload.is_some_and(tacho_workload::Error::is_usage) => refused(),
+        () if matches!(fleet, Some(tacho_fleet::Error::Stopped)) => Exit::Interrupted,
+        () if run.is_some_and(tacho_run::Error::is_stop) => Exit::Interrupted,
+        () if usage => Exit::Usage,
+        () => Exit::Failed,
     }
 }
 
-/// What is wrong with sessions, where that is what went wrong.
-fn sessions_of(error: &anyhow::Error) -> Option<&TraceError> {
-    match error.downcast_ref::<tacho_run::Error>() {
-        Some(tacho_run::Error::Sessions(error)) => Some(error),
-        _ => error.downcast_ref(),
-    }
-}
-
-/// A line for a person, beside the result.
+/// A line for a person, on standard error.
 pub(crate) fn tell(text: &str) {
     let text = format!("{text}\n");
     match terminal::of(&io::stderr()) {
@@ -108,27 +115,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
                 text += &format!("hint: {hint}\n");
             }
             tell(text.trim_end());
-            if error.is::<ArgError>() || error.is::<Refusal>() {
-                return refused();
-            }
-            let asked = error.downcast_ref::<tacho_run::experiment::Error>().is_some_and(|error| error.is_usage());
-            if asked
-                || error.is::<Misused>()
-                || sessions_of(&error).is_some_and(TraceError::is_usage)
-                || ranks_of(&error).is_some_and(tacho_fleet::Error::is_usage)
-            {
-                return Exit::Usage;
-            }
-            if let Some(tacho_fleet::Error::Stopped) = ranks_of(&error) {
-                return Exit::Interrupted;
-            }
-            match error.downcast_ref::<tacho_run::Error>() {
-                Some(
-                    tacho_run::Error::Stopped | tacho_run::Error::Engine(tacho_run::offline::EngineError::Stopped),
-                ) => Exit::Interrupted,
-                Some(tacho_run::Error::Engine(tacho_run::offline::EngineError::Usage { .. })) => Exit::Usage,
-                _ => Exit::Failed,
-            }
+            code(&error)
         }
     }
 }
@@ -156,9 +143,25 @@ fn say(text: &str) {
     let _ = Aside.write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 
-/// Whoever read our output has gone: nobody is left to tell.
+/// Whether the reader of our output has gone.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_cannot_work_are_usage_errors() {
+        let workload = |error| code(&anyhow::Error::new(tacho_run::Error::Workload(error)).context("run 1 of 2"));
+        assert_eq!(workload(tacho_workload::Error::TooFewPrompts { num_prompts: 1, num_prefixes: 2 }), Exit::Usage);
+        assert_eq!(workload(tacho_workload::Error::BfclBackend { backend: "vllm".to_owned() }), Exit::Usage);
+        assert_eq!(workload(tacho_workload::Error::EmptyFile { path: "a".into() }), Exit::Failed);
+        assert_eq!(code(&tacho_run::Error::Stopped.into()), Exit::Interrupted);
+        assert_eq!(code(&tacho_fleet::Error::Stopped.into()), Exit::Interrupted);
+        assert_eq!(code(&tacho_run::Error::EmptyWorkload.into()), Exit::Failed);
+    }
 }

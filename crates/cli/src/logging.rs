@@ -1,9 +1,14 @@
-//! Logs go to stderr; `RUST_LOG` or vLLM's `VLLM_LOGGING_LEVEL` says how much, warnings by default.
+//! Logs go to stderr; `RUST_LOG` or vLLM's `VLLM_LOGGING_LEVEL` sets how much, warnings by default. A line looks like any
+//! other of the program: `warning: text`.
 
-use std::io::IsTerminal;
+use std::fmt;
 
 use tacho_report::live::Aside;
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Sets up logging for the process.
 pub(crate) fn init() {
@@ -11,13 +16,25 @@ pub(crate) fn init() {
     let filter = EnvFilter::try_from_default_env()
         .or_else(|_| EnvFilter::try_new(level().unwrap_or_else(|_| "warn".to_owned())))
         .unwrap_or_else(|_| EnvFilter::new("warn"));
-    // Colours are for people: a log that is kept has none.
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Aside::default)
-        .with_ansi(colours)
-        .with_target(false)
-        .without_time()
-        .init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(Aside::default).with_ansi(false).event_format(Plain).init();
+}
+
+/// A line that begins with its level in lower case.
+struct Plain;
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        out.write_str(match *event.metadata().level() {
+            Level::ERROR => "error: ",
+            Level::WARN => "warning: ",
+            Level::INFO => "info: ",
+            _ => "debug: ",
+        })?;
+        context.format_fields(out.by_ref(), event)?;
+        writeln!(out)
+    }
 }

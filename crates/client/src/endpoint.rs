@@ -103,7 +103,8 @@ impl EndpointSpec {
         redact_text(text, &self.secrets())
     }
 
-    fn secrets(&self) -> Vec<Secret> {
+    /// The secrets that this server is sent: the key, secret headers, passwords of URLs.
+    pub fn secrets(&self) -> Vec<Secret> {
         let named = self.headers.iter().filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
             let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
             [Some(Secret::new(value)), bare].into_iter().flatten()
@@ -111,8 +112,8 @@ impl EndpointSpec {
         let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().flatten();
         let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
         // A short one would be found in any text.
-        let told = |secret: &Secret| secret.expose().trim().len() >= 4;
-        self.api_key.iter().cloned().chain(named).chain(passwords).filter(told).collect()
+        let is_distinct = |secret: &Secret| secret.expose().trim().len() >= 4;
+        self.api_key.iter().cloned().chain(named).chain(passwords).filter(is_distinct).collect()
     }
 
     /// The headers of a benchmark request, without those that HTTP itself needs.

@@ -11,8 +11,8 @@ use crate::{OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
 pub enum Caveat {
     /// The run was stopped before its end.
     Interrupted { finished: u64, asked: i64 },
-    /// The run was resumed after a break. The break is cut out of all times.
-    Resumed { segments: u64, gap_s: f64, resent: u64 },
+    /// The run was resumed after a break. The break is cut out of all times. `answered` counts responses since then.
+    Resumed { segments: u64, gap_s: f64, resent: u64, answered: u64 },
     /// A stop rule ended the run before its workload did.
     Ended { by: EndedBy, cut_off: u64 },
     /// The metric of `--until` did not reach the requested precision.
@@ -116,14 +116,16 @@ impl Caveat {
     /// The warning as one line.
     pub fn text(&self) -> String {
         match self {
-            Caveat::Resumed { segments, gap_s, resent } => {
+            Caveat::Resumed { segments, gap_s, resent, answered } => {
                 // A killed run left no record of its requests in flight.
                 let again = match resent {
                     0 => "requests in flight when it began were sent again".to_owned(),
                     known => format!("{known} requests were sent again"),
                 };
+                let unanswered = if *answered == 0 { "; none was answered" } else { "" };
                 format!(
-                    "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and {again}"
+                    "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and \
+                     {again}{unanswered}"
                 )
             }
             Caveat::Ended { by, cut_off } => {

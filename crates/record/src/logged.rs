@@ -70,10 +70,11 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
             dict.set("ours", *ours);
             dict.set("theirs", *theirs);
         }
-        Caveat::Resumed { segments, gap_s, resent } => {
+        Caveat::Resumed { segments, gap_s, resent, answered } => {
             dict.set("segments", *segments);
             dict.set("gap_s", *gap_s);
             dict.set("resent", *resent);
+            dict.set("answered", *answered);
         }
         Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
         Caveat::Imprecise { metric, wanted, reached } => {
@@ -134,6 +135,7 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
             segments: fields.count("segments")?,
             gap_s: fields.float("gap_s")?,
             resent: fields.count("resent")?,
+            answered: fields.count("answered")?,
         }),
         _ => Err(fields.wrong("kind", "a kind of doubt")),
     }
@@ -242,7 +244,7 @@ mod tests {
         let mut record = RunRecord::compute(Setup::example(), measured.clone());
         let all = [
             Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
-            Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4 },
+            Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4, answered: 3 },
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
             Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
             Caveat::ImpossibleUsage { answers: 1, total: 2 },

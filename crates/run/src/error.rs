@@ -26,6 +26,25 @@ pub enum Error {
     ResumedRanks,
     #[error(transparent)]
     Tokenizer(#[from] tacho_text::Error),
+    #[error(
+        "the server serves {served:?}, not {asked:?}: pass --model {served}, and --tokenizer gpt2 (built in, approximate \
+         token counts) where the Hub is out of reach"
+    )]
+    OtherModel {
+        served: String,
+        asked: String,
+        #[source]
+        source: tacho_workload::hub::HubError,
+    },
+    #[error(
+        "no tokenizer for {model:?}: pass --tokenizer with a local directory, or --tokenizer gpt2 (built in, approximate \
+         token counts)"
+    )]
+    NoTokenizer {
+        model: String,
+        #[source]
+        source: tacho_workload::hub::HubError,
+    },
     #[error(transparent)]
     Hub(#[from] tacho_workload::hub::HubError),
     #[error(transparent)]
@@ -119,6 +138,23 @@ impl From<tacho_fleet::Error> for Error {
 }
 
 impl Error {
+    /// Whether the command line is wrong, rather than a file, a server or the machine.
+    pub fn is_usage(&self) -> bool {
+        match self {
+            Error::Workload(error) => error.is_usage(),
+            Error::Hub(tacho_workload::hub::HubError::Layout { source }) => source.is_usage(),
+            Error::Sessions(error) => error.is_usage(),
+            Error::Ranks(error) => error.is_usage(),
+            Error::Engine(error) => matches!(error, crate::offline::EngineError::Usage { .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether the user stopped it.
+    pub fn is_stop(&self) -> bool {
+        matches!(self, Error::Stopped | Error::Engine(crate::offline::EngineError::Stopped))
+    }
+
     /// What went wrong with a call to somebody who is not the server under test: the client's own words would send the
     /// reader to the server's flags.
     pub(crate) fn silent(url: String, error: tacho_client::Error) -> Self {

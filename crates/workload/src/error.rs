@@ -256,6 +256,46 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a flag has a value that cannot work, rather than a file or a server.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Error::NoTokenizer { .. }
+                | Error::NegativeSeed { .. }
+                | Error::SeedOutOfRange { .. }
+                | Error::NegativeLength { .. }
+                | Error::TooFewPrompts { .. }
+                | Error::NoPrefixes
+                | Error::RerankTooFew { .. }
+                | Error::BatchSize { .. }
+                | Error::NegativeCount { .. }
+                | Error::InputTooSmall { .. }
+                | Error::RatioOutOfRange { .. }
+                | Error::RatioNotFinite { .. }
+                | Error::RatioNotJson { .. }
+                | Error::RatioKeys { .. }
+                | Error::RatioKind { .. }
+                | Error::NoCategory { .. }
+                | Error::StructuredRatio { .. }
+                | Error::NotPositive { .. }
+                | Error::SharedPrefixRatio { .. }
+                | Error::SonnetTooShort { .. }
+                | Error::UnsupportedDataset { .. }
+                | Error::Subset { .. }
+                | Error::NoSplit
+                | Error::NotMultimodal { .. }
+                | Error::BfclBackend { .. }
+                | Error::BfclCategory { .. }
+                | Error::ItemsRatio { .. }
+                | Error::NoLimit { .. }
+                | Error::TooManyItems { .. }
+                | Error::Buckets { .. }
+                | Error::BucketSize { .. }
+                | Error::NegativeBucket
+                | Error::NoBucket
+        )
+    }
+
     pub(crate) fn reading_back(source: std::io::Error) -> Self {
         Error::ReadBack { source }
     }

@@ -9,7 +9,7 @@ use tacho_core::secret::{REDACTED, redact_json_text, redact_url, redact_words};
 
 use super::machinery::near::nearest;
 use super::machinery::repr::{joined, quoted};
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::{Refusal, metric_names};
 
 /// A command line that cannot be run.
 #[derive(Debug, thiserror::Error)]

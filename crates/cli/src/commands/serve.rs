@@ -198,14 +198,26 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     }
     let samples = &record.measured.samples;
     match samples.iter().find(|sample| !sample.success()) {
-        Some(first) if record.summary.completed == 0 => {
-            let text = format!("all {} requests failed; the first one: {}", samples.len(), first.error);
+        Some(first) if answered(record) == 0 => {
+            let text = match record.summary.completed {
+                0 => format!("all {} requests failed; the first one: {}", samples.len(), first.error),
+                _ => format!("all resumed requests failed; the first one: {}", first.error),
+            };
             Err(Advised::new(text, first.failure.and_then(|kind| remedy::remedy(args, kind, &first.error))).into())
         }
         _ if record.caveats.iter().any(is_failed_rule) => Ok(Exit::Gate),
         _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),
         _ => Ok(Exit::Done),
     }
+}
+
+/// Requests that this run answered; of a resumed one those since it went on.
+fn answered(record: &RunRecord) -> u64 {
+    let since = |caveat: &Caveat| match caveat {
+        Caveat::Resumed { answered, .. } => Some(*answered),
+        _ => None,
+    };
+    record.caveats.iter().find_map(since).unwrap_or(record.summary.completed)
 }
 
 /// Whether a rule ended the run because the server did badly.

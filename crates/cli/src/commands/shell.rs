@@ -15,15 +15,16 @@ use crate::args::machinery::flag::Kind;
 use crate::args::machinery::help::{flags_of, sentence};
 use crate::args::machinery::near::nearest;
 use crate::args::serve::TABLE;
-use crate::args::shell::{CompletionsArgs, InitArgs, ManArgs, Shell};
+use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::exit::{Exit, Misused};
 
 /// Prints a completion script.
-pub(super) fn completions(args: &CompletionsArgs) -> anyhow::Result<Exit> {
-    let script = match args.shell {
+pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
+    let script = match shell {
         Shell::Bash => complete::bash(COMMANDS),
         Shell::Zsh => complete::zsh(COMMANDS),
         Shell::Fish => complete::fish(COMMANDS),
+        Shell::PowerShell => complete::powershell(COMMANDS),
     };
     tacho_report::out().write_all(script.as_bytes())?;
     Ok(Exit::Done)
@@ -68,15 +69,16 @@ fn unknown(words: &str) -> Misused {
 
 /// Writes a file of settings, unless there is one.
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
-    let shown = args.file.display();
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(&args.file).map_err(|error| match error.kind() {
+    let file = args.file.first().cloned().unwrap_or_else(|| "run.yaml".into());
+    let shown = file.display();
+    let mut out =
+        OpenOptions::new().write(true).create_new(true).open(&file).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 anyhow::anyhow!("{shown} is there already: name another file, or remove it")
             }
             _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
         })?;
-    file.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
+    out.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
     writeln!(tacho_report::out(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
     Ok(Exit::Done)
 }
@@ -100,7 +102,7 @@ fn settings() -> String {
     out
 }
 
-/// A value in YAML: the default, or what one looks like.
+/// A value in YAML: the default, or a placeholder.
 fn sample(flag: &crate::args::machinery::flag::Flag) -> String {
     let preset = flag.preset.value();
     match flag.kind {

@@ -172,3 +172,58 @@ fn where_few_names_are_possible_they_are_all_said() {
         assert!(missing.is_empty(), "{words:?}: no {missing:?} in {text}");
     }
 }
+
+#[test]
+fn a_model_that_the_server_does_not_have_is_named() {
+    let (place, server) = (Place::new(), keyed());
+    let url = format!("http://{}", server.address);
+    let words = ["serve", "--base-url", &url, "--model", "org/other", "--num-prompts", "1"];
+    let mut command = place.command(&words);
+    command.env("OPENAI_API_KEY", KEY).env("HF_HUB_OFFLINE", "1").env("HF_HOME", place.path().join("home"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("serves \"m\", not \"org/other\"") && text.contains("--tokenizer gpt2"), "{text}");
+    assert!(text.contains("caused by: "), "{text}");
+}
+
+#[test]
+fn flags_of_another_command_have_a_hint() {
+    let place = Place::new();
+    for (words, wanted) in [
+        (&["sim", "--sim-profile", "tiny"][..], "--profile"),
+        (&["--sim"], "tacho serve --sim"),
+        (&["serve", "--sim", "--profile", "h100-8b"], "--sim-profile h100-8b"),
+        (&["multi-turn", "--base-url", "http://h"], "--url"),
+        (&["serve", "--sim", "--header", "Name: value"], "KEY=VALUE"),
+    ] {
+        let output = place.run(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(stderr(&output).contains(wanted), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn values_that_cannot_work_exit_with_2_and_in_strict_parity_with_1() {
+    let place = Place::new();
+    let common = ["serve", "--sim", "--num-prompts", "2", "--dataset-name"];
+    for words in [
+        &["prefix_repetition", "--prefix-repetition-num-prefixes", "5"][..],
+        &["hf", "--dataset-path", "nobody/unknown"],
+    ] {
+        let words = [&common[..], words].concat();
+        let output = place.run(&words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", stderr(&output));
+        let strict = place.run(&[&words[..], &["--strict-parity"]].concat());
+        assert_eq!(strict.status.code(), Some(1), "{words:?}: {}", stderr(&strict));
+    }
+}
+
+#[test]
+fn warnings_are_plain_lines() {
+    let place = Place::new();
+    place.write("chats.json", r#"[{"id": "a", "messages": [{"role": "user", "content": "why?"}]}]"#);
+    let output = place.run(&["convert", "trace", "chats.json", "-o", "c.json"]);
+    let text = stderr(&output);
+    assert!(!text.contains(" WARN ") && !text.contains("tacho::"), "{text}");
+}

@@ -83,3 +83,14 @@ fn a_refuge_is_never_written_over_and_no_link_is_followed() {
     let saved = std::fs::read_dir(&tmp).unwrap().count();
     assert_eq!(saved, 4, "two results beside what was there");
 }
+
+#[test]
+fn a_result_without_details_loses_none() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("tmp")).unwrap();
+    let words = ["serve", "--sim", "--sim-profile", "instant", "--num-prompts", "3", "--save-result", "--label", "a/b"];
+    let output = place.command(&words).env("TMPDIR", place.path().join("tmp")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("the result was saved to") && !text.contains("details"), "{text}");
+}

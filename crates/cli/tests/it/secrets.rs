@@ -134,6 +134,21 @@ fn a_server_that_tells_the_key_is_not_repeated() {
 }
 
 #[test]
+fn a_key_in_a_response_text_is_not_kept() {
+    let event = json!({"choices": [{"text": format!("your key is {KEY}.")}]});
+    let usage = json!({"choices": [], "usage": {"prompt_tokens": 8, "completion_tokens": 9}});
+    let text = format!("data: {event}\n\ndata: {usage}\n\ndata: [DONE]\n\n");
+    let answer = json!([{"status": 200, "framing": "length", "segments": [{"text": text}]}]);
+    let server = Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": answer}}));
+    let url = format!("http://{}", server.address);
+    let words = ["serve", "--base-url", &url, "--api-key", KEY, "--num-prompts", "3", "--random-input-len", "8"];
+    let known = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--ready-check-timeout-sec", "0"];
+    let save = ["--save-result", "--save-detailed", "--result-filename", "r.json", "--log", "kept"];
+    let output = run(&[&words[..], &known, &save, &["--save-requests", "q.jsonl"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
 fn no_command_tells_a_key() {
     let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}],
         "POST /v1/chat/completions": [{"gen": "chat"}]}}));

@@ -33,6 +33,9 @@ const OFFERED: &[(&[&str], &[&str], &[&str])] = &[
     (&["serve", "--backend", "openai-c"], &["openai-chat"], &["vllm"]),
     (&["bench", "serve", "--ramp-up-strategy", ""], &["linear", "exponential"], &["--model"]),
     (&["sweep", "serve_sla", "--sla-"], &["--sla-params", "--sla-variable"], &["--workload-var"]),
+    (&["serve", "--sim-profile", "h100"], &["h100-8b", "h100-70b-tp4"], &["tiny"]),
+    (&["gate", "--max-regression", "p99_tt"], &["p99_ttft_ms"], &["p99_tpot_ms"]),
+    (&["check", "--fail-if", "mean_"], &["mean_ttft_ms", "mean_e2el_ms"], &["p99_ttft_ms"]),
     (&["help", "ra"], &["rates"], &["datasets"]),
     (&["help", "sw"], &["sweep", "sweeps"], &["serve"]),
 ];
@@ -94,6 +97,21 @@ fn fish_reads_the_script_and_completes() {
         let code = format!("source tacho.completion; complete --do-complete 'tacho {}'", words.join(" "));
         stdout(&shell(&place, &["fish", "--no-config", "-c", &code]))
     });
+}
+
+#[test]
+fn the_script_for_powershell_has_the_same_words() {
+    let script = stdout(&Place::new().run(&["completions", "powershell"]));
+    for part in [
+        "Register-ArgumentCompleter -Native -CommandName tacho",
+        "'serve*' {",
+        "'sweep' { 'serve',",
+        "'--ramp-up-strategy' { 'linear','exponential'; break }",
+        "'--max-regression' { 'mean_ttft_ms',",
+    ] {
+        assert!(script.contains(part), "{part}");
+    }
+    assert_eq!(script.matches('{').count(), script.matches('}').count());
 }
 
 #[test]

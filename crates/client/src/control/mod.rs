@@ -9,7 +9,7 @@ mod tokenize;
 
 pub use caches::reset_caches;
 pub use call::{Caller, Response};
-pub use models::{ServedModel, first_model};
+pub use models::{ServedModel, first_model, models};
 pub use profiler::{ProfilerAnswer, ProfilerCall, profile};
 pub use prometheus::metrics_page;
 pub use tokenize::TokenizeServer;

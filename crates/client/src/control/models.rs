@@ -1,4 +1,4 @@
-//! Which model a server serves.
+//! The models a server serves.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use super::Caller;
 use super::call::Limits;
 use crate::Error;
 
+const PATH: &str = "/v1/models";
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 16 << 20 };
 /// A name becomes part of every request and of file names; no real one is longer.
 const MAX_NAME: usize = 1024;
@@ -23,9 +24,15 @@ pub struct ServedModel {
 
 /// The first model of `/v1/models`.
 pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
-    let path = "/v1/models";
-    let failed = |reason: String| Error::Call { method: "GET", url: caller.url(path), reason };
-    let response = caller.within(LIMITS).get(path, caller.user_headers())?;
+    let failed = |reason| Error::Call { method: "GET", url: caller.url(PATH), reason };
+    let first = models(caller)?.into_iter().next();
+    first.ok_or_else(|| failed("the answer names no model; pass --model".to_owned()))
+}
+
+/// The models of `/v1/models`, in the server's order.
+pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
+    let failed = |reason: String| Error::Call { method: "GET", url: caller.url(PATH), reason };
+    let response = caller.within(LIMITS).get(PATH, caller.user_headers())?;
     if response.status != 200 {
         let hint = match response.status {
             401 | 403 if caller.user_headers().has("authorization") => {
@@ -34,18 +41,20 @@ pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
             401 | 403 => "it wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
             _ => "pass --model to name the model yourself",
         };
-        return Err(caller.refused("GET", path, &response, hint));
+        return Err(caller.refused("GET", PATH, &response, hint));
     }
     let text = String::from_utf8_lossy(&response.body);
     let list = parse(&text).map_err(|error| failed(format!("the answer is not JSON ({error})")))?;
-    let first = list.get("data").and_then(Value::as_list).and_then(<[Value]>::first);
-    let name = first.and_then(|model| model.get("id")).and_then(Value::as_str);
-    let name = name.ok_or_else(|| failed("the answer names no model; pass --model".to_owned()))?;
-    if name.len() > MAX_NAME {
-        return Err(failed(format!("the model's name is {} bytes long, of which {MAX_NAME} are allowed", name.len())));
-    }
-    // Other servers than vLLM have no `root`.
-    let root = first.and_then(|model| model.get("root")).and_then(Value::as_str).unwrap_or(name);
-    let root = if root.len() > MAX_NAME { name } else { root };
-    Ok(ServedModel { name: name.to_owned(), root: root.to_owned() })
+    let listed = list.get("data").and_then(Value::as_list).unwrap_or_default();
+    let named = listed.iter().filter_map(|model| Some((model, model.get("id")?.as_str()?)));
+    let served = named.map(|(model, name)| {
+        if name.len() > MAX_NAME {
+            let bytes = name.len();
+            return Err(failed(format!("the model's name is {bytes} bytes long, of which {MAX_NAME} are allowed")));
+        }
+        // Other servers than vLLM have no `root`.
+        let root = model.get("root").and_then(Value::as_str).filter(|root| root.len() <= MAX_NAME).unwrap_or(name);
+        Ok(ServedModel { name: name.to_owned(), root: root.to_owned() })
+    });
+    served.collect()
 }

@@ -61,6 +61,7 @@ pub(crate) fn finish(
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     drop(profiling);
     spill::check(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
+    let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);
     let caveats = run.into_iter().chain(checks).flatten().chain(doubts).chain(ranks.lost);

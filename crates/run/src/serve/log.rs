@@ -4,6 +4,7 @@ pub(crate) mod open;
 pub(crate) mod resume;
 pub(crate) mod rows;
 pub(crate) mod store;
+pub(crate) mod texts;
 mod writer;
 
 use std::path::PathBuf;

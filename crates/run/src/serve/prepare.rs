@@ -95,7 +95,8 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     let source = Source::read(&plan.workload)?;
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL_TIMEOUT)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
-    let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)?;
+    let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)
+        .map_err(|error| tokenizer::explain(error, plan, &caller, &model_name))?;
     let mut globals = Globals::seeded(plan.seed);
     let (mut requests, due, dialogue) = source.load(plan, contact, tokenizer.as_ref(), &mut globals, sink)?;
     if requests.is_empty() {

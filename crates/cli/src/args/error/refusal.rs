@@ -376,14 +376,19 @@ impl Refusal {
     }
 }
 
+/// The metrics used most, as rules and completions name them.
+pub(crate) fn metric_names() -> Vec<String> {
+    let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
+    named.chain(RATES.map(str::to_owned)).collect()
+}
+
 /// The metric that a name was probably meant to be; a missing unit is the usual mistake.
 fn meant(name: &str) -> Option<String> {
     let with_unit = format!("{name}_ms");
     if tacho_record::number::Known::find(&with_unit).is_some() {
         return Some(with_unit);
     }
-    let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
-    let known: Vec<String> = named.chain(RATES.map(str::to_owned)).collect();
+    let known = metric_names();
     let nearest = |name: &str| nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
     nearest(name).or_else(|| nearest(&with_unit))
 }

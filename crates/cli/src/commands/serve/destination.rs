@@ -80,13 +80,13 @@ fn check_writable(directory: &Path) -> anyhow::Result<()> {
 
 /// Saves the result elsewhere, so that a full or vanished disk does not cost it: whole into the system's temporary
 /// directory, else what matters most of it, there or in its own place. Nothing that is there is written over.
-fn rescue(record: &RunRecord, path: &Path, detail: Detail, error: anyhow::Error) -> anyhow::Error {
+fn rescue(record: &RunRecord, path: &Path, asked: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);
-    for (detail, place) in [(detail, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
+    for (detail, place) in [(asked, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
         for place in free_names(place) {
             if save(record, &place, detail, SaveMode::New).is_ok() {
-                let what = if detail == Detail::Brief { "the result without its details" } else { "the result" };
+                let what = if detail != asked { "the result without its details" } else { "the result" };
                 return error.context(format!("{what} was saved to {} instead", place.display()));
             }
         }

@@ -1,4 +1,4 @@
-//! What to do when every request failed: the commonest reasons have a name.
+//! What to do when every request failed, for the usual reasons.
 
 use tacho_core::FailureKind;
 
@@ -8,31 +8,85 @@ use crate::args::serve::ServeArgs;
 pub(super) fn remedy(args: &ServeArgs, kind: FailureKind, error: &str) -> Option<String> {
     let keyed =
         args.target.api_key.is_some() || args.target.header.is_some() || std::env::var_os("OPENAI_API_KEY").is_some();
-    let secure = args.base_url().starts_with("https");
-    match kind {
-        FailureKind::Http(401 | 403) if keyed => {
-            Some("the server does not accept the key: check --api-key, OPENAI_API_KEY or --header".to_owned())
+    let way = Way { keyed, secure: args.base_url().starts_with("https"), endpoint: args.endpoint() };
+    way.remedy(kind, &error.to_lowercase())
+}
+
+/// How the server was called.
+struct Way {
+    keyed: bool,
+    secure: bool,
+    endpoint: String,
+}
+
+impl Way {
+    /// Advice for a failure; `error` is in lower case.
+    fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
+        let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
+        let advice = match kind {
+            FailureKind::Http(401 | 403) if self.keyed => {
+                "the server does not accept the key: check --api-key, OPENAI_API_KEY or --header"
+            }
+            FailureKind::Http(401 | 403) => "the server wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
+            FailureKind::Http(404) => {
+                return Some(format!(
+                    "the server has no {}, or no such model: check --endpoint, --base-url and --model",
+                    self.endpoint
+                ));
+            }
+            FailureKind::Http(405) => "the path takes no requests: check --endpoint and --backend",
+            FailureKind::Http(429) => {
+                "the server limits the rate of requests: lower --request-rate or --max-concurrency, raise its limit, or \
+                 pass --retries N"
+            }
+            FailureKind::Http(400 | 413 | 422) if speaks_of(&CONTEXT) => {
+                "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
+                 pass --max-model-len N to leave out long requests"
+            }
+            FailureKind::Http(400 | 426 | 497) if !self.secure && speaks_of(&["https"]) => {
+                "the server speaks TLS: pass --base-url https://..."
+            }
+            FailureKind::Connect if self.secure => {
+                "is the server there, and does it speak TLS? if not, pass --base-url http://... or --host and --port"
+            }
+            FailureKind::Connect => "is the server running there? check --host, --port or --base-url",
+            _ if speaks_of(&["<!doctype", "<html"]) => {
+                "the answer is a web page, not an API response: check --base-url, --endpoint and proxies"
+            }
+            FailureKind::Malformed | FailureKind::ConnectionLost if !self.secure => {
+                "if the server speaks TLS, pass --base-url https://..."
+            }
+            FailureKind::TimedOut => "raise --timeout, or lower the load",
+            _ => return None,
+        };
+        Some(advice.to_owned())
+    }
+}
+
+/// What servers write when a request is longer than the context of the model.
+const CONTEXT: [&str; 5] =
+    ["context length", "context_length", "maximum model length", "max_model_len", "maximum input length"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_failures_have_a_remedy() {
+        let way = |secure| Way { keyed: false, secure, endpoint: "/v1/completions".to_owned() };
+        let context = "this model's maximum context length is 2048 tokens. however, you requested 4096 tokens";
+        for (kind, error, wanted) in [
+            (FailureKind::Http(429), "too many requests", "--request-rate"),
+            (FailureKind::Http(400), context, "--max-model-len"),
+            (FailureKind::Http(400), "the plain http request was sent to https port", "https://"),
+            (FailureKind::Malformed, "no event: <!doctype html><html>", "--endpoint"),
+            (FailureKind::Http(502), "<html><body>bad gateway", "web page"),
+            (FailureKind::Malformed, "the answer's head is not http/1.1", "https://"),
+        ] {
+            let advice = way(false).remedy(kind, error).unwrap_or_default();
+            assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");
         }
-        FailureKind::Http(401 | 403) => {
-            Some("the server wants a key: pass --api-key KEY, or set OPENAI_API_KEY".to_owned())
-        }
-        FailureKind::Http(404) => Some(format!(
-            "the server has no {}, or no such model: check --endpoint, --base-url and --model",
-            args.endpoint()
-        )),
-        FailureKind::Http(405) => Some("the path takes no requests: check --endpoint and --backend".to_owned()),
-        FailureKind::Http(400 | 426 | 497) if !secure && error.to_lowercase().contains("https") => {
-            Some("the server speaks TLS: pass --base-url https://...".to_owned())
-        }
-        FailureKind::Connect if secure => Some(
-            "is the server there, and does it speak TLS? if not, pass --base-url http://... or --host and --port"
-                .to_owned(),
-        ),
-        FailureKind::Connect => Some("is the server running there? check --host, --port or --base-url".to_owned()),
-        FailureKind::Malformed | FailureKind::ConnectionLost if !secure => {
-            Some("if the server speaks TLS, pass --base-url https://...".to_owned())
-        }
-        FailureKind::TimedOut => Some("raise --timeout, or lower the load".to_owned()),
-        _ => None,
+        assert_eq!(way(true).remedy(FailureKind::Malformed, "the answer's chunks are broken"), None);
+        assert_eq!(way(false).remedy(FailureKind::Http(400), "temperature must be positive"), None);
     }
 }

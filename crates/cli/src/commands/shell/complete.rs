@@ -1,5 +1,8 @@
-//! Completion scripts for bash, zsh and fish, made from the tables.
+//! Completion scripts for bash, zsh, fish and PowerShell, made from the tables.
 
+use tacho_engine::Profile;
+
+use crate::args::error::metric_names;
 use crate::args::machinery::command::Command;
 use crate::args::machinery::flag::{Flag, Kind};
 use crate::args::machinery::help::sentence;
@@ -48,15 +51,20 @@ fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
 /// What a flag's value can be.
 enum Values {
     None,
-    Words(Vec<&'static str>),
+    Words(Vec<String>),
     Files,
+    /// One of these, or a file.
+    WordsOrFiles(Vec<String>),
     Any,
 }
 
 fn values(flag: &Flag) -> Values {
-    match flag.kind {
-        Kind::Switch | Kind::TriState | Kind::Help => Values::None,
-        Kind::Choice(choices) => Values::Words(choices.to_vec()),
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    match (flag.kind, flag.long()) {
+        (Kind::Switch | Kind::TriState | Kind::Help, _) => Values::None,
+        (Kind::Choice(choices), _) => Values::Words(owned(choices)),
+        (_, "--sim-profile" | "--profile") => Values::WordsOrFiles(owned(&Profile::names())),
+        (_, "--max-regression" | "--fail-if" | "--until" | "--metrics") => Values::Words(metric_names()),
         _ if ["FILE", "DIR", "PATH"].contains(&flag.metavar) => Values::Files,
         _ => Values::Any,
     }
@@ -79,6 +87,7 @@ pub(super) fn bash(commands: &'static [Command]) -> String {
             let reply = match values(flag) {
                 Values::Words(words) => format!("compgen -W \"{}\" -- \"$cur\"", words.join(" ")),
                 Values::Files => "compgen -f -- \"$cur\"".to_owned(),
+                Values::WordsOrFiles(words) => format!("compgen -f -W \"{}\" -- \"$cur\"", words.join(" ")),
                 Values::None | Values::Any => continue,
             };
             out += &format!("        {}) COMPREPLY=($({reply})); return ;;\n", flag.names.join("|"));
@@ -114,6 +123,10 @@ pub(super) fn zsh(commands: &'static [Command]) -> String {
                     Values::None => String::new(),
                     Values::Words(words) => format!(":{}:({})", flag.metavar, words.join(" ")),
                     Values::Files => format!(":{}:_files", flag.metavar),
+                    Values::WordsOrFiles(words) => {
+                        format!(":{0}:_alternative 'w:{0}:({1})' 'f:file:_files'", flag.metavar, words.join(" "))
+                            .replace('\'', "'\\''")
+                    }
                     Values::Any => format!(":{}: ", zsh_text(flag.metavar)),
                 };
                 out += &format!(" \\\n            '{name}[{about}]{value}'");
@@ -168,6 +181,7 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
                     Values::None => String::new(),
                     Values::Words(words) => format!(" -x -a '{}'", words.join(" ")),
                     Values::Files => " -r -F".to_owned(),
+                    Values::WordsOrFiles(words) => format!(" -r -F -a '{}'", words.join(" ")),
                     Values::Any => " -x".to_owned(),
                 };
                 let about = sentence(flag).replace('\\', "\\\\").replace('\'', "\\'");
@@ -176,4 +190,34 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
         }
     }
     out
+}
+
+/// The script for PowerShell.
+pub(super) fn powershell(commands: &'static [Command]) -> String {
+    let quoted = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
+    let mut out = String::from(
+        "# PowerShell completion of tacho; made by: tacho completions powershell\n\
+         Register-ArgumentCompleter -Native -CommandName tacho -ScriptBlock {\n    \
+         param($word, $ast, $cursor)\n    \
+         $before = @($ast.CommandElements | Where-Object { $_.Extent.EndOffset -lt $cursor } | ForEach-Object { \"$_\" })\n    \
+         $line = ($before | Select-Object -Skip 1) -join ' '\n    $previous = $before[-1]\n    \
+         $offered = switch -Wildcard ($line) {\n",
+    );
+    for (before, after) in beginnings(commands) {
+        let after: Vec<String> = after.into_iter().map(str::to_owned).collect();
+        out += &format!("        '{before}' {{ {}; break }}\n", quoted(&after));
+    }
+    for (spelling, command) in spellings(commands) {
+        out += &format!("        '{spelling}*' {{\n            switch ($previous) {{\n");
+        for flag in flags(command) {
+            let (Values::Words(words) | Values::WordsOrFiles(words)) = values(flag) else { continue };
+            for name in flag.names {
+                out += &format!("                '{name}' {{ {}; break }}\n", quoted(&words));
+            }
+        }
+        let names: Vec<String> = flags(command).flat_map(|flag| flag.names).map(|name| (*name).to_owned()).collect();
+        out += &format!("                default {{ {} }}\n            }}\n            break\n        }}\n", quoted(&names));
+    }
+    out + "    }\n    $offered | Where-Object { $_ -like \"$word*\" } | ForEach-Object { \
+           [System.Management.Automation.CompletionResult]::new($_) }\n}\n"
 }

@@ -15,6 +15,7 @@ use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
 use crate::serve::log::store::RowStore;
+use crate::serve::log::texts::Texts;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers, Shard};
@@ -57,7 +58,7 @@ impl Measurement<'_> {
         let clock = components.clock;
         let wall = WallClock::now(clock);
         let end = self.stop.inner();
-        let mut store = RowStore::new(clock, wall, log, plan.report.keep_texts);
+        let mut store = RowStore::new(clock, wall, log, Texts::of(plan));
         let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
         let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(self.schedule);

@@ -75,6 +75,23 @@ impl Earlier {
     }
 }
 
+/// The run that was resumed, as its caveat describes it.
+pub(crate) struct Resumption {
+    segments: u64,
+    gap_s: f64,
+    resent: u64,
+    /// Requests answered before.
+    answered: u64,
+}
+
+impl Resumption {
+    /// The caveat of a run in which `completed` requests were answered in all.
+    pub(crate) fn caveat(self, completed: u64) -> Caveat {
+        let Resumption { segments, gap_s, resent, answered } = self;
+        Caveat::Resumed { segments, gap_s, resent, answered: completed.saturating_sub(answered) }
+    }
+}
+
 /// Joins the rows of a run with those that it went on with, if any: all on one clock, from the first origin to the last
 /// end, with what there is to say about it.
 pub(crate) fn join(
@@ -83,11 +100,12 @@ pub(crate) fn join(
     driven: &mut Driven,
     rows: Rows,
     wall: &WallClock,
-) -> (Setup, Rows, Option<Caveat>) {
-    let Some(Earlier { stored, segments, cut_off, .. }) = earlier else { return (setup, rows, None) };
+) -> (Setup, Rows, Option<Resumption>) {
+    let Some(Earlier { stored, segments, cut_off, answered, .. }) = earlier else { return (setup, rows, None) };
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return (setup, rows, None) };
     let gap_ns = wall.unix_ns(driven.origin).saturating_sub(ended_unix_ns(last)).max(0);
-    let resumed = Caveat::Resumed { segments: segments.len() as u64 + 1, gap_s: gap_ns as f64 / 1e9, resent: cut_off };
+    let (segments, gap_s) = (segments.len() as u64 + 1, gap_ns as f64 / 1e9);
+    let resumed = Resumption { segments, gap_s, resent: cut_off, answered: answered as u64 };
     let end = last.end + rows.end().since(driven.origin);
     let rows = Rows { earlier: Some((stored, driven.origin, last.end)), ..rows };
     (driven.origin, driven.end) = (first.start, end);

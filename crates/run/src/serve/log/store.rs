@@ -8,6 +8,7 @@ use tacho_rowlog::Origin;
 use crate::serve::finish::record::WallClock;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
+use crate::serve::log::texts::Texts;
 
 /// Runs longer than this are worth a log.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
@@ -17,8 +18,7 @@ pub(crate) struct RowStore<'a> {
     clock: SystemClock,
     wall: WallClock,
     log: Option<RowLog<'a>>,
-    /// Whether texts are wanted beyond what counts tokens.
-    keep_texts: bool,
+    texts: Texts,
     began: Timestamp,
     kept: Vec<Observation>,
     /// Bytes of what is kept.
@@ -31,9 +31,9 @@ pub(crate) struct RowStore<'a> {
 
 impl<'a> RowStore<'a> {
     /// A store that logs to `log`.
-    pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, keep_texts: bool) -> Self {
+    pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, texts: Texts) -> Self {
         let (began, kept) = (Timestamp::NEVER, Vec::new());
-        RowStore { clock, wall, log, keep_texts, began, kept, bytes: 0, logged: 0, last: Timestamp::ZERO }
+        RowStore { clock, wall, log, texts, began, kept, bytes: 0, logged: 0, last: Timestamp::ZERO }
     }
 
     /// The log, and the rows.
@@ -72,7 +72,7 @@ impl RowSink for RowStore<'_> {
 
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
-            tacho_record::logged::shed(row, self.keep_texts);
+            self.texts.shed(row);
             row.round(self.began);
         }
         if let Some(log) = &mut self.log {

@@ -1,11 +1,12 @@
 //! The tokenizer of a run.
 
+use tacho_client::control::{Caller, models};
 use tacho_core::EventSink;
 use tacho_text::Tokenizer;
 use tacho_workload::hub::Hub;
 
 use crate::Error;
-use crate::plan::TokenizerPlan;
+use crate::plan::{ServePlan, TokenizerPlan};
 
 /// The tokenizer's name when it is the built-in one.
 pub(crate) const BUILTIN: &str = "gpt2";
@@ -29,5 +30,20 @@ pub(crate) fn load_tokenizer(
             let tokenizer = Tokenizer::load_as(&directory, named.mode)?.named(name);
             Ok((Some(tokenizer), Some(name.to_owned())))
         }
+    }
+}
+
+/// What is wrong when the Hub has no tokenizer: often the model's name, which the server knows better.
+pub(super) fn explain(error: Error, plan: &ServePlan, caller: &Caller, asked: &str) -> Error {
+    let Error::Hub(source) = error else { return error };
+    if matches!(&plan.tokenizer, TokenizerPlan::Named(named) if named.name.is_some()) {
+        return Error::Hub(source);
+    }
+    let served = models(caller).unwrap_or_default();
+    match served.first() {
+        Some(first) if served.iter().all(|model| model.name != asked) => {
+            Error::OtherModel { served: first.name.clone(), asked: asked.to_owned(), source }
+        }
+        _ => Error::NoTokenizer { model: asked.to_owned(), source },
     }
 }

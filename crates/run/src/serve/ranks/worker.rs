@@ -8,7 +8,6 @@ use tacho_core::json::Dict;
 use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, SystemClock, Timestamp};
 use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
 use tacho_loadgen::{StopReason, StopSignal};
-use tacho_record::logged;
 use tacho_rowlog::Origin;
 
 use super::{Shard, own_part, take_share, worker_stats};
@@ -17,6 +16,7 @@ use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::{MainRun, RowReceiver};
 use crate::serve::log::open::OpenedLog;
+use crate::serve::log::texts::Texts;
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
@@ -75,8 +75,8 @@ pub fn run_share(
         stop,
         sink,
     };
-    let (early, origin, keep_texts) = (Vec::new(), Timestamp::ZERO, plan.report.keep_texts);
-    let mut rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, keep_texts, count: 0 };
+    let (early, origin, texts) = (Vec::new(), Timestamp::ZERO, Texts::of(plan));
+    let mut rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, texts, count: 0 };
     let driven = main.drive(&mut rows)?.driven;
     let mut closing = worker_stats::write(&driven.workers);
     let fit = uplink.clock();
@@ -216,7 +216,7 @@ struct RankRows<'a> {
     /// Rows from before the log was begun.
     early: Vec<Observation>,
     origin: Timestamp,
-    keep_texts: bool,
+    texts: Texts,
     count: usize,
 }
 
@@ -243,7 +243,7 @@ impl RowSink for RankRows<'_> {
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
             row.index = self.shard.global_index(row.index);
-            logged::shed(row, self.keep_texts);
+            self.texts.shed(row);
             row.round(self.origin);
         }
         self.count += rows.len();
