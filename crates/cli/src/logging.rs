@@ -16,7 +16,12 @@ pub(crate) fn init() {
     let filter = EnvFilter::try_from_default_env()
         .or_else(|_| EnvFilter::try_new(level().unwrap_or_else(|_| "warn".to_owned())))
         .unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(Aside::default).with_ansi(false).event_format(Plain).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(Aside::default)
+        .with_ansi(false)
+        .event_format(Plain)
+        .init();
 }
 
 /// A line that begins with its level in lower case.

@@ -71,13 +71,12 @@ fn unknown(words: &str) -> Misused {
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
     let file = args.file.first().cloned().unwrap_or_else(|| "run.yaml".into());
     let shown = file.display();
-    let mut out =
-        OpenOptions::new().write(true).create_new(true).open(&file).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                anyhow::anyhow!("{shown} is there already: name another file, or remove it")
-            }
-            _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
-        })?;
+    let mut out = OpenOptions::new().write(true).create_new(true).open(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("{shown} is there already: name another file, or remove it")
+        }
+        _ => anyhow::Error::new(error).context(format!("cannot write {shown}")),
+    })?;
     out.write_all(settings().as_bytes()).with_context(|| format!("cannot write {shown}"))?;
     writeln!(tacho_report::out(), "{shown} has every setting, commented out. Then: tacho serve --config {shown}")?;
     Ok(Exit::Done)

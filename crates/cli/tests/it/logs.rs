@@ -126,14 +126,16 @@ fn a_resumed_run_fails_when_every_request_fails_again() {
     let place = Place::new();
     let failed = json!({"status": 500, "framing": "length", "segments": [{"text": "no"}]});
     let good = json!({"gen": "completions", "tokens": 4});
-    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [good, good, good, failed, failed, failed]}}));
+    let server =
+        Scripted::start(json!({"routes": {"POST /v1/completions": [good, good, good, failed, failed, failed]}}));
     let url = format!("http://{}", server.address);
     let load = ["--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random", "--num-prompts", "6"];
     let words = [&["serve", "--base-url", &url, "--log", "kept", "--max-concurrency", "1"][..], &load, &SMALL].concat();
     let output = place.run(&words);
     assert!(output.status.success(), "{}", stderr(&output));
     let dead = format!("http://127.0.0.1:{}", place.port);
-    let output = place.run(&["serve", "--resume", "kept", "--base-url", &dead, "--save-result", "--result-filename", "r.json"]);
+    let output =
+        place.run(&["serve", "--resume", "kept", "--base-url", &dead, "--save-result", "--result-filename", "r.json"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stderr(&output).contains("all resumed requests failed"), "{}", stderr(&output));
     assert_eq!(place.json("r.json")["completed"], 3);

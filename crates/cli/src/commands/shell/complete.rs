@@ -216,7 +216,10 @@ pub(super) fn powershell(commands: &'static [Command]) -> String {
             }
         }
         let names: Vec<String> = flags(command).flat_map(|flag| flag.names).map(|name| (*name).to_owned()).collect();
-        out += &format!("                default {{ {} }}\n            }}\n            break\n        }}\n", quoted(&names));
+        out += &format!(
+            "                default {{ {} }}\n            }}\n            break\n        }}\n",
+            quoted(&names)
+        );
     }
     out + "    }\n    $offered | Where-Object { $_ -like \"$word*\" } | ForEach-Object { \
            [System.Management.Automation.CompletionResult]::new($_) }\n}\n"
