@@ -3,6 +3,7 @@
 pub mod bounded;
 pub mod clock;
 pub mod event;
+pub mod host;
 pub mod json;
 pub mod live;
 pub mod observation;
@@ -14,6 +15,7 @@ pub mod rows;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use host::Host;
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
 pub use observation::{Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};

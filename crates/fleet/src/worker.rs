@@ -67,7 +67,7 @@ impl Worker {
         hello.set("run", member.run);
         hello.set("hash", hash);
         hello.set("version", version);
-        hello.set("machine", tacho_rowlog::Host::here().name);
+        hello.set("machine", tacho_rowlog::this_host().name);
         let welcome = client.call_until("/v1/join", dumps(&hello.into()).as_bytes(), stopped)?;
         let log = welcome.get("log").and_then(Value::as_str).map(str::to_owned);
         let mut worker = Worker { client, clock, samples: Vec::new(), sampled: Instant::now(), log };

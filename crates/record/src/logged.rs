@@ -12,11 +12,13 @@ use tacho_metrics::sessions::Steps;
 use tacho_metrics::{Caveat, EndedBy, Setup};
 
 use self::fields::Fields;
-use crate::{Error, Measured, RunRecord};
+pub(crate) use self::setup::{goodput, read_goodput};
+use crate::{Error, Measured, Provenance, RunRecord};
 
 /// What is known of a run before its first row.
-pub fn plan(setup: &Setup) -> Dict {
+pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
     let mut dict = Dict::new();
+    dict.set("provenance", provenance.to_dict());
     dict.set("setup", setup::write(setup));
     dict
 }
@@ -35,7 +37,7 @@ pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
 
 /// What is known after the last row: all of the record that does not follow from rows.
 pub fn closing(record: &RunRecord) -> Dict {
-    let mut dict = plan(&record.setup);
+    let mut dict = plan(&record.setup, &record.provenance);
     dict.set("measured", measured::write(&record.measured));
     dict.set("doubts", record.caveats.iter().filter_map(write_doubt).collect::<Vec<_>>());
     dict
@@ -44,6 +46,11 @@ pub fn closing(record: &RunRecord) -> Dict {
 /// The setup that [`plan`] or [`closing`] has written.
 pub fn setup(logged: &Value) -> Result<Setup, Error> {
     setup::read(Fields::of(logged, "setup")?)
+}
+
+/// The provenance that [`plan`] or [`closing`] has written.
+pub fn provenance(logged: &Value) -> Provenance {
+    Provenance::from_value(logged.get("provenance").unwrap_or(&Value::Null))
 }
 
 /// The measurements that [`closing`] has written; the samples are to be made from the rows.
@@ -203,7 +210,7 @@ mod tests {
     #[test]
     fn setups_come_back() {
         for setup in [Setup::example(), full_setup()] {
-            assert_eq!(super::setup(&through_text(plan(&setup))).unwrap(), setup);
+            assert_eq!(super::setup(&through_text(plan(&setup, &Provenance::default()))).unwrap(), setup);
         }
     }
 
@@ -274,7 +281,7 @@ mod tests {
         let source: Dict = [("file".to_owned(), "trace.jsonl".into())].into_iter().collect();
         let second = SessionStep { child: true, at: Some(2.5), ..second };
         let steps = Steps { steps: vec![step(0, &[]), second], places: vec![4, 7], source };
-        let mut dict = plan(&Setup::example());
+        let mut dict = plan(&Setup::example(), &Provenance::default());
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), None);
         plan_sessions(&mut dict, &steps);
         assert_eq!(session_steps(&through_text(dict.clone())).unwrap(), Some(steps));

@@ -1,5 +1,6 @@
 //! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
 
+use tacho_core::json::Dict;
 use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::sessions::SessionSummary;
@@ -8,7 +9,7 @@ use tacho_metrics::{
     SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, WindowRule, WorkerUse,
 };
 
-use crate::Intervals;
+use crate::{Intervals, Provenance};
 
 /// What a run measured.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -50,6 +51,8 @@ impl Measured {
 /// A run that is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
+    /// Where it comes from.
+    pub provenance: Provenance,
     /// What was asked.
     pub setup: Setup,
     /// What was measured.
@@ -89,19 +92,18 @@ impl RunRecord {
         let steady = Steady::of(&setup, &measured.samples);
         let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
-        let sessions = None;
-        let steady_state = None;
         let mut record = RunRecord {
+            provenance: Provenance::default(),
             setup,
             measured,
             summary,
             open_loop,
             trust,
             steady,
-            steady_state,
+            steady_state: None,
             intervals,
             caveats,
-            sessions,
+            sessions: None,
         };
         record.intervals = Intervals::of(&record);
         record.caveats.extend(record.intervals.unbounded());
@@ -129,6 +131,18 @@ impl RunRecord {
     /// What it was asked to do, in short, where it did all of that at the times planned.
     pub fn workload(&self) -> Option<&str> {
         self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
+    }
+
+    /// Its provenance as results show it: with the tokenizer and the goodput objectives.
+    pub fn provenance_json(&self) -> Dict {
+        let mut dict = self.provenance.to_dict();
+        if let Some(tokenizer) = &self.setup.tokenizer_id {
+            dict.set("tokenizer", tokenizer.as_str());
+        }
+        if let Some(limits) = self.setup.goodput {
+            dict.set("goodput", crate::logged::goodput(limits));
+        }
+        dict
     }
 
     /// Adds a grave reason to doubt the result that does not follow from the measurements.

@@ -8,8 +8,9 @@ use tacho_metrics::{
     MetricKind, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
 };
 
+use crate::logged::read_goodput;
 use crate::number::Timed;
-use crate::{Error, Measured, RunRecord};
+use crate::{Error, Measured, Provenance, RunRecord};
 
 /// A record, and what its file says of it in words.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     let (server, telemetry) = (server(own).unwrap_or_default(), telemetry(own).unwrap_or_default());
     let measured = Measured { samples: samples(dict)?, duration, server, telemetry, ..Measured::default() };
     let mut record = RunRecord::compute(setup, measured);
+    record.provenance = provenance(dict);
     if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.goodput) {
         generation.request_goodput = dict.get("request_goodput").and_then(Value::as_f64);
     }
@@ -46,6 +48,12 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     let told = told.unwrap_or_default().iter().filter_map(text).collect();
     let client = own.and_then(|own| own.get("client")?.get("verdict")?.as_str().map(str::to_owned));
     Ok(Some(Restored { record, client, told }))
+}
+
+/// The provenance that a result states.
+pub fn provenance(dict: &Dict) -> Provenance {
+    let stated = dict.get("tacho").and_then(|own| own.get("provenance"));
+    Provenance::from_value(stated.unwrap_or(&Value::Null))
 }
 
 /// What a result tells of its settings.
@@ -73,7 +81,7 @@ pub fn setup(dict: &Dict) -> Setup {
         task: Task::Generation,
         percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),
         metric_percentiles: percentiles(dict),
-        goodput: None,
+        goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
         workload: own("workload").and_then(Value::as_str).map(str::to_owned),

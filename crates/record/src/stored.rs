@@ -10,7 +10,7 @@ use tacho_metrics::statistics::Statistic;
 
 use crate::intervals::spread;
 use crate::number::Known;
-use crate::{Error, ResultKind, RunRecord};
+use crate::{Error, Provenance, ResultKind, RunRecord};
 
 /// One run as its result file tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,6 +166,11 @@ impl StoredRun {
     /// not tell.
     pub fn workload(&self) -> Option<&str> {
         self.own("workload")?.as_str()
+    }
+
+    /// Where it comes from, as far as the file states it.
+    pub fn provenance(&self) -> Provenance {
+        crate::restored::provenance(&self.fields)
     }
 
     fn own(&self, key: &str) -> Option<&Value> {

@@ -3,6 +3,7 @@
 mod distributions;
 mod escape;
 mod figure;
+pub(crate) mod hero;
 pub mod run;
 pub mod timeline;
 

@@ -23,7 +23,7 @@ pub use columns::{COLUMNS, Column};
 pub use error::Error;
 pub use joined::{Joined, Span};
 pub use log::Log;
-pub use manifest::{Host, Manifest};
+pub use manifest::{Manifest, this_host};
 pub use packed::{pack, unpack};
 pub use parquet::{Columns, Values, write_parquet};
 pub use row::{Asked, Row};

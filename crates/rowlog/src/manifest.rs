@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tacho_core::Host;
 use tacho_core::json::{Dict, Value, dumps_indented};
 
 use crate::Error;
@@ -15,28 +16,23 @@ pub(crate) const OLD_NAME: &str = "manifest.tacho";
 /// More than any manifest has.
 const LIMIT: u64 = 64 << 20;
 
-/// The machine that sends the requests.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Host {
-    /// Its name.
-    pub name: String,
-    /// Its system and release.
-    pub system: String,
-    /// How many processors there are to use.
-    pub cpus: u64,
+/// This machine.
+pub fn this_host() -> Host {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    Host {
+        name: text(name.nodename()),
+        system: format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine())),
+        cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
+        cpu: cpu_model(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+    }
 }
 
-impl Host {
-    /// This machine.
-    pub fn here() -> Self {
-        let name = rustix::system::uname();
-        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-        Host {
-            name: text(name.nodename()),
-            system: format!("{} {} {}", text(name.sysname()), text(name.release()), text(name.machine())),
-            cpus: std::thread::available_parallelism().map_or(0, |count| count.get() as u64),
-        }
-    }
+/// The first model name in the text of `/proc/cpuinfo`.
+fn cpu_model(text: &str) -> String {
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    let mut models = fields.filter(|(key, _)| key.trim() == "model name").map(|(_, model)| model.trim().to_owned());
+    models.next().unwrap_or_default()
 }
 
 /// What a log says of its run. None of it may hold a secret: the command is given with them taken out.
@@ -81,10 +77,6 @@ impl Manifest {
     }
 
     fn to_dict(&self) -> Dict {
-        let mut host = Dict::new();
-        host.set("name", self.host.name.as_str());
-        host.set("system", self.host.system.as_str());
-        host.set("cpus", self.host.cpus);
         let mut dict = Dict::new();
         dict.set("format", FORMAT);
         dict.set("tacho", self.tacho.as_str());
@@ -92,7 +84,7 @@ impl Manifest {
         dict.set("seed", self.seed);
         dict.set("workload", self.workload.as_deref());
         dict.set("requests", self.requests);
-        dict.set("host", host);
+        dict.set("host", self.host.to_dict());
         dict.set("clock", self.clock.as_str());
         dict.set("more", self.more.clone());
         dict
@@ -103,23 +95,17 @@ impl Manifest {
             return Err(Error::malformed(path, "it has no \"format\": it is not the manifest of a log"));
         };
         known(path, found)?;
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let count =
-            |value: &Value, key: &str| value.get(key).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
-        let host = value.get("host").unwrap_or(&Value::Null);
+        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+        let requests = value.get("requests").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok());
         let words = value.get("command").and_then(Value::as_list).unwrap_or_default();
         Ok(Manifest {
-            tacho: text(value, "tacho"),
+            tacho: text("tacho").unwrap_or_default(),
             command: words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
             seed: value.get("seed").and_then(Value::as_i64),
-            workload: value.get("workload").and_then(Value::as_str).map(str::to_owned),
-            requests: count(value, "requests"),
-            host: Host {
-                name: text(host, "name"),
-                system: text(host, "system"),
-                cpus: count(host, "cpus").unwrap_or_default(),
-            },
-            clock: text(value, "clock"),
+            workload: text("workload"),
+            requests,
+            host: value.get("host").map(Host::from_value).unwrap_or_default(),
+            clock: text("clock").unwrap_or_default(),
             more: value.get("more").cloned().unwrap_or(Value::Null),
         })
     }

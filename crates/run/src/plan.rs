@@ -7,6 +7,7 @@ use tacho_client::EndpointSpec;
 use tacho_core::json::Dict;
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_record::Provenance;
 use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
@@ -236,4 +237,7 @@ pub struct ReportPlan {
     pub goodput: Option<GoodputLimits>,
     /// Whether generated texts are wanted in the record.
     pub keep_texts: bool,
+    /// The command, the dataset and the SLOs of a run that describes itself; then the server is asked for its version
+    /// after the run. Nothing for a run that sends only what vLLM sends.
+    pub provenance: Option<Provenance>,
 }

@@ -10,7 +10,7 @@ use tacho_core::{EventSink, Timestamp};
 use tacho_metrics::{
     Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
 };
-use tacho_record::{Measured, RunRecord, logged};
+use tacho_record::{Measured, Provenance, RunRecord, logged};
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
@@ -156,6 +156,7 @@ impl Read<'_> {
             }
         }
         let mut record = RunRecord::compute(setup, measured);
+        record.provenance = self.provenance();
         spill::check(Some(self.directory), &record.measured.samples)?;
         // A part of a run says nothing about whole sessions.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
@@ -165,6 +166,13 @@ impl Read<'_> {
         doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
         let command = self.manifest.command.clone();
         Ok(Rebuilt { record, closed: self.closing.is_some(), requests, log, command })
+    }
+
+    /// What the log states of the run's origin; logs of a run that did not end have it in their manifest.
+    fn provenance(&self) -> Provenance {
+        let stated = logged::provenance(self.closing.unwrap_or(&self.manifest.more));
+        let Manifest { seed, host, .. } = self.manifest;
+        Provenance { seed: stated.seed.or(*seed), host: stated.host.or_else(|| Some(host.clone())), ..stated }
     }
 
     /// What the log holds besides its rows.
@@ -325,6 +333,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
     runs.sort_by_key(started);
     let first = runs.first().map_or(0, started);
     let mut setup = runs[0].record.setup.clone();
+    let provenance = runs[0].record.provenance.clone();
     (setup.num_prompts, setup.request_rate, setup.interrupted, setup.workload) = (0, 0.0, false, None);
     setup.max_concurrency = runs.iter().map(|run| run.record.setup.max_concurrency).sum();
     let mut merged = Measured::default();
@@ -341,7 +350,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
         setup.interrupted |= own.interrupted;
         setup.date = setup.date.max(own.date);
     }
-    RunRecord::compute(setup, merged)
+    RunRecord { provenance, ..RunRecord::compute(setup, merged) }
 }
 
 fn moved(mut sample: Sample, base: usize, shift: f64) -> Sample {

@@ -7,8 +7,8 @@ use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
 use tacho_metrics::sessions::{SessionStep, Steps};
 use tacho_metrics::{Asked, Caveat, GoodputLimits, MetricKind, Sample, Setup, Task, WorkerUse};
-use tacho_record::{Measured, RunRecord, logged};
-use tacho_rowlog::{Host, Log, Manifest, Origin};
+use tacho_record::{Measured, Provenance, RunRecord, logged};
+use tacho_rowlog::{Log, Manifest, Origin};
 use tacho_run::Error;
 use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild, rebuild_within};
 use tacho_testkit::{Counted, fuzz_files, peak};
@@ -73,7 +73,7 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
 
 /// What the manifest says besides: the plan, and sessions of two requests each.
 fn more(setup: &Setup) -> tacho_core::json::Dict {
-    let mut more = logged::plan(setup);
+    let mut more = logged::plan(setup, &Provenance::default());
     logged::plan_sessions(&mut more, &steps());
     more
 }
@@ -109,7 +109,7 @@ fn log_in_batches(
         seed: Some(0),
         workload: None,
         requests: Some(20),
-        host: Host::default(),
+        host: tacho_core::Host::default(),
         clock: String::new(),
         more: more.into(),
     };
@@ -227,7 +227,7 @@ fn memory_of(requests: usize) -> usize {
         Observation { index, ..row }
     };
     let rows: Vec<Observation> = (0..requests).map(at).collect();
-    log_in_batches(directory.path(), ORIGIN, &rows, logged::plan(&setup()), None, 5000);
+    log_in_batches(directory.path(), ORIGIN, &rows, logged::plan(&setup(), &Provenance::default()), None, 5000);
     drop(rows);
     let hub = Hub::from_variables(|_| None);
     let (run, most) = peak(|| rebuild_within(1 << 20, directory.path(), &Changes::default(), &hub, &()).unwrap());

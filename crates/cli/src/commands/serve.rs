@@ -20,6 +20,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::anyhow;
+use tacho_core::secret::redact_words;
 use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
 use tacho_fleet::Membership;
@@ -118,8 +119,7 @@ fn measure(
     if let Some(path) = saved? {
         tell(args, &format!("saved: {0}   (compare it with another run: tacho compare OTHER {0})", path.display()));
     }
-    let words = tacho_core::secret::redact_words(&std::env::args().collect::<Vec<_>>());
-    args.outputs.write(&record, &About { command: command_line(&words), ..About::default() })?;
+    args.outputs.write(&record, &About::default())?;
     otlp::send(args, &record);
     let path = destination.path(args, &record);
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
@@ -167,7 +167,10 @@ pub(crate) fn run_inside(
     let args = dealt.as_ref().unwrap_or(args);
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
-    let plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let mut plan = plan::of(args, simulator.or(own.as_ref()))?;
+    if let Some(provenance) = &mut plan.report.provenance {
+        provenance.command = command_line(&redact_words(command));
+    }
     let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let note = pictures::dataset_note(args, &prepared)?;

@@ -5,6 +5,7 @@ mod call;
 mod models;
 mod profiler;
 mod prometheus;
+mod server_info;
 mod tokenize;
 
 pub use caches::reset_caches;
@@ -12,4 +13,5 @@ pub use call::{Caller, Response};
 pub use models::{ServedModel, first_model, models};
 pub use profiler::{ProfilerAnswer, ProfilerCall, profile};
 pub use prometheus::metrics_page;
+pub use server_info::{ServerInfo, server_info};
 pub use tokenize::TokenizeServer;

@@ -214,6 +214,35 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
     }
 }
 
+/// Engines by the prefix of their metrics.
+const ENGINES: [(&str, &str); 4] =
+    [("vllm:", "vLLM"), ("sglang:", "SGLang"), ("tgi_", "TGI"), ("trtllm_", "TensorRT-LLM")];
+
+/// The engine that a metrics page is of, by the names of its metrics.
+pub fn engine(page: &str) -> Option<&'static str> {
+    let of = |line: &str| ENGINES.iter().find(|(prefix, _)| line.starts_with(prefix)).map(|(_, engine)| *engine);
+    page.lines().find_map(of)
+}
+
+/// Cache settings that a metrics page may state, as labels of a constant metric.
+const CACHE_SETTINGS: [&str; 7] = [
+    "block_size",
+    "cache_dtype",
+    "enable_prefix_caching",
+    "gpu_memory_utilization",
+    "num_gpu_blocks",
+    "page_size",
+    "sliding_window",
+];
+
+/// The cache settings of a metrics page.
+pub fn cache_settings(page: &str) -> Vec<(String, String)> {
+    let is_known = |(label, value): &(&str, &str)| CACHE_SETTINGS.contains(label) && value.len() <= 40;
+    let stated = page.lines().filter_map(labelled).find(|(name, ..)| name.ends_with(":cache_config_info"));
+    let labels = stated.into_iter().flat_map(|(_, labels, _)| labels_of(labels.trim()));
+    labels.filter(is_known).map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
+}
+
 /// Tokens per cache block, from the labels of a line about cache settings.
 fn block_size(name: &str, labels: &str) -> Option<f64> {
     let mut labels = labels_of(labels.trim()).filter(|_| name.ends_with(":cache_config_info"));
@@ -256,6 +285,15 @@ fn labels_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_names_its_engine_and_cache_settings() {
+        let page = "# TYPE x gauge\nvllm:cache_config_info{block_size=\"16\",cache_dtype=\"auto\",secret=\"s\"} 1.0\n";
+        assert_eq!(engine(page), Some("vLLM"));
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(cache_settings(page), [pair("block_size", "16"), pair("cache_dtype", "auto")]);
+        assert_eq!((engine("other 1\n"), cache_settings("other 1\n")), (None, Vec::new()));
+    }
 
     #[test]
     fn blanks_may_stand_anywhere_between_the_parts() {

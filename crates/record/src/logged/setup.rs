@@ -63,7 +63,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         },
         percentile_metrics: metrics(fields)?,
         metric_percentiles: fields.floats("metric_percentiles")?,
-        goodput: fields.maybe_object("goodput")?.map(read_goodput).transpose()?,
+        goodput: fields.maybe("goodput").map(read_goodput),
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
         // Logs of older versions do not have it.
@@ -119,18 +119,13 @@ fn read_rate_change(fields: &Fields<'_>) -> Result<RateChange, Error> {
     Ok(RateChange { rps: fields.int("rps")?, timestamp: fields.text("timestamp")? })
 }
 
-fn goodput(limits: GoodputLimits) -> Dict {
-    let mut dict = Dict::new();
-    dict.set("ttft_ms", limits.ttft_ms);
-    dict.set("tpot_ms", limits.tpot_ms);
-    dict.set("e2el_ms", limits.e2el_ms);
-    dict
+pub(crate) fn goodput(limits: GoodputLimits) -> Dict {
+    let all = [("ttft_ms", limits.ttft_ms), ("tpot_ms", limits.tpot_ms), ("e2el_ms", limits.e2el_ms)];
+    all.into_iter().filter_map(|(key, limit)| Some((key.to_owned(), Value::Float(limit?)))).collect()
 }
 
-fn read_goodput(fields: Fields<'_>) -> Result<GoodputLimits, Error> {
-    Ok(GoodputLimits {
-        ttft_ms: fields.maybe_float("ttft_ms")?,
-        tpot_ms: fields.maybe_float("tpot_ms")?,
-        e2el_ms: fields.maybe_float("e2el_ms")?,
-    })
+/// Limits that are missing or malformed are unknown.
+pub(crate) fn read_goodput(limits: &Value) -> GoodputLimits {
+    let limit = |key: &str| limits.get(key).and_then(Value::as_f64);
+    GoodputLimits { ttft_ms: limit("ttft_ms"), tpot_ms: limit("tpot_ms"), e2el_ms: limit("e2el_ms") }
 }

@@ -22,8 +22,6 @@ const SCRIPT: &str = include_str!("run/run.js");
 /// What a page says beside its record.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// The command line, without secrets.
-    pub command: Option<String>,
     /// The client's verdict on itself, where the record cannot tell it.
     pub client: Option<String>,
     /// Reasons for doubt beside those of the record.
@@ -41,10 +39,10 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
     let body = format!(
         "<header>\n<h1>{}</h1>\n{}{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         escape(&title),
-        words::subtitle(record, about),
+        words::subtitle(record),
         words::verdict(record, about),
         words::cards(record) + &sessions::section(record) + &adapters::section(record),
-        words::ranks(record) + &words::facts(record, about),
+        words::ranks(record) + &words::facts(record),
     );
     let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));
     record.measured.samples.check()?;

@@ -20,6 +20,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     if let Some(workload) = record.workload() {
         fields.set("workload", workload);
     }
+    fields.set("provenance", record.provenance_json());
     fields.set("requests", record.open_loop.requests);
     fields.set("outcomes", outcomes(record));
     peaks_and_rates(record, &mut fields);

@@ -3,7 +3,7 @@
 
 use tacho_core::FailureKind;
 use tacho_metrics::{MetricKind, Rare, Sample, Setup, Task};
-use tacho_record::{Measured, RunRecord};
+use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
 
 use crate::browser::{STEPS, fine, used};
@@ -74,9 +74,11 @@ fn page(count: usize) -> String {
         server.add(f64::from(second), &page);
     }
     let measured = Measured { samples: samples.into(), duration, server, ..Measured::default() };
-    let record = RunRecord::compute(setup(), measured);
+    let mut record = RunRecord::compute(setup(), measured);
+    let server = ServerFacts { engine: Some(HOSTILE.into()), version: Some(HOSTILE.into()), ..ServerFacts::default() };
+    record.provenance = Provenance { command: Some(HOSTILE.into()), server, ..Provenance::default() };
     let mut out = Vec::new();
-    write_page(&record, &About { command: Some(HOSTILE.into()), ..About::default() }, &mut out).unwrap();
+    write_page(&record, &About::default(), &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 

@@ -1,8 +1,9 @@
 //! `metrics/results.json`: whole runs on a given clock, from their flags to the file and the report.
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::{Samples, Setup};
-use tacho_record::{Measured, RunRecord};
+use tacho_metrics::{GoodputLimits, Samples, Setup};
+use tacho_record::restored::restored;
+use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::console::vllm_report;
 use tacho_report::json::{Detail, SaveMode, save};
 
@@ -74,7 +75,11 @@ fn runs_give_vllms_file_and_report() {
 fn own_part_holds_what_vllm_leaves_out() {
     let golden = golden("metrics/results.json");
     let case = list(&golden, "cases").iter().find(|case| text(case, "name") == "failures, label, metadata").unwrap();
-    let record = relaxed(record(case, &Flags::of(case)));
+    let mut record = relaxed(record(case, &Flags::of(case)));
+    let server = ServerFacts { version: Some("9.8.7".into()), ..ServerFacts::default() };
+    record.provenance =
+        Provenance { command: Some("tacho serve".into()), seed: Some(7), server, ..Provenance::default() };
+    record.setup.goodput = Some(GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r.json");
     save(&record, &path, Detail::PerRequest, SaveMode::Overwrite).unwrap();
@@ -88,6 +93,10 @@ fn own_part_holds_what_vllm_leaves_out() {
     assert_eq!(list(own, "sent"), list(&file, "start_times"));
     let kinds: Vec<&str> = list(own, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
     assert_eq!(kinds, ["requests_failed", "few_samples", "autocorrelated"]);
+
+    let again = restored(file.as_dict().unwrap(), |_| ()).unwrap().unwrap().record;
+    assert_eq!((&again.provenance, again.setup.goodput), (&record.provenance, record.setup.goodput));
+    assert_eq!(own.get("provenance").and_then(|own| own.get("tokenizer")), file.get("tokenizer_id"));
 
     save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();
     let brief = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();

@@ -7,7 +7,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp, TokenCountSource, Usage};
-use tacho_rowlog::{Asked, Host, Log, Manifest, Origin, Row, Stored};
+use tacho_rowlog::{Asked, Log, Manifest, Origin, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
 
@@ -18,7 +18,7 @@ pub(crate) fn manifest() -> Manifest {
         seed: Some(7),
         workload: Some("sha256:00ff".into()),
         requests: Some(10),
-        host: Host::here(),
+        host: this_host(),
         clock: "CLOCK_MONOTONIC".into(),
         more: Value::from("what\u{e9}ver"),
     }

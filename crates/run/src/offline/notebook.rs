@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Clock, EventSink, Observation, RunEvent, SystemClock, Timestamp};
-use tacho_rowlog::{Asked, Error as LogError, Host, Log, Manifest, Origin};
+use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, this_host};
 
 use crate::Error;
 use crate::serve::LogPlan;
@@ -75,7 +75,7 @@ fn begin(plan: &LogPlan, about: Dict, origin: Timestamp) -> Result<Log, Error> {
         seed: None,
         workload: None,
         requests: None,
-        host: Host::here(),
+        host: this_host(),
         clock: "monotonic".to_owned(),
         more: Value::Dict(more),
     };

@@ -8,7 +8,7 @@ mod tokenizer_check;
 
 use tacho_core::json::Value;
 use tacho_metrics::{Caveat, EndedBy, Setup};
-use tacho_record::{RunRecord, logged};
+use tacho_record::{Provenance, RunRecord, logged};
 
 use crate::plan::ServePlan;
 use crate::serve::drive::DriveOutput;
@@ -31,6 +31,7 @@ pub(crate) struct Finished<'a> {
     pub(crate) server: Server<'a>,
     /// The server's metrics after the run.
     pub(crate) after: Scrape,
+    pub(crate) provenance: Provenance,
 }
 
 /// Computes the record and closes the log.
@@ -40,7 +41,7 @@ pub(crate) fn finish(
     identity: &RunIdentity,
     finished: Finished<'_>,
 ) -> Result<RunRecord, Error> {
-    let Finished { output, earlier, server: Server { before, profiling, .. }, after } = finished;
+    let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance } = finished;
     let RunOutput { output, rows, log, ranks, rate_changes, wall } = output;
     let DriveOutput { mut driven, probes, server, telemetry } = output;
     let server = scrape::series(&before, server, &after, driven.origin.secs());
@@ -59,6 +60,7 @@ pub(crate) fn finish(
     };
     let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
+    record.provenance = provenance;
     drop(profiling);
     spill::check(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));

@@ -49,8 +49,9 @@ pub fn run(
     };
     let output = measurement.run(coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
+    let provenance = server.provenance(plan, &after, stop);
     // The encoded requests and the buffers of their responses are as large as all that follows.
     drop(components);
     tacho_client::return_memory();
-    finish(plan, &prepared, &identity, Finished { output, earlier, server, after })
+    finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance })
 }

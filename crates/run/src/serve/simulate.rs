@@ -55,5 +55,7 @@ fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven:
     let sampled = SampledRows::of(rows.into(), &reading)?;
     // What workers of a model say of themselves is nothing that anybody could trust or doubt.
     let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };
-    Ok(record::compute(prepared, setup, &driven, sampled.samples, seen))
+    let mut record = record::compute(prepared, setup, &driven, sampled.samples, seen);
+    record.provenance = plan.report.provenance.clone().unwrap_or_default();
+    Ok(record)
 }

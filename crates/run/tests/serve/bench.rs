@@ -42,6 +42,7 @@ pub(crate) fn server(manners: Manners) -> Scripted {
         };
         match seen.path() {
             "/v1/models" => plain(stream, 200, r#"{"data": [{"id": "served", "root": "org/model"}]}"#),
+            "/version" => plain(stream, 200, r#"{"version": "9.8.7"}"#),
             "/start_profile" => plain(stream, manners.profiler.0, ""),
             "/stop_profile" => plain(stream, manners.profiler.1, ""),
             "/metrics" if manners.metrics.is_some() => {
@@ -97,6 +98,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             metric_percentiles: vec![99.0],
             goodput: None,
             keep_texts: false,
+            provenance: None,
         },
         log: None,
         ranks: None,

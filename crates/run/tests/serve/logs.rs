@@ -7,6 +7,7 @@ use tacho_core::Note;
 use tacho_core::event::ServeNote;
 use tacho_loadgen::{ScheduleSpec, StopSignal};
 use tacho_metrics::Caveat;
+use tacho_record::Provenance;
 use tacho_rowlog::{Stored, Tail};
 use tacho_run::Error;
 use tacho_run::rebuild::{Changes, rebuild, rebuild_within};
@@ -46,6 +47,34 @@ fn every_row_is_logged() {
     let stored = Stored::open(&place).unwrap();
     assert!(stored.closing().is_some() && stored.manifest().requests == Some(30));
     assert_eq!(stored.segments()[0].tail().unwrap(), Tail::Closed);
+}
+
+#[test]
+fn a_result_states_its_origin_and_the_log_states_the_same() {
+    let page = "vllm:cache_config_info{block_size=\"16\"} 1.0\n".to_owned();
+    let server = server(Manners { metrics: Some(page), ..Manners::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("run.rows");
+    let mut plan = plan(&server, 3);
+    plan.log = log(place.clone(), LogStart::AtOnce, true);
+    plan.seed = 7;
+    plan.report.provenance = Some(Provenance { command: Some("tacho serve".into()), ..Provenance::default() });
+    let (record, _) = record(&plan);
+    let origin = &record.provenance;
+    assert_eq!((origin.command.as_deref(), origin.seed), (Some("tacho serve"), Some(7)));
+    assert_eq!(origin.server.name().as_deref(), Some("vLLM 9.8.7"));
+    assert_eq!(origin.server.settings, [("block_size".to_owned(), "16".to_owned())]);
+    assert!(origin.host.as_ref().is_some_and(|host| !host.name.is_empty()));
+    let again = rebuild(&place, &Changes::default(), &Hub::from_variables(|_| None), &()).unwrap().record;
+    assert_eq!(&again.provenance, origin);
+    assert_eq!(Stored::open(&place).unwrap().manifest().workload, record.setup.workload, "one digest");
+}
+
+#[test]
+fn a_run_that_sends_what_vllm_sends_asks_for_no_version() {
+    let server = server(Manners::default());
+    record(&plan(&server, 3));
+    assert!(!server.paths().iter().any(|path| path == "/version"), "{:?}", server.paths());
 }
 
 #[test]

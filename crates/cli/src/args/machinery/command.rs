@@ -281,15 +281,20 @@ pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     out + &help::columns("-v, --version", "Print the version, the commit and what was built in.", 20, width)
 }
 
-/// Which tacho this is.
-fn version() -> String {
+/// Version and commit of this build.
+pub(crate) fn build() -> String {
     let commit = option_env!("TACHO_COMMIT").filter(|commit| !commit.is_empty());
     let commit = commit.map_or_else(String::new, |commit| format!(" ({commit})"));
+    format!("{}{commit}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The text of `--version`.
+fn version() -> String {
     let timestamps = if cfg!(target_os = "linux") { ", kernel timestamps" } else { "" };
     format!(
-        "tacho {}{commit}\nparity: vllm bench 0.32.0\nfeatures: TLS, Unix sockets, simulator, offline worker{timestamps}\n\
+        "tacho {}\nparity: vllm bench 0.32.0\nfeatures: TLS, Unix sockets, simulator, offline worker{timestamps}\n\
          built for: {} {}\n",
-        env!("CARGO_PKG_VERSION"),
+        build(),
         std::env::consts::ARCH,
         std::env::consts::OS,
     )

@@ -269,6 +269,7 @@ fn served(
             metric_percentiles: vec![99.0],
             goodput: None,
             keep_texts: false,
+            provenance: None,
         },
         log: args.log.as_deref().map(asked),
         ranks: None,

@@ -11,7 +11,6 @@ use tacho_report::plots::dataset;
 use tacho_run::rebuild::{Rebuilt, are_ranks, merge, rebuild, rebuild_ranks};
 
 use crate::args::report::LogArgs;
-use crate::commands::outputs::command_line;
 use crate::commands::serve::log::of_command;
 use crate::commands::serve::with_window;
 use crate::commands::sim::hub;
@@ -20,14 +19,14 @@ use crate::exit::{Exit, saved};
 /// Reports one run, or several logs as one.
 pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
-    let (record, about) = record(logs, args)?;
+    let record = record(logs, args)?;
     if let Some(path) = &args.result {
         let detail = if args.detailed { Detail::PerRequest } else { Detail::Brief };
         save(&record, path, detail, SaveMode::Overwrite)?;
         saved(path);
     }
     args.outputs.print(&record)?;
-    args.outputs.write(&record, &about)?;
+    args.outputs.write(&record, &About::default())?;
     if let Some(path) = &args.timeline {
         let (low, high) = args.thresholds;
         timeline::save(&record, Thresholds(low, high), path)?;
@@ -43,13 +42,11 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
 }
 
 /// The record of one run: of its log, of those of its ranks, or of several that went on at the same time.
-fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<(RunRecord, About)> {
-    let about = |run: &Rebuilt| About { command: command_line(&run.command), ..About::default() };
+fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
     if are_ranks(logs) {
         let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
         tell(&logs[0], &run);
-        let about = about(&run);
-        return Ok((whole(run, args), about));
+        return Ok(whole(run, args));
     }
     let mut runs = Vec::new();
     for path in logs {
@@ -57,10 +54,9 @@ fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<(RunRecord, About)
         tell(path, &run);
         runs.push(run);
     }
-    let about = about(&runs[0]);
     match <[Rebuilt; 1]>::try_from(runs) {
-        Ok([run]) => Ok((whole(run, args), about)),
-        Err(runs) => Ok((merge(runs), about)),
+        Ok([run]) => Ok(whole(run, args)),
+        Err(runs) => Ok(merge(runs)),
     }
 }
 

@@ -9,13 +9,12 @@ use tacho_rowlog::Stored;
 use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
 
+use crate::args::machinery::command::build;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::values_for;
 
 /// How the names of logs end.
 const ENDING: &str = "rows";
-/// The program, as manifests name it.
-const TACHO: &str = concat!("tacho ", env!("CARGO_PKG_VERSION"));
 
 /// The log that the arguments ask for. By default there is one beside each result, and of each run that takes longer
 /// than a minute; `command` is what was typed. Upstream has none, and neither has strict parity unless it is asked for.
@@ -37,7 +36,7 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         directory,
         start,
         required: asked.is_some(),
-        tacho: TACHO.to_owned(),
+        tacho: format!("tacho {}", build()),
         command: redact_words(command),
         room: LogPlan::ROOM,
     })
@@ -50,7 +49,7 @@ pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
         directory: directory.into(),
         start: LogStart::AtOnce,
         required: true,
-        tacho: TACHO.to_owned(),
+        tacho: format!("tacho {}", build()),
         command: redact_words(&command),
         room: LogPlan::ROOM,
     }

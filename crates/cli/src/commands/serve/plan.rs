@@ -8,8 +8,10 @@ use anyhow::Context;
 use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
+use tacho_core::secret::redact_words;
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_record::{Provenance, ServerFacts};
 use tacho_run::{
     BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
     StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
@@ -17,8 +19,10 @@ use tacho_run::{
 use tacho_sim::Server;
 
 use super::workload::workload;
+use crate::args::machinery::command::build;
 use crate::args::serve::ServeArgs;
 use crate::args::serve::stops::Failures;
+use crate::commands::outputs::command_line;
 use crate::commands::sim::hub;
 
 /// How long requests may go on after Ctrl-C.
@@ -48,7 +52,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
-        report: report(args)?,
+        report: ReportPlan { provenance: provenance(args, simulator), ..report(args)? },
         log: None,
         ranks: None,
     })
@@ -191,5 +195,29 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         metric_percentiles: report.percentiles()?,
         goodput,
         keep_texts: report.save_detailed,
+        provenance: None,
+    })
+}
+
+/// What a result states of its origin, as far as it is known before the run; nothing under strict parity, whose server
+/// sees only what vLLM sends.
+fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance> {
+    let own = &args.own;
+    let words = redact_words(&std::env::args().collect::<Vec<_>>());
+    let engine = || format!("tacho simulator, profile {}", own.sim_profile.as_deref().unwrap_or("default"));
+    let server = ServerFacts {
+        engine: simulator.map(|_| engine()),
+        version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),
+        settings: Vec::new(),
+    };
+    let source = own.workload.clone().or_else(|| args.values.maybe_text("--sessions"));
+    (!own.strict_parity).then(|| Provenance {
+        tacho: Some(build()),
+        command: command_line(&words),
+        seed: Some(args.load.seed),
+        dataset: Some(source.unwrap_or_else(|| args.dataset.kind.name.to_owned())),
+        host: None,
+        slos: own.fail_if.clone(),
+        server,
     })
 }

@@ -4,7 +4,7 @@ use tacho_core::json::Value;
 use tacho_record::StoredRun;
 use tacho_record::number::{Known, NUMBERS, Part};
 
-use super::words::card;
+use crate::html::hero::card;
 use crate::html::{Figures, distributions, escape, page as whole_page};
 use crate::plots::in_words;
 

@@ -1,10 +1,10 @@
 //! The page's texts: hero with verdict and headline metrics, all metrics, and the settings.
 
-use tacho_metrics::{Interval, MetricKind, RankUse, Statistics};
+use tacho_metrics::{MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
 
 use super::About;
-use crate::console::bounds;
+use crate::html::hero::{self, Tone, card};
 use crate::html::escape;
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict, is_burst};
@@ -14,34 +14,20 @@ pub(super) fn title(record: &RunRecord) -> String {
 }
 
 /// What was run, in one line.
-pub(super) fn subtitle(record: &RunRecord, about: &About) -> String {
+pub(super) fn subtitle(record: &RunRecord) -> String {
     let setup = &record.setup;
     let (count, duration) = (record.measured.samples.len(), record.measured.duration);
-    let meta = |key: &str| setup.metadata.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let started = setup.started.split(['.', '+', 'Z']).next().unwrap_or_default().replace('T', " ");
-    let mut facts = vec![
-        ("model", setup.model_id.clone()),
-        ("backend", setup.backend.clone()),
-        ("load", load(record)),
-        ("requests", format!("{} in {} s", grouped(count as i64), short(duration))),
-        ("started", started),
-        ("tacho", env!("CARGO_PKG_VERSION").to_owned()),
-    ];
-    for key in ["server_version", "dataset", "seed"] {
-        facts.extend(meta(key).map(|value| (key, value)));
+    let mut facts = vec![("model", setup.model_id.clone())];
+    let mut origin = hero::origin(&record.provenance);
+    if !origin.iter().any(|(name, _)| *name == "server") {
+        origin.insert(0, ("backend", setup.backend.clone()));
     }
-    for (flag, name) in [("--dataset-name", "dataset"), ("--seed", "seed")] {
-        facts.extend(flag_value(about.command.as_deref(), flag).map(|value| (name, value)));
-    }
-    let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
-    format!("<p class=\"what\">{}</p>\n", facts.iter().map(item).collect::<String>())
-}
-
-/// The value of a flag in a command line.
-fn flag_value(command: Option<&str>, flag: &str) -> Option<String> {
-    let mut words = command?.split_whitespace();
-    words.find(|word| *word == flag)?;
-    words.next().map(str::to_owned)
+    facts.append(&mut origin);
+    facts.insert(2, ("load", load(record)));
+    facts.push(("requests", format!("{} in {} s", grouped(count as i64), short(duration))));
+    facts.push(("started", started));
+    hero::what(&facts)
 }
 
 /// The load in words.
@@ -62,11 +48,11 @@ fn load(record: &RunRecord) -> String {
 pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
     let verdict = Verdict::of(record);
     let told = !about.told.is_empty();
-    let (class, sentence) = match (record.summary.completed, verdict.worst()) {
-        (0, _) => (" bad", "No request succeeded."),
-        (_, Some(Severity::Bad)) => (" bad", "Do not use this result before reading the warnings."),
-        (_, None) if !told => ("", "No warnings."),
-        _ => (" warn", "Interpret with care: see the warnings below."),
+    let (tone, sentence) = match (record.summary.completed, verdict.worst()) {
+        (0, _) => (Tone::Bad, "No request succeeded."),
+        (_, Some(Severity::Bad)) => (Tone::Bad, "Do not use this result before reading the warnings."),
+        (_, None) if !told => (Tone::Good, "No warnings."),
+        _ => (Tone::Warning, "Interpret with care: see the warnings below."),
     };
     let finding = |finding: &Finding| (finding.code, finding.text.clone());
     let unknown = || "client: how well it kept up is not known".to_owned();
@@ -88,8 +74,7 @@ pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
         format!("<li>{}{code}</li>", escape(text))
     };
     let items: String = seen.iter().map(item).collect();
-    let next = verdict.next.map_or_else(String::new, |next| format!("<p class=\"next\">Next: {}</p>", escape(&next)));
-    format!("<div class=\"verdict{class}\"><b>{sentence}</b><ul>{items}</ul>{next}</div>\n")
+    hero::verdict(tone, sentence, &items, verdict.next.as_deref())
 }
 
 /// The three metrics that answer most questions.
@@ -138,7 +123,7 @@ pub(super) fn cards(record: &RunRecord) -> String {
     }
     let hero = headline(record);
     cards.retain(|card| !hero.contains(card));
-    format!("<div class=\"hero\">{}</div>\n<div class=\"cards\">{}</div>\n", hero.concat(), cards.concat())
+    format!("{}<div class=\"cards\">{}</div>\n", hero::metrics(&hero), cards.concat())
 }
 
 /// The median of a time and its highest percentile that was asked for.
@@ -165,12 +150,6 @@ fn failures(failed: u64, completed: u64) -> String {
         grouped(all as i64),
         short(share)
     )
-}
-
-pub(super) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
-    let interval = interval
-        .map_or_else(String::new, |(low, high)| format!("<small>95% CI {}</small>", bounds(Interval { low, high })));
-    format!("<div class=\"card\"><span>{}</span><b>{}{unit}</b>{interval}</div>", escape(name), short(value))
 }
 
 /// The confidence interval by this run alone; nothing for one burst.
@@ -207,24 +186,46 @@ pub(super) fn ranks(record: &RunRecord) -> String {
     format!("<h2>Ranks</h2><table class=\"facts\"><tr>{heads}</tr>{rows}</table>")
 }
 
-/// What was run, as a table at the page's end.
-pub(super) fn facts(record: &RunRecord, about: &About) -> String {
-    let setup = &record.setup;
-    let rate =
-        if setup.request_rate.is_finite() { format!("{} req/s", setup.request_rate) } else { "all at once".into() };
-    let limit = setup.max_concurrency.map_or_else(|| "none".into(), |limit| limit.to_string());
-    let mut rows = vec![
-        ("model", setup.model_id.clone()),
-        ("backend", setup.backend.clone()),
-        ("tokenizer", setup.tokenizer_id.clone().unwrap_or_else(|| "none".into())),
-        ("requests", setup.num_prompts.to_string()),
-        ("request rate", if setup.self_timed { "recorded times".into() } else { rate }),
-        ("max concurrency", limit),
-        ("started", setup.started.clone()),
+/// Everything that is known of the run's origin, as a table at the page's end.
+pub(super) fn facts(record: &RunRecord) -> String {
+    let (setup, origin) = (&record.setup, &record.provenance);
+    let objectives = setup.goodput.map(|limits| {
+        let all = [("TTFT", limits.ttft_ms), ("TPOT", limits.tpot_ms), ("E2EL", limits.e2el_ms)];
+        let all = all.iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {} ms", short((*limit)?))));
+        all.collect::<Vec<_>>().join(", ")
+    });
+    let host = origin.host.as_ref().map(|host| {
+        let cpu = if host.cpu.is_empty() { String::new() } else { format!(" {}", host.cpu) };
+        format!("{}: {} ×{cpu}, {}", host.name, host.cpus, host.system)
+    });
+    let slos = (!origin.slos.is_empty()).then(|| origin.slos.join(", "));
+    let known = [
+        ("model", Some(setup.model_id.clone())),
+        ("backend", Some(setup.backend.clone())),
+        ("server", origin.server.name()),
+        ("tokenizer", Some(setup.tokenizer_id.clone().unwrap_or_else(|| "none".into()))),
+        ("dataset", origin.dataset.clone()),
+        ("seed", origin.seed.map(|seed| seed.to_string())),
+        ("requests", Some(setup.num_prompts.to_string())),
+        ("load", Some(load(record))),
+        ("goodput objectives", objectives),
+        ("fails if", slos),
+        ("workload digest", record.workload().map(str::to_owned)),
+        ("started", Some(setup.started.clone())),
+        ("client machine", host),
+        ("tacho", origin.tacho.clone()),
     ];
-    rows.extend(about.command.clone().map(|command| ("command", command)));
-    let metadata = setup.metadata.iter().map(|(key, value)| (key.as_str(), value.clone()));
-    let row = |(name, value): (&str, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
-    let rows: String = rows.into_iter().chain(metadata).map(row).collect();
-    format!("<h2>Settings</h2><table class=\"facts\">{rows}</table>")
+    let row = |name: &str, value: &str| format!("<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+    let mut rows: String = known.iter().filter_map(|(name, value)| Some(row(name, value.as_deref()?))).collect();
+    rows.extend(setup.metadata.iter().map(|(key, value)| row(key, value)));
+    let settings: String = origin.server.settings.iter().map(|(key, value)| row(key, value)).collect();
+    let settings = if settings.is_empty() {
+        settings
+    } else {
+        format!("<details><summary>Server settings</summary><table class=\"facts\">{settings}</table></details>")
+    };
+    let command = origin.command.as_ref().map_or_else(String::new, |command| {
+        format!("<h3>Command</h3><pre class=\"command\">{}</pre>", escape(command))
+    });
+    format!("<h2>Settings</h2><table class=\"facts\">{rows}</table>{settings}{command}")
 }

@@ -44,6 +44,11 @@ impl Scrape {
         Scrape { speculative, diffusion, page }
     }
 
+    /// The text of the page; empty where there is none.
+    pub(crate) fn text(&self) -> &str {
+        self.page.as_ref().map_or("", |(_, text)| text)
+    }
+
     /// Whether the server has a metrics endpoint.
     pub(crate) fn is_there(&self) -> bool {
         self.page.is_some()

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use tacho_client::control::Caller;
+use tacho_client::control::{Caller, server_info};
 use tacho_core::EventSink;
 use tacho_loadgen::StopSignal;
+use tacho_metrics::server_metrics::{cache_settings, engine};
+use tacho_record::{Provenance, ServerFacts};
+use tacho_rowlog::this_host;
 
 use crate::plan::ServePlan;
 use crate::serve::drive::announce;
@@ -45,5 +48,17 @@ impl<'a> Server<'a> {
     pub(crate) fn scrape_after(&self, components: &Components, stop: &StopSignal, sink: &dyn EventSink) -> Scrape {
         let hurried = stop.draining().then(|| self.caller.with_timeout(INTERRUPTED_TIMEOUT));
         Scrape::take(hurried.as_ref().unwrap_or(&self.caller), components.clock, sink)
+    }
+    /// Where the run comes from, with what the server states of itself; after a stop it is not asked.
+    pub(crate) fn provenance(&self, plan: &ServePlan, after: &Scrape, stop: &StopSignal) -> Provenance {
+        let Some(known) = plan.report.provenance.clone() else { return Provenance::default() };
+        let mut server = known.server.clone();
+        if server == ServerFacts::default() && !stop.draining() {
+            let info = server_info(&self.caller);
+            server.engine = info.engine.or_else(|| engine(after.text())).map(str::to_owned);
+            (server.version, server.settings) = (info.version, info.settings);
+        }
+        server.settings.extend(cache_settings(after.text()));
+        Provenance { seed: Some(i64::from(plan.seed)), host: Some(this_host()), server, ..known }
     }
 }

@@ -5,7 +5,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_metrics::Setup;
 use tacho_record::logged;
-use tacho_rowlog::{Host, Manifest};
+use tacho_rowlog::{Manifest, this_host};
 use tacho_workload::sessions::TraceError;
 
 use crate::Error;
@@ -63,7 +63,7 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &Run
         seed: Some(i64::from(plan.seed)),
         workload: Some(identity.workload.clone()),
         requests: Some(prepared.requests.len() as u64),
-        host: Host::here(),
+        host: this_host(),
         clock: "monotonic".to_owned(),
         more: Value::Dict(more(plan, prepared, &identity.setup)),
     }
@@ -71,7 +71,7 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &Run
 
 /// The set-up, the sessions, and the tokenizer that may have to count when the log is read.
 fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
-    let mut more = logged::plan(setup);
+    let mut more = logged::plan(setup, &plan.report.provenance.clone().unwrap_or_default());
     if let Some(steps) = prepared.session_steps() {
         logged::plan_sessions(&mut more, &steps);
     }

@@ -1,5 +1,5 @@
-//! What identifies a run before its first request: hashes of the workload and the plan, the request table, the setup. Two
-//! runs with equal hashes send the same requests at the same times.
+//! What identifies a run before its first request: the workload digest, the request table, the setup. Two runs with equal
+//! digests send the same requests at the same times.
 
 use std::io::{self, Write};
 
@@ -16,13 +16,13 @@ use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
 use crate::serve::sessions::Dialogue;
 
-/// Hexadecimal digits of the plan's hash in a result.
-const PLAN_DIGITS: usize = 16;
+/// Hexadecimal digits of the digest.
+const DIGITS: usize = 16;
 
 /// What identifies a run, known before its first request.
 pub(crate) struct RunIdentity {
     pub(crate) requests: RequestTable,
-    /// Hash of the requests and their scheduled times.
+    /// The workload digest: the one in results, in logs and between ranks.
     pub(crate) workload: String,
     pub(crate) setup: Setup,
 }
@@ -30,34 +30,28 @@ pub(crate) struct RunIdentity {
 impl RunIdentity {
     pub(crate) fn of(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
         let requests = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
-        let workload = workload_hash(prepared)?;
-        let digest = Some(plan_digest(plan, prepared, &workload));
-        let setup = Setup { workload: digest, ..record::setup(plan, prepared, requests.len()) };
+        let workload = workload_digest(plan, prepared)?;
+        let setup = Setup { workload: Some(workload.clone()), ..record::setup(plan, prepared, requests.len()) };
         Ok(RunIdentity { requests, workload, setup })
     }
 }
 
-/// Hash of the requests and their scheduled times as they would be saved, without ids, which differ from run to run.
-fn workload_hash(prepared: &Prepared) -> Result<String, Error> {
+/// Digest of the requests and their scheduled times as they would be saved, without ids, which differ from run to run; and
+/// of what else decides what is sent: the duration, the seed of requests generated during the run, the dependencies of
+/// session steps.
+fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash::new();
     let due = prepared.timeline.scheduled();
     prepared.requests.each(|place, request| {
         let unnamed = Request { id: None, ..request.clone() };
         Ok::<_, Error>(write_jsonl(&mut hash, 0, &[unnamed], &due[place..=place])?)
     })?;
-    Ok(hash.digits())
-}
-
-/// Short hash of the workload and of what else decides what is sent: the duration, the seed of requests generated during the
-/// run, the dependencies of session steps.
-fn plan_digest(plan: &ServePlan, prepared: &Prepared, workload: &str) -> String {
-    let mut hash = Hash::new();
     let seed = is_endless(plan, prepared).then_some(plan.seed);
-    hash.add(&format!("{workload} {:?} {seed:?}", plan.traffic.stops.duration));
+    hash.add(&format!(" {:?} {seed:?}", plan.traffic.stops.duration));
     for step in prepared.dialogue.as_ref().map(Dialogue::steps).iter().flat_map(|steps| &steps.steps) {
         hash.add(&format!(" {} {:?} {:?}", step.session, step.parents, step.at));
     }
-    hash.digits()[..PLAN_DIGITS].to_owned()
+    Ok(hash.digits()[..DIGITS].to_owned())
 }
 
 /// A SHA-256 of what is written to it.

@@ -7,7 +7,7 @@ use tacho_core::{Observation, Timestamp};
 use tacho_fleet::{Coordinator, Gather, Membership, RankReport};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{Caveat, RankClock, RankUse};
-use tacho_rowlog::{Host as Machine, Stored};
+use tacho_rowlog::{Stored, this_host};
 
 use super::aggregator::Received;
 use super::{planned, worker_stats};
@@ -52,7 +52,7 @@ impl Merge<'_> {
         let ahead = std::mem::take(&mut self.received.ahead);
         self.store(ahead, store)?;
         let mut merged = Merged::default();
-        let here = Machine::here().name;
+        let here = this_host().name;
         merged.ranks.push(RankUse { machine: here, ..self.used(member, &driven.workers) });
         for mut report in coordinator.finish() {
             if member.policy.gather == Gather::Files {
