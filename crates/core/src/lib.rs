@@ -15,8 +15,8 @@ pub mod rows;
 pub mod secret;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use host::Host;
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
+pub use host::Host;
 pub use observation::{Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use reply::{Reply, ToolCall};

@@ -78,7 +78,8 @@ pub(crate) fn metrics(cards: &[String]) -> String {
 
 /// One metric with its confidence interval.
 pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
-    let interval = interval.map_or_else(String::new, |(low, high)| format!("95% CI {}", bounds(Interval { low, high })));
+    let interval =
+        interval.map_or_else(String::new, |(low, high)| format!("95% CI {}", bounds(Interval { low, high })));
     fact_card(name, &format!("{}{unit}", short(value)), &interval)
 }
 

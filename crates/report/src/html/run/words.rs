@@ -4,8 +4,8 @@ use tacho_metrics::{MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
 
 use super::About;
-use crate::html::hero::{self, Tone, card};
 use crate::html::escape;
+use crate::html::hero::{self, Tone, card};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict, is_burst};
 
