@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Step time = fixed + prefill tokens + sequences + KV tokens, each times its cost.
 ///
 /// The terms stand for what bounds a real step: reading the weights once (`fixed`), the matrix products of prompt
-/// tokens (`per_prefill_token`), sampling and bookkeeping (`per_sequence`), and reading the context that attention
-/// looks at (`per_kv_token`).
+/// tokens (`per_prefill_token`), sampling and bookkeeping (`per_sequence`), and reading the context for attention
+/// (`per_kv_token`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostModel {
     /// Nanoseconds of every step.
@@ -30,7 +30,7 @@ pub struct CostModel {
     pub padded_up_to: usize,
     /// Host-side scheduling time of a prefill step under asynchronous scheduling, nanoseconds. Decode steps need none.
     pub schedule_ns: f64,
-    /// The same for prefill steps that run as a full CUDA graph.
+    /// Host-side scheduling time of prefill steps that run as a full CUDA graph, nanoseconds.
     pub schedule_cudagraph_ns: f64,
     /// Most tokens of a step that runs as a full CUDA graph.
     pub cudagraph_max_tokens: usize,

@@ -1,59 +1,31 @@
-//! What can go wrong when an engine is set up.
+//! Errors of an engine's configuration.
 
-/// Why an engine could not be made.
+/// Why an engine could not be created.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     /// A limit of the engine is zero.
     #[error("{name} is 0; give at least 1")]
-    ZeroLimit {
-        /// Which limit.
-        name: &'static str,
-    },
-    /// A step could not hold one token of every sequence.
+    ZeroLimit { name: &'static str },
+    /// A step cannot hold one token of every sequence.
     #[error(
         "max_num_batched_tokens={max_num_batched_tokens} is less than max_num_seqs={max_num_seqs}; \
          every running sequence needs a token per step"
     )]
-    BudgetBelowSeqs {
-        /// Tokens per step.
-        max_num_batched_tokens: usize,
-        /// Sequences per step.
-        max_num_seqs: usize,
-    },
-    /// More KV blocks than there is memory for their books.
+    BudgetBelowSeqs { max_num_batched_tokens: usize, max_num_seqs: usize },
+    /// More KV blocks than memory allows.
     #[error("num_blocks={blocks} is more than {limit}; give fewer blocks, or larger ones")]
-    TooManyBlocks {
-        /// Blocks asked for.
-        blocks: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The mean of natural output lengths is not a length.
+    TooManyBlocks { blocks: usize, limit: usize },
+    /// The mean of natural output lengths is invalid.
     #[error("mean_output_len={value} is not a length; give a number from 1")]
-    MeanOutputLen {
-        /// The value.
-        value: f64,
-    },
+    MeanOutputLen { value: f64 },
     /// No profile has that name.
     #[error("no speed profile is called {name:?}; there are {known}")]
-    UnknownProfile {
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        known: String,
-    },
-    /// A profile file that is none.
+    UnknownProfile { name: String, known: String },
+    /// An invalid profile file.
     #[error("{path}: {problem}; profiles are written by tacho fit")]
-    ProfileFile {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The tokenizer has no token that could come out.
+    ProfileFile { path: String, problem: String },
+    /// The tokenizer has no ordinary token.
     #[error("a vocabulary of {size} tokens has no ordinary token to draw")]
-    EmptyVocabulary {
-        /// Its size.
-        size: usize,
-    },
+    EmptyVocabulary { size: usize },
 }

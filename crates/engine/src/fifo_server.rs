@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tacho_core::Timestamp;
 
-/// When each of the cores is idle again.
+/// The time at which each core becomes idle.
 #[derive(Debug)]
 pub struct FifoServer {
     idle_at: Vec<Timestamp>,

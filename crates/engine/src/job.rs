@@ -1,4 +1,4 @@
-//! What is asked of the engine, and why it may refuse.
+//! Jobs of the engine, and reasons to refuse one.
 
 use std::sync::Arc;
 
@@ -23,37 +23,37 @@ impl Finish {
     }
 }
 
-/// What comes of a job.
+/// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Work {
     /// A text, token by token.
     #[default]
     Generate,
-    /// One answer about the prompt, which comes when the prompt is computed: the one token of the output stands for it.
+    /// One response about the prompt, available when the prompt is computed: the single output token stands for it.
     Pool,
 }
 
-/// What the engine is asked to do. Its length is settled beforehand: the engine decides when each token comes.
+/// A job. Its output length is fixed beforehand: the engine determines the time of each token.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The prompt's token ids.
     pub prompt: Arc<[u32]>,
     /// The tokens that will come out.
     pub output: Tokens,
-    /// Why it ends after the last of them.
+    /// Why it ends after the last token.
     pub finish: Finish,
     /// Separates prefix caches: sequences share blocks only under the same salt (one per LoRA adapter).
     pub salt: u64,
-    /// What comes of it.
+    /// The kind of job.
     pub work: Work,
-    /// The least is served first, where the policy looks at it.
+    /// The lowest is served first under [`crate::Policy::Priority`].
     pub priority: i64,
-    /// Whether another engine has computed the prompt, whose KV is fetched from there.
+    /// Whether another engine has computed the prompt; its KV is transferred.
     pub remote: bool,
 }
 
 impl Job {
-    /// A job that makes a text.
+    /// A job that generates text.
     pub fn generate(prompt: Arc<[u32]>, output: Tokens, finish: Finish) -> Self {
         Job { prompt, output, finish, salt: 0, work: Work::Generate, priority: 0, remote: false }
     }
@@ -63,7 +63,7 @@ impl Job {
         Job { salt, work: Work::Pool, ..Job::generate(prompt, [0].into(), Finish::Stop) }
     }
 
-    /// Tokens of prompt and output that count against the model's length.
+    /// Tokens of prompt and output that count against the model's context length.
     pub fn tokens(&self) -> usize {
         match self.work {
             Work::Generate => self.prompt.len() + self.output.len(),
@@ -71,35 +71,26 @@ impl Job {
         }
     }
 
-    /// Tokens whose KV is needed; the last output token's own never is.
+    /// Tokens whose KV is needed; the last output token needs none.
     pub fn kv_tokens(&self) -> usize {
         self.prompt.len() + self.output.len() - 1
     }
 }
 
-/// Why the engine does not take a job.
+/// Why the engine rejects a job.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum Refusal {
-    /// There is nothing to compute.
+    /// The prompt is empty.
     #[error("the prompt has no tokens")]
     EmptyPrompt,
-    /// There is nothing to produce.
+    /// The output is empty.
     #[error("the output has no tokens")]
     EmptyOutput,
-    /// Prompt and output are longer than the model allows.
+    /// Prompt and output exceed the model's context length.
     #[error("{tokens} tokens exceed max_model_len={limit}; shorten the prompt or the output")]
-    TooLong {
-        /// Tokens of prompt and output.
-        tokens: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The whole KV cache could not hold it.
+    TooLong { tokens: usize, limit: usize },
+    /// The KV cache is too small for it.
     #[error("{needed} KV blocks are needed but num_blocks={blocks}; shorten the prompt or raise num_blocks")]
-    NeverFits {
-        /// Blocks the sequence needs at its end.
-        needed: usize,
-        /// Blocks there are.
-        blocks: usize,
-    },
+    NeverFits { needed: usize, blocks: usize },
 }

@@ -1,4 +1,4 @@
-//! Paged KV blocks: reference counts, the queue of free blocks in order of last use, and the names of cached ones.
+//! Paged KV blocks: reference counts, the LRU queue of free blocks, and the hashes of cached ones.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,11 +16,11 @@ struct Block {
     next: u32,
 }
 
-/// Names are scrambled already: they need no hash of their own.
+/// Block hashes are mixed already and need no second hash.
 #[derive(Debug, Default)]
-struct AsIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
@@ -34,8 +34,8 @@ impl Hasher for AsIs {
     }
 }
 
-/// All blocks. A block is used (referenced) or in the free queue; a free block may still hold a cached prefix until
-/// it is taken for something else, oldest first.
+/// All blocks. A block is in use (referenced) or in the free queue. A free block may hold a cached prefix until it is
+/// reused, oldest first.
 #[derive(Debug)]
 pub(super) struct BlockPool {
     blocks: Vec<Block>,
@@ -43,8 +43,8 @@ pub(super) struct BlockPool {
     newest: u32,
     free: usize,
     /// References to blocks beyond the first of each.
-    again: usize,
-    cached: HashMap<BlockHash, u32, BuildHasherDefault<AsIs>>,
+    extra_references: usize,
+    cached: HashMap<BlockHash, u32, BuildHasherDefault<IdentityHasher>>,
 }
 
 impl BlockPool {
@@ -54,7 +54,7 @@ impl BlockPool {
             oldest: NONE,
             newest: NONE,
             free: 0,
-            again: 0,
+            extra_references: 0,
             cached: HashMap::default(),
         };
         (0..total).for_each(|block| pool.push_free(block as u32));
@@ -69,39 +69,39 @@ impl BlockPool {
         self.free
     }
 
-    /// How often blocks are used again by sequences at the same time, beyond the first of each.
-    pub(super) fn again(&self) -> usize {
-        self.again
+    /// Number of references to blocks beyond the first of each.
+    pub(super) fn extra_references(&self) -> usize {
+        self.extra_references
     }
 
-    /// The cached blocks of the longest known prefix of `hashes`.
+    /// The cached blocks of the longest cached prefix of `hashes`.
     pub(super) fn find(&self, hashes: &[BlockHash]) -> Vec<u32> {
         hashes.iter().map_while(|hash| self.cached.get(hash).copied()).collect()
     }
 
-    /// How many of these blocks are in the free queue.
+    /// Number of these blocks in the free queue.
     pub(super) fn free_among(&self, blocks: &[u32]) -> usize {
         blocks.iter().filter(|&&block| self.blocks[block as usize].refs == 0).count()
     }
 
-    /// How many of these blocks others use too.
+    /// Number of these blocks that other sequences use too.
     pub(super) fn shared_among(&self, blocks: &[u32]) -> usize {
         blocks.iter().filter(|&&block| self.blocks[block as usize].refs > 1).count()
     }
 
-    /// References cached blocks, taking them out of the free queue.
+    /// References cached blocks and removes them from the free queue.
     pub(super) fn share(&mut self, blocks: &[u32]) {
         for &block in blocks {
             if self.blocks[block as usize].refs == 0 {
                 self.unlink(block);
             } else {
-                self.again += 1;
+                self.extra_references += 1;
             }
             self.blocks[block as usize].refs += 1;
         }
     }
 
-    /// Appends `count` fresh blocks to `to`, or does nothing and says no.
+    /// Appends `count` free blocks to `to`; returns false and changes nothing if there are too few.
     pub(super) fn take(&mut self, count: usize, to: &mut Vec<u32>) -> bool {
         if count > self.free {
             return false;
@@ -118,7 +118,7 @@ impl BlockPool {
         true
     }
 
-    /// Gives up a sequence's blocks; the last are reused first, since a prefix is worth more than what follows it.
+    /// Releases a sequence's blocks. The last are reused first, because a prefix is worth more than its continuation.
     pub(super) fn release(&mut self, blocks: &mut Vec<u32>) {
         while let Some(block) = blocks.pop() {
             let entry = &mut self.blocks[block as usize];
@@ -126,12 +126,12 @@ impl BlockPool {
             if entry.refs == 0 {
                 self.push_free(block);
             } else {
-                self.again -= 1;
+                self.extra_references -= 1;
             }
         }
     }
 
-    /// Names a full block, unless another block has the name already.
+    /// Sets the hash of a full block, unless another block has it.
     pub(super) fn register(&mut self, block: u32, hash: BlockHash) {
         let entry = &mut self.blocks[block as usize];
         if entry.hash.is_none()
@@ -142,8 +142,8 @@ impl BlockPool {
         }
     }
 
-    /// Forgets all cached prefixes; refused while blocks are in use, as vLLM does.
-    pub(super) fn forget(&mut self) -> bool {
+    /// Drops all cached prefixes; refused while blocks are in use, as in vLLM.
+    pub(super) fn drop_cached(&mut self) -> bool {
         if self.free < self.blocks.len() {
             return false;
         }
@@ -226,13 +226,13 @@ mod tests {
         pool.register(one[0], 7);
         let mut two = pool.find(&[7]);
         pool.share(&two);
-        assert_eq!(pool.again(), 1);
+        assert_eq!(pool.extra_references(), 1);
         pool.release(&mut one);
-        assert_eq!((pool.free(), pool.again()), (1, 0));
-        assert!(!pool.forget(), "a block is in use");
+        assert_eq!((pool.free(), pool.extra_references()), (1, 0));
+        assert!(!pool.drop_cached(), "a block is in use");
         pool.release(&mut two);
         assert_eq!(pool.free(), 2);
-        assert!(pool.forget());
+        assert!(pool.drop_cached());
         assert_eq!(pool.find(&[7]), Vec::<u32>::new());
     }
 }

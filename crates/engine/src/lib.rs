@@ -1,5 +1,5 @@
-//! The model of a continuous-batching engine: what steps cost, how they are scheduled, and requests simulated on a clock
-//! of its own. Pure functions of the times given: no sockets, no clock, no async.
+//! The model of a continuous-batching engine: step costs, scheduling, and simulation in virtual time. Pure functions:
+//! no sockets, no clock, no async.
 
 mod cost;
 mod error;

@@ -164,7 +164,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The same machine at a constant speed with equal long-run throughput.
+    /// This machine at a constant speed with equal long-run throughput.
     pub fn steady(&self) -> Machine {
         let mut steady = Machine { slowdown: None, ..self.clone() };
         steady.cost.schedule_drift = 0.0;
@@ -175,7 +175,7 @@ impl Machine {
         steady
     }
 
-    /// Whether simulations with different seeds differ.
+    /// Returns whether simulations with different seeds differ.
     pub fn is_noisy(&self) -> bool {
         let schedules = self.engine.async_scheduling && self.cost.schedule_noise + self.cost.schedule_drift > 0.0;
         self.noise > 0.0 || self.slowdown.is_some() || schedules

@@ -1,14 +1,14 @@
-//! Names of full blocks: a hash of a block's tokens chained to the block before, so equal names mean equal prefixes.
+//! Hashes of full blocks: a block's tokens chained to the previous block, so that equal hashes mean equal prefixes.
 
 use crate::sequence::Sequence;
 
-/// Appends the hashes of the blocks that have become full of known tokens.
+/// Appends the hashes of newly full blocks.
 pub(super) fn extend_hashes(sequence: &mut Sequence, block_size: usize) {
-    while sequence.known() >= (sequence.hashes.len() + 1) * block_size {
+    while sequence.known_tokens() >= (sequence.hashes.len() + 1) * block_size {
         let start = sequence.hashes.len() * block_size;
         let parent = sequence.hashes.last().copied().unwrap_or_else(|| mix(sequence.job.salt));
         let tokens = sequence.tokens(start, start + block_size);
-        // One multiplication for each token, and all bits into all others once for the block.
+        // One multiplication per token, and one full mix per block.
         let chained = tokens.fold(parent, |hash, token| {
             let hash = (hash ^ u64::from(*token)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             hash ^ (hash >> 32)
@@ -17,7 +17,7 @@ pub(super) fn extend_hashes(sequence: &mut Sequence, block_size: usize) {
     }
 }
 
-/// A bijective scrambler of 64 bits (the finaliser of the SplitMix64 generator).
+/// A bijective mix of 64 bits (the finalizer of SplitMix64).
 pub(super) fn mix(value: u64) -> u64 {
     let mut bits = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

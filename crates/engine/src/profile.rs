@@ -3,14 +3,14 @@
 use crate::error::Error;
 use crate::{CostModel, EngineSpec};
 
-/// A model on a machine. The constants are rounded from data sheets, not measured: weights read once per step at
-/// three quarters of the memory bandwidth, prompt tokens at half of the dense bf16 rate, KV read at four fifths of
-/// the bandwidth, all in bf16. The KV capacity is what is left of 90 % of the memory beside the weights.
+/// A model on a machine. The constants are rounded from data sheets, not measured: weights are read once per step at
+/// three quarters of the memory bandwidth, prompt tokens run at half of the dense bf16 rate, KV is read at four fifths
+/// of the bandwidth, all in bf16. The KV capacity is 90% of the memory minus the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Profile {
-    /// Nothing takes time: shows what the wire and the client cost.
+    /// Zero cost: shows the cost of the wire and the client.
     Instant,
-    /// A toy model with steps of a millisecond, for tests and demonstrations.
+    /// A toy model with steps of 1 ms, for tests and demonstrations.
     #[default]
     Tiny,
     /// An 8B model on one L4 (24 GB, 300 GB/s, 121 TFLOP/s).
@@ -57,7 +57,7 @@ const TABLE: [Row; 6] = [
 ];
 
 impl Profile {
-    /// The names that [`Profile::parse`] reads.
+    /// The names that [`Profile::parse`] accepts.
     pub fn names() -> Vec<&'static str> {
         TABLE.iter().map(|row| row.name).collect()
     }

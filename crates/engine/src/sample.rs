@@ -1,4 +1,4 @@
-//! What comes out: tokens, lengths and log-probabilities, all a function of the seed and the prompt.
+//! Outputs: tokens, lengths and log-probabilities, all functions of the seed and the prompt.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::job::Finish;
 use crate::prefix_cache::mix;
 use crate::tokens::Tokens;
 
-/// The tokens that may come out, and the one that ends a text.
+/// The tokens of outputs, and the end-of-sequence token.
 #[derive(Debug, Clone)]
 pub struct Vocabulary {
     ordinary: Arc<[u32]>,
@@ -18,7 +18,7 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// All of `ids` but the special ones; without an `eos` the last ordinary token ends a text.
+    /// All of `ids` except the special ones; without an `eos` the last ordinary token ends a text.
     pub fn new(ids: &[u32], special: &[u32], eos: Option<u32>) -> Result<Self, Error> {
         let special: HashSet<u32> = special.iter().copied().chain(eos).collect();
         let ordinary: Arc<[u32]> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
@@ -26,7 +26,7 @@ impl Vocabulary {
         Ok(Vocabulary { eos: eos.unwrap_or(last), ordinary })
     }
 
-    /// The ordinary token at `place` of the list, counted round.
+    /// The ordinary token at `place` modulo their number.
     pub fn token(&self, place: u64) -> u32 {
         self.ordinary[(place % self.ordinary.len() as u64) as usize]
     }
@@ -64,7 +64,7 @@ impl Vocabulary {
     }
 }
 
-/// Where a length of mean `mean` lies at `u` of its distribution; at least one.
+/// Quantile `u` of the geometric distribution with mean `mean`; at least one.
 fn geometric(u: f64, mean: f64) -> usize {
     if mean <= 1.0 {
         return 1;
@@ -73,26 +73,26 @@ fn geometric(u: f64, mean: f64) -> usize {
     steps.floor() as usize + 1
 }
 
-/// What an output is drawn from.
+/// The inputs of a random draw.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw<'a> {
     /// The simulator's seed.
     pub seed: u64,
-    /// The request's own seed.
+    /// The seed in the request.
     pub request_seed: Option<u64>,
     /// The prompt.
     pub prompt: &'a [u32],
-    /// Which of several answers to the same prompt.
+    /// Index of the choice among several for one prompt.
     pub choice: usize,
 }
 
 impl Draw<'_> {
-    /// One number for all of it, for whoever draws something else than tokens.
+    /// A hash of all inputs, for draws of other things than tokens.
     pub fn number(&self) -> u64 {
         self.seed(2)
     }
 
-    /// One number for all of it; `purpose` tells draws for different things apart.
+    /// A hash of all inputs; `purpose` separates independent draws.
     fn seed(&self, purpose: u64) -> u64 {
         let request = self.request_seed.map_or(0, |seed| mix(seed ^ 1));
         let start = mix(mix(self.seed) ^ request ^ purpose.rotate_left(32) ^ self.choice as u64);
@@ -100,14 +100,14 @@ impl Draw<'_> {
     }
 }
 
-/// What bounds an output.
+/// Limits of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Most tokens.
     pub max_tokens: usize,
-    /// Fewest tokens before EOS or a stop string may end it.
+    /// Least tokens before EOS or a stop string may end it.
     pub min_tokens: usize,
-    /// Whether only `max_tokens` and stop strings end it.
+    /// Whether it ends only by `max_tokens` and stop strings.
     pub ignore_eos: bool,
     /// Mean of the natural lengths.
     pub mean_output_len: f64,
@@ -122,13 +122,13 @@ pub struct Output {
     pub finish: Finish,
     /// Whether the last token is EOS, which has no text.
     pub ends_with_eos: bool,
-    /// The stop string that ended it, and the bytes of text that are shown.
+    /// The stop string that ended it, and the length of the visible text in bytes.
     pub stop: Option<(String, usize)>,
 }
 
 impl Output {
-    /// Ends the output at the first stop string, as vLLM does: after each token the strings are looked for in the
-    /// order given; text of the first `min_tokens` tokens is not looked at.
+    /// Ends the output at the first stop string, as in vLLM: after each token the strings are searched in the given
+    /// order; the text of the first `min_tokens` tokens is not searched.
     pub fn cut_at_stop(
         &mut self,
         stops: &[String],
@@ -137,7 +137,7 @@ impl Output {
         mut decode: impl FnMut(u32) -> String,
     ) {
         let (mut text, mut checked_from) = (String::new(), 0);
-        let ids = self.tokens.passing();
+        let ids = self.tokens.draw_once();
         for count in 1..=ids.len() {
             if !(self.ends_with_eos && count == ids.len()) {
                 text.push_str(&decode(ids[count - 1]));
@@ -164,13 +164,12 @@ pub struct LogprobDraws {
 }
 
 impl LogprobDraws {
-    /// The draws that belong to an output.
+    /// The draws of one output.
     pub fn new(draw: &Draw<'_>) -> Self {
         LogprobDraws { generator: Generator::new(draw.seed(1)) }
     }
 
-    /// The token itself with its log-probability, then `others` less likely tokens. The values are those of a
-    /// nearly flat distribution.
+    /// The token with its log-probability, then `others` less likely tokens. The distribution is nearly flat.
     pub fn next(&mut self, vocabulary: &Vocabulary, token: u32, others: usize) -> Vec<(u32, f64)> {
         let flat = -(vocabulary.ordinary.len() as f64).ln();
         let mut logprob = flat + self.generator.random();

@@ -1,5 +1,5 @@
 //! Continuous batching: each step serves the running sequences first, then admits waiting ones in the policy's order. A
-//! sequence moves on when a step is composed, and its token is emitted when the step's tokens are out.
+//! sequence advances when a step is scheduled, and its token is emitted when the step's output is read.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -16,24 +16,25 @@ use crate::sequence::{SeqId, Sequence};
 use crate::token_events::{Gaps, TokenEvent, emit};
 use crate::{BatchShape, CostModel, EngineSpec, Policy, Stats};
 
-/// A turn of the engine: a step, or what of it passes before the engine looks at its queue again.
+/// An iteration of the engine loop: a step, or the part of it that passes before the engine reads its queue again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// What is in the step that was composed; nothing where the engine only waits for the one before.
+    /// The scheduled batch; empty where the engine only waits for the previous step.
     pub batch: BatchShape,
-    /// How long it is until the engine's next turn.
+    /// Time until the next iteration.
     pub takes: Duration,
 }
 
-/// Where a running sequence stands after room was made for it.
+/// Position of a running sequence after blocks were allocated for it.
 enum Room {
-    /// Here, with its blocks.
+    /// Still running at this index.
     At(usize),
-    /// In the queue; the one that followed it is here now.
-    PutBack(usize),
+    /// Preempted; the sequence after it is at this index now.
+    Preempted(usize),
 }
 
-/// The engine. Call [`Engine::begin_step`], let the time pass that it names, call [`Engine::end_step`], and again.
+/// The engine. Call [`Engine::begin_step`], advance the clock by the time it returns, call [`Engine::end_step`], and
+/// repeat.
 #[derive(Debug)]
 pub struct Engine {
     spec: EngineSpec,
@@ -43,7 +44,7 @@ pub struct Engine {
     running: Vec<Sequence>,
     flights: Flights,
     turn: Option<Turn>,
-    /// Whether a sequence was put back of which a token is under way.
+    /// Whether a sequence with a token in flight was preempted.
     displaced: bool,
     stats: Stats,
     noise: Option<Noise>,
@@ -72,7 +73,7 @@ impl Engine {
         self.noise = Noise::new(spread, (self.cost.schedule_noise, self.cost.schedule_drift), slowdown, seed);
     }
 
-    /// Puts a job at the end of the queue, or says why it can never run.
+    /// Appends a job to the queue, or returns why it can never run.
     pub fn submit(&mut self, id: SeqId, job: Job, now: Timestamp) -> Result<(), Refusal> {
         self.spec.check(&job)?;
         let sequence = Sequence::new(id, job, now);
@@ -83,7 +84,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether a job could ever run.
+    /// Checks whether a job could ever run.
     ///
     /// # Errors
     /// When it could not, and why.
@@ -96,7 +97,7 @@ impl Engine {
         self.waiting.insert(at, sequence);
     }
 
-    /// Drops sequences wherever they are; says how many were still there.
+    /// Removes sequences in any state; returns how many were present.
     pub fn cancel(&mut self, ids: &[SeqId]) -> usize {
         let leaving: HashSet<SeqId> = ids.iter().copied().collect();
         let before = self.waiting.len() + self.running.len();
@@ -115,10 +116,10 @@ impl Engine {
         gone
     }
 
-    /// Composes the next step, or waits for the one under way; `None` when there is nothing to do.
+    /// Schedules the next step, or waits for the one in flight; `None` when there is nothing to do.
     ///
     /// # Panics
-    /// When the turn before was not ended: that is a mistake of the caller.
+    /// When the previous iteration was not ended, which is a bug of the caller.
     pub fn begin_step(&mut self, now: Timestamp) -> Option<Step> {
         assert!(self.turn.is_none(), "a step is running");
         let (batch, attention) = self.compose(now);
@@ -132,7 +133,7 @@ impl Engine {
         Some(Step { batch, takes: turn.ends.since(now) })
     }
 
-    /// What is in the next step, and what its prompt tokens look at.
+    /// The batch of the next step, and the sum of tokens that its prompt tokens attend to.
     fn compose(&mut self, now: Timestamp) -> (BatchShape, f64) {
         let mut budget = self.spec.max_num_batched_tokens;
         let preempted = self.schedule_running(&mut budget);
@@ -153,34 +154,34 @@ impl Engine {
         self.noise.as_mut().map_or(takes, |noise| noise.apply(takes, now))
     }
 
-    /// Gives the running sequences their tokens, oldest first; when blocks run out the newest are put back.
+    /// Schedules tokens of the running sequences, oldest first; preempts the newest when blocks run out.
     fn schedule_running(&mut self, budget: &mut usize) -> bool {
         let mut preempted = false;
         let mut at = 0;
         while at < self.running.len() {
             let sequence = &self.running[at];
-            let tokens = sequence.missing().min(*budget);
+            let tokens = sequence.missing_tokens().min(*budget);
             if tokens == 0 {
                 at += 1;
                 continue;
             }
-            // Most steps of most sequences stay within the blocks that they have.
+            // Most steps of most sequences fit into their blocks.
             let fits = sequence.computed + tokens <= sequence.blocks.len() * self.spec.block_size;
             let room = if fits { Room::At(at) } else { self.make_room(at, tokens, budget, &mut preempted) };
             match room {
                 Room::At(place) => {
-                    self.place(place, tokens);
+                    self.schedule_tokens(place, tokens);
                     *budget -= tokens;
                     at = place + 1;
                 }
-                // What followed has moved up.
-                Room::PutBack(place) => at = place,
+                // The later ones have moved up.
+                Room::Preempted(place) => at = place,
             }
         }
         preempted
     }
 
-    /// Gets the blocks for `tokens` more of the sequence at `at`, at the cost of others and at last of itself.
+    /// Allocates the blocks for `tokens` more of the sequence at `at`, by preempting others and finally itself.
     fn make_room(&mut self, mut at: usize, tokens: usize, budget: &mut usize, preempted: &mut bool) -> Room {
         loop {
             let sequence = &mut self.running[at];
@@ -190,16 +191,16 @@ impl Engine {
             }
             *preempted = true;
             let victim = self.victim();
-            *budget += self.put_back(victim);
+            *budget += self.preempt(victim);
             if victim == at {
-                return Room::PutBack(at);
+                return Room::Preempted(at);
             }
             at -= usize::from(victim < at);
         }
     }
 
-    /// Who gives up its blocks: the newest, or the one of the greatest rank. What only waits for its last token to come
-    /// out gives them up by itself.
+    /// The sequence to preempt: the newest, or the one of the greatest rank. A sequence that only waits for its last
+    /// token releases its blocks by itself.
     fn victim(&self) -> usize {
         let mut going = (0..self.running.len()).filter(|at| !self.running[*at].is_complete());
         let victim = match self.spec.policy {
@@ -209,8 +210,8 @@ impl Engine {
         victim.unwrap_or(self.running.len() - 1)
     }
 
-    /// Puts a running sequence back into the queue; gives the tokens of the step that it had.
-    fn put_back(&mut self, at: usize) -> usize {
+    /// Preempts a running sequence; returns its tokens in the step being scheduled.
+    fn preempt(&mut self, at: usize) -> usize {
         let mut sequence = self.running.remove(at);
         self.pool.release(&mut sequence.blocks);
         sequence.computed = 0;
@@ -226,27 +227,28 @@ impl Engine {
         tokens
     }
 
-    /// Admits from the front of the queue while sequences, tokens and blocks allow; never past the first that waits.
+    /// Admits from the front of the queue while sequences, tokens and blocks allow; never past the first that must
+    /// wait.
     fn admit(&mut self, budget: &mut usize, now: Timestamp) {
         let mut at = 0;
         while *budget > 0 && self.running.len() < self.spec.max_num_seqs {
             let Some(sequence) = self.waiting.get_mut(at) else { return };
             if sequence.fetched(&self.spec).is_some_and(|then| then > now) {
-                // Its KV is being transferred; others need not wait for it.
+                // Its KV is being transferred; later ones need not wait for it.
                 at += 1;
                 continue;
             }
             if self.spec.enable_prefix_caching {
-                // Not before it is looked at: what waits at the back takes no memory for its blocks' names.
+                // Lazily: sequences at the back of the queue use no memory for hashes.
                 extend_hashes(sequence, self.spec.block_size);
             }
-            // At least one token must be computed to get the next from it.
-            let usable = (sequence.known() - 1) / self.spec.block_size;
+            // At least one token must be computed to sample the next.
+            let usable = (sequence.known_tokens() - 1) / self.spec.block_size;
             let hits = self.pool.find(&sequence.hashes[..usable.min(sequence.hashes.len())]);
             let cached = hits.len() * self.spec.block_size;
-            let there = if sequence.is_filled(&self.spec) { sequence.known() - 1 } else { cached };
-            let tokens = (sequence.known() - there).min(*budget);
-            let split = tokens < sequence.known() - there;
+            let there = if sequence.is_filled(&self.spec) { sequence.known_tokens() - 1 } else { cached };
+            let tokens = (sequence.known_tokens() - there).min(*budget);
+            let split = tokens < sequence.known_tokens() - there;
             if split && !self.spec.enable_chunked_prefill && *budget < self.spec.max_num_batched_tokens {
                 return;
             }
@@ -261,11 +263,11 @@ impl Engine {
             let taken = self.pool.take(fresh, &mut sequence.blocks);
             assert!(taken, "the room was checked");
             if self.spec.enable_prefix_caching && !sequence.preempted {
-                self.stats.prefix_cache_queries += sequence.known() as u64;
+                self.stats.prefix_cache_queries += sequence.known_tokens() as u64;
                 self.stats.prefix_cache_hits += cached as u64;
             }
             if sequence.job.remote && !sequence.preempted {
-                self.stats.external_cache_queries += (sequence.known() - cached) as u64;
+                self.stats.external_cache_queries += (sequence.known_tokens() - cached) as u64;
                 self.stats.external_cache_hits += (there - cached) as u64;
             }
             if sequence.admitted.is_none() {
@@ -274,13 +276,13 @@ impl Engine {
                 self.stats.queue_time.observe(now.since(sequence.arrived).as_secs_f64());
             }
             self.running.extend(self.waiting.remove(at));
-            self.place(self.running.len() - 1, tokens);
+            self.schedule_tokens(self.running.len() - 1, tokens);
             *budget -= tokens;
         }
     }
 
-    /// Puts `tokens` of the sequence at `at` into the step, and names the blocks that they fill.
-    fn place(&mut self, at: usize, tokens: usize) {
+    /// Schedules `tokens` of the sequence at `at`, and registers the blocks that they fill.
+    fn schedule_tokens(&mut self, at: usize, tokens: usize) {
         let sequence = &mut self.running[at];
         sequence.scheduled = tokens;
         let filled = |block: usize| (block + 1) * self.spec.block_size <= sequence.computed + tokens;
@@ -291,10 +293,10 @@ impl Engine {
         }
     }
 
-    /// Moves the sequences of the step on; says what is in it, and what its prompt tokens look at.
+    /// Advances the scheduled sequences; returns the batch, and the sum of tokens that its prompt tokens attend to.
     fn advance(&mut self) -> (BatchShape, f64) {
         let (mut batch, mut attention) = (BatchShape::default(), 0.0);
-        let (mark, again) = (self.flights.mark(), self.read_again());
+        let (mark, repeated) = (self.flights.mark(), self.repeated_reads());
         for sequence in self.running.iter_mut().filter(|sequence| sequence.scheduled > 0) {
             batch.sequences += 1;
             batch.kv_tokens += sequence.computed + sequence.scheduled;
@@ -309,19 +311,19 @@ impl Engine {
                 extend_hashes(sequence, self.spec.block_size);
             }
         }
-        batch.kv_tokens = batch.kv_tokens.saturating_sub(again * self.spec.block_size);
+        batch.kv_tokens = batch.kv_tokens.saturating_sub(repeated * self.spec.block_size);
         (batch, attention)
     }
 
-    /// How often the step comes upon blocks that it has read already. What is complete holds its blocks and reads none.
-    fn read_again(&self) -> usize {
+    /// Number of blocks in the batch that are read more than once. Complete sequences hold blocks and read none.
+    fn repeated_reads(&self) -> usize {
         let complete = self.running.iter().filter(|sequence| sequence.is_complete());
         let unread: usize = complete.map(|sequence| self.pool.shared_among(&sequence.blocks)).sum();
-        self.pool.again().saturating_sub(unread)
+        self.pool.repeated().saturating_sub(unread)
     }
 
-    /// Ends the turn under way at `now` and appends the tokens that are out by then, in batch order; those of sequences
-    /// that were put back meanwhile come last.
+    /// Ends the current iteration at `now` and appends the tokens that are out by then, in batch order; those of
+    /// preempted sequences come last.
     pub fn end_step(&mut self, now: Timestamp, events: &mut Vec<TokenEvent>) {
         let lands = self.turn.take().is_some_and(|turn| turn.lands);
         let Some(flight) = lands.then(|| self.flights.land()).flatten() else { return };
@@ -329,14 +331,14 @@ impl Engine {
         let tokens = flight.batch.prefill_tokens + flight.batch.decode_sequences;
         self.stats.iteration_tokens.observe(tokens as f64);
         if self.emit(&flight, now, events) {
-            self.dismiss();
+            self.remove_finished();
         }
     }
 
     /// Emits the tokens of a step; returns whether any was the last of a sequence.
     fn emit(&mut self, flight: &Flight, now: Timestamp, events: &mut Vec<TokenEvent>) -> bool {
         let (mut gaps, mut finished) = (Gaps::default(), false);
-        // What was put back meanwhile has its token all the same.
+        // Preempted sequences still get their token.
         let back = if std::mem::take(&mut self.displaced) { self.waiting.len() } else { 0 };
         let sequences = self.running.iter_mut().chain(self.waiting.iter_mut().take(back));
         for sequence in sequences.filter(|sequence| sequence.owed & flight.mark != 0) {
@@ -349,8 +351,8 @@ impl Engine {
         finished
     }
 
-    /// Lets those go whose last token is out.
-    fn dismiss(&mut self) {
+    /// Removes sequences whose last token is out.
+    fn remove_finished(&mut self) {
         let pool = &mut self.pool;
         self.running.retain_mut(|sequence| {
             let done = sequence.is_emitted();
@@ -361,27 +363,27 @@ impl Engine {
         });
     }
 
-    /// When a sequence that waits for its KV can go on, if nothing else makes the engine look again.
+    /// The time at which a KV transfer ends, if no other event wakes the engine.
     pub fn wakes(&self) -> Option<Timestamp> {
         self.waiting.iter().filter_map(|sequence| sequence.fetched(&self.spec)).min()
     }
 
-    /// Forgets all cached prefixes; refused (false) while any sequence holds blocks.
+    /// Drops all cached prefixes; refused (false) while any sequence holds blocks.
     pub fn reset_prefix_cache(&mut self) -> bool {
-        self.pool.forget()
+        self.pool.drop_cached()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Returns whether nothing waits and nothing runs.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// Free blocks, those with cached prefixes included.
+    /// Free blocks, including those with cached prefixes.
     pub fn free_blocks(&self) -> usize {
         self.pool.free()
     }
 
-    /// Brings the gauges up to date and shows the counters.
+    /// Updates the gauges and returns the statistics.
     pub fn stats(&mut self) -> &Stats {
         self.stats.running = self.running.len();
         self.stats.waiting = self.waiting.len();
@@ -404,7 +406,7 @@ impl Engine {
         let unused: Vec<u32> = (0..refs.len() as u32).filter(|&block| refs[block as usize] == 0).collect();
         assert_eq!(free, unused, "every unused block is in the free queue, once");
         assert_eq!(queue.len(), self.pool.free());
-        assert_eq!(refs.iter().map(|refs| refs.saturating_sub(1) as usize).sum::<usize>(), self.pool.again());
+        assert_eq!(refs.iter().map(|refs| refs.saturating_sub(1) as usize).sum::<usize>(), self.pool.repeated());
     }
 
     pub(super) fn running_ids(&self) -> Vec<u64> {

@@ -1,14 +1,14 @@
-//! One sequence: how far it has come.
+//! The progress of one sequence.
 
 use tacho_core::Timestamp;
 
 use crate::job::{Job, Work};
 use crate::spec::EngineSpec;
 
-/// The name of a block and of everything before it.
+/// The hash of a block and all blocks before it.
 pub(super) type BlockHash = u64;
 
-/// Names a sequence; given by the caller, never used twice.
+/// Identifies a sequence; chosen by the caller, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeqId(pub u64);
 
@@ -17,23 +17,23 @@ pub struct SeqId(pub u64);
 pub(super) struct Sequence {
     pub(super) id: SeqId,
     pub(super) job: Job,
-    /// Tokens of the output that steps have made, those under way included.
+    /// Output tokens computed, including those in flight.
     pub(super) produced: usize,
-    /// Tokens of the output that have come out.
+    /// Output tokens emitted.
     pub(super) emitted: usize,
-    /// The marks of the steps under way that make a token of it.
+    /// The marks of the steps in flight that compute a token of it.
     pub(super) owed: u8,
-    /// Tokens whose KV is in the blocks once the steps under way are done.
+    /// Tokens whose KV is in the blocks once the steps in flight are done.
     pub(super) computed: usize,
-    /// Tokens in the step that is being composed; zero when it is not in it.
+    /// Tokens in the step being scheduled; zero when it is not in it.
     pub(super) scheduled: usize,
     pub(super) blocks: Vec<u32>,
     /// Hashes of the full blocks of all known tokens.
     pub(super) hashes: Vec<BlockHash>,
-    /// Leading blocks that the prefix cache already knows.
+    /// Leading blocks that the prefix cache already has.
     pub(super) registered: usize,
     pub(super) preempted: bool,
-    /// Tokens of the prompt that did not have to be computed, when it was first admitted.
+    /// Prompt tokens found in the cache at first admission.
     pub(super) cached: usize,
     pub(super) arrived: Timestamp,
     pub(super) admitted: Option<Timestamp>,
@@ -63,35 +63,35 @@ impl Sequence {
         }
     }
 
-    /// What the priority policy serves in order of.
+    /// Sort key of the priority policy.
     pub(super) fn rank(&self) -> (i64, Timestamp, SeqId) {
         (self.job.priority, self.arrived, self.id)
     }
 
-    /// Tokens that exist: the prompt and what was made.
-    pub(super) fn known(&self) -> usize {
+    /// Tokens that exist: the prompt and the output so far.
+    pub(super) fn known_tokens(&self) -> usize {
         self.job.prompt.len() + self.produced
     }
 
-    /// Tokens to be computed before there is another one; none where there will be no other.
-    pub(super) fn missing(&self) -> usize {
-        if self.is_complete() { 0 } else { self.known() - self.computed }
+    /// Tokens to compute before the next one; zero where there is no next one.
+    pub(super) fn missing_tokens(&self) -> usize {
+        if self.is_complete() { 0 } else { self.known_tokens() - self.computed }
     }
 
-    /// Whether all of its output was made, though it may not be out.
+    /// Returns whether all of its output is computed, though it may not be out.
     pub(super) fn is_complete(&self) -> bool {
         self.produced == self.job.output.len()
     }
 
-    /// Whether all of its output is out.
+    /// Returns whether all of its output is out.
     pub(super) fn is_emitted(&self) -> bool {
         self.emitted == self.job.output.len()
     }
 
-    /// Goes through the step with that mark, as far as it is in it; says whether that makes a token.
+    /// Advances by its scheduled tokens, in the step with that mark; returns whether that yields a token.
     pub(super) fn advance(&mut self, mark: u8) -> bool {
         self.computed += std::mem::take(&mut self.scheduled);
-        let makes = self.computed == self.known();
+        let makes = self.computed == self.known_tokens();
         if makes {
             self.produced += 1;
             self.owed |= mark;
@@ -99,7 +99,7 @@ impl Sequence {
         makes
     }
 
-    /// The tokens of prompt and output from one place to another; of the output none is drawn that is not needed.
+    /// The tokens of prompt and output in a range; output tokens are drawn only when needed.
     pub(super) fn tokens(&self, from: usize, to: usize) -> impl Iterator<Item = &u32> {
         let (prompt, output) = (&self.job.prompt, &self.job.output);
         let asked = &prompt[from.min(prompt.len())..to.min(prompt.len())];
@@ -107,21 +107,20 @@ impl Sequence {
         asked.iter().chain(if came.is_empty() { &[][..] } else { &output.ids()[came] })
     }
 
-    /// When the KV of its prompt has come from another engine, if it comes from there. Once only: what was put back is
-    /// computed here.
+    /// When the KV transfer of its prompt ends, if there is one. Once only: a preempted sequence recomputes.
     pub(super) fn fetched(&self, spec: &EngineSpec) -> Option<Timestamp> {
         let comes = self.job.remote && !self.preempted;
         comes.then(|| self.arrived + spec.transfer.takes(self.job.prompt.len()))
     }
 
-    /// Whether the KV of its prompt is there without having been computed, all but the last token's.
+    /// Returns whether the KV of its prompt is present without computation, except the last token's.
     pub(super) fn is_filled(&self, spec: &EngineSpec) -> bool {
         let generates = self.job.work == Work::Generate;
         (spec.decode_bench || self.job.remote) && generates && !self.preempted
     }
 
-    /// Whether its next token needs only the one before: everything earlier is computed.
+    /// Returns whether it is in the decode phase: only the last token is not computed.
     pub(super) fn decoding(&self) -> bool {
-        self.produced > 0 && self.computed + 1 == self.known()
+        self.produced > 0 && self.computed + 1 == self.known_tokens()
     }
 }

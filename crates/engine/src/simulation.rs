@@ -157,7 +157,7 @@ mod tests {
         let mut machine = Machine::from(Profile::Tiny);
         machine.front.per_token_ns = 1e4;
         let completions = simulate(&machine, &arrivals(3, 0), &POLICY).unwrap();
-        // The third step: the first request came alone into the first one.
+        // The third step: the first request was alone in the first one.
         let third = [completions[0].tokens[2].0, completions[1].tokens[1].0, completions[2].tokens[1].0];
         assert_eq!((third[1] - third[0], third[2] - third[1]), (10_000, 10_000));
     }

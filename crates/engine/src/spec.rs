@@ -1,14 +1,14 @@
-//! The engine's limits, under the names vLLM gives them.
+//! The engine's limits, by their names in vLLM.
 
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::job::{Job, Refusal};
 
-/// Most KV blocks: each takes memory from the start.
-const MOST_BLOCKS: usize = 1 << 24;
+/// Most KV blocks: their bookkeeping is allocated at the start.
+const MAX_BLOCKS: usize = 1 << 24;
 
-/// What bounds a batch and the KV cache.
+/// Limits of a batch and of the KV cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineSpec {
     /// Most sequences in one step.
@@ -21,34 +21,35 @@ pub struct EngineSpec {
     pub num_blocks: usize,
     /// Longest sequence, prompt and output together.
     pub max_model_len: usize,
-    /// Whether full blocks are kept and reused by sequences that start with the same tokens.
+    /// Whether full blocks are cached and shared by sequences with the same prefix.
     pub enable_prefix_caching: bool,
-    /// Whether prompts may be split to fill a step; without it only those are that no step holds.
+    /// Whether prompts may be split to fill a step; without it only prompts longer than a step are split.
     pub enable_chunked_prefill: bool,
     /// Mean of the geometric distribution of natural output lengths, for requests that do not ignore EOS.
     pub mean_output_len: f64,
-    /// Whether the next step is composed and prepared while one runs, before its tokens are known.
+    /// Whether the next step is scheduled while one runs, before its tokens are known.
     pub async_scheduling: bool,
-    /// Who is served first.
+    /// The scheduling policy.
     pub policy: Policy,
-    /// Whether the KV of prompts is made up, all but the last token's: decoding alone, as vLLM's DecodeBenchConnector.
+    /// Whether the KV of prompts is synthetic, except the last token's: decode only, as with vLLM's
+    /// DecodeBenchConnector.
     pub decode_bench: bool,
-    /// What it costs to fetch the KV of a prompt that another engine has computed.
+    /// Cost of a KV transfer from another engine.
     pub transfer: Transfer,
 }
 
-/// Who is served first.
+/// The scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// In order of arrival.
     #[default]
     Fcfs,
-    /// By priority, the least first; then in order of arrival. Out of blocks, the greatest is put back.
+    /// By priority, the lowest first, then in order of arrival. When blocks run out, the highest is preempted.
     Priority,
 }
 
 impl Policy {
-    /// The names that [`Policy::parse`] reads.
+    /// The names that [`Policy::parse`] accepts.
     pub const NAMES: [&str; 2] = ["fcfs", "priority"];
 
     /// The policy of that name.
@@ -66,7 +67,7 @@ impl Policy {
     }
 }
 
-/// The way that KV takes from one engine to another.
+/// Cost of a KV transfer between engines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
     /// Nanoseconds of any transfer.
@@ -76,14 +77,14 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// How long `tokens` take.
+    /// Time to transfer `tokens`.
     pub fn takes(&self, tokens: usize) -> Duration {
         Duration::from_nanos((self.fixed_ns + self.per_token_ns * tokens as f64).round() as u64)
     }
 }
 
 impl Default for Transfer {
-    /// 131 kB per token over 25 GB/s, and two milliseconds to agree on it.
+    /// 131 kB per token at 25 GB/s, and 2 ms of overhead.
     fn default() -> Self {
         Transfer { fixed_ns: 2e6, per_token_ns: 5_240.0 }
     }
@@ -114,7 +115,7 @@ impl EngineSpec {
         self.block_size.saturating_mul(self.num_blocks)
     }
 
-    /// How many of the longest sequences the KV cache holds at once.
+    /// Number of sequences of the maximum length that fit in the KV cache.
     pub fn max_concurrency(&self) -> f64 {
         self.num_blocks as f64 / self.max_model_len.div_ceil(self.block_size).max(1) as f64
     }
@@ -131,8 +132,8 @@ impl EngineSpec {
         if let Some((name, _)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(Error::ZeroLimit { name });
         }
-        if self.num_blocks > MOST_BLOCKS {
-            return Err(Error::TooManyBlocks { blocks: self.num_blocks, limit: MOST_BLOCKS });
+        if self.num_blocks > MAX_BLOCKS {
+            return Err(Error::TooManyBlocks { blocks: self.num_blocks, limit: MAX_BLOCKS });
         }
         if self.max_num_batched_tokens < self.max_num_seqs {
             return Err(Error::BudgetBelowSeqs {
@@ -146,7 +147,7 @@ impl EngineSpec {
         Ok(())
     }
 
-    /// Whether a job could ever run under these limits.
+    /// Checks whether a job could ever run under these limits.
     pub fn check(&self, job: &Job) -> Result<(), Refusal> {
         if job.prompt.is_empty() {
             return Err(Refusal::EmptyPrompt);

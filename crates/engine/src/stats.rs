@@ -1,4 +1,4 @@
-//! What the engine counts: the numbers behind `/metrics`.
+//! The engine's statistics, as in `/metrics`.
 
 /// Values counted in buckets, as Prometheus does.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,11 +19,11 @@ impl Histogram {
         self.observe_times(value, 1);
     }
 
-    /// Counts a value that came several times.
+    /// Counts a value several times.
     pub fn observe_times(&mut self, value: f64, times: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.counts[bucket] += times;
-        // One by one: the sum is that of values that came one by one.
+        // Added one by one, for the same rounding.
         (0..times).for_each(|_| self.sum += value);
     }
 
@@ -36,14 +36,14 @@ impl Histogram {
         }))
     }
 
-    /// The values of both; they must have the same bounds.
+    /// Merges two histograms with the same bounds.
     fn joined(mut self, other: Histogram) -> Histogram {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
         self
     }
 
-    /// How many values were counted.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -107,9 +107,9 @@ pub struct Stats {
     pub external_cache_hits: u64,
     /// Prompt tokens looked up at another engine.
     pub external_cache_queries: u64,
-    /// Prompt tokens that did not have to be computed.
+    /// Prompt tokens found in any cache.
     pub prompt_tokens_cached: u64,
-    /// Sequences put back because blocks ran out.
+    /// Preempted sequences.
     pub preemptions: u64,
     /// Prompt tokens of sequences that got their first token.
     pub prompt_tokens: u64,
@@ -146,7 +146,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// The sums of both, shares too.
+    /// The sums of both, fractions included.
     #[must_use]
     pub fn joined(self, other: Stats) -> Stats {
         Stats {

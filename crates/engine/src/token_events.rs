@@ -11,17 +11,17 @@ use crate::sequence::{SeqId, Sequence};
 /// A token that came out at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenEvent {
-    /// Whose token.
+    /// Its sequence.
     pub id: SeqId,
-    /// Which of its output tokens, from zero.
+    /// Index of the output token, from zero.
     pub position: usize,
     /// Why it was the last, if it was.
     pub finish: Option<Finish>,
-    /// Tokens of its prompt that did not have to be computed.
+    /// Prompt tokens found in the cache.
     pub cached: usize,
 }
 
-/// Times between tokens that are alike, and so counted together: those of a step mostly are.
+/// Equal inter-token times, counted together: those of a step mostly are equal.
 #[derive(Default)]
 pub(super) struct Gaps {
     long: Duration,
@@ -74,7 +74,7 @@ pub(super) fn emit(sequence: &mut Sequence, now: Timestamp, gaps: &mut Gaps, sta
     TokenEvent { id: sequence.id, position, finish, cached: sequence.cached }
 }
 
-/// Counts where the time of a finished sequence went, and its lengths.
+/// Counts the phases and lengths of a finished sequence.
 fn count_phases(sequence: &Sequence, now: Timestamp, stats: &mut Stats) {
     let admitted = sequence.admitted.unwrap_or(sequence.arrived);
     let first = sequence.first_token.unwrap_or(now);

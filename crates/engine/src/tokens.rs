@@ -1,11 +1,11 @@
-//! The tokens of an output, drawn when the first of them is needed: what only waits takes no memory for them.
+//! Lazily drawn output tokens: waiting requests use no memory for them.
 
 use std::sync::{Arc, OnceLock};
 
-/// Draws the tokens; the same each time.
+/// Draws the tokens; deterministic.
 type Draws = dyn Fn() -> Vec<u32> + Send + Sync;
 
-/// Tokens whose number is known and which are made at the first look at one. Copies share them.
+/// Tokens with a known number, drawn at first access. Clones share them.
 #[derive(Clone)]
 pub struct Tokens {
     len: usize,
@@ -18,17 +18,17 @@ struct Source {
 }
 
 impl Tokens {
-    /// Tokens that `draws` makes; of them the first `len` count.
+    /// Tokens drawn by `draws`; only the first `len` count.
     pub fn later(len: usize, draws: impl Fn() -> Vec<u32> + Send + Sync + 'static) -> Self {
         Tokens { len, source: Arc::new(Source { draws: Box::new(draws), drawn: OnceLock::new() }) }
     }
 
-    /// How many there are; this draws nothing.
+    /// Number of tokens; draws nothing.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -38,8 +38,8 @@ impl Tokens {
         &self.source.drawn.get_or_init(|| (self.source.draws)())[..self.len]
     }
 
-    /// All of them, made for this call alone and not kept.
-    pub fn passing(&self) -> Vec<u32> {
+    /// All tokens, drawn for this call and not kept.
+    pub fn draw_once(&self) -> Vec<u32> {
         let mut ids = self.source.drawn.get().cloned().unwrap_or_else(|| (self.source.draws)());
         ids.truncate(self.len);
         ids
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_drawn_before_the_first_look() {
+    fn nothing_is_drawn_before_the_first_access() {
         let tokens = Tokens::later(3, || vec![7, 8, 9, 10]);
         let copy = tokens.clone();
         assert_eq!((tokens.len(), tokens.is_drawn()), (3, false));
-        assert_eq!(tokens.passing(), [7, 8, 9]);
+        assert_eq!(tokens.draw_once(), [7, 8, 9]);
         assert!(!tokens.is_drawn(), "a passing look keeps nothing");
         assert_eq!(tokens.truncated(1).ids(), [7]);
         assert!(copy.is_drawn(), "copies share what was drawn");

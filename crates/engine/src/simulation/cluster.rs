@@ -170,8 +170,8 @@ impl<'a> Cluster<'a> {
         self.now
     }
 
-    /// Makes every token an event of its own. Otherwise only the last token of a request is: earlier ones are delivered
-    /// with the next event.
+    /// Makes every token an event. Otherwise only the last token of a request is one: earlier ones are delivered with
+    /// the next event.
     pub fn watch_tokens(&mut self) {
         self.watches_tokens = true;
     }

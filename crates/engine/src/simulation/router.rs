@@ -1,24 +1,24 @@
-//! Who of several engines gets a request.
+//! Routing of requests to engines.
 
 use std::collections::HashMap;
 
-/// Tokens of a prompt that a prefix-aware router looks at.
+/// Prompt tokens that a prefix-aware router hashes.
 const PREFIX: usize = 256;
 
-/// Who gets a request.
+/// A routing policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Router {
     /// Each in turn.
     #[default]
     RoundRobin,
-    /// The one with the fewest requests.
+    /// The one with the fewest requests in flight.
     LeastLoaded,
-    /// The one that has had the same beginning, unless it is far busier than others.
+    /// The one that has served the same prefix, unless it is far busier than others.
     PrefixAware,
 }
 
 impl Router {
-    /// The names that [`Router::parse`] reads.
+    /// The names that [`Router::parse`] accepts.
     pub const NAMES: [&str; 3] = ["round-robin", "least-loaded", "prefix-aware"];
 
     /// The router of that name.
@@ -30,7 +30,7 @@ impl Router {
     }
 }
 
-/// A router at work.
+/// The state of a router.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     router: Router,
@@ -43,7 +43,7 @@ impl Routing {
         Routing { router, ..Routing::default() }
     }
 
-    /// The engine for a prompt, given how many requests each has.
+    /// The engine for a prompt, by the number of requests in flight on each.
     pub(super) fn choose(&mut self, prompt: &[u32], outstanding: &[usize]) -> usize {
         let least = (0..outstanding.len()).min_by_key(|at| outstanding[*at]).unwrap_or(0);
         match self.router {

@@ -1,4 +1,4 @@
-//! What holds for any traffic.
+//! Properties of any traffic.
 
 use std::collections::HashMap;
 
@@ -38,10 +38,10 @@ fn spec() -> impl Strategy<Value = EngineSpec> {
     )
 }
 
-/// The engine with what a client would know: how many tokens each live sequence has had and will have.
+/// The engine and a client's view: tokens received and expected by live sequence.
 struct Cluster {
     engine: Engine,
-    /// Whether steps are prepared ahead: who is put back meanwhile is told last of those that come together.
+    /// With asynchronous scheduling, tokens of preempted sequences come last in their step.
     ahead: bool,
     now: Timestamp,
     next: u64,
@@ -108,7 +108,7 @@ impl Cluster {
     }
 }
 
-/// Plays the actions and what is left after them.
+/// Runs the actions, and the rest to completion.
 fn holds(spec: &EngineSpec, cost: CostModel, actions: Vec<Action>) -> Result<(), TestCaseError> {
     let mut world = Cluster {
         engine: Engine::new(spec.clone(), cost).unwrap(),
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_is_one_lost_where_the_next_step_is_prepared_while_one_runs(
+    fn no_token_is_lost_under_asynchronous_scheduling(
         spec in spec(),
         actions in prop::collection::vec(action(), 0..60),
         (prepare, recorded, drain) in (0u8..30, 0usize..12, 0u8..4),

@@ -30,7 +30,7 @@ fn job(prompt: impl IntoIterator<Item = u32>, output: usize) -> Job {
     Job::generate(prompt.into_iter().collect(), output.into(), Finish::Length)
 }
 
-/// Runs one step from `now` and says its batch, its end, and the tokens as (sequence, position).
+/// Runs one step from `now`; returns its batch, its end, and the tokens as (sequence, position).
 fn step(engine: &mut Engine, now: &mut Timestamp) -> (BatchShape, Vec<(u64, usize)>) {
     let step = engine.begin_step(*now).expect("there is work");
     *now = *now + step.takes;
@@ -41,7 +41,7 @@ fn step(engine: &mut Engine, now: &mut Timestamp) -> (BatchShape, Vec<(u64, usiz
 }
 
 #[test]
-fn long_prompts_are_prefilled_in_chunks_beside_decoding() {
+fn long_prompts_are_prefilled_in_chunks_next_to_decoding() {
     let mut engine = Engine::new(spec(), COST).unwrap();
     let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..2, 4), now).unwrap();
@@ -92,7 +92,7 @@ fn a_prompt_that_does_not_fit_yet_blocks_those_behind_it() {
 }
 
 #[test]
-fn out_of_blocks_puts_the_newest_back_and_computes_it_again() {
+fn out_of_blocks_preempts_and_recomputes_the_newest() {
     let mut engine = Engine::new(EngineSpec { num_blocks: 4, ..spec() }, COST).unwrap();
     let mut now = Timestamp::ZERO;
     engine.submit(SeqId(1), job(0..4, 8), now).unwrap();
@@ -114,7 +114,7 @@ fn out_of_blocks_puts_the_newest_back_and_computes_it_again() {
 }
 
 #[test]
-fn out_of_blocks_the_least_urgent_is_put_back() {
+fn out_of_blocks_the_lowest_priority_is_preempted() {
     let spec = EngineSpec { num_blocks: 4, policy: Policy::Priority, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
     let mut now = Timestamp::ZERO;
@@ -140,7 +140,7 @@ fn decoding_alone_computes_one_token_of_a_prompt() {
 }
 
 #[test]
-fn a_prompt_computed_elsewhere_waits_for_its_kv_and_holds_nobody_up() {
+fn a_prompt_computed_elsewhere_waits_for_its_kv_and_blocks_no_other() {
     let transfer = Transfer { fixed_ns: 5_000.0, per_token_ns: 100.0 };
     let mut engine = Engine::new(EngineSpec { transfer, ..spec() }, COST).unwrap();
     let mut now = Timestamp::ZERO;
@@ -196,7 +196,7 @@ fn a_wholly_cached_prompt_still_computes_its_last_block() {
 }
 
 #[test]
-fn what_sequences_share_is_read_once() {
+fn shared_blocks_are_read_once() {
     let spec = EngineSpec { enable_prefix_caching: true, max_num_batched_tokens: 64, ..spec() };
     let mut engine = Engine::new(spec, COST).unwrap();
     let mut now = Timestamp::ZERO;
@@ -205,7 +205,7 @@ fn what_sequences_share_is_read_once() {
     engine.submit(SeqId(2), job(0..10, 3), now).unwrap();
     let both = [(); 2].map(|()| step(&mut engine, &mut now).0.kv_tokens);
     assert_eq!(both, [11 + 10 - 8, 12 + 11 - 8], "two full blocks of four are shared");
-    assert_eq!(step(&mut engine, &mut now).0.kv_tokens, 12, "nobody shares them any more");
+    assert_eq!(step(&mut engine, &mut now).0.kv_tokens, 12, "no sequence shares them any more");
 }
 
 #[test]
