@@ -319,7 +319,7 @@ impl Engine {
     fn repeated_reads(&self) -> usize {
         let complete = self.running.iter().filter(|sequence| sequence.is_complete());
         let unread: usize = complete.map(|sequence| self.pool.shared_among(&sequence.blocks)).sum();
-        self.pool.repeated().saturating_sub(unread)
+        self.pool.extra_references().saturating_sub(unread)
     }
 
     /// Ends the current iteration at `now` and appends the tokens that are out by then, in batch order; those of

@@ -1,7 +1,6 @@
 //! Cost model of a server from client-side measurements: engine steps are reconstructed from token arrival times, and their
 //! durations are regressed on the contents of the batch. Pure functions of samples.
 
-mod against;
 mod async_scheduling;
 mod async_steps;
 mod batch_of_one;
@@ -15,20 +14,21 @@ mod prefix_caching;
 mod profile;
 mod regress;
 mod slowdown;
+mod step_comparison;
 mod steps;
 mod trace;
 
-pub use against::{Against, against};
 pub use async_scheduling::AsyncScheduling;
 pub use experiment::{Experiment, LEVELS, Length, Load, MAX_ROUNDS, Server};
 pub use front::Front;
 pub use limits::KnownLimits;
-pub use memory_bound::Beyond;
+pub use memory_bound::ComputeBound;
 pub use padding::padded;
 pub use prefix_caching::caches;
 pub use profile::{Limits, Profile};
 pub use regress::Estimate;
-pub use steps::{Alone, Found, Step, find};
+pub use step_comparison::{StepComparison, compare_steps};
+pub use steps::{Found, IdleTtft, Step, find};
 pub use trace::{Traced, of_result, of_rows};
 
 pub use tacho_engine::Slowdown;
@@ -36,11 +36,11 @@ pub use tacho_engine::Slowdown;
 use std::collections::{BTreeMap, HashSet};
 
 use front::Idle;
-use interference::disturbed;
+use interference::interfered;
 use regress::Data;
 
-/// Fewest steps for a fit.
-const FEWEST_STEPS: usize = 50;
+/// Least steps for a fit.
+const MIN_STEPS: usize = 50;
 /// Steps further off than this many robust standard deviations are outliers.
 const OUTLIER: f64 = 6.0;
 /// One of this many steps is held out.
@@ -50,31 +50,23 @@ pub const MAX_HELD_OUT_ERROR: f64 = 0.1;
 
 /// Why a fit failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum FitError {
     /// A result without lists.
     #[error("the result has no list {name:?}; save it with --save-result --save-detailed")]
-    NoList {
-        /// The list.
-        name: &'static str,
-    },
+    NoList { name: &'static str },
     /// Events with several tokens.
     #[error(
         "an event carries {per_event:.1} tokens on average, so that steps cannot be separated; \
          restart the server with --stream-interval 1 and without speculative decoding"
     )]
-    Bundled {
-        /// Tokens per event.
-        per_event: f64,
-    },
-    /// Too little was seen.
+    Bundled { per_event: f64 },
+    /// Too few steps were found.
     #[error(
-        "{steps} complete steps were found, at least {FEWEST_STEPS} are needed; measure longer, or at more concurrencies"
+        "{steps} complete steps were found, at least {MIN_STEPS} are needed; measure longer, or at more concurrencies"
     )]
-    TooFew {
-        /// Steps found.
-        steps: usize,
-    },
-    /// The steps were all alike.
+    TooFew { steps: usize },
+    /// The steps do not vary.
     #[error("the steps are too similar to separate their costs; measure at several concurrencies and prompt lengths")]
     Alike,
 }
@@ -117,7 +109,7 @@ pub struct Fitted {
     pub padded_up_to: usize,
     /// Tokens of a prefill step at the roofline ridge point; below it the step is memory-bound.
     pub memory_bound: usize,
-    /// By how much a batch-1 decode step is faster than its costs.
+    /// Time that a batch-1 decode step saves.
     pub single: Estimate,
     /// Costs of a request outside of steps.
     pub front: Front,
@@ -142,7 +134,7 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// Whether held-out steps are predicted well and most steps are free of interference.
+    /// Returns whether held-out steps are predicted well and most steps are free of interference.
     pub fn is_good(&self) -> bool {
         self.held_out.0 <= MAX_HELD_OUT_ERROR && self.interference.0 <= 0.5
     }
@@ -151,7 +143,7 @@ impl Fitted {
     pub fn first_token(&self, prompt: f64, computed: f64) -> f64 {
         let mut step = Step { sequences: 1.0, prefill: computed, kv: prompt, ..Step::one() };
         step.attention = computed * (prompt - computed / 2.0);
-        step.computed = memory_bound::beyond(computed, 0.0, self.memory_bound as f64);
+        step.computed = memory_bound::compute_bound(computed, 0.0, self.memory_bound as f64);
         let least = self.async_scheduling.map_or(0.0, |ahead| ahead.least(computed));
         self.costs.seconds(&step).max(least) + self.front.request.value + self.front.prompt_token.value * prompt
     }
@@ -163,22 +155,22 @@ impl Fitted {
 /// When the runs do not identify the costs.
 pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let (mut found, ahead) = read(runs, limits);
-    slowdown::mark(&mut found);
+    slowdown::assign_windows(&mut found);
     let count = found.iter().map(|run| run.steps.len()).sum();
-    if count < FEWEST_STEPS {
+    if count < MIN_STEPS {
         return Err(FitError::TooFew { steps: count });
     }
     let padded_up_to = padding::detect(&mut found);
     let single = batch_of_one::detect(&mut found);
     let free = memory_bound::detect(&mut found);
-    let (kept, disturbed) = undisturbed(&found)?;
-    let alone = calm(&found, &kept);
+    let (kept, interfered) = without_interference(&found)?;
+    let idle_ttfts = without_interference_before(&found, &kept);
     let rough = robust(&kept).ok_or(FitError::Alike)?;
     let (kept, outliers) = without_outliers(&kept, &rough);
     let held_out = held_out_error(&kept).ok_or(FitError::Alike)?;
     let costs = exact(&kept).ok_or(FitError::Alike)?;
     let idle = Idle { limits, free, ahead: ahead.as_ref() };
-    let (costs, front) = Front::with_costs(&found, &alone, &kept, costs, &idle);
+    let (costs, front) = Front::with_costs(&found, &idle_ttfts, &kept, costs, &idle);
     let ahead = ahead.map(|first| async_steps::again(runs, limits, &costs, free, &first));
     let noise = slowdown::noise(&kept, &costs);
     Ok(Fitted {
@@ -193,7 +185,7 @@ pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
         steps: kept.len(),
         unclear: found.iter().map(|run| run.unclear).sum(),
         outliers,
-        interference: disturbed,
+        interference: interfered,
         held_out,
         widest: found.iter().map(|run| run.widest).max().unwrap_or(0),
     })
@@ -209,41 +201,46 @@ fn read(runs: &[Vec<Traced>], limits: &Limits) -> (Vec<Found>, Option<AsyncSched
     }
 }
 
-/// Whether first tokens come one step later than with synchronous scheduling.
+/// Returns whether first tokens come one step later than with synchronous scheduling.
 fn comes_late(runs: &[Vec<Traced>], found: &[Found], limits: &Limits) -> bool {
     let steps: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
-    let alone: Vec<Alone> = found.iter().flat_map(|run| run.alone.iter().copied()).collect();
-    let Some(rough) = robust(&steps).filter(|_| steps.len() >= FEWEST_STEPS && !alone.is_empty()) else { return false };
-    let (_, front) = Front::with_costs(&[], &alone, &steps, rough, &Idle { limits, free: 0, ahead: None });
+    let idle_ttfts: Vec<IdleTtft> = found.iter().flat_map(|run| run.idle_ttfts.iter().copied()).collect();
+    let Some(rough) = robust(&steps).filter(|_| steps.len() >= MIN_STEPS && !idle_ttfts.is_empty()) else {
+        return false;
+    };
+    let (_, front) = Front::with_costs(&[], &idle_ttfts, &steps, rough, &Idle { limits, free: 0, ahead: None });
     let to_engine = |prompt: f64| front.request.value + front.prompt_token.value * prompt;
     // Two steps with synchronous scheduling, three with asynchronous.
     async_steps::steps_to_first(runs, limits, to_engine).is_some_and(|steps| steps > 2.5)
 }
 
 /// The steps without interference; the fraction of the others, and their slowdown.
-fn undisturbed(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
+fn without_interference(found: &[Found]) -> Result<(Vec<Step>, (f64, f64)), FitError> {
     let loads = loads(found);
     let all = || loads.iter().flatten().copied();
     let mut kept: Vec<Step> = all().collect();
     let mut slow = Vec::new();
     for _ in 0..3 {
         let rough = robust(&kept).ok_or(FitError::Alike)?;
-        let marks: Vec<bool> = loads.iter().flat_map(|steps| disturbed(steps, &rough)).collect();
-        kept = all().zip(&marks).filter(|(_, slow)| !**slow).map(|(step, _)| step).collect();
-        slow =
-            all().zip(&marks).filter(|(_, slow)| **slow).map(|(step, _)| step.seconds / rough.seconds(&step)).collect();
+        let interfering: Vec<bool> = loads.iter().flat_map(|steps| interfered(steps, &rough)).collect();
+        kept = all().zip(&interfering).filter(|(_, slow)| !**slow).map(|(step, _)| step).collect();
+        slow = all()
+            .zip(&interfering)
+            .filter(|(_, slow)| **slow)
+            .map(|(step, _)| step.seconds / rough.seconds(&step))
+            .collect();
     }
     let share = slow.len() as f64 / (kept.len() + slow.len()).max(1) as f64;
     Ok((kept, (share, if slow.is_empty() { 1.0 } else { median(slow.into_iter()) })))
 }
 
 /// First tokens at an idle server whose next step is without interference.
-fn calm(found: &[Found], kept: &[Step]) -> Vec<Alone> {
+fn without_interference_before(found: &[Found], kept: &[Step]) -> Vec<IdleTtft> {
     let name = |step: &Step| (step.at.to_bits(), step.seconds.to_bits());
     let kept: HashSet<(u64, u64)> = kept.iter().map(name).collect();
-    let next = |run: &Found, one: &Alone| run.steps.iter().find(|step| step.at > one.at).map(name);
-    let is_calm = |run: &Found, one: &&Alone| next(run, one).is_none_or(|next| kept.contains(&next));
-    found.iter().flat_map(|run| run.alone.iter().filter(|one| is_calm(run, one)).copied()).collect()
+    let next = |run: &Found, one: &IdleTtft| run.steps.iter().find(|step| step.at > one.at).map(name);
+    let is_calm = |run: &Found, one: &&IdleTtft| next(run, one).is_none_or(|next| kept.contains(&next));
+    found.iter().flat_map(|run| run.idle_ttfts.iter().filter(|one| is_calm(run, one)).copied()).collect()
 }
 
 /// Steps grouped by load: a short run may have interference throughout.
@@ -258,11 +255,11 @@ fn loads(found: &[Found]) -> Vec<Vec<Step>> {
     loads.into_values().collect()
 }
 
-fn data(steps: &[Step], moments: Option<Vec<usize>>) -> Data<6> {
+fn data(steps: &[Step], windows: Option<Vec<usize>>) -> Data<6> {
     Data {
         rows: steps.iter().map(Step::row).collect(),
         targets: steps.iter().map(|step| step.seconds).collect(),
-        moments,
+        windows,
     }
 }
 
@@ -272,8 +269,8 @@ fn named([fixed, prefill, sequence, kv, attention, back_to_back_prefill]: [Estim
 
 /// Costs by generalized least squares, with errors correlated within windows.
 fn exact(steps: &[Step]) -> Option<Costs> {
-    let moments = steps.iter().map(|step| step.moment).collect();
-    regress::fit(&data(steps, Some(moments))).map(named)
+    let windows = steps.iter().map(|step| step.window).collect();
+    regress::fit(&data(steps, Some(windows))).map(named)
 }
 
 /// Costs by least squares with independent errors.
@@ -281,7 +278,7 @@ fn costs(steps: &[Step]) -> Option<Costs> {
     regress::fit(&data(steps, None)).map(named)
 }
 
-/// The same, with iterative trimming of outliers.
+/// Costs by least squares, with iterative trimming of outliers.
 fn robust(steps: &[Step]) -> Option<Costs> {
     let mut near = costs(steps)?;
     for _ in 0..4 {

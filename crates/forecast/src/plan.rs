@@ -15,16 +15,16 @@ pub const RATES: RangeInclusive<f64> = 1e-4..=1e6;
 /// Simulated seconds of load, within these numbers of requests.
 const SECONDS: f64 = 60.0;
 const REQUESTS: RangeInclusive<usize> = 2_000..=6_000;
-/// A load is unsustainable if in-flight requests increase by more than this fraction of the arrivals,
+/// A load is unsustainable if in-flight requests increase by more than this fraction of the arrivals.
 const MAX_QUEUE_GROWTH: f64 = 0.05;
-/// confirmed by a simulation this many times as long: short ones grow by chance.
+/// Length of a confirming simulation, as a multiple: short ones grow by chance.
 const CONFIRMATION: usize = 4;
 /// The fraction of requests at the start that fill an empty engine.
 const WARMUP: f64 = 0.2;
 /// Simulations per load, with different noise.
 const SIMULATIONS: u64 = 5;
 /// The rate of a single request at a time.
-const ALONE: f64 = 0.01;
+const IDLE_RATE: f64 = 0.01;
 /// Headroom is searched up to this multiple of the rate.
 const MAX_HEADROOM: f64 = 64.0;
 /// Relative precision of the largest rate.
@@ -53,28 +53,20 @@ pub struct PlanSpec {
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message says it")]
 pub enum PlanError {
     /// The rate cannot be simulated.
     #[error("{rate} requests/s cannot be planned for; use a rate from {} to {}", RATES.start(), RATES.end())]
-    Rate {
-        /// The rate.
-        rate: f64,
-    },
+    Rate { rate: f64 },
     /// Nothing to simulate.
     #[error("the workload has no requests")]
     Empty,
     /// Requests exceed the limits of the server.
     #[error("{count} requests of the workload can never run on this server; see tacho predict")]
-    Rejected {
-        /// How many.
-        count: usize,
-    },
+    Rejected { count: usize },
     /// The workload does not have an SLO's metric.
     #[error("the workload has no metric {metric:?}: its responses have one token each")]
-    NoMetric {
-        /// The metric.
-        metric: String,
-    },
+    NoMetric { metric: String },
     /// The machine cannot be simulated.
     #[error(transparent)]
     Engine(#[from] tacho_engine::Error),
@@ -166,7 +158,7 @@ impl Planner {
     pub fn plan(&self) -> Result<Plan, PlanError> {
         let rate = self.spec.rate;
         let Some(largest_rate) = self.largest_rate()? else {
-            return Ok(Plan::Hopeless(self.violations(ALONE, 1)?));
+            return Ok(Plan::Hopeless(self.violations(IDLE_RATE, 1)?));
         };
         if rate > self.spec.max_replicas as f64 * self.burst_throughput()?.max(largest_rate) * BURST_MARGIN {
             return Ok(Plan::TooFewReplicas);
@@ -237,10 +229,10 @@ impl Planner {
 
     /// The largest sustainable rate of one replica; `None` if a single request violates an SLO.
     fn largest_rate(&self) -> Result<Option<f64>, PlanError> {
-        if !self.is_sustained(ALONE, 1)? {
+        if !self.is_sustained(IDLE_RATE, 1)? {
             return Ok(None);
         }
-        largest(ALONE, *RATES.end(), PRECISION, |rate| self.is_sustained(rate, 1)).map(Some)
+        largest(IDLE_RATE, *RATES.end(), PRECISION, |rate| self.is_sustained(rate, 1)).map(Some)
     }
 
     /// The fewest replicas that serve the rate, searched around a guess: a router balances several replicas, so that fewer

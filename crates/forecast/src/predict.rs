@@ -6,9 +6,9 @@ use tacho_record::RunRecord;
 use crate::PredictionInterval;
 use crate::simulated_run::SimulatedRun;
 
-/// Rounds of simulations are added up to this many output tokens,
+/// Most output tokens of all rounds of simulations.
 const MAX_TOKENS: i64 = 1_000_000;
-/// and up to this many rounds: short runs vary more and are cheap to simulate.
+/// Most rounds of simulations: short runs vary more and are cheap to simulate.
 const MAX_ROUNDS: i64 = 5;
 
 /// The metrics with a prediction interval.

@@ -4,16 +4,16 @@
 use super::Estimate;
 use super::steps::{Reading, Step};
 
-/// Fewest prefill steps for an estimate.
-pub(super) const FEWEST: usize = 8;
+/// Least prefill steps for an estimate.
+pub(super) const MIN_SAMPLES: usize = 8;
 /// A step is delayed if it takes this many times its expected duration.
-pub(super) const HELD_BACK: f64 = 1.2;
+pub(super) const DELAYED: f64 = 1.2;
 /// If the next step ends within this fraction of a step, the engine was waiting for the scheduler.
 const SOON: f64 = 0.5;
 /// A step ends before the next is scheduled if it takes less than this fraction of the scheduling time.
 const SHORT: f64 = 0.75;
 /// Sizes up to which engines capture full CUDA graphs.
-const RECORDED: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+const CAPTURE_SIZES: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// Scheduling times.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -34,36 +34,36 @@ pub struct AsyncScheduling {
 
 impl AsyncScheduling {
     /// Scheduling time of a prefill step with `tokens` tokens.
-    pub fn prepares(&self, tokens: f64) -> f64 {
+    pub fn schedule_time(&self, tokens: f64) -> f64 {
         let recorded = tokens <= self.cudagraph_max_tokens as f64;
         if recorded { self.cudagraph.value } else { self.schedule.value }
     }
 
     /// Minimum duration of such a step on an idle engine.
     pub fn least(&self, tokens: f64) -> f64 {
-        let prepares = self.prepares(tokens);
-        if prepares > 0.0 { prepares + self.drain.value } else { 0.0 }
+        let schedule_time = self.schedule_time(tokens);
+        if schedule_time > 0.0 { schedule_time + self.drain.value } else { 0.0 }
     }
 }
 
 /// Tokens and scheduling time of a prefill step.
 #[derive(Debug, Clone, Copy)]
-struct Prepared {
+struct SchedulingSample {
     tokens: f64,
     took: f64,
 }
 
 #[derive(Debug, Default)]
 struct Seen {
-    runs: Vec<Vec<Prepared>>,
+    runs: Vec<Vec<SchedulingSample>>,
     /// Total expected duration of the delayed steps.
     expected: f64,
     /// Times from the end of scheduling to the tokens, where the engine was waiting.
     drained: Vec<f64>,
 }
 
-/// What steps with prompts took to be prepared: the step before them came so much later. That is one without prompts, or
-/// one that `takes` much less than a preparation by what is known `before`.
+/// Scheduling times of prefill steps, seen as the delay of the step before. That is a decode step, or one that `takes`
+/// much less than a scheduling time, as far as it is known `before`.
 pub(super) fn prepared(
     readings: &[Reading],
     takes: impl Fn(&Step) -> f64,
@@ -75,11 +75,11 @@ pub(super) fn prepared(
         for at in 0..reading.steps.len().saturating_sub(1) {
             let [Some(step), Some(next)] = &reading.steps[at..=at + 1] else { continue };
             let (tokens, usual) = (reading.tokens(at + 1), takes(step));
-            let is_short = |ahead: &AsyncScheduling| usual < SHORT * ahead.prepares(tokens);
+            let is_short = |ahead: &AsyncScheduling| usual < SHORT * ahead.schedule_time(tokens);
             if next.prefill == 0.0 || (step.prefill > 0.0 && !before.is_some_and(is_short)) {
                 continue;
             }
-            run.push(Prepared { tokens, took: step.seconds });
+            run.push(SchedulingSample { tokens, took: step.seconds });
             seen.expected += usual;
             if step.prefill == 0.0 && !reading.has_prompts(at + 2) && next.seconds < SOON * usual {
                 seen.drained.push(next.seconds);
@@ -87,49 +87,50 @@ pub(super) fn prepared(
         }
         seen.runs.push(run);
     }
-    seen.told()
+    seen.estimate()
 }
 
 impl Seen {
-    fn told(&self) -> AsyncScheduling {
-        let all: Vec<Prepared> = self.runs.iter().flatten().copied().collect();
+    fn estimate(&self) -> AsyncScheduling {
+        let all: Vec<SchedulingSample> = self.runs.iter().flatten().copied().collect();
         let took: f64 = all.iter().map(|one| one.took).sum();
-        if all.len() < FEWEST || took < HELD_BACK * self.expected {
+        if all.len() < MIN_SAMPLES || took < DELAYED * self.expected {
             return AsyncScheduling::default();
         }
-        let sizes = RECORDED.into_iter().filter_map(|size| apart(&all, size));
+        let sizes = CAPTURE_SIZES.into_iter().filter_map(|size| separation(&all, size));
         let size = sizes.max_by(|one, other| one.1.total_cmp(&other.1)).map_or(0.0, |(size, _)| size);
-        let (below, above) = parted(&all, size);
-        let told = AsyncScheduling {
+        let (below, above) = split_at(&all, size);
+        let estimate = AsyncScheduling {
             schedule: mean(&above),
             cudagraph: mean(&below),
             cudagraph_max_tokens: size as usize,
             drain: mean(&self.drained),
             ..AsyncScheduling::default()
         };
-        let off = |one: &Prepared| one.took / told.prepares(one.tokens) - 1.0;
+        let off = |one: &SchedulingSample| one.took / estimate.schedule_time(one.tokens) - 1.0;
         let runs: Vec<Vec<f64>> = self.runs.iter().map(|run| run.iter().map(off).collect()).collect();
         let (noise, drift) = spreads(&runs);
-        AsyncScheduling { noise, drift, ..told }
+        AsyncScheduling { noise, drift, ..estimate }
     }
 }
 
-/// What steps of no more than so many tokens took, and the others.
-fn parted(seen: &[Prepared], size: f64) -> (Vec<f64>, Vec<f64>) {
-    let (below, above): (Vec<Prepared>, Vec<Prepared>) = seen.iter().partition(|one| one.tokens <= size);
-    let took = |steps: Vec<Prepared>| steps.into_iter().map(|one| one.took).collect();
+/// Scheduling times of steps up to this size, and of larger ones.
+fn split_at(seen: &[SchedulingSample], size: f64) -> (Vec<f64>, Vec<f64>) {
+    let (below, above): (Vec<SchedulingSample>, Vec<SchedulingSample>) =
+        seen.iter().partition(|one| one.tokens <= size);
+    let took = |steps: Vec<SchedulingSample>| steps.into_iter().map(|one| one.took).collect();
     (took(below), took(above))
 }
 
-/// How surely steps of no more than so many tokens are prepared sooner than the others.
-fn apart(seen: &[Prepared], size: f64) -> Option<(f64, f64)> {
-    let (below, above) = parted(seen, size);
-    if below.len() < FEWEST || above.len() < FEWEST {
+/// The t statistic of the difference in scheduling time between steps up to this size and larger ones.
+fn separation(seen: &[SchedulingSample], size: f64) -> Option<(f64, f64)> {
+    let (below, above) = split_at(seen, size);
+    if below.len() < MIN_SAMPLES || above.len() < MIN_SAMPLES {
         return None;
     }
     let [below, above] = [below, above].map(|took| mean(&took));
-    let surely = (above.value - below.value) / above.half.hypot(below.half).max(f64::MIN_POSITIVE);
-    (surely > 2.0 && above.value > HELD_BACK * below.value).then_some((size, surely))
+    let t = (above.value - below.value) / above.half.hypot(below.half).max(f64::MIN_POSITIVE);
+    (t > 2.0 && above.value > DELAYED * below.value).then_some((size, t))
 }
 
 /// The mean with its interval.
@@ -140,7 +141,7 @@ fn mean(values: &[f64]) -> Estimate {
     Estimate { value, half: 1.96 * spread / count.max(1.0).sqrt() }
 }
 
-/// How far values are off within their runs, and the means of runs from each other beyond that.
+/// Relative standard deviation within runs, and of the means of runs beyond that.
 fn spreads(runs: &[Vec<f64>]) -> (f64, f64) {
     let (mut within, mut free, mut means) = (0.0, 0.0, Vec::new());
     for run in runs.iter().filter(|run| run.len() > 1) {
@@ -154,7 +155,7 @@ fn spreads(runs: &[Vec<f64>]) -> (f64, f64) {
     }
     let within = within / free;
     let all: f64 = means.iter().map(|(count, _)| count).sum();
-    // Runs of few are off by the noise of those.
+    // The means of short runs vary by the noise alone.
     let between =
         means.iter().map(|(count, mean)| count * mean.powi(2)).sum::<f64>() / all - within * means.len() as f64 / all;
     (within.sqrt(), between.max(0.0).sqrt())

@@ -1,21 +1,21 @@
-//! Engines that prepare a step while the one before runs, and look at the tokens of that one only then. A step that takes
-//! long to prepare holds back the tokens of the step before it and not its own, so that what is seen between two
-//! arrivals is not what a step took: steps beside such a one are only known together.
+//! Steps of an engine with asynchronous scheduling, which reads the tokens of a step after the next is scheduled. A
+//! step that is slow to schedule delays the tokens of the step before and not its own. The time between two arrivals is
+//! then not the duration of a step: adjacent steps are known only together.
 
-use super::async_scheduling::{AsyncScheduling, FEWEST, HELD_BACK, prepared};
+use super::async_scheduling::{AsyncScheduling, DELAYED, MIN_SAMPLES, prepared};
 use super::profile::Limits;
 use super::steps::{Cluster, Found, Reading, Step, read};
 use super::trace::Traced;
 use super::{Costs, costs, median};
 
-/// Requests of a run that are looked at one by one, each beside all others.
-const ENOUGH: usize = 1000;
-/// More than this share of a step after the end of a preparation, the engine had not waited for it.
-const LATE: f64 = 1.0;
-/// Steps with prompts that follow one another wait for nothing but the engine when they take this many preparations.
-const LONG: f64 = 1.5;
+/// Most requests of a run that are examined one by one against all others.
+const MAX_EXAMINED: usize = 1000;
+/// Tokens that come more than this fraction of a step after the end of scheduling did not wait for it.
+const MAX_LATE: f64 = 1.0;
+/// Back-to-back prefill steps that take this many scheduling times are bound by the engine.
+const ENGINE_BOUND: f64 = 1.5;
 
-/// Whether steps before those with prompts come late, as if they had waited for the preparation of what follows.
+/// Returns whether steps before prefill steps are late, as if they had waited for the scheduling of the next.
 pub(super) fn holds_back(runs: &[Vec<Traced>], limits: &Limits) -> bool {
     let mut late = Vec::new();
     for run in runs {
@@ -32,12 +32,11 @@ pub(super) fn holds_back(runs: &[Vec<Traced>], limits: &Limits) -> bool {
             }
         }
     }
-    late.len() >= FEWEST && median(late.into_iter()) > HELD_BACK
+    late.len() >= MIN_SAMPLES && median(late.into_iter()) > DELAYED
 }
 
-/// Steps from the one that a request came upon to the one that brought its first token, in the mean over requests that found
-/// others at work, room beside them and nobody waiting; none where there are too few. `front` is what a request takes to the
-/// engine.
+/// Mean number of steps from the arrival of a request to its first token, over requests that found a running batch with
+/// room and an empty queue; `None` with too few. `front` is the front-end time of a request.
 pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl Fn(f64) -> f64) -> Option<f64> {
     let mut counts = Vec::new();
     for run in runs {
@@ -51,24 +50,24 @@ pub(super) fn steps_to_first(runs: &[Vec<Traced>], limits: &Limits, front: impl 
             let request = began.next()?;
             began.next().is_none().then_some((at, request))
         };
-        for (at, request) in clusters.iter().enumerate().filter_map(lone).take(ENOUGH) {
+        for (at, request) in clusters.iter().enumerate().filter_map(lone).take(MAX_EXAMINED) {
             let one = &run[request];
             let came = one.sent + front(one.prompt as f64);
             let upon = clusters.partition_point(|cluster| cluster.at <= came);
-            let beside = run.iter().filter(|other| runs(other, came)).count();
-            let free = beside > 0
-                && beside < limits.max_num_seqs
-                && one.prompt as usize + beside <= limits.max_num_batched_tokens
+            let others = run.iter().filter(|other| runs(other, came)).count();
+            let free = others > 0
+                && others < limits.max_num_seqs
+                && one.prompt as usize + others <= limits.max_num_batched_tokens
                 && run.iter().filter(|other| waits(other, came)).count() == 1;
             if free && upon > 0 && upon <= at {
                 counts.push((at - upon + 1) as f64);
             }
         }
     }
-    (counts.len() >= 2 * FEWEST).then(|| counts.iter().sum::<f64>() / counts.len() as f64)
+    (counts.len() >= 2 * MIN_SAMPLES).then(|| counts.iter().sum::<f64>() / counts.len() as f64)
 }
 
-/// The runs of an engine that prepares ahead: steps that are known, alone or together, and what preparing takes.
+/// The runs of an engine with asynchronous scheduling: known steps, alone or together, and scheduling times.
 pub(super) fn find(runs: &[Vec<Traced>], limits: &Limits) -> Option<(Vec<Found>, AsyncScheduling)> {
     let readings: Vec<Reading> = runs.iter().map(|run| read(run, limits, 1)).collect();
     let plain: Vec<Step> = readings.iter().flat_map(undelayed).collect();
@@ -78,8 +77,8 @@ pub(super) fn find(runs: &[Vec<Traced>], limits: &Limits) -> Option<(Vec<Found>,
     Some((found, ahead))
 }
 
-/// What preparing takes, by more steps than at first: when costs are known, so are those with prompts that are over sooner
-/// than the next is prepared.
+/// Scheduling times from more steps: once costs are known, prefill steps that end before the next is scheduled count
+/// too.
 pub(super) fn again(
     runs: &[Vec<Traced>],
     limits: &Limits,
@@ -88,19 +87,19 @@ pub(super) fn again(
     first: &AsyncScheduling,
 ) -> AsyncScheduling {
     let readings: Vec<Reading> = runs.iter().map(|run| read(run, limits, 1)).collect();
-    let takes = |step: &Step| costs.seconds(&Step { computed: step.beyond.when(free), ..*step });
+    let takes = |step: &Step| costs.seconds(&Step { computed: step.compute_bound.when(free), ..*step });
     prepared(&readings, takes, Some(first))
 }
 
-/// Steps without prompts that neither hold back others nor are held back.
+/// Decode steps that neither delay others nor are delayed.
 fn undelayed(reading: &Reading) -> impl Iterator<Item = Step> {
     (0..reading.steps.len())
         .filter(|at| !reading.has_prompts(*at) && !reading.has_prompts(at + 1))
         .filter_map(|at| reading.steps[at])
 }
 
-/// Steps whose length is that of the engine's work: those beside no prompts, and from one of these to the next all that lie
-/// between, unless the engine had to wait for a preparation.
+/// Steps whose duration is that of the engine's work: those without adjacent prefill steps, and groups from one of
+/// these to the next, unless the engine had to wait for the scheduler.
 fn known(reading: Reading, usual: &Costs, ahead: &AsyncScheduling) -> Found {
     let (steps, mut found, mut at) = (&reading.steps, Vec::new(), 0);
     while at < steps.len() {
@@ -115,10 +114,10 @@ fn known(reading: Reading, usual: &Costs, ahead: &AsyncScheduling) -> Found {
         let mut waited = false;
         while let Some(Some(next)) = steps.get(at).filter(|_| reading.has_prompts(at)) {
             let last = !reading.has_prompts(at + 1);
-            // Another follows: its preparation has passed before this one's tokens came.
+            // Another follows: it was scheduled before this one's tokens were read.
             waited |= match last {
-                true => next.seconds < LATE * usual.seconds(&step),
-                false => next.seconds < LONG * ahead.prepares(reading.tokens(at + 1)),
+                true => next.seconds < MAX_LATE * usual.seconds(&step),
+                false => next.seconds < ENGINE_BOUND * ahead.schedule_time(reading.tokens(at + 1)),
             };
             let back_to_back_prefill = if at > first + 1 { 1.0 } else { 0.0 };
             whole.add(&Step { back_to_back_prefill, ..*next });

@@ -13,13 +13,14 @@ pub const LEVELS: [(usize, usize, usize); 4] = [(1, 510, 8), (4, 450, 16), (12, 
 pub const MAX_ROUNDS: usize = 3;
 /// Steps per run: shorter ones end before their first requests do.
 const MIN_STEPS: f64 = 150.0;
-/// The fraction of the time for the burst of short prompts, which reaches `max_num_seqs`,
+/// Fraction of the time for the burst of short prompts, which reaches `max_num_seqs`.
 const BURST: f64 = 0.1;
-/// and for the burst of prompts with short outputs, which reaches `max_num_batched_tokens` and shows chunked prefill.
+/// Fraction of the time for the burst of prompts with short outputs, which reaches `max_num_batched_tokens` and shows
+/// chunked prefill.
 const PREFILL_BURST: f64 = 0.1;
-/// Fewest and most prompt tokens of that burst: 3 to 16 full steps of a budget of 8,192.
+/// Least and most prompt tokens of the prefill burst: 3 to 16 full steps of a budget of 8,192.
 const PREFILL_TOKENS: (f64, f64) = (24_576.0, 131_072.0);
-/// Mean prompt length of that burst: short enough for several prompts per step of a common budget.
+/// Mean prompt length of the prefill burst: short enough for several prompts per step of a common budget.
 const PREFILL_PROMPT: usize = 700;
 /// Prompt tokens of the shared prefix: as many as take this many seconds to the first token, within these bounds.
 const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
@@ -76,7 +77,7 @@ impl Load {
         Load { concurrency, length, prefix: 0, input, output, range: 0.9, seed, is_first: false }
     }
 
-    /// Whether it is fitted, not only used to test for prefix caching.
+    /// Returns whether it is fitted, not only used to test for prefix caching.
     pub fn is_fitted(&self) -> bool {
         self.range > 0.0
     }
@@ -129,7 +130,7 @@ impl Experiment {
         Ok(Some(Experiment { runs, unlike, alike }))
     }
 
-    /// Whether the server caches prefixes, by the first tokens of prompts that share one; `None` if unclear.
+    /// Returns whether the server caches prefixes, from the TTFT of prompts that share one; `None` if unclear.
     pub fn prefix_caching(&self, fitted: &Fitted) -> Option<bool> {
         let ttfts = |run: &[Traced]| -> Vec<f64> {
             run.iter().filter_map(|one| Some(one.tokens.first()? - one.sent)).collect()
@@ -156,7 +157,7 @@ impl Experiment {
             reached.splits.into_iter().for_each(|on| known.learn("enable_chunked_prefill", usize::from(on), "reached"));
         }
         known.assume("max_num_seqs", reached.widest);
-        known.assume("max_num_batched_tokens", reached.fullest);
+        known.assume("max_num_batched_tokens", reached.most_tokens);
     }
 }
 

@@ -1,17 +1,17 @@
 //! Front-end costs: before the engine, and from the engine to the client.
 
 use super::async_scheduling::AsyncScheduling;
-use super::memory_bound::beyond;
+use super::memory_bound::compute_bound;
 use super::regress::{self, Data};
 use super::steps::Burst;
-use super::{Alone, Costs, Estimate, Found, Limits, Step, median, named, spread};
+use super::{Costs, Estimate, Found, IdleTtft, Limits, Step, median, named, spread};
 
-/// Fewest requests to an idle server that separate costs per prompt token and per request.
-const FEWEST: usize = 8;
-/// A first token is that of the engine's work when this takes so many times as long as preparing it.
-const LONGER: f64 = 1.25;
-/// Fewest bursts for the shared CPU time.
-const FEWEST_BURSTS: usize = 3;
+/// Least requests to an idle server that separate costs per prompt token and per request.
+const MIN_SAMPLES: usize = 8;
+/// A first token is bound by the engine if its steps take this many times the scheduling time.
+const MIN_ENGINE_BOUND: f64 = 1.25;
+/// Least bursts for the shared CPU time.
+const MIN_BURSTS: usize = 3;
 
 /// Seconds outside of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -29,37 +29,38 @@ pub struct Front {
 }
 
 impl Front {
-    /// The costs of steps and what is outside of them, told by steps and by first tokens at an idle server together: such a
-    /// token takes the steps of its prompt, and what a request takes beside them.
+    /// Step costs and front-end costs, from steps and from TTFTs on an idle server jointly: such a TTFT is the steps of
+    /// the prompt plus the front end.
     pub(super) fn with_costs(
         found: &[Found],
-        alone: &[Alone],
+        idle_ttfts: &[IdleTtft],
         steps: &[Step],
         costs: Costs,
         idle: &Idle<'_>,
     ) -> (Costs, Front) {
-        let apart: Vec<f64> = found.iter().flat_map(|run| run.apart.iter().copied()).collect();
-        let token = if apart.is_empty() { Estimate::default() } else { middle(&apart) };
-        let alone = idle.usual(alone, &costs);
-        let by_engine: Vec<Alone> = alone.iter().copied().filter(|one| idle.is_engines(one, &costs)).collect();
+        let spacing: Vec<f64> = found.iter().flat_map(|run| run.token_spacing.iter().copied()).collect();
+        let token = if spacing.is_empty() { Estimate::default() } else { middle(&spacing) };
+        let idle_ttfts = idle.without_outliers(idle_ttfts, &costs);
+        let by_engine: Vec<IdleTtft> =
+            idle_ttfts.iter().copied().filter(|one| idle.is_engine_bound(one, &costs)).collect();
         let joined = idle.together(steps, &by_engine);
         let (costs, request, prompt_token) = match joined {
-            Some(joined) if by_engine.len() == alone.len() => joined,
-            // Some took what preparing them takes: those tell nothing of steps, and as much as others of what is beside.
+            Some(joined) if by_engine.len() == idle_ttfts.len() => joined,
+            // Some TTFTs are bound by scheduling: they carry no information about steps, but do about the front end.
             _ => {
                 let costs = joined.map_or(costs, |(costs, ..)| costs);
-                let (request, prompt_token) = idle.beside(&alone, &costs);
+                let (request, prompt_token) = idle.outside_steps(&idle_ttfts, &costs);
                 (costs, request, prompt_token)
             }
         };
-        let front = Front { request, prompt_token, token, shared: Estimate::default(), from: alone.len() };
+        let front = Front { request, prompt_token, token, shared: Estimate::default(), from: idle_ttfts.len() };
         let bursts: Vec<Burst> = found.iter().flat_map(|run| run.bursts.iter().copied()).collect();
         let shared = idle.delays(&bursts, &costs, &front);
         (costs, Front { shared, ..front })
     }
 }
 
-/// An idle engine and what it makes of a prompt.
+/// An idle engine with known costs.
 pub(super) struct Idle<'a> {
     pub(super) limits: &'a Limits,
     pub(super) free: usize,
@@ -67,14 +68,19 @@ pub(super) struct Idle<'a> {
 }
 
 impl Idle<'_> {
-    /// Those first tokens that are not far off from the others: a stall of the machine tells nothing of the server.
-    fn usual(&self, alone: &[Alone], costs: &Costs) -> Vec<Alone> {
-        let beyond: Vec<f64> = alone.iter().map(|one| self.beyond(one, costs) / one.ttft).collect();
-        let (middle, limit) = (median(beyond.iter().copied()), 2.5 * spread(beyond.iter().copied()).max(0.01));
-        alone.iter().zip(&beyond).filter(|(_, beyond)| (*beyond - middle).abs() <= limit).map(|(one, _)| *one).collect()
+    /// TTFTs without outliers, such as stalls of the machine.
+    fn without_outliers(&self, idle_ttfts: &[IdleTtft], costs: &Costs) -> Vec<IdleTtft> {
+        let excess: Vec<f64> = idle_ttfts.iter().map(|one| self.excess(one, costs) / one.ttft).collect();
+        let (middle, limit) = (median(excess.iter().copied()), 2.5 * spread(excess.iter().copied()).max(0.01));
+        idle_ttfts
+            .iter()
+            .zip(&excess)
+            .filter(|(_, excess)| (*excess - middle).abs() <= limit)
+            .map(|(one, _)| *one)
+            .collect()
     }
 
-    /// What a step of prompts takes at least, since it has to be prepared.
+    /// Least duration of a prefill step, by its scheduling time.
     fn least(&self, step: &Step) -> f64 {
         self.ahead.map_or(0.0, |ahead| ahead.least(step.prefill))
     }
@@ -83,20 +89,20 @@ impl Idle<'_> {
         costs.seconds(step).max(self.least(step))
     }
 
-    /// Whether a first token waited for the engine's work and not for its preparation.
-    fn is_engines(&self, one: &Alone, costs: &Costs) -> bool {
-        self.prompt_steps(one.prompt).iter().all(|step| costs.seconds(step) >= LONGER * self.least(step))
+    /// Returns whether a TTFT is bound by the engine's work and not by scheduling.
+    fn is_engine_bound(&self, one: &IdleTtft, costs: &Costs) -> bool {
+        self.prompt_steps(one.prompt).iter().all(|step| costs.seconds(step) >= MIN_ENGINE_BOUND * self.least(step))
     }
 
-    fn together(&self, steps: &[Step], alone: &[Alone]) -> Option<(Costs, Estimate, Estimate)> {
-        if alone.len() < FEWEST {
+    fn together(&self, steps: &[Step], idle_ttfts: &[IdleTtft]) -> Option<(Costs, Estimate, Estimate)> {
+        if idle_ttfts.len() < MIN_SAMPLES {
             return None;
         }
         let of_step = |step: &Step| {
             let [fixed, prefill, sequence, kv, attention, back_to_back_prefill] = step.row();
             [fixed, prefill, sequence, kv, attention, back_to_back_prefill, 0.0, 0.0]
         };
-        let of_alone = |one: &Alone| {
+        let of_alone = |one: &IdleTtft| {
             let mut row = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, one.prompt];
             self.prompt_steps(one.prompt)
                 .iter()
@@ -104,46 +110,49 @@ impl Idle<'_> {
                 .for_each(|step| row.iter_mut().zip(step).for_each(|(sum, part)| *sum += part));
             row
         };
-        let rows = steps.iter().map(of_step).chain(alone.iter().map(of_alone)).collect();
-        let targets = steps.iter().map(|step| step.seconds).chain(alone.iter().map(|one| one.ttft)).collect();
-        let moments = Some(steps.iter().map(|step| step.moment).chain(alone.iter().map(|one| one.moment)).collect());
+        let rows = steps.iter().map(of_step).chain(idle_ttfts.iter().map(of_alone)).collect();
+        let targets = steps.iter().map(|step| step.seconds).chain(idle_ttfts.iter().map(|one| one.ttft)).collect();
+        let windows =
+            Some(steps.iter().map(|step| step.window).chain(idle_ttfts.iter().map(|one| one.window)).collect());
         let [fixed, prefill, sequence, kv, attention, back_to_back_prefill, request, prompt_token] =
-            regress::fit(&Data { rows, targets, moments })?;
+            regress::fit(&Data { rows, targets, windows })?;
         Some((named([fixed, prefill, sequence, kv, attention, back_to_back_prefill]), request, prompt_token))
     }
 
-    /// What first tokens take beside the steps of their prompts: of a request, and of a token of its prompt.
-    fn beside(&self, alone: &[Alone], costs: &Costs) -> (Estimate, Estimate) {
-        let beyond: Vec<f64> = alone.iter().map(|one| self.beyond(one, costs)).collect();
-        let rows = alone.iter().map(|one| [1.0, one.prompt]).collect();
-        let fitted = || regress::fit(&Data { rows, targets: beyond.clone(), moments: None });
-        match beyond.len() {
+    /// Front-end time of TTFTs: per request, and per prompt token.
+    fn outside_steps(&self, idle_ttfts: &[IdleTtft], costs: &Costs) -> (Estimate, Estimate) {
+        let excess: Vec<f64> = idle_ttfts.iter().map(|one| self.excess(one, costs)).collect();
+        let rows = idle_ttfts.iter().map(|one| [1.0, one.prompt]).collect();
+        let fitted = || regress::fit(&Data { rows, targets: excess.clone(), windows: None });
+        match excess.len() {
             0 => (Estimate::default(), Estimate::default()),
-            FEWEST.. => fitted().map_or((middle(&beyond), Estimate::default()), |[request, token]| (request, token)),
-            _ => (middle(&beyond), Estimate::default()),
+            MIN_SAMPLES.. => {
+                fitted().map_or((middle(&excess), Estimate::default()), |[request, token]| (request, token))
+            }
+            _ => (middle(&excess), Estimate::default()),
         }
     }
 
-    /// What a first token takes beyond the steps of its prompt.
-    fn beyond(&self, one: &Alone, costs: &Costs) -> f64 {
+    /// TTFT minus the steps of the prompt.
+    fn excess(&self, one: &IdleTtft, costs: &Costs) -> f64 {
         let seconds: f64 = self.prompt_steps(one.prompt).iter().map(|step| self.takes(step, costs)).sum();
         (one.ttft - seconds).max(1e-6)
     }
 
-    /// By how much each request delays those it comes together with: of many that come at once, the first token is late by
-    /// all of them, since a front end works on them in turn.
+    /// Delay per simultaneous request: the first token of a burst is late by all of its requests, since the front end
+    /// works on them in turn.
     fn delays(&self, bursts: &[Burst], costs: &Costs, front: &Front) -> Estimate {
-        if bursts.len() < FEWEST_BURSTS || front.from == 0 {
+        if bursts.len() < MIN_BURSTS || front.from == 0 {
             return Estimate::default();
         }
         let late = |burst: &Burst| {
             let prompt = burst.step.prefill / burst.step.sequences.max(1.0);
-            // The next step is prepared before the tokens of this one are looked at.
+            // The next step is scheduled before the tokens of this one are read.
             let next = self.ahead.map_or(0.0, |ahead| {
                 let rest = burst.rest.min(self.limits.max_num_batched_tokens as f64);
-                ahead.prepares(burst.step.prefill) + if rest > 0.0 { ahead.prepares(rest) } else { 0.0 }
+                ahead.schedule_time(burst.step.prefill) + if rest > 0.0 { ahead.schedule_time(rest) } else { 0.0 }
             });
-            let computed = beyond(burst.step.prefill, 0.0, self.free as f64);
+            let computed = compute_bound(burst.step.prefill, 0.0, self.free as f64);
             let engine = self.takes(&Step { computed, ..burst.step }, costs).max(next);
             burst.first - engine - front.request.value - front.prompt_token.value * prompt
         };
@@ -157,7 +166,7 @@ impl Idle<'_> {
         if value > half { Estimate { value, half } } else { Estimate::default() }
     }
 
-    /// The steps of a prompt that is alone.
+    /// The steps of a single prompt.
     fn prompt_steps(&self, prompt: f64) -> Vec<Step> {
         let budget = self.limits.max_num_batched_tokens.max(1) as f64;
         let (mut done, mut steps) = (0.0, Vec::new());
@@ -165,7 +174,7 @@ impl Idle<'_> {
             let chunk = (prompt - done).min(budget);
             let mut step = Step::one();
             step.add_prompt(done, chunk);
-            step.computed = beyond(chunk, 0.0, self.free as f64);
+            step.computed = compute_bound(chunk, 0.0, self.free as f64);
             step.back_to_back_prefill = if self.ahead.is_some() && done > 0.0 { 1.0 } else { 0.0 };
             done += chunk;
             steps.push(step);
@@ -174,7 +183,7 @@ impl Idle<'_> {
     }
 }
 
-/// The median, with what it may be off by.
+/// The median and its error.
 fn middle(values: &[f64]) -> Estimate {
     let half = 1.96 * 1.2533 * spread(values.iter().copied()) / (values.len() as f64).sqrt();
     Estimate { value: median(values.iter().copied()), half }

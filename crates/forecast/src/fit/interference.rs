@@ -1,29 +1,30 @@
-//! Times in which all steps of a run were slower than its others: another tenant of the machine, not the server's own cost.
+//! Interference: times in which all steps of a run were slower than its others because of a noisy neighbor on the
+//! machine.
 
 use super::{Costs, Step, median, spread};
 
-/// Steps on each side that a moment is judged by.
-const BESIDE: usize = 10;
-/// A moment is disturbed when its steps take this much more than those of the run's quick moments.
-const SLOWER: f64 = 1.15;
-/// The share of moments that stand for the quick ones.
-const QUICK: f64 = 0.2;
+/// Steps on each side of the moving window.
+const HALF_WINDOW: usize = 10;
+/// Slowdown of a window, against the fast windows of the run, that counts as interference.
+const MIN_SLOWDOWN: f64 = 1.15;
+/// Fraction of windows that count as fast.
+const FAST_FRACTION: f64 = 0.2;
 
-/// For each step of a run whether it fell into a disturbed moment.
-pub(super) fn disturbed(steps: &[Step], costs: &Costs) -> Vec<bool> {
+/// Returns for each step whether it fell into a window with interference.
+pub(super) fn interfered(steps: &[Step], costs: &Costs) -> Vec<bool> {
     let ratios: Vec<f64> = steps.iter().map(|step| step.seconds / costs.seconds(step)).collect();
     let around = |at: usize| {
-        let (from, to) = (at.saturating_sub(BESIDE), (at + BESIDE + 1).min(ratios.len()));
+        let (from, to) = (at.saturating_sub(HALF_WINDOW), (at + HALF_WINDOW + 1).min(ratios.len()));
         median(ratios[from..to].iter().copied())
     };
-    let moments: Vec<f64> = (0..ratios.len()).map(around).collect();
-    let mut sorted = moments.clone();
+    let windows: Vec<f64> = (0..ratios.len()).map(around).collect();
+    let mut sorted = windows.clone();
     sorted.sort_by(f64::total_cmp);
-    let Some(quick) = sorted.get((sorted.len() as f64 * QUICK) as usize) else { return Vec::new() };
-    // How far the median of so many steps strays by their own noise.
-    let own = spread(ratios.iter().zip(&moments).map(|(ratio, moment)| ratio / moment));
-    let limit = SLOWER.max(1.0 + 5.0 * 1.25 * own / ((2 * BESIDE + 1) as f64).sqrt());
-    moments.iter().map(|moment| *moment > limit * quick).collect()
+    let Some(quick) = sorted.get((sorted.len() as f64 * FAST_FRACTION) as usize) else { return Vec::new() };
+    // Standard error of a window's median by the noise of its steps.
+    let own = spread(ratios.iter().zip(&windows).map(|(ratio, window)| ratio / window));
+    let limit = MIN_SLOWDOWN.max(1.0 + 5.0 * 1.25 * own / ((2 * HALF_WINDOW + 1) as f64).sqrt());
+    windows.iter().map(|window| *window > limit * quick).collect()
 }
 
 #[cfg(test)]
@@ -39,10 +40,10 @@ mod tests {
             Step { at: at as f64, seconds: 0.01 * noise * times, ..Step::one() }
         };
         let steady: Vec<Step> = (0..300).map(|at| step(at, 1.0)).collect();
-        assert!(disturbed(&steady, &costs).iter().all(|disturbed| !disturbed));
+        assert!(interfered(&steady, &costs).iter().all(|interfered| !interfered));
         let slow: Vec<Step> = (0..300).map(|at| step(at, if (100..180).contains(&at) { 1.5 } else { 1.0 })).collect();
-        let found = disturbed(&slow, &costs);
-        let count = found.iter().filter(|disturbed| **disturbed).count();
+        let found = interfered(&slow, &costs);
+        let count = found.iter().filter(|interfered| **interfered).count();
         assert!((75..=85).contains(&count) && found[140] && !found[50], "{count}");
     }
 }

@@ -1,13 +1,13 @@
-//! Engines that replay recorded kernels pad a batch of single tokens to the next size that was recorded: its time then
-//! has steps in the batch size.
+//! Padding to CUDA-graph capture sizes: an engine pads a decode batch to the next size, so that its time is a step
+//! function of the batch size.
 
 use super::{Found, Step, costs, median};
 
-/// How much smaller the errors must be with padding for it to be believed.
-const BETTER: f64 = 0.9;
+/// Least improvement of the errors to accept padding.
+const MIN_IMPROVEMENT: f64 = 0.9;
 
-/// The size that a batch of so many single tokens is padded to: 1, 2, 4, then eights, from 256 on sixteens, up to `most`;
-/// beyond it a batch is taken as it is.
+/// The capture size of a decode batch: 1, 2, 4, then multiples of 8, from 256 on multiples of 16, up to `most`; larger
+/// batches are not padded.
 pub fn padded(sequences: usize, most: usize) -> usize {
     match sequences {
         _ if sequences > most => sequences,
@@ -19,14 +19,14 @@ pub fn padded(sequences: usize, most: usize) -> usize {
     .min(most.max(sequences))
 }
 
-/// Whether steps without prompts are told better by padded batches; where they are, pads them.
+/// The largest padded size, if padding explains decode steps better; pads the batches then. 0 otherwise.
 pub(super) fn detect(found: &mut [Found]) -> usize {
     let widest = found.iter().map(|run| run.widest).max().unwrap_or(0);
     let most = padded(widest, usize::MAX);
     let all: Vec<Step> = found.iter().flat_map(|run| run.steps.iter().copied()).collect();
     let with: Vec<Step> = all.iter().map(|step| pad(step, most)).collect();
     let (Some(plain), Some(padded)) = (error(&all), error(&with)) else { return 0 };
-    if padded > BETTER * plain {
+    if padded > MIN_IMPROVEMENT * plain {
         return 0;
     }
     found.iter_mut().flat_map(|run| &mut run.steps).for_each(|step| *step = pad(step, most));
@@ -38,7 +38,7 @@ fn pad(step: &Step, most: usize) -> Step {
     Step { sequences, ..*step }
 }
 
-/// The middle error of a fit.
+/// The median error of a fit.
 fn error(steps: &[Step]) -> Option<f64> {
     let costs = costs(steps)?;
     Some(median(steps.iter().map(|step| (step.seconds / costs.seconds(step) - 1.0).abs())))

@@ -1,11 +1,11 @@
-//! A fitted server as a file: what the simulator needs to play it, and how well it is known.
+//! A fitted server as a profile file: the simulator's parameters and their uncertainty.
 
 use tacho_core::json::{Dict, Value};
 use tacho_engine::PROFILE_VERSION;
 
 use super::{Estimate, Fitted};
 
-/// The scheduler's limits: given, read from the server, or found by reaching them.
+/// The scheduler's limits: given, stated by the server, or inferred from runs that reached them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Most sequences in a step.
@@ -25,7 +25,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// What an engine has that nobody told anything.
+    /// The defaults of an unconfigured engine.
     fn default() -> Self {
         Limits {
             max_num_seqs: 256,
@@ -42,13 +42,13 @@ impl Default for Limits {
 /// A fitted server with its name and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// What it is called.
+    /// Name of the profile.
     pub name: String,
-    /// What was fitted.
+    /// The fitted parameters.
     pub fitted: Fitted,
     /// Its scheduler's limits.
     pub limits: Limits,
-    /// Where each limit comes from, by its name in the file.
+    /// Source of each limit, by its name in the file.
     pub sources: Vec<(&'static str, String)>,
 }
 

@@ -1,15 +1,15 @@
-//! Least squares with weights and without negative costs, of rows that are off together.
+//! Weighted nonnegative least squares with block-correlated errors (GLS): the rows of a window share an error.
 
 use std::collections::HashMap;
 
 use super::{median, spread};
 
-/// A fitted coefficient with the half-width of its 95 % interval.
+/// A fitted coefficient with the half-width of its 95% confidence interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimate {
-    /// The value; zero where the data do not support one.
+    /// The value; zero where it is not significant.
     pub value: f64,
-    /// Half of its interval.
+    /// Half-width of the interval.
     pub half: f64,
 }
 
@@ -20,30 +20,30 @@ impl Estimate {
     }
 }
 
-/// Standard errors that a column must be above nothing: what is left out of two that go together is put on the other, so
-/// that more is lost by leaving out what is there than by keeping what is not.
-const TOLD: f64 = 1.0;
-/// Deviations that a target may be off.
-const FAR: f64 = 2.0;
-/// Turns until weights and values go together.
+/// Least t statistic of a column. Low, because dropping one of two collinear columns puts its cost on the other:
+/// dropping a true cost loses more than keeping a false one.
+const MIN_T: f64 = 1.0;
+/// Standard deviations at which a target is winsorized.
+const WINSORIZE_AT: f64 = 2.0;
+/// Iterations of reweighting.
 const ROUNDS: usize = 8;
 
-/// What is fitted: a row of each measurement, how long it took, and the moment it fell into; without moments none is looked
-/// at, which is quicker and does for a rough fit.
+/// A row per measurement, its duration, and its window. Without windows, errors are independent, which is faster and
+/// sufficient for a rough fit.
 pub(super) struct Data<const N: usize> {
     pub(super) rows: Vec<[f64; N]>,
     pub(super) targets: Vec<f64>,
-    pub(super) moments: Option<Vec<usize>>,
+    pub(super) windows: Option<Vec<usize>>,
 }
 
-/// Fits the targets by the columns of the rows, errors being relative. Columns other than the first that come out negative,
-/// or not told from nothing, are left out, the worst first.
+/// Fits the targets by the columns of the rows, with relative errors. Columns other than the first that are negative or
+/// not significant are dropped, the worst first.
 pub(super) fn fit<const N: usize>(data: &Data<N>) -> Option<[Estimate; N]> {
     let rows = &data.rows;
     let mut used: Vec<usize> = (0..N).filter(|column| rows.iter().any(|row| row[*column] != 0.0)).collect();
     loop {
         let Some((values, errors)) = solve(data, &used) else {
-            // Columns that say the same leave no answer: the last of them is the least simple.
+            // Collinear columns have no solution: the last of them is dropped.
             if used.len() < 2 || rows.len() <= used.len() {
                 return None;
             }
@@ -55,7 +55,7 @@ pub(super) fn fit<const N: usize>(data: &Data<N>) -> Option<[Estimate; N]> {
             .enumerate()
             .filter(|(_, column)| **column != 0)
             .map(|(at, _)| (at, values[at] / errors[at].max(f64::MIN_POSITIVE)))
-            .filter(|(_, strength)| *strength < TOLD)
+            .filter(|(_, strength)| *strength < MIN_T)
             .min_by(|one, other| one.1.total_cmp(&other.1));
         match worst {
             Some((at, _)) => {
@@ -72,80 +72,80 @@ pub(super) fn fit<const N: usize>(data: &Data<N>) -> Option<[Estimate; N]> {
     }
 }
 
-/// Least squares over some columns, where rows of one moment are off together: values and standard errors.
+/// Generalized least squares over some columns, with errors shared within windows: values and standard errors.
 ///
-/// A moment's rows are told apart by what differs within it as well as if all moments were alike, and moments from each
-/// other only as well as their speeds allow: from each row and its target so much of the moment's mean is taken off that what
-/// is left is independent.
+/// Differences within a window are as precise as if all windows were alike; differences between windows only as their
+/// slowdowns allow. A part of the window's mean is subtracted from each row and target, so that the rest is
+/// independent.
 fn solve<const N: usize>(data: &Data<N>, used: &[usize]) -> Option<(Vec<f64>, Vec<f64>)> {
     if data.rows.len() <= used.len() || used.is_empty() {
         return None;
     }
-    let moments = data.moments.as_ref().map(|moments| numbered(moments));
+    let windows = data.windows.as_ref().map(|windows| numbered(windows));
     let (mut targets, mut expected, mut near) = (data.targets.clone(), data.targets.clone(), 1.0);
-    let mut shares = vec![0.0; moments.as_ref().map_or(0, |moments| count(moments))];
+    let mut shares = vec![0.0; windows.as_ref().map_or(0, |windows| count(windows))];
     let mut solved = None;
-    // The weights come from what is expected, not from what was seen: noise must not choose its own weight.
-    for _ in 0..if moments.is_some() { ROUNDS } else { ROUNDS / 2 } {
+    // The weights come from expected values: with observed ones, noise would choose its own weight.
+    for _ in 0..if windows.is_some() { ROUNDS } else { ROUNDS / 2 } {
         let mut cells = scaled(&data.rows, &targets, &expected, used);
-        if let Some(moments) = &moments {
-            free(&mut cells, used.len() + 1, moments, &shares);
+        if let Some(windows) = &windows {
+            subtract_window_means(&mut cells, used.len() + 1, windows, &shares);
         }
         let inverse = invert(normal(&cells, used.len()))?;
         let values = product(&inverse, &against_target(&cells, used.len()));
-        if let Some(moments) = &moments {
-            shares = together(&scaled(&data.rows, &targets, &expected, used), moments, &values);
+        if let Some(windows) = &windows {
+            shares = window_weights(&scaled(&data.rows, &targets, &expected, used), windows, &values);
         }
         expected = data.rows.iter().map(|row| predicted(row, &values, used).max(1e-9)).collect();
-        if let Some(moments) = &moments {
-            (targets, near) = drawn_in(&data.targets, &expected, moments);
+        if let Some(windows) = &windows {
+            (targets, near) = winsorized(&data.targets, &expected, windows);
         }
         solved = Some((values, inverse, cells));
     }
     let (values, inverse, cells) = solved?;
     let single = errors(&cells, &values, None, &inverse);
-    let joined = moments.map_or_else(|| single.clone(), |moments| errors(&cells, &values, Some(&moments), &inverse));
-    // What was drawn in witnesses less.
+    let joined = windows.map_or_else(|| single.clone(), |windows| errors(&cells, &values, Some(&windows), &inverse));
+    // Winsorized targets carry less information.
     Some((values, single.into_iter().zip(joined).map(|(one, other)| one.max(other) / near).collect()))
 }
 
-/// How many moments there are.
-fn count(moments: &[usize]) -> usize {
-    moments.iter().max().map_or(0, |last| last + 1)
+/// Number of windows.
+fn count(windows: &[usize]) -> usize {
+    windows.iter().max().map_or(0, |last| last + 1)
 }
 
-/// Targets of which none is further off than the others of its moment mostly are, and the share that was left as it was: a
-/// stall must not make a cost of whatever was in the step.
-fn drawn_in(targets: &[f64], expected: &[f64], moments: &[usize]) -> (Vec<f64>, f64) {
+/// Winsorized targets: none further off than usual in its window; and the fraction that was unchanged. A stall must not
+/// become a cost of the step's contents.
+fn winsorized(targets: &[f64], expected: &[f64], windows: &[usize]) -> (Vec<f64>, f64) {
     let off: Vec<f64> = targets.iter().zip(expected).map(|(target, expected)| target / expected).collect();
-    let mut of_moment: Vec<Vec<f64>> = vec![Vec::new(); count(moments)];
-    moments.iter().zip(&off).for_each(|(moment, off)| of_moment[*moment].push(*off));
-    let middles: Vec<f64> = match of_moment.len() == off.len() {
+    let mut by_window: Vec<Vec<f64>> = vec![Vec::new(); count(windows)];
+    windows.iter().zip(&off).for_each(|(window, off)| by_window[*window].push(*off));
+    let middles: Vec<f64> = match by_window.len() == off.len() {
         true => vec![median(off.iter().copied()); off.len()],
-        false => of_moment.into_iter().map(|off| median(off.into_iter())).collect(),
+        false => by_window.into_iter().map(|off| median(off.into_iter())).collect(),
     };
-    let beyond = |(off, moment): (&f64, &usize)| off - middles[*moment];
-    let most = FAR * spread(off.iter().zip(moments).map(beyond)).max(1e-3);
-    let left = off.iter().zip(moments).filter(|(off, at)| (**off - middles[**at]).abs() <= most).count();
-    let draw = |((off, moment), expected): ((&f64, &usize), &f64)| {
-        (middles[*moment] + (off - middles[*moment]).clamp(-most, most)) * expected
+    let beyond = |(off, window): (&f64, &usize)| off - middles[*window];
+    let most = WINSORIZE_AT * spread(off.iter().zip(windows).map(beyond)).max(1e-3);
+    let left = off.iter().zip(windows).filter(|(off, at)| (**off - middles[**at]).abs() <= most).count();
+    let draw = |((off, window), expected): ((&f64, &usize), &f64)| {
+        (middles[*window] + (off - middles[*window]).clamp(-most, most)) * expected
     };
-    (off.iter().zip(moments).zip(expected).map(draw).collect(), left as f64 / off.len().max(1) as f64)
+    (off.iter().zip(windows).zip(expected).map(draw).collect(), left as f64 / off.len().max(1) as f64)
 }
 
-/// Moments by numbers from nought.
-fn numbered(moments: &[usize]) -> Vec<usize> {
+/// Windows numbered from 0.
+fn numbered(windows: &[usize]) -> Vec<usize> {
     let mut known = HashMap::new();
-    moments
+    windows
         .iter()
-        .map(|moment| {
+        .map(|window| {
             let next = known.len();
-            *known.entry(*moment).or_insert(next)
+            *known.entry(*window).or_insert(next)
         })
         .collect()
 }
 
-/// The used columns and then the target of each row, one row behind the other, as shares of what is expected of it.
+/// The used columns and the target of each row, row by row, relative to the expected value.
 fn scaled<const N: usize>(rows: &[[f64; N]], targets: &[f64], expected: &[f64], used: &[usize]) -> Vec<f64> {
     let mut cells = Vec::with_capacity(rows.len() * (used.len() + 1));
     for ((row, target), expected) in rows.iter().zip(targets).zip(expected) {
@@ -156,34 +156,35 @@ fn scaled<const N: usize>(rows: &[[f64; N]], targets: &[f64], expected: &[f64], 
     cells
 }
 
-/// Takes so much of its moment's mean off each row.
-fn free(cells: &mut [f64], width: usize, moments: &[usize], shares: &[f64]) {
+/// Subtracts this part of its window's mean from each row.
+fn subtract_window_means(cells: &mut [f64], width: usize, windows: &[usize], shares: &[f64]) {
     let (mut rows, mut sums) = (vec![0.0; shares.len()], vec![0.0; shares.len() * width]);
-    for (row, moment) in cells.chunks_exact(width).zip(moments) {
-        rows[*moment] += 1.0;
-        sums[moment * width..][..width].iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
+    for (row, window) in cells.chunks_exact(width).zip(windows) {
+        rows[*window] += 1.0;
+        sums[window * width..][..width].iter_mut().zip(row).for_each(|(sum, value)| *sum += value);
     }
-    for (row, &moment) in cells.chunks_exact_mut(width).zip(moments) {
-        let part = shares[moment] / rows[moment];
-        row.iter_mut().zip(&sums[moment * width..]).for_each(|(value, sum)| *value -= part * sum);
+    for (row, &window) in cells.chunks_exact_mut(width).zip(windows) {
+        let part = shares[window] / rows[window];
+        row.iter_mut().zip(&sums[window * width..]).for_each(|(value, sum)| *value -= part * sum);
     }
 }
 
-/// How much of its mean is to be taken off each moment, by how far moments are off as a whole and rows within them.
-fn together(cells: &[f64], moments: &[usize], values: &[f64]) -> Vec<f64> {
+/// The part of the mean to subtract from each window, by the variances between and within windows.
+fn window_weights(cells: &[f64], windows: &[usize], values: &[f64]) -> Vec<f64> {
     let off: Vec<f64> = cells.chunks_exact(values.len() + 1).map(|row| residual(row, values)).collect();
-    let count = count(moments);
+    let count = count(windows);
     let mut sums = vec![(0.0, 0.0); count];
-    for (off, moment) in off.iter().zip(moments) {
-        sums[*moment].0 += 1.0;
-        sums[*moment].1 += off;
+    for (off, window) in off.iter().zip(windows) {
+        sums[*window].0 += 1.0;
+        sums[*window].1 += off;
     }
-    // Where every row is a moment of its own there is nothing to tell the two apart by.
+    // With one row per window the two variances cannot be separated.
     if count == off.len() {
         return vec![0.0; count];
     }
-    let (all, free) = (off.len() as f64, (off.len() - count) as f64);
-    let within = off.iter().zip(moments).map(|(off, at)| (off - sums[*at].1 / sums[*at].0).powi(2)).sum::<f64>() / free;
+    let (all, subtract_window_means) = (off.len() as f64, (off.len() - count) as f64);
+    let within = off.iter().zip(windows).map(|(off, at)| (off - sums[*at].1 / sums[*at].0).powi(2)).sum::<f64>()
+        / subtract_window_means;
     let means = sums.iter().map(|(rows, sum)| sum * sum / rows).sum::<f64>() / all;
     let between = (means - within * count as f64 / all).max(0.0);
     let share = |(rows, _): &(f64, f64)| 1.0 - (within / (within + rows * between).max(f64::MIN_POSITIVE)).sqrt();
@@ -191,17 +192,17 @@ fn together(cells: &[f64], moments: &[usize], values: &[f64]) -> Vec<f64> {
 }
 
 fn residual(row: &[f64], values: &[f64]) -> f64 {
-    let told: f64 = row.iter().zip(values).map(|(column, value)| column * value).sum();
-    row[values.len()] - told
+    let predicted: f64 = row.iter().zip(values).map(|(column, value)| column * value).sum();
+    row[values.len()] - predicted
 }
 
-/// The standard errors, where rows of a moment are off together, or none are.
-fn errors(cells: &[f64], values: &[f64], moments: Option<&[usize]>, inverse: &[Vec<f64>]) -> Vec<f64> {
+/// The standard errors, with errors shared within windows or independent.
+fn errors(cells: &[f64], values: &[f64], windows: Option<&[usize]>, inverse: &[Vec<f64>]) -> Vec<f64> {
     let size = values.len();
-    let blocks = moments.map_or(cells.len() / (size + 1), count);
+    let blocks = windows.map_or(cells.len() / (size + 1), count);
     let mut pulls = vec![0.0; blocks * size];
     for (at, row) in cells.chunks_exact(size + 1).enumerate() {
-        let (off, block) = (residual(row, values), moments.map_or(at, |moments| moments[at]));
+        let (off, block) = (residual(row, values), windows.map_or(at, |windows| windows[at]));
         pulls[block * size..][..size].iter_mut().zip(row).for_each(|(pull, column)| *pull += off * column);
     }
     let mut meat = vec![vec![0.0; size]; size];
@@ -233,7 +234,7 @@ fn against_target(cells: &[f64], size: usize) -> Vec<f64> {
     (0..size).map(|at| cells.chunks_exact(size + 1).map(|row| row[at] * row[size]).sum()).collect()
 }
 
-/// The inverse by elimination, columns scaled first; none for a matrix that has none.
+/// The inverse by elimination with scaled columns; `None` for a singular matrix.
 fn invert(matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
     let size = matrix.len();
     let scale: Vec<f64> = (0..size).map(|at| matrix[at][at].sqrt()).collect();
@@ -283,8 +284,8 @@ fn multiply(one: &[Vec<f64>], other: &[Vec<f64>]) -> Vec<Vec<f64>> {
 mod tests {
     use super::*;
 
-    fn alone(rows: Vec<[f64; 3]>, targets: Vec<f64>) -> Data<3> {
-        Data { rows, targets, moments: None }
+    fn idle_ttfts(rows: Vec<[f64; 3]>, targets: Vec<f64>) -> Data<3> {
+        Data { rows, targets, windows: None }
     }
 
     #[test]
@@ -296,18 +297,18 @@ mod tests {
             .enumerate()
             .map(|(at, y)| y * (1.0 + 0.01 * (((at * 37) % 11) as f64 - 5.0) / 5.0))
             .collect();
-        let found = fit(&alone(rows.clone(), noisy.clone())).unwrap();
+        let found = fit(&idle_ttfts(rows.clone(), noisy.clone())).unwrap();
         assert!((found[0].value - 3.0).abs() < 0.02 && (found[1].value - 0.5).abs() < 0.005, "{found:?}");
         assert!(found[2].interval().0 == 0.0 && found[2].value < 0.005, "{found:?}");
-        assert!(fit(&alone(rows[..2].to_vec(), noisy[..2].to_vec())).is_none(), "too few");
+        assert!(fit(&idle_ttfts(rows[..2].to_vec(), noisy[..2].to_vec())).is_none(), "too few");
         let twice: Vec<[f64; 3]> = rows.iter().map(|row| [1.0, row[1], 2.0 * row[1]]).collect();
-        let found = fit(&alone(twice, noisy)).unwrap();
+        let found = fit(&idle_ttfts(twice, noisy)).unwrap();
         assert!((found[1].value - 0.5).abs() < 0.005 && found[2].value == 0.0, "{found:?}");
     }
 
     #[test]
     fn what_differs_within_moments_is_known_though_moments_are_slow_or_quick() {
-        let speed = |moment: usize| 1.0 + 0.3 * (((moment * 29) % 17) as f64 - 8.0) / 8.0;
+        let speed = |window: usize| 1.0 + 0.3 * (((window * 29) % 17) as f64 - 8.0) / 8.0;
         let row = |at: usize| [1.0, if at.is_multiple_of(4) { (at * 7 % 13) as f64 } else { 0.0 }, 0.0];
         let took =
             |at: usize| (3.0 + 0.5 * row(at)[1]) * speed(at / 16) * (1.0 + 0.01 * ((at * 37 % 11) as f64 - 5.0) / 5.0);
@@ -315,12 +316,12 @@ mod tests {
         let data = Data {
             rows: all().map(row).collect(),
             targets: all().map(took).collect(),
-            moments: Some(all().map(|at| at / 16).collect()),
+            windows: Some(all().map(|at| at / 16).collect()),
         };
         let found = fit(&data).unwrap();
         let ratio = found[1].value / found[0].value * 6.0;
         assert!((ratio - 1.0).abs() < 0.02, "{found:?}");
-        let plain = fit(&alone(data.rows.clone(), data.targets.clone())).unwrap();
+        let plain = fit(&idle_ttfts(data.rows.clone(), data.targets.clone())).unwrap();
         assert!(found[0].half > 2.0 * plain[0].half, "so few speeds are no 480 witnesses: {plain:?} {found:?}");
     }
 }

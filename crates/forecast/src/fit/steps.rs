@@ -1,62 +1,62 @@
-//! The engine's steps, found in the arrival times of tokens: all sequences of a batch get their tokens together.
+//! Engine steps, reconstructed from token arrival times: all sequences of a batch get their tokens together.
 
-use super::memory_bound::Beyond;
+use super::memory_bound::ComputeBound;
 use super::profile::Limits;
 use super::trace::Traced;
 
-/// Requests come together when they are sent within so many seconds,
-const TOGETHER: f64 = 0.01;
-/// and are at least so many.
-const FEWEST_TOGETHER: usize = 4;
+/// Requests sent within this many seconds form a burst.
+const BURST_S: f64 = 0.01;
+/// Least requests of a burst.
+const MIN_BURST: usize = 4;
 
-/// A step that was seen from its beginning to its end.
+/// A step that was observed from start to end.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Step {
-    /// When it ended, in seconds.
+    /// Its end, in seconds.
     pub at: f64,
-    /// Seconds it took.
+    /// Its duration, in seconds.
     pub seconds: f64,
-    /// How many it is: several where they are only known together.
+    /// Number of steps: several where they are only known together.
     pub count: f64,
     /// Prompt tokens in it.
     pub prefill: f64,
-    /// Those of them that make it longer.
+    /// Compute-bound prefill tokens.
     pub computed: f64,
-    /// The same for each number of tokens that may be free.
-    pub beyond: Beyond,
+    /// Compute-bound prefill tokens for each candidate ridge point.
+    pub compute_bound: ComputeBound,
     /// Sequences in it.
     pub sequences: f64,
-    /// 1 where there is a single token to compute; several steps add up.
+    /// 1 for a batch-1 decode step; sums over several steps.
     pub singles: f64,
-    /// 1 where it has prompts and so has the step before, in an engine that prepares ahead; several add up.
+    /// 1 for a prefill step after another under asynchronous scheduling; sums over several steps.
     pub back_to_back_prefill: f64,
-    /// Context of all of them after it.
+    /// Context tokens of all sequences after it.
     pub kv: f64,
-    /// Prompt tokens, each times the context that it looks at.
+    /// Sum over prompt tokens of the context that each attends to.
     pub attention: f64,
-    /// The moment it fell into: what makes one step of it slow makes all.
-    pub moment: usize,
+    /// Its window: steps of a window share a slowdown.
+    pub window: usize,
 }
 
 impl Step {
-    /// A step of which nothing is known yet.
+    /// An empty step.
     pub(super) fn one() -> Step {
         Step { count: 1.0, ..Step::default() }
     }
 
-    /// What its length is fitted by.
+    /// The regressors of its duration.
     pub(super) fn row(&self) -> [f64; 6] {
         [self.count, self.computed, self.sequences, self.kv, self.attention, self.back_to_back_prefill]
     }
 
-    /// Takes another into this one, which it follows.
+    /// Adds the next step to this one.
     pub(super) fn add(&mut self, next: &Step) {
         self.at = next.at;
         self.seconds += next.seconds;
         self.count += next.count;
         self.prefill += next.prefill;
         self.computed += next.computed;
-        self.beyond.add(&next.beyond);
+        self.compute_bound.add(&next.compute_bound);
         self.sequences += next.sequences;
         self.singles += next.singles;
         self.back_to_back_prefill += next.back_to_back_prefill;
@@ -74,97 +74,98 @@ impl Step {
     }
 }
 
-/// A request that came to an idle engine: its first token took this long.
+/// The TTFT of a request to an idle engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Alone {
-    /// When that came.
+pub struct IdleTtft {
+    /// Time of the first token.
     pub at: f64,
     /// Seconds to the first token.
     pub ttft: f64,
     /// Tokens of the prompt.
     pub prompt: f64,
-    /// The moment that it fell into.
-    pub moment: usize,
+    /// Its window.
+    pub window: usize,
 }
 
-/// Requests that came together to an idle engine.
+/// A burst of requests to an idle engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// How many.
+    /// Number of requests.
     pub count: f64,
     /// Seconds until the first of their tokens.
     pub first: f64,
-    /// What was in the step that brought it.
+    /// The step that produced it.
     pub step: Step,
-    /// Tokens of the prompts that were not.
+    /// Tokens of the prompts that were not in it.
     pub rest: f64,
 }
 
-/// What was found in one run.
+/// Steps and TTFTs of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Found {
-    /// Steps with all that was in them, in order.
+    /// Steps with known contents, in order.
     pub steps: Vec<Step>,
-    /// First tokens that waited for nobody.
-    pub alone: Vec<Alone>,
-    /// Requests that came together when nobody else was there.
+    /// TTFTs on an idle engine.
+    pub idle_ttfts: Vec<IdleTtft>,
+    /// Bursts to an idle engine.
     pub bursts: Vec<Burst>,
-    /// Steps left out: a sequence had no token in them (events that came together, a preemption), or it is not known how
-    /// much of a prompt was in them.
+    /// Excluded steps: a sequence had no token in them (coalesced events, a preemption), or the prefill in them is
+    /// unknown.
     pub unclear: usize,
-    /// The most sequences that had a token at once.
+    /// Most sequences that had a token at once.
     pub widest: usize,
-    /// Seconds between tokens that came together, one number for each step of three or more.
-    pub apart: Vec<f64>,
+    /// Seconds between tokens of a cluster, one value for each step of three or more.
+    pub token_spacing: Vec<f64>,
 }
 
-/// Tokens that came together.
+/// Tokens that arrived together.
 #[derive(Debug)]
 pub(super) struct Cluster {
-    /// When the first of them came.
+    /// Time of the first of them.
     pub(super) at: f64,
-    /// When the last of them came.
+    /// Time of the last of them.
     pub(super) until: f64,
-    /// Request and which of its tokens.
+    /// Request and index of the token.
     pub(super) tokens: Vec<(usize, usize)>,
 }
 
 impl Cluster {
-    /// The requests whose first token this is.
+    /// The requests whose first token is in it.
     pub(super) fn began(&self) -> impl Iterator<Item = usize> {
         self.tokens.iter().filter(|(_, place)| *place == 0).map(|(request, _)| *request)
     }
 }
 
-/// Finds the steps of a run on a server of these limits.
+/// Finds the steps of a run on a server with these limits.
 pub fn find(traced: &[Traced], limits: &Limits) -> Found {
     let Reading { mut found, steps, .. } = read(traced, limits, 0);
     found.steps = steps.into_iter().flatten().collect();
     found
 }
 
-/// A run token by token: what came together, and the step that brought it where all of it is known.
+/// A run token by token: clusters, and the step of each where its contents are known.
 pub(super) struct Reading {
     pub(super) clusters: Vec<Cluster>,
     pub(super) steps: Vec<Option<Step>>,
-    /// All but the steps.
+    /// Everything except the steps.
     pub(super) found: Found,
 }
 
 impl Reading {
-    /// Whether a step has prompts, or may have since not all of it is known; one that is not there has none.
+    /// Returns whether a step has prefill, or may have because its contents are not fully known; a missing one has
+    /// none.
     pub(super) fn has_prompts(&self, at: usize) -> bool {
         self.steps.get(at).is_some_and(|step| step.is_none_or(|step| step.prefill > 0.0))
     }
 
-    /// Tokens of any kind in a step that is known.
+    /// Prefill and decode tokens of a known step.
     pub(super) fn tokens(&self, at: usize) -> f64 {
         let prefill = self.steps[at].map_or(0.0, |step| step.prefill);
         prefill + (self.clusters[at].tokens.len() - self.clusters[at].began().count()) as f64
     }
 }
 
-/// Reads a run; what is in a step was chosen when the one before had ended, or as many steps `ahead` of that.
+/// Reads a run; a step was scheduled when the previous one had ended, or `ahead` steps before that.
 pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading {
     let clusters = clusters(traced);
     let mut watch = Watch::new(traced, limits, quickest(traced));
@@ -179,25 +180,25 @@ pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading 
     Reading { clusters, steps, found }
 }
 
-/// A request that was sent less than this before a step may not have reached it.
+/// A request that was sent less than this before a step may not be in it.
 pub(super) fn quickest(traced: &[Traced]) -> f64 {
     let first = |one: &Traced| one.tokens.first().map(|token| token - one.sent);
     traced.iter().filter_map(first).fold(f64::INFINITY, f64::min)
 }
 
-/// Where the requests of a run stand between two steps.
+/// State of a run's requests between two steps.
 struct Watch<'a> {
     traced: &'a [Traced],
     limits: &'a Limits,
     lead: f64,
-    /// Requests in the order they were sent, of which so many have been.
+    /// Requests in send order, and how many were sent.
     order: Vec<usize>,
     sent: usize,
-    /// Sent, without a token; in that order.
+    /// Sent, without a token; in send order.
     pending: Vec<usize>,
-    /// In the middle of their answers.
+    /// Requests in the decode phase.
     running: usize,
-    /// Prompt tokens that steps have computed before the one that brought the first token; none where it is not known.
+    /// Prompt tokens computed before the step with the first token; `None` where unknown.
     computed: Vec<Option<f64>>,
     found: Found,
 }
@@ -218,11 +219,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What the tokens say of the step that brought them.
+    /// The step of a cluster of tokens.
     fn look(&mut self, before: Option<&Cluster>, cluster: &Cluster, chosen: f64) -> Option<Step> {
         self.found.widest = self.found.widest.max(cluster.tokens.len());
         if let [_, _, _, ..] = cluster.tokens.as_slice() {
-            self.found.apart.push((cluster.until - cluster.at) / (cluster.tokens.len() - 1) as f64);
+            self.found.token_spacing.push((cluster.until - cluster.at) / (cluster.tokens.len() - 1) as f64);
         }
         match before.filter(|_| self.running > 0) {
             Some(before) => {
@@ -232,14 +233,14 @@ impl<'a> Watch<'a> {
             }
             None => {
                 let idle_since = before.map_or(f64::NEG_INFINITY, |before| before.until);
-                self.found.alone.extend(self.alone(idle_since, cluster));
+                self.found.idle_ttfts.extend(self.idle_ttfts(idle_since, cluster));
                 self.found.bursts.extend(self.burst(idle_since, cluster));
                 None
             }
         }
     }
 
-    /// The step that ended with `cluster` and began with the one before; none where something of it is not known.
+    /// The step that ended with `cluster` and began with the one before; `None` where its contents are not fully known.
     fn step(&mut self, before: &Cluster, cluster: &Cluster, chosen: f64) -> Option<Step> {
         let mut step = Step { at: cluster.at, seconds: cluster.at - before.at, ..Step::one() };
         let (mut went_on, mut known) = (0, true);
@@ -257,12 +258,12 @@ impl<'a> Watch<'a> {
         }
         let left = self.limits.max_num_batched_tokens as f64 - step.prefill - went_on as f64;
         let known = self.fill(&mut step, cluster, chosen, left) && known;
-        step.beyond = Beyond::of(step.prefill, went_on as f64);
+        step.compute_bound = ComputeBound::of(step.prefill, went_on as f64);
         step.singles = f64::from(u8::from(step.prefill == 0.0 && went_on == 1));
         (went_on == self.running && known && left >= 0.0 && step.seconds > 0.0).then_some(step)
     }
 
-    /// Puts the tokens that are left into the first prompt that waits: an engine that prefills in chunks fills its steps.
+    /// Assigns the remaining token budget to the first queued prompt: chunked prefill fills every step.
     fn fill(&mut self, step: &mut Step, cluster: &Cluster, began: f64, left: f64) -> bool {
         if left <= 0.0 || cluster.tokens.len() >= self.limits.max_num_seqs {
             return true;
@@ -271,7 +272,7 @@ impl<'a> Watch<'a> {
         let Some(&next) = self.pending.iter().find(|at| !began_here.contains(at)) else { return true };
         let (one, done) = (&self.traced[next], self.computed[next]);
         let rest = done.map_or(f64::INFINITY, |done| one.prompt as f64 - done);
-        // What had come and could have ended here would have.
+        // A queued prompt that fits would have finished here.
         if one.sent >= began || rest <= left || !self.limits.chunked_prefill {
             return true;
         }
@@ -286,28 +287,28 @@ impl<'a> Watch<'a> {
         done.is_some() && sure
     }
 
-    /// The one request whose first token this is, when it came to an idle engine.
-    fn alone(&self, idle_since: f64, cluster: &Cluster) -> Option<Alone> {
+    /// The TTFT of the single request whose first token this is, if it came to an idle engine.
+    fn idle_ttfts(&self, idle_since: f64, cluster: &Cluster) -> Option<IdleTtft> {
         match (cluster.tokens.as_slice(), self.pending.as_slice()) {
             ([(request, 0)], [_]) => {
                 let one = &self.traced[*request];
                 let at = one.tokens[0];
-                (one.sent >= idle_since).then_some(Alone {
+                (one.sent >= idle_since).then_some(IdleTtft {
                     at,
                     ttft: at - one.sent,
                     prompt: one.prompt as f64,
-                    moment: 0,
+                    window: 0,
                 })
             }
             _ => None,
         }
     }
 
-    /// The requests that wait, when they came together to an idle engine.
+    /// The queued requests, if they form a burst to an idle engine.
     fn burst(&self, idle_since: f64, cluster: &Cluster) -> Option<Burst> {
         let sent = || self.pending.iter().map(|at| self.traced[*at].sent);
         let (first, last) = (sent().fold(f64::INFINITY, f64::min), sent().fold(0.0, f64::max));
-        if self.pending.len() < FEWEST_TOGETHER || first < idle_since || last - first > TOGETHER {
+        if self.pending.len() < MIN_BURST || first < idle_since || last - first > BURST_S {
             return None;
         }
         let mut step = Step::one();
@@ -316,7 +317,7 @@ impl<'a> Watch<'a> {
         Some(Burst { count: self.pending.len() as f64, first: cluster.at - first, step, rest: all - step.prefill })
     }
 
-    /// Counts who begins and who ends with these tokens.
+    /// Updates the counts of running and queued requests.
     fn take(&mut self, cluster: &Cluster) {
         self.pending.retain(|at| !cluster.tokens.contains(&(*at, 0)));
         for (request, place) in &cluster.tokens {
@@ -327,7 +328,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Groups tokens by time: a group ends with a gap, or where a request would have two tokens in it.
+/// Groups tokens by time: a cluster ends with a gap, or where a request would have two tokens in it.
 pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
     let numbered = |(request, one): (usize, &Traced)| {
         one.tokens.iter().enumerate().map(move |(place, at)| (*at, request, place)).collect::<Vec<_>>()
@@ -351,7 +352,7 @@ pub(super) fn clusters(traced: &[Traced]) -> Vec<Cluster> {
     clusters
 }
 
-/// Half of what nearly the shortest time between two tokens of a request is.
+/// Half of nearly the shortest inter-token time of a request.
 fn gap(traced: &[Traced]) -> f64 {
     let mut gaps: Vec<f64> = traced
         .iter()
@@ -381,7 +382,7 @@ mod tests {
     fn tokens_that_come_together_are_a_step() {
         let run = [traced(0.0, 10, &[0.10, 0.12, 0.14001, 0.17]), traced(0.13, 50, &[0.17002, 0.19])];
         let found = find(&run, &limits(8192));
-        assert_eq!(found.alone, [Alone { at: 0.10, ttft: 0.10, prompt: 10.0, moment: 0 }]);
+        assert_eq!(found.idle_ttfts, [IdleTtft { at: 0.10, ttft: 0.10, prompt: 10.0, window: 0 }]);
         assert_eq!((found.steps.len(), found.unclear, found.widest), (4, 0, 2));
         let mixed = found.steps[2];
         assert!((mixed.seconds - 0.03).abs() < 1e-3);
@@ -397,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_prompt_of_more_than_a_step_is_in_the_steps_before_its_first_token() {
-        // 250 tokens beside one that goes on, a hundred at a time: 99, 99 and 52.
+        // 250 prompt tokens next to one decoding sequence with a budget of 100: 99, 99 and 52.
         let first = traced(0.08, 10, &[0.1, 0.2, 0.3, 0.4, 0.5]);
         let found = find(&[first.clone(), traced(0.05, 250, &[0.4, 0.5])], &limits(100));
         let prefill: Vec<f64> = found.steps.iter().map(|step| step.prefill).collect();

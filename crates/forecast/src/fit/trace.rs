@@ -1,4 +1,4 @@
-//! When the tokens of each request arrived: all that a fit looks at.
+//! Token arrival times of each request: the input of a fit.
 
 use tacho_core::Observation;
 use tacho_core::json::Value;
@@ -6,19 +6,19 @@ use tacho_core::json::Value;
 use super::FitError;
 use tacho_metrics::Sample;
 
-/// One request: when it was sent, how long its prompt was, and when its tokens came. Seconds.
+/// One request: send time, prompt tokens, and token arrival times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
-    /// When sending began.
+    /// Send time.
     pub sent: f64,
     /// Tokens of the prompt.
     pub prompt: u64,
-    /// When each token came.
+    /// Arrival time of each token.
     pub tokens: Vec<f64>,
 }
 
 impl Traced {
-    /// What a sample tells, where its request succeeded.
+    /// The trace of a successful sample.
     pub fn of_sample(sample: &Sample) -> Option<Traced> {
         let whole = sample.success() && sample.latency > 0.0;
         whole.then(|| Traced::from_gaps(sample.sent, sample.prompt_len, sample.ttft, &sample.itl.to_vec()))
@@ -34,10 +34,10 @@ impl Traced {
     }
 }
 
-/// The requests of rows, each with the tokens of its prompt.
+/// The traces of rows, each with its prompt tokens.
 ///
 /// # Errors
-/// When tokens came in bundles so that steps cannot be told apart.
+/// When tokens arrived coalesced, which hides the steps.
 pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result<Vec<Traced>, FitError> {
     let (mut traced, mut tokens, mut events) = (Vec::new(), 0.0, 0.0);
     for (prompt, row) in rows.filter(|(_, row)| row.outcome.is_complete() && !row.chunks.is_empty()) {
@@ -50,10 +50,10 @@ pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result
     Ok(traced)
 }
 
-/// The requests of a result that was saved with its lists (`--save-detailed`).
+/// The traces of a result that was saved with its lists (`--save-detailed`).
 ///
 /// # Errors
-/// When the lists are not there, or tokens came in bundles so that steps cannot be told apart.
+/// When the lists are missing, or tokens arrived coalesced, which hides the steps.
 pub fn of_result(result: &Value) -> Result<Vec<Traced>, FitError> {
     let list = |name: &'static str| result.get(name).and_then(Value::as_list).ok_or(FitError::NoList { name });
     let (sent, ttfts, itls) = (list("start_times")?, list("ttfts")?, list("itls")?);
@@ -78,7 +78,7 @@ pub fn of_result(result: &Value) -> Result<Vec<Traced>, FitError> {
     Ok(traced)
 }
 
-/// Refuses answers whose events carry several tokens.
+/// Rejects responses whose events carry several tokens.
 pub(super) fn check_bundles(tokens: f64, events: f64) -> Result<(), FitError> {
     if events > 0.0 && tokens / events > 1.1 {
         return Err(FitError::Bundled { per_event: tokens / events });

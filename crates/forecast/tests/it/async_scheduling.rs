@@ -9,7 +9,7 @@ use crate::planted::{limits, planted, requests, sent};
 
 /// An engine on an accelerator, as one was seen: preparing a step with prompts takes longer than a step without.
 pub(crate) fn asynchronous(schedule_ms: f64) -> Machine {
-    let mut machine = Machine { name: "prepares ahead".to_owned(), ..planted() };
+    let mut machine = Machine { name: "async scheduling".to_owned(), ..planted() };
     machine.cost = CostModel {
         fixed_ns: 12e6,
         per_prefill_token_ns: 68e3,

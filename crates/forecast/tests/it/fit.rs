@@ -38,7 +38,7 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
                     off * 100.0
                 );
                 // What is a small part of a step is known as well as the noise lets it be: its interval says how well, and
-                // what is not told from nothing is left out.
+                // insignificant costs are dropped.
                 let small = name == "attention";
                 if small && found.value == 0.0 {
                     continue;
@@ -54,7 +54,7 @@ fn planted_parameters_come_back_and_their_intervals_cover_them() {
             assert_eq!(fitted.padded_up_to, machine.cost.padded_up_to, "{fitted:?}");
             assert_eq!(fitted.single.value, 0.0, "no single token is quicker here: {fitted:?}");
             assert!((fitted.noise / machine.noise - 1.0).abs() < 0.2, "{}", fitted.noise);
-            // Of a prompt of the middle length: what a request and what its tokens cost is told apart only with little noise.
+            // Of a prompt of the middle length: the costs of a request and of its tokens separate only with little noise.
             let front = (fitted.front.request.value + 600.0 * fitted.front.prompt_token.value) * 1e9;
             assert!((front / machine.front.takes(600).as_nanos() as f64 - 1.0).abs() < 0.3, "{:?}", fitted.front);
             assert!(fitted.held_out.0 < 0.05 && fitted.unclear * 10 < fitted.steps && fitted.is_good(), "{fitted:?}");
@@ -89,16 +89,16 @@ fn limits_that_are_reached_are_found() {
         machine.engine.enable_chunked_prefill = false;
         let found = reached(&runs(&machine), KnownBefore::default());
         assert!(found.tokens.is_none_or(|held| held.limit == budget) && found.splits != Some(true), "{found:?}");
-        let told = reached(&runs(&machine), KnownBefore { splits: Some(false), ..KnownBefore::default() });
-        assert!(told.tokens.is_none_or(|held| held.limit == budget), "{told:?}");
+        let limits = reached(&runs(&machine), KnownBefore { splits: Some(false), ..KnownBefore::default() });
+        assert!(limits.tokens.is_none_or(|held| held.limit == budget), "{limits:?}");
     }
     let quiet = reached(&[traced(&planted(), 4, 40, 3)], KnownBefore::default());
     assert_eq!((quiet.sequences, quiet.tokens, quiet.widest), (None, None, 4));
 }
 
 /// A run as a busy client sees it: a front end that hands requests over one by one, a machine that is slow at times, tokens
-/// that come late and with those of the next step, so many in a hundred.
-fn disturbed(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Traced> {
+/// that come late and with those of the next step, as a percentage.
+fn interfered(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Traced> {
     let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = || {
         state ^= state << 13;
@@ -136,15 +136,15 @@ fn a_disturbed_machine_makes_up_no_limits() {
         let mut machine = planted();
         (machine.engine.max_num_seqs, machine.engine.max_num_batched_tokens) = (seqs, budget);
         for (seed, late) in (0..10).flat_map(|seed| [0.0, 0.1, 1.0].map(|late| (seed, late))) {
-            let run = disturbed(&machine, 30 + 30 * seed as usize, seed, late);
-            let Reached { sequences, tokens, splits, widest, fullest } = reached(&[run], KnownBefore::default());
+            let run = interfered(&machine, 30 + 30 * seed as usize, seed, late);
+            let Reached { sequences, tokens, splits, widest, most_tokens } = reached(&[run], KnownBefore::default());
             let is_wrong = sequences.is_some_and(|found| found != seqs)
                 || tokens.is_some_and(|found| found.limit != budget)
                 || splits == Some(false);
             wrong.extend(is_wrong.then_some((seqs, budget, seed, late, sequences, tokens, splits)));
             right += usize::from(sequences.is_some()) + usize::from(tokens.is_some());
             // Tokens that come with those of the next step may seem to be of it.
-            assert!(widest <= 2 * seqs && fullest <= 2 * budget, "{widest} {fullest} of {seqs} {budget}");
+            assert!(widest <= 2 * seqs && most_tokens <= 2 * budget, "{widest} {most_tokens} of {seqs} {budget}");
         }
     }
     println!("{right} limits found, wrong: {wrong:?}");
@@ -165,7 +165,7 @@ fn slow_moments_are_told_from_costs_and_played() {
     for seed in 0..4 {
         let fitted = learn(&machine, seed);
         let (prompt, fixed) = (fitted.costs.prefill.value / 30e-6, fitted.costs.fixed.value / 8e-3);
-        // What is a moment's speed is not a prompt's cost.
+        // A slowdown of a window is not a cost of prompts.
         assert!((prompt / fixed - 1.0).abs() < 0.04, "{fitted:?}");
         assert!(fitted.slowdown.is_some(), "{fitted:?}");
         let file = Profile { name: "slow".to_owned(), limits: limits(&machine), fitted, sources: Vec::new() };

@@ -1,4 +1,4 @@
-//! Whether a server caches prefixes, found by trying: prompts that begin alike beside others as long.
+//! Detection of prefix caching: prompts with a common prefix against others of the same length.
 
 use tacho_core::Timestamp;
 use tacho_engine::Machine;
@@ -24,10 +24,10 @@ fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
 fn what_a_server_caches_is_found_by_trying() {
     for (name, machine, loads) in [
         ("plain", planted(), (0..4).map(|at| traced(&planted(), 1 + 5 * at, 80, at as u64)).collect::<Vec<_>>()),
-        ("prepares ahead", asynchronous(33.0), runs(&asynchronous(33.0), 1)),
+        ("async scheduling", asynchronous(33.0), runs(&asynchronous(33.0), 1)),
     ] {
         let fitted = fit::fit(&loads, &limits(&machine)).unwrap();
-        let mut told = 0;
+        let mut conclusive = 0;
         for (caches, seed) in [true, false].into_iter().flat_map(|on| (0..8).map(move |seed| (on, seed))) {
             let mut machine = machine.clone();
             machine.engine.enable_prefix_caching = caches;
@@ -36,8 +36,8 @@ fn what_a_server_caches_is_found_by_trying() {
             let fresh = [unlike.as_slice(), first].concat();
             let found = fit::caches(&fresh, later, |share| fitted.first_token(1000.0, share * 1000.0));
             assert!(found.is_none_or(|found| found == caches), "{name}: {found:?} for {caches}: {fresh:?} {later:?}");
-            told += usize::from(found.is_some());
+            conclusive += usize::from(found.is_some());
         }
-        assert!(told >= 14, "{name}: told in {told} of 16");
+        assert!(conclusive >= 14, "{name}: conclusive in {conclusive} of 16");
     }
 }

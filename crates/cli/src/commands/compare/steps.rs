@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Value, parse};
-use tacho_forecast::fit::{Against, against};
+use tacho_forecast::fit::{StepComparison, compare_steps};
 
 use crate::commands::fit::read;
 
@@ -17,7 +17,7 @@ pub(super) fn markdown(files: &[PathBuf]) -> Option<String> {
         _ => return None,
     };
     let head = format!("## Step by step: predicted by {name}\n\n");
-    let steps = read(measured).and_then(|real| Ok(against(&real, &read(predicted)?)));
+    let steps = read(measured).and_then(|real| Ok(compare_steps(&real, &read(predicted)?)));
     Some(match steps {
         Ok(steps) => head + &table(&steps),
         Err(error) => format!("{head}Iterations cannot be reconstructed: {error:#}.\n\n"),
@@ -29,7 +29,7 @@ fn predicted_by(path: &Path) -> Option<String> {
     result.get("predicted_by").and_then(Value::as_str).map(str::to_owned)
 }
 
-fn table(steps: &Against) -> String {
+fn table(steps: &StepComparison) -> String {
     let mut text =
         String::from("| steps of | measured | predicted | error | share of the time |\n|:---|---:|---:|---:|---:|\n");
     for kind in &steps.kinds {

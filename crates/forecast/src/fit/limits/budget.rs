@@ -3,7 +3,7 @@
 
 use super::queue::{Queue, Run};
 
-/// Fewest full steps with several prompts.
+/// Least full steps with several prompts.
 const FULL: usize = 5;
 /// Largest distance of the bounds, as a fraction of the limit.
 const TIGHT: f64 = 0.08;
@@ -26,18 +26,18 @@ pub struct Held {
 pub(super) struct Budget {
     splitting: Bounds,
     whole: Bounds,
-    fullest: f64,
+    most_tokens: f64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, fullest: 0.0 }
+        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, most_tokens: 0.0 }
     }
 }
 
 impl Budget {
-    /// Takes what a run says in which no step has more sequences than `limit`.
-    pub(super) fn look(&mut self, run: &Run, limit: usize) {
+    /// Adds a run in which no step has more sequences than `limit`.
+    pub(super) fn add_run(&mut self, run: &Run, limit: usize) {
         let mut queue = Queue::new(run.traced);
         let (mut running, mut chain) = (0, Vec::new());
         let mut before = f64::NEG_INFINITY;
@@ -49,7 +49,7 @@ impl Budget {
                 largest: prompts.iter().copied().fold(0.0, f64::max),
                 several: prompts.len() > 1,
             };
-            // Where a sequence has no token here, tokens of several steps have come together.
+            // Where a sequence has no token here, tokens of several steps arrived together.
             let clear = decoded == running;
             running = running + prompts.len() - run.ended(cluster);
             let next = queue.first(before - run.lead, cluster.until).map(|one| one.prompt as f64);
@@ -57,7 +57,7 @@ impl Budget {
             if clear {
                 self.held(&step);
             }
-            // One that is split has its place in the batch, though no token here.
+            // A partially prefilled prompt counts in the batch, though it has no token here.
             match next.filter(|_| clear && !prompts.is_empty() && cluster.tokens.len() + 1 < limit) {
                 Some(next) => self.full(&mut chain, step, next),
                 None => chain.clear(),
@@ -65,16 +65,16 @@ impl Budget {
         }
     }
 
-    /// What a step has held is no limit of it, whether or not somebody waited. Of one of its prompts some may have been
-    /// computed before it by an engine that splits.
+    /// Lower bound from the tokens of a step, whether or not requests were queued. With chunked prefill a part of one
+    /// of its prompts may belong to an earlier step.
     fn held(&mut self, step: &Full) {
-        self.fullest = self.fullest.max(step.tokens - step.largest);
+        self.most_tokens = self.most_tokens.max(step.tokens - step.largest);
         self.splitting.low = self.splitting.low.max(step.tokens - step.largest);
         self.whole.low = self.whole.low.max(step.tokens);
     }
 
-    /// A step that took no more though `next` waited, after others that did so: any of those that follow one another have
-    /// had as much as they could, but for what was computed before them and what was begun of the next.
+    /// Upper bound from a step that was full though `next` was queued, and from chains of such steps: consecutive full
+    /// steps hold all their tokens, up to what was computed before the first and what was begun of the next prompt.
     fn full(&mut self, chain: &mut Vec<Full>, step: Full, next: f64) {
         self.splitting.steps += usize::from(!chain.is_empty() && step.several);
         self.whole.steps += usize::from(step.several);
@@ -89,8 +89,8 @@ impl Budget {
         }
     }
 
-    /// The limit, and whether prompts are split, where the steps tell them; `splits` is what is known of the latter.
-    pub(super) fn told(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
+    /// The limit, and whether prefill is chunked, where the steps determine them; `splits` is known from elsewhere.
+    pub(super) fn infer(&self, splits: Option<bool>) -> (Option<Held>, Option<bool>) {
         let (splitting, whole) = (self.splitting.limit(), self.whole.limit());
         match splits {
             Some(true) => return (splitting, None),
@@ -105,23 +105,23 @@ impl Budget {
         }
     }
 
-    /// The most tokens that a step has held for certain.
-    pub(super) fn fullest(&self) -> usize {
-        self.fullest as usize
+    /// Most tokens that a step certainly held.
+    pub(super) fn most_tokens(&self) -> usize {
+        self.most_tokens as usize
     }
 }
 
-/// What came through a step.
+/// A full step.
 struct Full {
-    /// Tokens, those of all its prompts included.
+    /// Tokens, including all of its prompts.
     tokens: f64,
     /// Tokens of its largest prompt.
     largest: f64,
-    /// Whether it had several prompts: one alone may be all that there was.
+    /// Whether it had several prompts: a single one may be all that was queued.
     several: bool,
 }
 
-/// Between what numbers a limit is, by so many steps.
+/// Bounds of a limit, and the number of steps they come from.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     low: f64,
@@ -136,7 +136,7 @@ impl Bounds {
         self.low < self.high
     }
 
-    /// The roundest number between the bounds, where those are close.
+    /// The roundest number between the bounds, if they are close.
     fn limit(&self) -> Option<Held> {
         let close = self.high.is_finite() && self.high - self.low <= TIGHT * self.high;
         let (low, high) = (self.low, self.high * (1.0 + LATE));
@@ -145,7 +145,7 @@ impl Bounds {
     }
 }
 
-/// The number between the two that the largest power of two divides.
+/// The number between the two that is divisible by the largest power of two.
 fn roundest(low: f64, high: f64) -> Option<usize> {
     let (low, high) = (low.ceil().max(1.0) as usize, high.ceil() as usize);
     let mut power = 1usize << 20;

@@ -23,7 +23,7 @@ pub struct KnownLimits {
 }
 
 impl KnownLimits {
-    /// Whether this limit has a source.
+    /// Returns whether this limit has a source.
     pub fn is_known(&self, name: &str) -> bool {
         self.sources.iter().any(|(known, _)| *known == name)
     }

@@ -1,4 +1,4 @@
-//! A run as its steps, and who waits from one to the next.
+//! A run as its steps, and the queue between them.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::fit::trace::Traced;
 pub(super) struct Run<'a> {
     pub(super) traced: &'a [Traced],
     pub(super) clusters: Vec<Cluster>,
-    /// A request that was sent less than this before a step may not have reached it.
+    /// A request that was sent less than this before a step may not be in it.
     pub(super) lead: f64,
 }
 
@@ -18,19 +18,19 @@ impl<'a> Run<'a> {
         Run { traced, clusters: clusters(traced), lead: quickest(traced) }
     }
 
-    /// The most sequences of a step.
+    /// Most sequences of a step.
     pub(super) fn widest(&self) -> usize {
         self.clusters.iter().map(|cluster| cluster.tokens.len()).max().unwrap_or(0)
     }
 
-    /// How many requests have their last token in these.
+    /// Number of requests whose last token is in this cluster.
     pub(super) fn ended(&self, cluster: &Cluster) -> usize {
         let is_last = |(request, place): &&(usize, usize)| place + 1 == self.traced[*request].tokens.len();
         cluster.tokens.iter().filter(is_last).count()
     }
 }
 
-/// Who waits, from one step to the next.
+/// Queued requests, from step to step.
 pub(super) struct Queue<'a> {
     traced: &'a [Traced],
     order: VecDeque<usize>,
@@ -44,7 +44,8 @@ impl<'a> Queue<'a> {
         Queue { traced, order: order.into(), waiting: VecDeque::new() }
     }
 
-    /// The first of those that were sent before and have no token until; neither time ever goes back.
+    /// The first request that was sent before `before` and has no token until `until`; neither time decreases between
+    /// calls.
     pub(super) fn first(&mut self, before: f64, until: f64) -> Option<&'a Traced> {
         while let Some(at) = self.order.front().copied().filter(|at| self.traced[*at].sent < before) {
             self.order.pop_front();

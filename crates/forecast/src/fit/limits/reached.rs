@@ -22,7 +22,7 @@ pub struct Reached {
     /// Most sequences that had a token at once: a lower bound.
     pub widest: usize,
     /// Most tokens that a step certainly held: a lower bound.
-    pub fullest: usize,
+    pub most_tokens: usize,
 }
 
 /// Limits that are known from elsewhere.
@@ -35,30 +35,30 @@ pub struct KnownBefore {
 }
 
 /// Infers limits from several runs against one server.
-pub fn reached(runs: &[Vec<Traced>], told: KnownBefore) -> Reached {
+pub fn reached(runs: &[Vec<Traced>], known: KnownBefore) -> Reached {
     let runs: Vec<Run> = runs.iter().map(|traced| Run::of(traced)).collect();
     let widest = runs.iter().map(Run::widest).max().unwrap_or(0);
     let sequences = sequences(&runs, widest);
-    let limit = told.sequences.or(sequences).unwrap_or(usize::MAX);
+    let limit = known.sequences.or(sequences).unwrap_or(usize::MAX);
     let mut all = Budget::default();
-    runs.iter().for_each(|run| all.look(run, limit));
-    let (tokens, splits) = match all.told(told.splits) {
-        (None, _) => agreed(&runs, limit, &all, told),
+    runs.iter().for_each(|run| all.add_run(run, limit));
+    let (tokens, splits) = match all.infer(known.splits) {
+        (None, _) => agreed(&runs, limit, &all, known),
         found => found,
     };
-    Reached { sequences, tokens, splits, widest, fullest: all.fullest() }
+    Reached { sequences, tokens, splits, widest, most_tokens: all.most_tokens() }
 }
 
 /// The limit that the runs agree on individually: one run with interference contradicts all of them together.
-fn agreed(runs: &[Run], limit: usize, all: &Budget, told: KnownBefore) -> (Option<Held>, Option<bool>) {
-    let alone = |run: &Run| {
+fn agreed(runs: &[Run], limit: usize, all: &Budget, known: KnownBefore) -> (Option<Held>, Option<bool>) {
+    let idle_ttfts = |run: &Run| {
         let mut budget = Budget::default();
-        budget.look(run, limit);
-        let (held, splits) = budget.told(told.splits);
+        budget.add_run(run, limit);
+        let (held, splits) = budget.infer(known.splits);
         held.map(|held| (held, splits))
     };
-    let found: Vec<(Held, Option<bool>)> = runs.iter().filter_map(alone).collect();
-    let same = |(held, _): &(Held, Option<bool>)| held.limit == found[0].0.limit && held.limit >= all.fullest();
+    let found: Vec<(Held, Option<bool>)> = runs.iter().filter_map(idle_ttfts).collect();
+    let same = |(held, _): &(Held, Option<bool>)| held.limit == found[0].0.limit && held.limit >= all.most_tokens();
     match found.first() {
         Some((held, splits)) if found.iter().all(same) => (Some(*held), *splits),
         _ => (None, None),
@@ -97,7 +97,7 @@ fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Prompts that are sent at once, of which so many come through each step of 10 ms.
+    /// Prompts sent at once, of which these numbers finish in each step of 10 ms.
     fn rush(sent: f64, prompts: &[u64], per_step: &[usize]) -> Vec<Traced> {
         let steps = per_step.iter().enumerate().flat_map(|(step, count)| std::iter::repeat_n(step, *count));
         let one = |(step, prompt): (usize, &u64)| {
@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn what_few_steps_or_wide_bounds_say_is_no_limit() {
-        let told = |run: Vec<Traced>| reached(&[run], KnownBefore::default());
-        // Four prompts to a step: it may hold four, or all but the whole of a fifth.
-        let alike = told(rush(0.0, &[100], &[4; 12]));
+        let infer = |run: Vec<Traced>| reached(&[run], KnownBefore::default());
+        // Four prompts per step: the budget is at least four, and less than five.
+        let alike = infer(rush(0.0, &[100], &[4; 12]));
         assert_eq!((alike.tokens, alike.splits), (None, None));
-        assert!(alike.fullest >= 300, "{alike:?}");
-        // One to a step is what a slow front end looks like.
-        assert_eq!(told(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
-        // As many as had come by then.
-        assert_eq!(told(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
+        assert!(alike.most_tokens >= 300, "{alike:?}");
+        // One per step is the pattern of a slow front end.
+        assert_eq!(infer(rush(0.0, &[90, 100, 105, 98], &[1; 30])).tokens, None);
+        // As many as had arrived by then.
+        assert_eq!(infer(rush(0.0, &[80, 150, 110], &[6, 9, 7, 5, 8, 10, 6, 7])).tokens, None);
     }
 }

@@ -1,52 +1,51 @@
-//! A run beside its prediction, step by step: where a model is wrong shows in the steps before it shows in a mean.
+//! Measured and predicted steps compared by kind: errors of a model show in its steps before they show in a mean.
 
 use super::profile::Limits;
 use super::steps::{Step, find};
 use super::trace::Traced;
 use super::{MAX_HELD_OUT_ERROR, median};
 
-/// Fewer steps of a kind than this, on either side, say nothing.
-const FEWEST: usize = 8;
+/// Least steps of a kind, on either side.
+const MIN_SAMPLES: usize = 8;
 
 /// Steps of one kind on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Kind {
-    /// What they have in common.
+    /// Contents of these steps.
     pub name: String,
-    /// How many were measured and predicted.
+    /// Measured and predicted number.
     pub count: (usize, usize),
-    /// Their middle length in seconds, measured and predicted.
+    /// Median duration in seconds, measured and predicted.
     pub seconds: (f64, f64),
-    /// Their share of the measured time.
+    /// Fraction of the measured time.
     pub share: f64,
 }
 
 impl Kind {
-    /// By how much of the measured length the predicted one is off.
+    /// Relative error of the predicted duration.
     pub fn error(&self) -> f64 {
         self.seconds.1 / self.seconds.0 - 1.0
     }
 }
 
-/// What differs.
+/// Measured and predicted steps by kind.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Against {
-    /// Kinds of steps that both sides have enough of.
+pub struct StepComparison {
+    /// Kinds with enough steps on both sides.
     pub kinds: Vec<Kind>,
-    /// Steps in all, measured and predicted.
+    /// Total steps, measured and predicted.
     pub steps: (usize, usize),
-    /// Sequences in a step, weighted by time, measured and predicted.
+    /// Sequences per step, weighted by time, measured and predicted.
     pub sequences: (f64, f64),
 }
 
-impl Against {
-    /// Whether the steps are as predicted, by how far they are off weighted by the time they take; none where there are too
-    /// few to say.
+impl StepComparison {
+    /// Returns whether the time-weighted error of the steps is small; `None` with too few steps.
     pub fn is_good(&self) -> Option<bool> {
         Some(self.off()? <= MAX_HELD_OUT_ERROR)
     }
 
-    /// How far the steps are off, weighted by the time they take.
+    /// Time-weighted error of the steps.
     pub fn off(&self) -> Option<f64> {
         let seen: f64 = self.kinds.iter().map(|kind| kind.share).sum();
         let off = self.kinds.iter().map(|kind| kind.share * kind.error().abs()).sum::<f64>();
@@ -54,9 +53,9 @@ impl Against {
     }
 }
 
-/// Sets the steps of two runs beside each other.
-pub fn against(measured: &[Traced], predicted: &[Traced]) -> Against {
-    // Prompts that are split show as steps of their own; here a step is what its tokens tell.
+/// Compares the steps of two runs.
+pub fn compare_steps(measured: &[Traced], predicted: &[Traced]) -> StepComparison {
+    // Chunks of prompts are steps too; here a step is identified by its tokens.
     let limits = Limits { max_num_batched_tokens: usize::MAX >> 1, chunked_prefill: false, ..Limits::default() };
     let (real, model) = (find(measured, &limits).steps, find(predicted, &limits).steps);
     let total: f64 = real.iter().map(|step| step.seconds).sum();
@@ -71,16 +70,16 @@ pub fn against(measured: &[Traced], predicted: &[Traced]) -> Against {
         let share = ours.iter().sum::<f64>() / total.max(f64::MIN_POSITIVE);
         let count = (ours.len(), theirs.len());
         let seconds = (median(ours.into_iter()), median(theirs.into_iter()));
-        (count.0.min(count.1) >= FEWEST).then_some(Kind { name: wanted.1, count, seconds, share })
+        (count.0.min(count.1) >= MIN_SAMPLES).then_some(Kind { name: wanted.1, count, seconds, share })
     };
-    Against {
+    StepComparison {
         kinds: names.into_iter().filter_map(kind).collect(),
         steps: (real.len(), model.len()),
         sequences: (sequences(&real), sequences(&model)),
     }
 }
 
-/// The kind of a step, by doubling sizes, with its place among all.
+/// The kind of a step, by powers of two, and its sort key.
 fn name(step: &Step) -> (usize, String) {
     let (offset, size, of) = match step.prefill > 0.0 {
         true => (100, step.prefill as usize, "prompt tokens"),
@@ -101,7 +100,7 @@ fn sequences(steps: &[Step]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Two requests that go on together, each step so long.
+    /// Two concurrent requests with steps of this duration.
     fn run(step: f64) -> Vec<Traced> {
         let tokens = |from: f64| (0..40).map(|place| from + f64::from(place) * step).collect();
         vec![Traced { sent: 0.0, prompt: 5, tokens: tokens(0.1) }, Traced { sent: 0.0, prompt: 5, tokens: tokens(0.1) }]
@@ -109,12 +108,12 @@ mod tests {
 
     #[test]
     fn steps_that_differ_are_named_and_do_not_hold() {
-        let same = against(&run(0.02), &run(0.0202));
+        let same = compare_steps(&run(0.02), &run(0.0202));
         assert_eq!((same.is_good(), same.steps), (Some(true), (39, 39)));
-        let other = against(&run(0.02), &run(0.03));
+        let other = compare_steps(&run(0.02), &run(0.03));
         assert_eq!(other.is_good(), Some(false));
         assert_eq!(other.kinds[0].name, "2 sequences, no prompt");
         assert!((other.kinds[0].error() - 0.5).abs() < 1e-6 && (other.sequences.0 - 2.0).abs() < 1e-9, "{other:?}");
-        assert_eq!(against(&run(0.02)[..0], &run(0.02)).is_good(), None);
+        assert_eq!(compare_steps(&run(0.02)[..0], &run(0.02)).is_good(), None);
     }
 }
