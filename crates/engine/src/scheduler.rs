@@ -406,7 +406,10 @@ impl Engine {
         let unused: Vec<u32> = (0..refs.len() as u32).filter(|&block| refs[block as usize] == 0).collect();
         assert_eq!(free, unused, "every unused block is in the free queue, once");
         assert_eq!(queue.len(), self.pool.free());
-        assert_eq!(refs.iter().map(|refs| refs.saturating_sub(1) as usize).sum::<usize>(), self.pool.extra_references());
+        assert_eq!(
+            refs.iter().map(|refs| refs.saturating_sub(1) as usize).sum::<usize>(),
+            self.pool.extra_references()
+        );
     }
 
     pub(super) fn running_ids(&self) -> Vec<u64> {
