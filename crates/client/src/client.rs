@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tacho_core::{Request, SystemClock};
+use tacho_core::{Request, SpillList, SystemClock};
 
 use crate::backends::{Encoded, Expected};
 use crate::transport::connect::{Route, route_headers};
@@ -15,7 +15,6 @@ use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
 use requests::{Batch, Requests};
 
-pub use requests::Source;
 
 /// Files that are open besides connections, generously.
 const OTHER_FILES: u64 = 64;
@@ -89,17 +88,17 @@ impl Client {
         Ok(Client { endpoint, route, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
-    /// Has the requests in `source` sent behind those that are there. They are written out shortly before their turn.
+    /// Sends `spilled` after the other requests. They are encoded shortly before their turn.
     ///
     /// # Errors
     /// When one of them cannot be read, or cannot be sent to this kind of server.
-    pub fn followed_by(mut self, source: Arc<dyn Source>) -> Result<Client, Error> {
-        let mut part = 0;
-        while let Some((start, _)) = source.part(part) {
-            self.check(self.requests.len() + start, &source.read(part).map_err(Error::ReadBack)?)?;
-            part += 1;
+    pub fn followed_by(mut self, spilled: Arc<SpillList<Request>>) -> Result<Client, Error> {
+        let mut chunk = 0;
+        while let Some((start, _)) = spilled.chunk(chunk) {
+            self.check(self.requests.len() + start, &spilled.read(chunk).map_err(Error::ReadBack)?)?;
+            chunk += 1;
         }
-        self.requests.follow(source);
+        self.requests.follow(spilled);
         Ok(self)
     }
 

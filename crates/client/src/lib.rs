@@ -17,7 +17,7 @@ pub mod watch;
 mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
-pub use client::{Client, ClientPlan, Source, connection_limit};
+pub use client::{Client, ClientPlan, connection_limit};
 pub use endpoint::{EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
 pub use transport::sys::return_memory;

@@ -1,4 +1,4 @@
-//! The nouns all of tacho's crates share. No I/O, no async, no clock reads but [`Clock`]'s.
+//! The nouns all of tacho's crates share. No I/O but [`SpillFile`]'s, no async, no clock reads but [`Clock`]'s.
 
 pub mod bounded;
 pub mod clock;
@@ -13,6 +13,7 @@ pub mod reply;
 pub mod request;
 pub mod rows;
 pub mod secret;
+pub mod spill;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
@@ -23,3 +24,4 @@ pub use reply::{Reply, ToolCall};
 pub use request::{Content, Request};
 pub use rows::{Fan, Kept, RowSink, Watcher};
 pub use secret::Secret;
+pub use spill::{SpillFile, SpillList};

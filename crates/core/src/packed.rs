@@ -1,72 +1,241 @@
-//! Plain values as bytes and back, one behind the other. For what only the process reads that wrote it: there is no version.
+//! Values as bytes and back, one behind the other. Only the process that wrote them reads them: there is no version.
 
-/// Appends a number: seven bits to a byte, the lowest first.
-pub fn number(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+use crate::json::{self, Value};
+use crate::{Content, FailureKind, Request};
+
+/// A value that can be written as bytes and read back.
+pub trait Pack: Sized {
+    /// Appends the value.
+    fn pack(&self, out: &mut Vec<u8>);
+
+    /// Takes the value off the front; none where the front does not hold one.
+    fn unpack(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Appends a float, bit by bit.
-pub fn float(out: &mut Vec<u8>, value: f64) {
-    out.extend(value.to_le_bytes());
+/// Packs a struct field by field; all fields must be listed.
+#[macro_export]
+macro_rules! packed {
+    ($type:ident { $($field:ident),+ $(,)? }) => {
+        impl $crate::packed::Pack for $type {
+            fn pack(&self, out: &mut Vec<u8>) {
+                let $type { $($field),+ } = self;
+                $($crate::packed::Pack::pack($field, out);)+
+            }
+
+            fn unpack(from: &mut &[u8]) -> Option<Self> {
+                Some($type { $($field: $crate::packed::Pack::unpack(from)?),+ })
+            }
+        }
+    };
+}
+
+packed!(Request {
+    content,
+    prompt_len,
+    output_len,
+    id,
+    media,
+    lora,
+    timestamp,
+    chat_messages,
+    overrides,
+    session,
+    cancel_after,
+});
+
+/// Seven bits per byte, the lowest first.
+impl Pack for u64 {
+    fn pack(&self, out: &mut Vec<u8>) {
+        let mut value = *self;
+        while value >= 0x80 {
+            out.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        out.push(value as u8);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = *from.split_off_first()?;
+            value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+            if byte < 0x80 {
+                return Some(value);
+            }
+            shift += 7;
+        }
+    }
+}
+
+/// Other integers are packed as the first of the two types.
+macro_rules! as_other {
+    ($($other:ty, $type:ty, $to:expr, $from:expr;)+) => {$(
+        impl Pack for $type {
+            fn pack(&self, out: &mut Vec<u8>) {
+                let to: fn($type) -> $other = $to;
+                to(*self).pack(out);
+            }
+
+            fn unpack(from: &mut &[u8]) -> Option<Self> {
+                let back: fn($other) -> Option<$type> = $from;
+                back(<$other>::unpack(from)?)
+            }
+        }
+    )+};
+}
+
+as_other! {
+    u64, bool, u64::from, |value| Some(value != 0);
+    u64, u16, u64::from, |value| value.try_into().ok();
+    u64, u32, u64::from, |value| value.try_into().ok();
+    u64, usize, |value| value as u64, |value| value.try_into().ok();
+    u64, i64, i64::cast_unsigned, |value| Some(value.cast_signed());
+}
+
+impl Pack for f64 {
+    fn pack(&self, out: &mut Vec<u8>) {
+        out.extend(self.to_le_bytes());
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some(f64::from_le_bytes(from.split_off(..8)?.try_into().ok()?))
+    }
 }
 
 /// Appends bytes behind their number.
-pub fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    number(out, bytes.len() as u64);
+pub fn pack_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    bytes.len().pack(out);
     out.extend_from_slice(bytes);
 }
 
-/// Appends whether there is a value, and the value.
-pub fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
-    out.push(u8::from(value.is_some()));
-    if let Some(value) = value {
-        write(out, value);
-    }
-}
-
-/// Takes a byte off the front; each of these takes nothing where the front holds none of its kind.
-pub fn take_byte(from: &mut &[u8]) -> Option<u8> {
-    from.split_off_first().copied()
-}
-
-/// Takes a number.
-pub fn take_number(from: &mut &[u8]) -> Option<u64> {
-    let (mut value, mut shift) = (0, 0);
-    loop {
-        let byte = take_byte(from)?;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(value);
-        }
-        shift += 7;
-    }
-}
-
-/// Takes a float.
-pub fn take_float(from: &mut &[u8]) -> Option<f64> {
-    Some(f64::from_le_bytes(from.split_off(..8)?.try_into().ok()?))
-}
-
-/// Takes bytes.
-pub fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let len = usize::try_from(take_number(from)?).ok()?;
+/// Takes bytes that stand behind their number.
+pub fn unpack_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = usize::unpack(from)?;
     from.split_off(..len)
 }
 
-/// Takes a text.
-pub fn take_text(from: &mut &[u8]) -> Option<String> {
-    Some(std::str::from_utf8(take_bytes(from)?).ok()?.to_owned())
+impl Pack for Vec<u8> {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        unpack_bytes(from).map(<[u8]>::to_vec)
+    }
 }
 
-/// Takes what may be there.
-pub fn take_maybe<T>(from: &mut &[u8], take: impl FnOnce(&mut &[u8]) -> Option<T>) -> Option<Option<T>> {
-    match take_byte(from)? {
-        0 => Some(None),
-        _ => Some(Some(take(from)?)),
+impl Pack for String {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self.as_bytes());
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some(std::str::from_utf8(unpack_bytes(from)?).ok()?.to_owned())
+    }
+}
+
+impl Pack for Box<str> {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self.as_bytes());
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        String::unpack(from).map(String::into_boxed_str)
+    }
+}
+
+macro_rules! lists {
+    ($($item:ty),+) => {$(
+        impl Pack for Vec<$item> {
+            fn pack(&self, out: &mut Vec<u8>) {
+                self.len().pack(out);
+                self.iter().for_each(|item| item.pack(out));
+            }
+
+            fn unpack(from: &mut &[u8]) -> Option<Self> {
+                (0..usize::unpack(from)?).map(|_| <$item>::unpack(from)).collect()
+            }
+        }
+    )+};
+}
+
+lists!(u32, f64, String);
+
+impl<T: Pack> Pack for Option<T> {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.is_some().pack(out);
+        if let Some(value) = self {
+            value.pack(out);
+        }
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some(if bool::unpack(from)? { Some(T::unpack(from)?) } else { None })
+    }
+}
+
+impl<A: Pack, B: Pack> Pack for (A, B) {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.0.pack(out);
+        self.1.pack(out);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some((A::unpack(from)?, B::unpack(from)?))
+    }
+}
+
+impl Pack for Value {
+    fn pack(&self, out: &mut Vec<u8>) {
+        json::dumps(self).pack(out);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        json::parse(&String::unpack(from)?).ok()
+    }
+}
+
+impl Pack for FailureKind {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self.name().as_bytes());
+        if let FailureKind::Http(status) = self { *status } else { 0 }.pack(out);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        FailureKind::from_name(&String::unpack(from)?, u16::unpack(from)?)
+    }
+}
+
+impl Pack for Content {
+    fn pack(&self, out: &mut Vec<u8>) {
+        match self {
+            Content::Text(text) => {
+                out.push(0);
+                text.pack(out);
+            }
+            Content::Texts(texts) => {
+                out.push(1);
+                texts.pack(out);
+            }
+            Content::Ids(ids) => {
+                out.push(2);
+                ids.pack(out);
+            }
+            Content::Json(value) => {
+                out.push(3);
+                value.pack(out);
+            }
+        }
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some(match from.split_off_first()? {
+            0 => Content::Text(Pack::unpack(from)?),
+            1 => Content::Texts(Pack::unpack(from)?),
+            2 => Content::Ids(Pack::unpack(from)?),
+            3 => Content::Json(Pack::unpack(from)?),
+            _ => return None,
+        })
     }
 }
 
@@ -78,9 +247,54 @@ mod tests {
     fn numbers_of_every_size_come_back() {
         let values = [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
         let mut out = Vec::new();
-        values.iter().for_each(|value| number(&mut out, *value));
+        values.iter().for_each(|value| value.pack(&mut out));
         let mut from = out.as_slice();
-        assert!(values.iter().all(|value| take_number(&mut from) == Some(*value)) && from.is_empty());
-        assert_eq!((take_number(&mut from), take_number(&mut &[0xff; 11][..])), (None, None));
+        assert!(values.iter().all(|value| u64::unpack(&mut from) == Some(*value)) && from.is_empty());
+        assert_eq!((u64::unpack(&mut from), u64::unpack(&mut &[0xff; 11][..])), (None, None));
+    }
+
+    fn value() -> Value {
+        json::parse(
+            r#"{"b": [1, 1.0, -0.0, 12345678901234567890123, NaN, null, true], "a": "\u00e9\n\ud83d\ude00", "": {}}"#,
+        )
+        .unwrap()
+    }
+
+    fn requests() -> Vec<Request> {
+        let full = Request {
+            id: Some("id".into()),
+            lora: Some(String::new()),
+            session: Some("ä".into()),
+            media: Some(value()),
+            chat_messages: Some(Value::Null),
+            overrides: Some(Value::List(vec![value(), Value::Float(0.1)])),
+            timestamp: Some(1.0 / 3.0),
+            cancel_after: Some(0.5),
+            ..Request::text("tëxt\u{0}", u64::MAX, -7)
+        };
+        let of = |content| Request { content, ..Request::text("", 3, 0) };
+        let texts = Content::Texts(vec!["one".into(), String::new()]);
+        vec![full, of(texts), of(Content::Ids(vec![0, 7, u32::MAX])), of(Content::Json(value()))]
+    }
+
+    #[test]
+    fn requests_come_back_whole() {
+        let mut packed = Vec::new();
+        requests().iter().for_each(|request| request.pack(&mut packed));
+        let mut from = packed.as_slice();
+        for request in requests() {
+            // NaN is not equal to itself.
+            assert_eq!(format!("{:?}", Request::unpack(&mut from).unwrap()), format!("{request:?}"));
+        }
+        assert!(from.is_empty() && Request::unpack(&mut from).is_none());
+    }
+
+    #[test]
+    fn truncated_bytes_hold_no_request() {
+        let mut packed = Vec::new();
+        requests()[0].pack(&mut packed);
+        for end in 0..packed.len() {
+            assert_eq!(Request::unpack(&mut &packed[..end]), None);
+        }
     }
 }

@@ -1,5 +1,4 @@
-//! The requests of a run, in workload order. Few are kept as they are; of a long run most are put aside, and read back some
-//! at a time whenever somebody goes through them.
+//! The requests of a run, in workload order. Those of a long run are spilled to disk and read back block by block.
 
 pub(crate) mod by_sent;
 pub mod gaps;
@@ -12,20 +11,11 @@ mod spill;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::{fmt, io, slice, vec};
+use std::{io, slice, vec};
 
 pub use self::gather::Gather;
-use self::spill::Aside;
+use self::spill::SpilledSamples;
 use crate::Sample;
-
-/// Where bytes are kept that are not in memory.
-pub trait Store: fmt::Debug + Send + Sync {
-    /// Writes all of `bytes` at a place.
-    fn write(&self, bytes: &[u8], at: u64) -> io::Result<()>;
-
-    /// Fills `bytes` from a place.
-    fn read(&self, bytes: &mut [u8], at: u64) -> io::Result<()>;
-}
 
 /// The requests of a run.
 #[derive(Debug, Clone)]
@@ -36,7 +26,7 @@ pub struct Samples {
 #[derive(Debug, Clone)]
 enum Held {
     Memory(Vec<Sample>),
-    Aside(Arc<Aside>),
+    Spilled(Arc<SpilledSamples>),
 }
 
 impl Samples {
@@ -44,7 +34,7 @@ impl Samples {
     pub fn len(&self) -> usize {
         match &self.held {
             Held::Memory(samples) => samples.len(),
-            Held::Aside(aside) => aside.len(),
+            Held::Spilled(spilled) => spilled.len(),
         }
     }
 
@@ -57,13 +47,13 @@ impl Samples {
     pub fn iter(&self) -> Iter<'_> {
         match &self.held {
             Held::Memory(samples) => Iter(Left::Memory(samples.iter())),
-            Held::Aside(aside) => Iter(Left::Aside { aside, next: 0, read: Vec::new().into_iter(), left: aside.len() }),
+            Held::Spilled(spilled) => Iter(Left::Spilled { spilled, next: 0, read: Vec::new().into_iter(), left: spilled.len() }),
         }
     }
 
     /// Changes each of them; they are all in memory then.
     pub fn change(&mut self, change: impl FnOnce(&mut [Sample])) {
-        if let Held::Aside(_) = &self.held {
+        if let Held::Spilled(_) = &self.held {
             *self = self.iter().map(Cow::into_owned).collect();
         }
         if let Held::Memory(samples) = &mut self.held {
@@ -71,15 +61,15 @@ impl Samples {
         }
     }
 
-    /// Why some could not be read back, where that was so: what was computed of them meanwhile is not the whole.
+    /// Why some could not be read back: what was computed from them is incomplete.
     pub fn fault(&self) -> Option<&str> {
         match &self.held {
             Held::Memory(_) => None,
-            Held::Aside(aside) => aside.fault(),
+            Held::Spilled(spilled) => spilled.fault(),
         }
     }
 
-    /// The same as an error, for who writes what is made of them.
+    /// The same as an error.
     ///
     /// # Errors
     /// When some could not be read back.
@@ -116,7 +106,7 @@ impl Extend<Sample> for Samples {
     fn extend<T: IntoIterator<Item = Sample>>(&mut self, samples: T) {
         match &mut self.held {
             Held::Memory(held) => held.extend(samples),
-            Held::Aside(_) => *self = self.iter().map(Cow::into_owned).chain(samples).collect(),
+            Held::Spilled(_) => *self = self.iter().map(Cow::into_owned).chain(samples).collect(),
         }
     }
 }
@@ -136,14 +126,14 @@ impl<'a> IntoIterator for &'a Samples {
     }
 }
 
-/// Samples one after the other: those in memory as they are there, others as they are read.
+/// Samples one after the other, borrowed from memory or read from the spill file.
 #[derive(Debug, Clone)]
 pub struct Iter<'a>(Left<'a>);
 
 #[derive(Debug, Clone)]
 enum Left<'a> {
     Memory(slice::Iter<'a, Sample>),
-    Aside { aside: &'a Aside, next: usize, read: vec::IntoIter<Sample>, left: usize },
+    Spilled { spilled: &'a SpilledSamples, next: usize, read: vec::IntoIter<Sample>, left: usize },
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -152,12 +142,12 @@ impl<'a> Iterator for Iter<'a> {
     fn next(&mut self) -> Option<Cow<'a, Sample>> {
         match &mut self.0 {
             Left::Memory(samples) => samples.next().map(Cow::Borrowed),
-            Left::Aside { aside, next, read, left } => loop {
+            Left::Spilled { spilled, next, read, left } => loop {
                 if let Some(sample) = read.next() {
                     *left = left.saturating_sub(1);
                     return Some(Cow::Owned(sample));
                 }
-                *read = aside.read(*next)?.into_iter();
+                *read = spilled.read(*next)?.into_iter();
                 *next += 1;
             },
         }
@@ -166,7 +156,7 @@ impl<'a> Iterator for Iter<'a> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         match &self.0 {
             Left::Memory(samples) => samples.size_hint(),
-            Left::Aside { left, .. } => (*left, Some(*left)),
+            Left::Spilled { left, .. } => (*left, Some(*left)),
         }
     }
 }

@@ -13,7 +13,6 @@ pub mod rebuild;
 pub mod scenarios;
 pub mod selfcheck;
 pub mod serve;
-mod spill;
 pub mod startup;
 pub mod suite;
 pub mod sweep;

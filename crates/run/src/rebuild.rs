@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use tacho_core::json::Value;
-use tacho_core::{EventSink, Timestamp};
+use tacho_core::{EventSink, SpillFile, Timestamp};
 use tacho_metrics::{
     Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
 };
@@ -15,8 +15,9 @@ use tacho_rowlog::{Joined, Manifest, Row, Stored};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
+use crate::serve::log::rows::check_read_back;
 use crate::serve::{LogPlan, load_tokenizer};
-use crate::{Error, NamedTokenizer, TokenizerPlan, spill};
+use crate::{Error, NamedTokenizer, TokenizerPlan};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 
@@ -123,7 +124,7 @@ impl Read<'_> {
     ) -> Result<Rebuilt, Error> {
         let (mut setup, mut measured, doubts) = self.stored()?;
         let mut reading = Reading {
-            samples: spill::gather(self.directory, self.room),
+            samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
             task: setup.task,
             // What the run's own end cut off is no part of its result.
@@ -157,7 +158,7 @@ impl Read<'_> {
         }
         let mut record = RunRecord::compute(setup, measured);
         record.provenance = self.provenance();
-        spill::check(Some(self.directory), &record.measured.samples)?;
+        check_read_back(Some(self.directory), &record.measured.samples)?;
         // A part of a run says nothing about whole sessions.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let block = record.measured.server.block_size();
@@ -187,7 +188,7 @@ impl Read<'_> {
     fn cut(&self, measured: &mut Measured, origin: Timestamp, (start, end): (f64, f64)) {
         let (origin, end) = (origin.secs(), end.min(measured.duration));
         let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
-        let mut kept = spill::gather(self.directory, self.room);
+        let mut kept = Gather::beyond(self.room, SpillFile::in_directory(self.directory));
         inside.for_each(|sample| kept.push(sample.into_owned()));
         measured.samples = kept.finish().0;
         measured.duration = end - start;

@@ -2,7 +2,7 @@
 
 mod drive;
 mod finish;
-mod log;
+pub(crate) mod log;
 mod prepare;
 mod ranks;
 mod request_table;

@@ -24,7 +24,7 @@ pub use requests::carrier::{Carrier, Need};
 pub use requests::file::{read_jsonl, write_jsonl};
 pub use requests::prefix_sharing::{BLOCK, PrefixSharing};
 pub use requests::stats::{Histogram, LengthStats, WorkloadStats, shared_text};
-pub use requests::{RequestSpill, Requests, anonymous_file};
+pub use requests::Requests;
 pub use sampling::buckets::{Bucket, Buckets};
 pub use sampling::lengths::RangeRatio;
 pub use sampling::sampled::Sampled;

@@ -1,22 +1,19 @@
-//! The requests of a run, in their order: the first ones in memory, and where there are many and a directory for them, the
-//! others in a file. So a run of a million takes no more memory than one of ten thousand.
+//! The requests of a run, in their order: the first ones in memory, the others in a spill file. A run of a million takes no
+//! more memory than one of ten thousand.
 
 pub(crate) mod carrier;
 pub(crate) mod file;
-mod packed;
 pub(crate) mod prefix_sharing;
-mod spill;
 pub(crate) mod stats;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tacho_core::Request;
+use tacho_core::json::Value;
+use tacho_core::{Content, Request, SpillFile, SpillList};
 
 use crate::Error;
-
-pub use spill::{RequestSpill, anonymous_file};
 
 /// All requests of a run.
 #[derive(Debug, Default)]
@@ -25,7 +22,7 @@ pub struct Requests {
     /// About the memory that those take.
     bytes: usize,
     beyond: Option<Beyond>,
-    spill: Arc<RequestSpill>,
+    spill: Arc<SpillList<Request>>,
 }
 
 /// Where requests go that are too many to keep.
@@ -36,11 +33,10 @@ struct Beyond {
 }
 
 impl Requests {
-    /// Bytes of requests that stay in memory where nothing else is said.
+    /// Default number of bytes of requests that stay in memory.
     pub const ROOM: usize = 16 << 20;
 
-    /// None so far. Beyond `room` bytes of them the others go to a file in `directory`, which no other process sees and which is
-    /// gone with this process.
+    /// An empty list. Beyond `room` bytes, requests are spilled to a file in `directory`.
     pub fn with_directory(directory: &Path, room: usize) -> Self {
         Requests { beyond: Some(Beyond { room, directory: directory.to_owned() }), ..Requests::default() }
     }
@@ -51,16 +47,16 @@ impl Requests {
         while self.has_room()
             && let Some(request) = requests.next()
         {
-            self.bytes += packed::memory(&request);
+            self.bytes += memory(&request);
             self.kept.push(request);
         }
         if requests.peek().is_none() {
             return;
         }
         if let Some(Beyond { directory, .. }) = self.beyond.as_ref().filter(|_| self.spill.is_empty()) {
-            self.spill = Arc::new(RequestSpill::in_directory(directory));
+            self.spill = Arc::new(SpillList::new(SpillFile::in_directory(directory)));
         }
-        self.spill.add(requests);
+        self.spill.extend(requests);
     }
 
     /// Whether what is added stays in memory. The first does: it is sent as a test as well.
@@ -85,7 +81,7 @@ impl Requests {
     }
 
     /// Those behind the ones in memory.
-    pub fn spill(&self) -> &Arc<RequestSpill> {
+    pub fn spill(&self) -> &Arc<SpillList<Request>> {
         &self.spill
     }
 
@@ -153,6 +149,32 @@ impl Requests {
     }
 }
 
+/// Bytes on the wire besides the content: the head, the other fields of the body.
+const AROUND: usize = 512;
+
+/// Approximate memory of a request, which is held twice: as it is, and encoded for the wire.
+fn memory(request: &Request) -> usize {
+    let content = match &request.content {
+        Content::Text(text) => text.len(),
+        Content::Texts(texts) => texts.iter().map(|text| text.len() + size_of::<String>()).sum(),
+        Content::Ids(ids) => size_of_val(ids.as_slice()),
+        Content::Json(value) => weight(value),
+    };
+    let values = [&request.media, &request.chat_messages, &request.overrides].into_iter().flatten();
+    let within = content + values.map(weight).sum::<usize>() + request.id.as_ref().map_or(0, String::len);
+    size_of::<Request>() + AROUND + 2 * within
+}
+
+fn weight(value: &Value) -> usize {
+    let within = match value {
+        Value::Str(text) | Value::BigInt(text) => text.len(),
+        Value::List(items) => items.iter().map(weight).sum(),
+        Value::Dict(dict) => dict.iter().map(|(key, value)| key.len() + size_of::<String>() + weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => 0,
+    };
+    size_of::<Value>() + within
+}
+
 impl From<Vec<Request>> for Requests {
     fn from(kept: Vec<Request>) -> Self {
         Requests { kept, ..Requests::default() }
@@ -175,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_the_shelf_comes_back_in_its_place() {
+    fn spilled_requests_come_back_in_their_order() {
         let directory = tempfile::tempdir().unwrap();
         for pieces in [1, 3, 50] {
             let requests = stored(directory.path(), pieces);

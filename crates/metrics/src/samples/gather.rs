@@ -1,30 +1,32 @@
-//! Taking samples in, in any order: into memory as long as there is room for them, then aside.
+//! Collecting samples in any order: in memory as long as there is room, then in a spill file.
 
-use super::spill::{Shelf, in_order};
-use super::{Held, Samples, Store};
+use tacho_core::SpillFile;
+
+use super::spill::{SpillWriter, in_order};
+use super::{Held, Samples};
 use crate::Sample;
 
-/// Samples on their way. Of several with one index the last counts.
+/// Collects samples. Of several with one index the last counts.
 #[derive(Debug, Default)]
 pub struct Gather {
     kept: Vec<Sample>,
-    /// About the bytes of what is kept.
+    /// Approximate bytes of what is kept.
     bytes: usize,
-    aside: Option<(usize, Shelf)>,
+    spill: Option<(usize, SpillWriter)>,
 }
 
 impl Gather {
-    /// Beyond about `room` bytes of them they go to `store`.
-    pub fn beyond(room: usize, store: Box<dyn Store>) -> Self {
-        Gather { aside: Some((room, Shelf::new(store))), ..Gather::default() }
+    /// Spills samples beyond about `room` bytes to `file`.
+    pub fn beyond(room: usize, file: SpillFile) -> Self {
+        Gather { spill: Some((room, SpillWriter::new(file))), ..Gather::default() }
     }
 
-    /// Takes one in.
+    /// Adds a sample.
     pub fn push(&mut self, sample: Sample) {
-        match &mut self.aside {
-            Some((room, shelf)) if self.bytes > *room => {
-                std::mem::take(&mut self.kept).iter().for_each(|kept| shelf.push(kept));
-                shelf.push(&sample);
+        match &mut self.spill {
+            Some((room, writer)) if self.bytes > *room => {
+                std::mem::take(&mut self.kept).iter().for_each(|kept| writer.push(kept));
+                writer.push(&sample);
             }
             _ => {
                 self.bytes += size_of::<Sample>() + sample.heap();
@@ -35,10 +37,10 @@ impl Gather {
 
     /// All of them, in the order of their indices, and how many were replaced by another of the same index.
     pub fn finish(mut self) -> (Samples, usize) {
-        match self.aside {
-            Some((room, shelf)) if self.bytes > room => {
-                let (aside, replaced) = shelf.with_all(self.kept);
-                (Samples { held: Held::Aside(aside) }, replaced)
+        match self.spill {
+            Some((room, writer)) if self.bytes > room => {
+                let (spilled, replaced) = writer.finish(self.kept);
+                (Samples { held: Held::Spilled(spilled) }, replaced)
             }
             _ => {
                 let before = self.kept.len();

@@ -1,116 +1,74 @@
-//! A sample as bytes and back.
+//! Samples as bytes and back.
 
-use tacho_core::FailureKind;
-use tacho_core::packed::{
-    bytes, float, maybe, number, take_byte, take_bytes, take_float, take_maybe, take_number, take_text,
-};
+use tacho_core::packed;
+use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
 
 use crate::{Gaps, PerToken, Rare, Rarely, Sample, TokenSource};
 
-/// Appends a sample to `out`.
-pub(super) fn pack(out: &mut Vec<u8>, sample: &Sample) {
-    let Sample { index, due, released, sent, done, ttft, itl, latency, first_content, first_answer, .. } = sample;
-    let Sample { said, retries, connect, coalesced, output_tokens, output_len, prompt_len, .. } = sample;
-    let Sample { cached_tokens, num_input_sequences, failure, rare, .. } = sample;
-    number(out, *index as u64);
-    [due, released, sent, done, ttft, latency, connect].into_iter().for_each(|value| float(out, *value));
-    [first_content, first_answer]
-        .into_iter()
-        .for_each(|value| maybe(out, value.as_ref(), |out, value| float(out, *value)));
-    out.push(u8::from(*said));
-    [u64::from(*retries), u64::from(*coalesced), *output_len, *prompt_len, *num_input_sequences]
-        .into_iter()
-        .for_each(|value| number(out, value));
-    [output_tokens, cached_tokens]
-        .into_iter()
-        .for_each(|value| maybe(out, value.as_ref(), |out, value| number(out, *value)));
-    bytes(out, itl.as_bytes());
-    maybe(out, failure.as_ref(), |out, kind| {
-        bytes(out, kind.name().as_bytes());
-        number(out, if let FailureKind::Http(status) = kind { u64::from(*status) } else { 0 });
-    });
-    maybe(out, rare.get(), pack_rare);
+packed!(Sample {
+    index,
+    due,
+    released,
+    sent,
+    done,
+    ttft,
+    itl,
+    latency,
+    first_content,
+    first_answer,
+    said,
+    retries,
+    connect,
+    coalesced,
+    output_tokens,
+    output_len,
+    prompt_len,
+    cached_tokens,
+    num_input_sequences,
+    failure,
+    rare,
+});
+packed!(Rare { session, lora, per_token, reasoning_tokens, input_audio_duration, error, text });
+packed!(PerToken { source, gaps });
+
+impl Pack for Gaps {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self.as_bytes());
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        unpack_bytes(from).map(Gaps::from_bytes)
+    }
 }
 
-fn pack_rare(out: &mut Vec<u8>, rare: &Rare) {
-    let Rare { session, lora, per_token, reasoning_tokens, input_audio_duration, error, text } = rare;
-    maybe(out, session.as_ref(), |out, (session, turn)| {
-        number(out, u64::from(*session));
-        number(out, u64::from(*turn));
-    });
-    maybe(out, lora.as_ref(), |out, lora| bytes(out, lora.as_bytes()));
-    maybe(out, per_token.as_ref(), |out, per_token| {
-        bytes(out, per_token.source.name().as_bytes());
-        number(out, per_token.gaps.len() as u64);
-        per_token.gaps.iter().for_each(|gap| float(out, *gap));
-    });
-    maybe(out, reasoning_tokens.as_ref(), |out, tokens| number(out, *tokens));
-    float(out, *input_audio_duration);
-    bytes(out, error.as_bytes());
-    bytes(out, text);
+impl Pack for Rarely {
+    fn pack(&self, out: &mut Vec<u8>) {
+        self.get().is_some().pack(out);
+        if let Some(rare) = self.get() {
+            rare.pack(out);
+        }
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        Some(Option::<Rare>::unpack(from)?.map_or_else(Rarely::default, Rarely::from))
+    }
 }
 
-/// Takes a sample off the front of `from`; none where that holds none.
-pub(super) fn unpack(from: &mut &[u8]) -> Option<Sample> {
-    let index = usize::try_from(take_number(from)?).ok()?;
-    let (due, released, sent, done) = (take_float(from)?, take_float(from)?, take_float(from)?, take_float(from)?);
-    let (ttft, latency, connect) = (take_float(from)?, take_float(from)?, take_float(from)?);
-    let (first_content, first_answer) = (take_maybe(from, take_float)?, take_maybe(from, take_float)?);
-    let said = take_byte(from)? != 0;
-    let (retries, coalesced) = (take_number(from)? as u32, take_number(from)? as u32);
-    let (output_len, prompt_len, num_input_sequences) = (take_number(from)?, take_number(from)?, take_number(from)?);
-    let (output_tokens, cached_tokens) = (take_maybe(from, take_number)?, take_maybe(from, take_number)?);
-    Some(Sample {
-        index,
-        due,
-        released,
-        sent,
-        done,
-        ttft,
-        itl: Gaps::from_bytes(take_bytes(from)?),
-        latency,
-        first_content,
-        first_answer,
-        said,
-        retries,
-        connect,
-        coalesced,
-        output_tokens,
-        output_len,
-        prompt_len,
-        cached_tokens,
-        num_input_sequences,
-        failure: take_maybe(from, take_failure)?,
-        rare: take_maybe(from, take_rare)?.map_or_else(Rarely::default, Rarely::from),
-    })
-}
+impl Pack for TokenSource {
+    fn pack(&self, out: &mut Vec<u8>) {
+        pack_bytes(out, self.name().as_bytes());
+    }
 
-fn take_rare(from: &mut &[u8]) -> Option<Rare> {
-    Some(Rare {
-        session: take_maybe(from, |from| Some((take_number(from)? as u32, take_number(from)? as u32)))?,
-        lora: take_maybe(from, take_text)?.map(String::into_boxed_str),
-        per_token: take_maybe(from, take_per_token)?,
-        reasoning_tokens: take_maybe(from, take_number)?,
-        input_audio_duration: take_float(from)?,
-        error: take_text(from)?,
-        text: take_bytes(from)?.to_vec(),
-    })
-}
-
-fn take_failure(from: &mut &[u8]) -> Option<FailureKind> {
-    let name = take_text(from)?;
-    FailureKind::from_name(&name, take_number(from)? as u16)
-}
-
-fn take_per_token(from: &mut &[u8]) -> Option<PerToken> {
-    let name = take_text(from)?;
-    let source = TokenSource::ALL.into_iter().find(|source| source.name() == name)?;
-    let gaps = (0..take_number(from)?).map(|_| take_float(from)).collect::<Option<Vec<f64>>>()?;
-    Some(PerToken { source, gaps })
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        let name = unpack_bytes(from)?;
+        TokenSource::ALL.into_iter().find(|source| source.name().as_bytes() == name)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tacho_core::FailureKind;
+
     use super::*;
 
     fn full() -> Sample {
@@ -151,26 +109,26 @@ mod tests {
     fn everything_comes_back() {
         let mut packed = Vec::new();
         let samples = [full(), Sample::default(), Sample { itl: vec![0.012; 4].into(), ..Sample::default() }];
-        samples.iter().for_each(|sample| pack(&mut packed, sample));
+        samples.iter().for_each(|sample| sample.pack(&mut packed));
         let mut from = packed.as_slice();
         for sample in &samples {
-            assert_eq!(unpack(&mut from).as_ref(), Some(sample));
+            assert_eq!(Sample::unpack(&mut from).as_ref(), Some(sample));
         }
-        assert!(from.is_empty() && unpack(&mut from).is_none());
+        assert!(from.is_empty() && Sample::unpack(&mut from).is_none());
         for source in TokenSource::ALL {
             let rare = Rare { per_token: Some(PerToken { source, gaps: Vec::new() }), ..Rare::default() };
             packed.clear();
-            pack(&mut packed, &Sample { rare: rare.clone().into(), ..Sample::default() });
-            assert_eq!(unpack(&mut packed.as_slice()).unwrap().rare, rare.into());
+            Sample { rare: rare.clone().into(), ..Sample::default() }.pack(&mut packed);
+            assert_eq!(Sample::unpack(&mut packed.as_slice()).unwrap().rare, rare.into());
         }
     }
 
     #[test]
-    fn what_is_cut_off_is_no_sample() {
+    fn truncated_bytes_hold_no_sample() {
         let mut packed = Vec::new();
-        pack(&mut packed, &full());
+        full().pack(&mut packed);
         for end in 0..packed.len() {
-            assert_eq!(unpack(&mut &packed[..end]), None);
+            assert_eq!(Sample::unpack(&mut &packed[..end]), None);
         }
     }
 }

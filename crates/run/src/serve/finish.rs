@@ -19,9 +19,10 @@ use crate::serve::finish::record::Observed;
 use crate::serve::finish::samples::{SampleSpec, SampledRows};
 use crate::serve::log::RowLog;
 use crate::serve::log::resume::{self, Earlier};
+use crate::serve::log::rows::check_read_back;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
-use crate::{Error, spill};
+use crate::Error;
 
 /// A run whose last row has arrived.
 pub(crate) struct Finished<'a> {
@@ -62,7 +63,7 @@ pub(crate) fn finish(
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     record.provenance = provenance;
     drop(profiling);
-    spill::check(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
+    check_read_back(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);

@@ -92,7 +92,7 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     assert_eq!(rebuild(&place, &changes, &hub, &()).unwrap().record, record);
     assert_eq!(rebuild_within(0, &place, &changes, &hub, &()).unwrap().record, record);
     let names = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0, "what is put aside leaves nothing behind");
+    assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0, "spilled samples leave no file behind");
 }
 
 /// The bodies of all completions that a server saw, in no order.
@@ -104,7 +104,7 @@ fn bodies(server: &Scripted) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn requests_that_are_put_aside_are_sent_as_they_are() {
+fn spilled_requests_are_sent_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let sent = |room: Option<usize>, limit: Option<usize>| {
         let server = server(Manners::default());
@@ -121,7 +121,7 @@ fn requests_that_are_put_aside_are_sent_as_they_are() {
     };
     let expected = sent(None, Some(4));
     assert_eq!(expected.len(), 500);
-    // All but the first are put aside; some of them are; each worker takes every n-th of them.
+    // All but the first are spilled; some of them are; each worker takes every n-th of them.
     assert!(sent(Some(0), Some(4)) == expected);
     assert!(sent(Some(100_000), Some(4)) == expected);
     assert!(sent(Some(0), None) == expected);

@@ -1,13 +1,11 @@
 //! All components of a run that can fail to start. They are made before anything is sent, so that a mistake does not cost a
 //! warm-up or a profile.
 
-use std::io;
 use std::sync::Arc;
 
-use tacho_client::{Client, PayloadSpec, Source};
-use tacho_core::{Counters, Request, SystemClock};
+use tacho_client::{Client, PayloadSpec};
+use tacho_core::{Counters, SystemClock};
 use tacho_loadgen::StopSignal;
-use tacho_workload::RequestSpill;
 
 use crate::Error;
 use crate::plan::ServePlan;
@@ -56,7 +54,7 @@ impl Components {
             clock,
             counters: Arc::default(),
             client: Client::new(endpoint.clone(), &payload, requests.kept(), connections, clock)?
-                .followed_by(Arc::new(SpilledRequests(requests.spill().clone())))?,
+                .followed_by(requests.spill().clone())?,
             probe: wants_probe
                 .then(|| Probe::new(endpoint, &payload, prepared.first_request(), traffic.probe_rate))
                 .transpose()?,
@@ -65,23 +63,5 @@ impl Components {
             profiler: BusyProfiler::new(plan, stop)?,
             payload,
         })
-    }
-}
-
-/// Requests that were spilled to disk.
-#[derive(Debug)]
-struct SpilledRequests(Arc<RequestSpill>);
-
-impl Source for SpilledRequests {
-    fn find(&self, place: usize) -> Option<usize> {
-        self.0.find(place)
-    }
-
-    fn part(&self, part: usize) -> Option<(usize, usize)> {
-        self.0.part(part)
-    }
-
-    fn read(&self, part: usize) -> io::Result<Vec<Request>> {
-        self.0.read(part)
     }
 }

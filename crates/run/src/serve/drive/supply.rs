@@ -65,7 +65,7 @@ impl Supplier<'_> {
         let own: Vec<Request> = own.map(|(_, request)| request).collect();
         let all = &self.prepared.requests;
         self.components.client.check(all.len(), &own)?;
-        all.spill().add(own);
+        all.spill().extend(own);
         self.supply.publish(all.len());
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! The rows of a run that is over: those still in memory, those that only its log has, and those of an earlier run that it
 //! went on with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tacho_core::{Observation, Timestamp};
-use tacho_metrics::Gather;
+use tacho_core::{Observation, SpillFile, Timestamp};
+use tacho_metrics::{Gather, Samples};
 use tacho_rowlog::{Stored, Written};
 
-use crate::{Error, spill};
+use crate::Error;
 
 /// All rows, in no order.
 #[derive(Default)]
@@ -25,9 +25,10 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// What takes in the samples that are made of them.
+    /// Collects the samples that are computed from them.
     pub(crate) fn gather(&self) -> Gather {
-        self.spill.as_ref().map_or_else(Gather::default, |(directory, room)| spill::gather(directory, *room))
+        let spilled = |(directory, room): &(PathBuf, usize)| Gather::beyond(*room, SpillFile::in_directory(directory));
+        self.spill.as_ref().map_or_else(Gather::default, spilled)
     }
 
     /// When the last of this run's was over.
@@ -68,6 +69,15 @@ impl From<Vec<Observation>> for Rows {
     fn from(kept: Vec<Observation>) -> Self {
         Rows { kept, ..Rows::default() }
     }
+}
+
+/// Checks that all spilled samples could be read back; `directory` is their log.
+///
+/// # Errors
+/// When some could not: the result would be wrong.
+pub(crate) fn check_read_back(directory: Option<&Path>, samples: &Samples) -> Result<(), Error> {
+    let Some(reason) = samples.fault() else { return Ok(()) };
+    Err(Error::Spill { directory: directory.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() })
 }
 
 /// About the memory that a row takes.
