@@ -15,7 +15,6 @@ use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
 use requests::{Batch, Requests};
 
-
 /// Files that are open besides connections, generously.
 const OTHER_FILES: u64 = 64;
 

@@ -156,19 +156,6 @@ impl<'c> ClientWorker<'c> {
         Ok(())
     }
 
-    /// Takes the body of a request that is about to be issued, written elsewhere, and a header of its own.
-    pub fn supply_body(
-        &mut self,
-        index: usize,
-        body: &[u8],
-        header: Option<(&str, &str)>,
-        output_len: usize,
-        unstreamed: bool,
-    ) {
-        let expected = Expected::plain(output_len, unstreamed);
-        self.made.insert(index, self.client.with_body(body, header, expected));
-    }
-
     /// The request as it goes out: as made during the run, before it, or a little ahead.
     fn prepared(&self, index: usize) -> Option<&Prepared> {
         let made = if self.made.is_empty() { None } else { self.made.get(&index) };
@@ -368,6 +355,18 @@ impl Worker for ClientWorker<'_> {
         if let Ok(prepared) = self.client.prepare(index, request) {
             self.made.insert(index, prepared);
         }
+    }
+
+    fn supply_body(
+        &mut self,
+        index: usize,
+        body: &[u8],
+        header: Option<(&str, &str)>,
+        output_len: usize,
+        unstreamed: bool,
+    ) {
+        let expected = Expected::plain(output_len, unstreamed);
+        self.made.insert(index, self.client.with_body(body, header, expected));
     }
 
     fn prefilling(&self) -> usize {

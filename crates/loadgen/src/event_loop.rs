@@ -50,8 +50,8 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.worker.begin();
         let times = schedule.since(origin);
         let end = self.plan.duration.map_or(Timestamp::NEVER, |duration| origin + duration);
-        if let Feed::Sessions(sessions) = &mut self.feed {
-            sessions.begin(origin);
+        if let Feed::Dependent(model) = &mut self.feed {
+            model.begin(origin);
         }
         let (mut deadline, mut next_batch) = (Timestamp::NEVER, origin + BATCH_INTERVAL);
         let mut free = self.feed.free_slots(0);
@@ -91,7 +91,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
     /// Dispatches all requests that are due; `free` slots were there before the wait.
     fn dispatch_due(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Timestamp) -> Timestamp {
         while !self.prefills_full()
-            && let Some((index, eligible)) = self.feed.take(times, self.in_flight, now)
+            && let Some((index, eligible)) = self.feed.take(times, self.in_flight, now, &mut self.worker)
         {
             // A slot that was free before the wait means that the request was not due before it. With a slot that has
             // just become free, the request was dispatched when it was due and has queued since.
@@ -138,16 +138,21 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if tokens > 0 {
             counters.tokens.fetch_add(tokens, Ordering::Relaxed);
         }
-        let finished = self.rows.len() - before;
-        if finished > 0 {
-            self.in_flight -= finished;
-            if let Feed::Sessions(sessions) = &mut self.feed {
-                self.rows[before..].iter_mut().for_each(|row| sessions.ended(row, &mut self.worker));
+        let ended = self.rows.len() - before;
+        if ended > 0 {
+            self.in_flight -= ended;
+            let (mut finished, mut failed) = (0, 0);
+            for row in &mut self.rows[before..] {
+                let last = match &mut self.feed {
+                    Feed::Dependent(model) => model.ended(row, &mut self.worker),
+                    _ => true,
+                };
+                finished += u64::from(last);
+                failed += u64::from(last && row.outcome.is_fault());
             }
-            let failed = self.rows[before..].iter().filter(|row| row.outcome.is_fault()).count();
-            counters.finished.fetch_add(finished as u64, Ordering::Relaxed);
-            counters.failed.fetch_add(failed as u64, Ordering::Relaxed);
-            counters.in_flight.fetch_sub(finished as u64, Ordering::Relaxed);
+            counters.finished.fetch_add(finished, Ordering::Relaxed);
+            counters.failed.fetch_add(failed, Ordering::Relaxed);
+            counters.in_flight.fetch_sub(ended as u64, Ordering::Relaxed);
         }
     }
 }

@@ -13,13 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tacho_core::Timestamp;
 
 use crate::drive::share;
-use crate::sessions::Sessions;
-use crate::{Supply, Timeline};
+use crate::{LoadModel, Supply, Timeline, Worker};
 
 /// When each request becomes eligible; made once and shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
-    /// Seconds from the origin. Converted to timestamps on use: those of a million requests would take 8 MB.
+    /// Seconds from the origin. Converted to stamps on use: those of a million requests would take 8 MB.
     offsets: Arc<[f64]>,
     /// Requests beyond the timeline; they are eligible at once.
     supply: Option<&'a Supply>,
@@ -78,8 +77,8 @@ pub(crate) enum Feed<'a> {
     Own { next: usize, step: usize },
     /// The next request of all workers, while there are slots.
     Shared { cursor: &'a AtomicUsize, slots: usize },
-    /// Requests whose predecessors in the session have ended.
-    Sessions(Box<Sessions<'a>>),
+    /// Requests that depend on earlier completions.
+    Dependent(&'a mut dyn LoadModel),
 }
 
 impl<'a> Feed<'a> {
@@ -97,7 +96,7 @@ impl<'a> Feed<'a> {
             Feed::Own { next, .. } => *next,
             Feed::Shared { slots, .. } if in_flight >= *slots => return Timestamp::NEVER,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
-            Feed::Sessions(sessions) => return sessions.next_eligible(in_flight),
+            Feed::Dependent(model) => return model.next_eligible(in_flight),
         };
         times.get(index).unwrap_or(Timestamp::NEVER)
     }
@@ -108,6 +107,7 @@ impl<'a> Feed<'a> {
         times: EligibleTimes<'_>,
         in_flight: usize,
         now: Timestamp,
+        worker: &mut dyn Worker,
     ) -> Option<(usize, Timestamp)> {
         let eligible = |index: usize| times.get(index).filter(|&eligible| eligible <= now);
         match self {
@@ -124,7 +124,7 @@ impl<'a> Feed<'a> {
                 times.mark_taken(index);
                 Some((index, eligible(index)?))
             }
-            Feed::Sessions(sessions) => sessions.take(in_flight, now),
+            Feed::Dependent(model) => model.take(in_flight, now, worker),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'a> Feed<'a> {
         match self {
             Feed::Own { .. } => usize::MAX,
             Feed::Shared { slots, .. } => slots.saturating_sub(in_flight),
-            Feed::Sessions(sessions) => sessions.free_slots(in_flight),
+            Feed::Dependent(model) => model.free_slots(in_flight),
         }
     }
 
@@ -142,17 +142,32 @@ impl<'a> Feed<'a> {
         times.is_beyond(match self {
             Feed::Own { next, .. } => *next,
             Feed::Shared { cursor, .. } => cursor.load(Ordering::Relaxed),
-            Feed::Sessions(sessions) => return sessions.exhausted(),
+            Feed::Dependent(model) => return model.exhausted(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tacho_core::Observation;
     use tacho_pyrand::RandomState;
 
     use super::*;
-    use crate::ScheduleSpec;
+    use crate::{ScheduleSpec, WorkerStats};
+
+    struct NoWorker;
+
+    impl Worker for NoWorker {
+        fn issue(&mut self, _: Observation) {}
+        fn poll(&mut self, _: Timestamp, _: &mut Vec<Observation>) {}
+        fn abort(&mut self, _: &mut Vec<Observation>) {}
+        fn take_tokens(&mut self) -> u64 {
+            0
+        }
+        fn stats(&self) -> WorkerStats {
+            WorkerStats::default()
+        }
+    }
 
     fn schedule<'a>(seconds: &[f64], supply: Option<&'a Supply>) -> Schedule<'a> {
         let spec = ScheduleSpec::Replay(seconds.to_vec());
@@ -165,10 +180,10 @@ mod tests {
         let times = schedule.since(Timestamp(5));
         let mut feed = Feed::new(1, 2, None, &cursor);
         assert_eq!((feed.free_slots(1_000), feed.next_eligible(times, 9)), (usize::MAX, Timestamp(1_000_000_005)));
-        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_004)), None);
-        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_005)), Some((1, Timestamp(1_000_000_005))));
+        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_004), &mut NoWorker), None);
+        assert_eq!(feed.take(times, 0, Timestamp(1_000_000_005), &mut NoWorker), Some((1, Timestamp(1_000_000_005))));
         assert!(!feed.exhausted(times));
-        assert_eq!(feed.take(times, 0, Timestamp::NEVER), Some((3, Timestamp(3_000_000_005))));
+        assert_eq!(feed.take(times, 0, Timestamp::NEVER, &mut NoWorker), Some((3, Timestamp(3_000_000_005))));
         assert!(feed.exhausted(times) && feed.next_eligible(times, 0) == Timestamp::NEVER);
     }
 
@@ -178,14 +193,17 @@ mod tests {
         let times = schedule.since(Timestamp::ZERO);
         let [mut one, mut two] = [0, 1].map(|id| Feed::new(id, 2, Some(3), &cursor));
         assert_eq!([one.free_slots(0), two.free_slots(0), two.free_slots(5)], [2, 1, 0]);
-        assert_eq!(one.take(times, 0, Timestamp::ZERO), Some((0, Timestamp::ZERO)));
-        assert_eq!((two.take(times, 1, Timestamp::NEVER), two.next_eligible(times, 1)), (None, Timestamp::NEVER));
-        assert_eq!(two.take(times, 0, Timestamp::ZERO), Some((1, Timestamp::ZERO)));
+        assert_eq!(one.take(times, 0, Timestamp::ZERO, &mut NoWorker), Some((0, Timestamp::ZERO)));
         assert_eq!(
-            (one.take(times, 1, Timestamp::ZERO), one.next_eligible(times, 1)),
+            (two.take(times, 1, Timestamp::NEVER, &mut NoWorker), two.next_eligible(times, 1)),
+            (None, Timestamp::NEVER)
+        );
+        assert_eq!(two.take(times, 0, Timestamp::ZERO, &mut NoWorker), Some((1, Timestamp::ZERO)));
+        assert_eq!(
+            (one.take(times, 1, Timestamp::ZERO, &mut NoWorker), one.next_eligible(times, 1)),
             (None, Timestamp(1_000_000_000))
         );
-        assert_eq!(one.take(times, 1, Timestamp(1_000_000_000)), Some((2, Timestamp(1_000_000_000))));
+        assert_eq!(one.take(times, 1, Timestamp(1_000_000_000), &mut NoWorker), Some((2, Timestamp(1_000_000_000))));
         assert!(one.exhausted(times) && two.exhausted(times));
     }
 
@@ -195,13 +213,13 @@ mod tests {
         let schedule = schedule(&[0.0], Some(&supply));
         let times = schedule.since(Timestamp(5));
         let mut feed = Feed::new(0, 1, Some(4), &cursor);
-        assert_eq!(feed.take(times, 0, Timestamp(5)).map(|taken| taken.0), Some(0));
+        assert_eq!(feed.take(times, 0, Timestamp(5), &mut NoWorker).map(|taken| taken.0), Some(0));
         assert!(feed.next_eligible(times, 1) == Timestamp::NEVER && !feed.exhausted(times));
         supply.publish(3);
-        assert_eq!((supply.left(), feed.take(times, 1, Timestamp(5))), (2, Some((1, Timestamp(5)))));
+        assert_eq!((supply.left(), feed.take(times, 1, Timestamp(5), &mut NoWorker)), (2, Some((1, Timestamp(5)))));
         supply.close();
         assert!(supply.left() == 1 && !feed.exhausted(times));
-        assert_eq!(feed.take(times, 1, Timestamp(5)), Some((2, Timestamp(5))));
+        assert_eq!(feed.take(times, 1, Timestamp(5), &mut NoWorker), Some((2, Timestamp(5))));
         assert!(supply.left() == 0 && feed.exhausted(times));
     }
 }

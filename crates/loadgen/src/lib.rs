@@ -15,9 +15,9 @@ mod target;
 
 pub use drive::Drive;
 pub use error::Error;
-pub use run::{Driven, MAX_WORKERS, drive, drive_sessions};
+pub use run::{Driven, MAX_WORKERS, drive, drive_model, drive_sessions};
 pub use schedule::{ArrivalProcess, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
-pub use sessions::{Completion, Completions, Graph, Node, OnFailure, Script, SessionPlan};
+pub use sessions::{Completion, Completions, Graph, LoadModel, Node, OnFailure, Script, SessionPlan};
 pub use stop::{StopReason, StopSignal};
 pub use supply::Supply;
 pub use target::{Target, Worker, WorkerStats};

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use tacho_core::{Observation, RowSink, Timestamp};
 use crate::drive::{Drive, share};
 use crate::event_loop::EventLoop;
 use crate::feed::{Feed, Schedule};
-use crate::sessions::{SessionPlan, Sessions};
+use crate::sessions::{LoadModel, SessionPlan, Sessions};
 use crate::start_barrier::StartBarrier;
 use crate::{Error, StopReason, Target, WorkerStats};
 
@@ -48,7 +49,7 @@ impl Driven {
 /// # Errors
 /// When a worker cannot be started; then nothing has been sent.
 pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
-    drive_all(target, plan, None, sink)
+    drive_all(target, plan, Load::Timeline, sink)
 }
 
 /// Sends the requests of sessions, which wait for one another; the timeline then only counts them.
@@ -61,36 +62,53 @@ pub fn drive_sessions<T: Target>(
     sessions: &SessionPlan<'_>,
     sink: &mut dyn RowSink,
 ) -> Result<Driven, Error> {
-    drive_all(target, plan, Some(sessions), sink)
+    drive_all(target, plan, Load::Sessions(sessions), sink)
 }
 
-fn drive_all<T: Target>(
+/// Sends the requests that `model` decides on, with one worker; the timeline then only counts them.
+///
+/// # Errors
+/// When the worker cannot be started; then nothing has been sent.
+pub fn drive_model<T: Target>(
     target: &T,
     plan: &Drive<'_>,
-    sessions: Option<&SessionPlan<'_>>,
+    model: &mut (dyn LoadModel + Send),
     sink: &mut dyn RowSink,
 ) -> Result<Driven, Error> {
+    drive_all(target, plan, Load::Model(Mutex::new(Some(model))), sink)
+}
+
+/// What decides the order of requests.
+enum Load<'a> {
+    Timeline,
+    Sessions(&'a SessionPlan<'a>),
+    /// Taken by the only worker.
+    Model(Mutex<Option<&'a mut (dyn LoadModel + Send)>>),
+}
+
+fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
+    let sessions = if let Load::Sessions(sessions) = load { Some(sessions) } else { None };
+    let dependent = !matches!(load, Load::Timeline);
     let schedule = Schedule::of(plan.timeline, plan.supply);
     let count = sessions.map_or(schedule.len(), |sessions| sessions.range.len().div_ceil(sessions.stride));
     let most = if plan.supply.is_some() { usize::MAX } else { count };
     let most = sessions.and_then(|sessions| sessions.max_sessions).unwrap_or(most).min(most);
-    let most = plan.max_prefills.unwrap_or(most).min(most);
+    let most = plan.max_prefills.unwrap_or(most).min(if matches!(load, Load::Model(_)) { 1 } else { most });
     let workers = plan
         .workers
         .min(plan.max_concurrency.unwrap_or(most))
         .min(most)
-        .min(max_sharded_workers(plan, sessions.is_some()))
+        .min(max_sharded_workers(plan, dependent))
         .max(1);
     let first = sessions.map_or(0, |sessions| sessions.range.start);
     let (cursor, barrier) = (AtomicUsize::new(first), StartBarrier::new(workers));
-    let crew = Crew { target, plan, sessions, schedule: &schedule, cursor: &cursor, barrier: &barrier, workers };
+    let crew = Crew { target, plan, load: &load, schedule: &schedule, cursor: &cursor, barrier: &barrier, workers };
     thread::scope(|scope| {
         let (sender, batches) = mpsc::channel();
         let threads: Vec<_> = (0..workers).map(|id| crew.spawn(scope, id, sender.clone())).collect();
         drop(sender);
-        let mut driven = barrier
-            .wait()
-            .map_or_else(Driven::default, |origin| collect(&batches, origin, plan, sessions.is_some(), sink));
+        let mut driven =
+            barrier.wait().map_or_else(Driven::default, |origin| collect(&batches, origin, plan, dependent, sink));
         for (id, thread) in threads.into_iter().enumerate() {
             let stats = thread.and_then(|thread| thread.join().expect("a worker does not panic"));
             let stats = stats.map_err(|source| Error::Worker { id, of: workers, source })?;
@@ -110,10 +128,10 @@ fn max_sharded_workers(plan: &Drive<'_>, sessions: bool) -> usize {
 }
 
 /// The state that all workers of a run share.
-struct Crew<'a, T> {
+struct Crew<'a, 'l, T> {
     target: &'a T,
     plan: &'a Drive<'a>,
-    sessions: Option<&'a SessionPlan<'a>>,
+    load: &'a Load<'l>,
     schedule: &'a Schedule<'a>,
     cursor: &'a AtomicUsize,
     barrier: &'a StartBarrier,
@@ -123,7 +141,7 @@ struct Crew<'a, T> {
 /// A worker's statistics; none when another worker could not be started.
 type WorkerResult = io::Result<Option<WorkerStats>>;
 
-impl<'a, T: Target> Crew<'a, T> {
+impl<T: Target> Crew<'_, '_, T> {
     fn spawn<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -137,9 +155,17 @@ impl<'a, T: Target> Crew<'a, T> {
 
     fn work(&self, id: usize, batches: Sender<Vec<Observation>>) -> WorkerResult {
         let limit = self.plan.max_concurrency;
-        let feed = match self.sessions {
-            None => Feed::new(id, self.workers, limit, self.cursor),
-            Some(sessions) => Feed::Sessions(Box::new(Sessions::new(sessions, id, self.workers, limit, self.cursor))),
+        let mut sessions;
+        let feed = match self.load {
+            Load::Timeline => Feed::new(id, self.workers, limit, self.cursor),
+            Load::Sessions(plan) => {
+                sessions = Sessions::new(plan, id, self.workers, limit, self.cursor);
+                Feed::Dependent(&mut sessions)
+            }
+            Load::Model(model) => {
+                let model = model.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Feed::Dependent(model.expect("the model has one worker"))
+            }
         };
         let worker = self.target.worker(id, self.workers)?;
         self.barrier.ready(self.plan.clock, self.plan.start);

@@ -3,8 +3,10 @@
 
 mod active;
 mod graph;
+mod load_model;
 mod plan;
 
 pub(crate) use active::Sessions;
 pub use graph::{Graph, Node};
+pub use load_model::LoadModel;
 pub use plan::{Completion, Completions, OnFailure, Script, SessionPlan};

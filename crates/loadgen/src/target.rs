@@ -26,6 +26,17 @@ pub trait Worker {
     /// Replaces the request of `index` by one that could be built only after its predecessors had ended.
     fn supply(&mut self, _index: usize, _request: &Request) {}
 
+    /// Replaces the request of `index` by an encoded body and a header.
+    fn supply_body(
+        &mut self,
+        _index: usize,
+        _body: &[u8],
+        _header: Option<(&str, &str)>,
+        _output_len: usize,
+        _unstreamed: bool,
+    ) {
+    }
+
     /// Requests in flight without a token so far.
     fn prefilling(&self) -> usize {
         0

@@ -47,7 +47,9 @@ impl Samples {
     pub fn iter(&self) -> Iter<'_> {
         match &self.held {
             Held::Memory(samples) => Iter(Left::Memory(samples.iter())),
-            Held::Spilled(spilled) => Iter(Left::Spilled { spilled, next: 0, read: Vec::new().into_iter(), left: spilled.len() }),
+            Held::Spilled(spilled) => {
+                Iter(Left::Spilled { spilled, next: 0, read: Vec::new().into_iter(), left: spilled.len() })
+            }
         }
     }
 

@@ -2,22 +2,26 @@
 
 mod body;
 mod client;
+mod clients;
 mod messages;
-mod talk;
 
-use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tacho_client::{Client as HttpClient, ClientPlan, EndpointSpec, PayloadSpec};
-use tacho_core::{Clock, EventSink, SystemClock, Work};
-use tacho_loadgen::StopSignal;
+use tacho_core::live::LiveRecorder;
+use tacho_core::rows::Watcher;
+use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, RunEvent, SystemClock, Work};
+use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive_model};
 use tacho_metrics::multi_turn::TurnSample;
+use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::Conversation;
 
 pub use client::ClientSpec;
 
 use crate::Error;
-use talk::Talk;
+use clients::Clients;
 
 /// A run of `tacho multi-turn`.
 #[derive(Debug, Clone)]
@@ -32,7 +36,7 @@ pub struct MultiTurnPlan {
     pub num_clients: usize,
     /// Settings of each client.
     pub client: ClientSpec,
-    /// Whether all first exchanges are made before the measurement.
+    /// Whether all first turns are sent before the measurement.
     pub warmup_step: bool,
     /// Whether the first client to end ends all.
     pub early_stop: bool,
@@ -65,7 +69,7 @@ pub struct MultiTurnResult {
     pub successes: usize,
     /// Failed ones, and why, by how often.
     pub failures: Vec<(String, usize)>,
-    /// Conversations given up in the middle when their client ended.
+    /// Conversations abandoned in the middle when their client ended.
     pub abandoned: usize,
     /// Attempts beyond the first of an exchange.
     pub retries: usize,
@@ -84,7 +88,7 @@ impl MultiTurnResult {
     }
 }
 
-/// Holds the conversations. A last question without an answer must have been cut off.
+/// Runs the conversations. A last question without an answer must have been cut off.
 ///
 /// # Errors
 /// When the client cannot be made.
@@ -93,7 +97,7 @@ pub fn run(
     conversations: &[Conversation],
     tokenizer: &Tokenizer,
     stop: &StopSignal,
-    sink: &dyn EventSink,
+    sink: &(dyn EventSink + Sync),
 ) -> Result<MultiTurnResult, Error> {
     let clock = SystemClock::start();
     let payload = PayloadSpec {
@@ -105,24 +109,50 @@ pub fn run(
     };
     let connections = ClientPlan { preconnect: plan.num_clients, spare: false, at_most: Some(plan.num_clients) };
     let http = HttpClient::new(plan.endpoint.clone(), &payload, &[], connections, clock)?;
-    let all: VecDeque<usize> = (0..conversations.len()).collect();
+    let phase = |spec: &ClientSpec, early_stop: bool, conversations: Vec<Conversation>, work: Work| {
+        let clients = Clients::new(plan, spec, early_stop, clock, tokenizer, conversations, sink);
+        run_phase(clients, &http, clock, stop, work)
+    };
     if !plan.warmup_step {
-        let talk = Talk::new(plan, &plan.client, &http, clock, tokenizer, conversations.to_vec(), sink);
-        return talk.run(all, plan.early_stop, stop, Work::Benchmark);
+        return phase(&plan.client, plan.early_stop, conversations.to_vec(), Work::Benchmark);
     }
     let first = ClientSpec { max_active: 1, max_turns: Some(1), skip_first: false, ..plan.client.clone() };
     let began = clock.now();
-    let warm = Talk::new(plan, &first, &http, clock, tokenizer, conversations.to_vec(), sink);
-    let warm = warm.run(all, false, stop, Work::WarmUp)?;
+    let warm = phase(&first, false, conversations.to_vec(), Work::WarmUp)?;
     let warmup = clock.now().secs_since(began);
     if warm.interrupted {
         return Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), samples: Vec::new(), ..warm });
     }
     let rest = ClientSpec { skip_first: true, ..plan.client.clone() };
-    let tasks: VecDeque<usize> = (0..warm.finished.len()).collect();
-    let talk = Talk::new(plan, &rest, &http, clock, tokenizer, warm.finished, sink);
-    let result = talk.run(tasks, plan.early_stop, stop, Work::Benchmark)?;
+    let result = phase(&rest, plan.early_stop, warm.finished, Work::Benchmark)?;
     Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
+}
+
+/// Runs one phase on the event loop of all loads. A stop lets requests in flight end; a second one aborts them.
+fn run_phase(
+    mut clients: Clients<'_>,
+    http: &HttpClient,
+    clock: SystemClock,
+    stop: &StopSignal,
+    work: Work,
+) -> Result<MultiTurnResult, Error> {
+    let counters = Arc::<Counters>::default();
+    let total = clients.expected();
+    clients.sink.event(RunEvent::Started { work, total, counters: counters.clone() });
+    let timeline = ScheduleSpec::Replay(Vec::new()).plan(0, &mut RandomState::new(0))?;
+    let drive = Drive { grace: Duration::MAX, ..Drive::of(&timeline, &clock, stop, &counters) };
+    drive_model(http, &drive, &mut clients, &mut Shown(LiveRecorder::new(&counters)))?;
+    clients.sink.event(RunEvent::Finished);
+    Ok(clients.finish(stop.draining()))
+}
+
+/// Shows rows in the live view.
+struct Shown<'a>(LiveRecorder<'a>);
+
+impl RowSink for Shown<'_> {
+    fn rows(&mut self, rows: Vec<Observation>) {
+        self.0.rows(&rows);
+    }
 }
 
 #[cfg(test)]

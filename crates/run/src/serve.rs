@@ -20,5 +20,5 @@ pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
 pub(crate) use ranks::rank_workers;
 pub use ranks::run_share;
 pub use run::run;
-pub use sessions::{Dialogue, SessionSource, SessionStart, SessionsPlan};
+pub use sessions::{SessionSource, SessionStart, SessionWorkload, SessionsPlan};
 pub use simulate::predicted;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tacho_core::{Observation, Timestamp};
 
+use super::load_model::LoadModel;
 use super::plan::{Completion, Completions, OnFailure, SessionPlan};
 use crate::Worker;
 use crate::drive::share;
@@ -87,65 +88,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    /// Sets the origin that starts count from.
-    pub(crate) fn begin(&mut self, origin: Timestamp) {
-        self.origin = origin;
-    }
-
-    /// How many more requests this worker could have in flight.
-    pub(crate) fn free_slots(&self, in_flight: usize) -> usize {
-        self.slots.saturating_sub(in_flight)
-    }
-
-    /// When the next step becomes eligible, unless a completion comes before.
-    pub(crate) fn next_eligible(&self, in_flight: usize) -> Timestamp {
-        let ready = self.ready.peek().map(|Reverse((due, _))| *due);
-        let ready = ready.filter(|_| in_flight < self.slots);
-        ready.unwrap_or(Timestamp::NEVER).min(self.next_start().map_or(Timestamp::NEVER, |(_, start)| start))
-    }
-
-    /// Whether nothing is left to send.
-    pub(crate) fn exhausted(&self) -> bool {
-        self.active.is_empty() && self.next_start().is_none()
-    }
-
-    /// Takes the next request if it is eligible.
-    pub(crate) fn take(&mut self, in_flight: usize, now: Timestamp) -> Option<(usize, Timestamp)> {
-        self.start_sessions(now);
-        while let Some(&Reverse((due, index))) = self.ready.peek() {
-            if due > now || in_flight >= self.slots {
-                return None;
-            }
-            self.ready.pop();
-            let step = &self.plan.graph.steps[index];
-            let Some(active) = self.active.get_mut(&step.session).filter(|active| !active.ended) else { continue };
-            if step.sends {
-                active.in_flight += 1;
-                return Some((index, due));
-            }
-            // A join at the start of a session: no completion can be part of its successors.
-            self.step_over(index, due, due, &mut None::<&mut NoWorker>);
-            self.start_sessions(now);
-        }
-        None
-    }
-
-    /// A request has ended: successors that waited for it alone are built, with the worker that will send them.
-    pub(crate) fn ended<W: Worker>(&mut self, row: &mut Observation, worker: &mut W) {
-        let session = self.plan.graph.steps[row.index].session;
-        let Some(active) = self.active.get_mut(&session) else { return };
-        active.in_flight -= 1;
-        if !row.outcome.is_complete() && self.plan.on_failure == OnFailure::End {
-            active.ended = true;
-        }
-        let reply = row.reply.take();
-        if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
-            self.completions.insert(row.index, Completion { text: row.text.clone(), reply, ended: row.done });
-        }
-        self.step_over(row.index, row.scheduled, row.done, &mut Some(worker));
-    }
-
-    fn step_over<W: Worker>(&mut self, index: usize, due: Timestamp, end: Timestamp, worker: &mut Option<&mut W>) {
+    fn step_over(&mut self, index: usize, due: Timestamp, end: Timestamp, worker: &mut Option<&mut dyn Worker>) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
         let Some(active) = self.active.get_mut(&session) else { return };
@@ -171,7 +114,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn make_ready<W: Worker>(&mut self, index: usize, due: Timestamp, worker: &mut Option<&mut W>) {
+    fn make_ready(&mut self, index: usize, due: Timestamp, worker: &mut Option<&mut dyn Worker>) {
         if !self.plan.graph.steps[index].sends {
             // The time of a join is known now: its successors are built with this worker.
             return self.step_over(index, due, due, worker);
@@ -242,28 +185,59 @@ impl<'a> Sessions<'a> {
     }
 }
 
-/// The worker type where there is no worker.
-enum NoWorker {}
-
-impl Worker for NoWorker {
-    fn issue(&mut self, _: Observation) {
-        match *self {}
+impl LoadModel for Sessions<'_> {
+    fn begin(&mut self, origin: Timestamp) {
+        self.origin = origin;
     }
 
-    fn poll(&mut self, _: Timestamp, _: &mut Vec<Observation>) {
-        match *self {}
+    fn free_slots(&self, in_flight: usize) -> usize {
+        self.slots.saturating_sub(in_flight)
     }
 
-    fn abort(&mut self, _: &mut Vec<Observation>) {
-        match *self {}
+    fn next_eligible(&self, in_flight: usize) -> Timestamp {
+        let ready = self.ready.peek().map(|Reverse((due, _))| *due);
+        let ready = ready.filter(|_| in_flight < self.slots);
+        ready.unwrap_or(Timestamp::NEVER).min(self.next_start().map_or(Timestamp::NEVER, |(_, start)| start))
     }
 
-    fn take_tokens(&mut self) -> u64 {
-        match *self {}
+    fn exhausted(&self) -> bool {
+        self.active.is_empty() && self.next_start().is_none()
     }
 
-    fn stats(&self) -> crate::WorkerStats {
-        match *self {}
+    fn take(&mut self, in_flight: usize, now: Timestamp, _: &mut dyn Worker) -> Option<(usize, Timestamp)> {
+        self.start_sessions(now);
+        while let Some(&Reverse((due, index))) = self.ready.peek() {
+            if due > now || in_flight >= self.slots {
+                return None;
+            }
+            self.ready.pop();
+            let step = &self.plan.graph.steps[index];
+            let Some(active) = self.active.get_mut(&step.session).filter(|active| !active.ended) else { continue };
+            if step.sends {
+                active.in_flight += 1;
+                return Some((index, due));
+            }
+            // A join at the start of a session: no completion can be part of its successors.
+            self.step_over(index, due, due, &mut None);
+            self.start_sessions(now);
+        }
+        None
+    }
+
+    /// Successors that waited for this request alone are built, with the worker that will send them.
+    fn ended(&mut self, row: &mut Observation, worker: &mut dyn Worker) -> bool {
+        let session = self.plan.graph.steps[row.index].session;
+        let Some(active) = self.active.get_mut(&session) else { return true };
+        active.in_flight -= 1;
+        if !row.outcome.is_complete() && self.plan.on_failure == OnFailure::End {
+            active.ended = true;
+        }
+        let reply = row.reply.take();
+        if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
+            self.completions.insert(row.index, Completion { text: row.text.clone(), reply, ended: row.done });
+        }
+        self.step_over(row.index, row.scheduled, row.done, &mut Some(worker));
+        true
     }
 }
 

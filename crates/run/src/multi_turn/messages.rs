@@ -4,9 +4,9 @@ use tacho_core::event::{Response, TalkNote};
 use tacho_core::{Observation, RunEvent};
 
 use super::client::Attempt;
-use super::talk::{Talk, reason};
+use super::clients::{Clients, reason};
 
-impl Talk<'_> {
+impl Clients<'_> {
     fn note(&self, note: TalkNote) {
         self.sink.event(RunEvent::status(note));
     }

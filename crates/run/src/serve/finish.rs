@@ -10,6 +10,7 @@ use tacho_core::json::Value;
 use tacho_metrics::{Caveat, EndedBy, Setup};
 use tacho_record::{Provenance, RunRecord, logged};
 
+use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::DriveOutput;
 use crate::serve::drive::measure::RunOutput;
@@ -22,7 +23,6 @@ use crate::serve::log::resume::{self, Earlier};
 use crate::serve::log::rows::check_read_back;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
-use crate::Error;
 
 /// A run whose last row has arrived.
 pub(crate) struct Finished<'a> {

@@ -24,7 +24,7 @@ use tacho_workload::{Requests, read_jsonl};
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::prepare::cancel::Cancellations;
-use crate::serve::sessions::{self, Dialogue, SessionsPlan};
+use crate::serve::sessions::{self, SessionWorkload, SessionsPlan};
 
 pub use prepared::Prepared;
 pub use save::{save_requests, save_workload};
@@ -50,7 +50,7 @@ enum Source {
 }
 
 /// Requests, their scheduled times where the source sets them, and the sessions they belong to.
-type Loaded = (Requests, Option<Vec<f64>>, Option<Dialogue>);
+type Loaded = (Requests, Option<Vec<f64>>, Option<SessionWorkload>);
 
 impl Source {
     fn read(plan: &WorkloadPlan) -> Result<Self, Error> {
@@ -75,8 +75,8 @@ impl Source {
         match (self, &plan.workload) {
             (Source::Saved(requests, due), _) => Ok((requests.into(), Some(due), None)),
             (Source::Sessions(trace), WorkloadPlan::Sessions(sessions)) => {
-                let dialogue = load_sessions(plan, sessions, trace, tokenizer, globals, sink)?;
-                Ok((dialogue.requests().into(), Some(dialogue.due()), Some(dialogue)))
+                let sessions = load_sessions(plan, sessions, trace, tokenizer, globals, sink)?;
+                Ok((sessions.requests().into(), Some(sessions.due()), Some(sessions)))
             }
             _ => {
                 let mut requests = sampling::sample(plan, contact, tokenizer, globals, sink)?;
@@ -98,7 +98,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)
         .map_err(|error| tokenizer::explain(error, plan, &caller, &model_name))?;
     let mut globals = Globals::seeded(plan.seed);
-    let (mut requests, due, dialogue) = source.load(plan, contact, tokenizer.as_ref(), &mut globals, sink)?;
+    let (mut requests, due, sessions) = source.load(plan, contact, tokenizer.as_ref(), &mut globals, sink)?;
     if requests.is_empty() {
         return Err(Error::EmptyWorkload);
     }
@@ -113,13 +113,13 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     if let (Some(lora), WorkloadPlan::Sample { .. }) = (&plan.lora, &plan.workload) {
         requests.alter(|start, part| lora::assign(lora, start, part, &mut globals.py))?;
     }
-    if let (None, Some(cancellation)) = (&dialogue, plan.traffic.cancellation) {
+    if let (None, Some(cancellation)) = (&sessions, plan.traffic.cancellation) {
         let mut cancellations = Cancellations::new(cancellation, plan.seed);
         requests.alter(|_, part| cancellations.mark(part))?;
     }
     let schedule = due.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
-    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, dialogue, caller })
+    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, sessions, caller })
 }
 
 fn load_sessions(
@@ -129,21 +129,21 @@ fn load_sessions(
     tokenizer: Option<&Tokenizer>,
     globals: &mut Globals,
     sink: &dyn EventSink,
-) -> Result<Dialogue, Error> {
+) -> Result<SessionWorkload, Error> {
     let trace = sessions::ready(sessions, trace, plan.seed, tokenizer)?;
     let backend = plan.endpoint.backend;
-    let mut dialogue = Dialogue::new(sessions, trace, backend, plan.seed, tokenizer, &mut globals.np)?;
+    let mut sessions = SessionWorkload::new(sessions, trace, backend, plan.seed, tokenizer, &mut globals.np)?;
     if let Some(lora) = &plan.lora {
-        dialogue.adapt(lora, &mut globals.py);
+        sessions.adapt(lora, &mut globals.py);
     }
     if let Some(cancellation) = plan.traffic.cancellation {
-        Cancellations::new(cancellation, plan.seed).mark(dialogue.requests_mut());
+        Cancellations::new(cancellation, plan.seed).mark(sessions.requests_mut());
     }
-    sink.event(RunEvent::status(dialogue.headline()));
-    for notice in &dialogue.trace.notices {
+    sink.event(RunEvent::status(sessions.headline()));
+    for notice in &sessions.trace.notices {
         sink.event(RunEvent::warning(notice.clone()));
     }
-    Ok(dialogue)
+    Ok(sessions)
 }
 
 /// The model's id and the name to send.

@@ -79,9 +79,9 @@ pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option
         (Some(member), None) => (member, prepared.requests.len()),
     };
     let limit = concurrency(plan);
-    if let Some(dialogue) = &mut prepared.dialogue {
+    if let Some(sessions) = &mut prepared.sessions {
         // A session belongs to one rank; its requests keep their indices.
-        dialogue.take_share(member, plan.traffic.max_concurrency);
+        sessions.take_share(member, plan.traffic.max_concurrency);
         return Ok(Shard::Whole);
     }
     prepared.share(&member.share(left, limit))?;
@@ -99,8 +99,8 @@ fn concurrency(plan: &ServePlan) -> Option<usize> {
 
 /// How many requests a rank is to send.
 fn planned(plan: &ServePlan, prepared: &Prepared, member: &Membership, asked: usize) -> usize {
-    match &prepared.dialogue {
-        Some(dialogue) => dialogue.requests_of(member.rank, member.active(concurrency(plan))),
+    match &prepared.sessions {
+        Some(sessions) => sessions.requests_of(member.rank, member.active(concurrency(plan))),
         None => member.share(asked, concurrency(plan)).len(),
     }
 }

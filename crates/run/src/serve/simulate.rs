@@ -13,7 +13,7 @@ use crate::serve::finish::record::{self, Observed, WallClock};
 use crate::serve::finish::samples::{SampleSpec, SampledRows};
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::Dialogue;
+use crate::serve::sessions::SessionWorkload;
 
 /// Sends the requests to a target that moves the clock itself, and computes the record of what it made of them.
 ///
@@ -33,7 +33,7 @@ pub fn predicted<T: Target>(
         ..Drive::of(&prepared.timeline, clock, &stop, &counters)
     };
     let mut rows = Kept::default();
-    if let Some(first) = prepared.dialogue.as_ref().and_then(Dialogue::warmup_plan) {
+    if let Some(first) = prepared.sessions.as_ref().and_then(SessionWorkload::warmup_plan) {
         drive_sessions(target, &sending, &first, &mut Kept::default())?;
     }
     let driven = prepared.drive(target, &sending, &mut rows)?;

@@ -13,7 +13,7 @@ use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::workers::default_workers;
 use crate::serve::prepare::Prepared;
-use crate::serve::sessions::Dialogue;
+use crate::serve::sessions::SessionWorkload;
 use crate::serve::warmup::test_requests::TestRequests;
 
 /// Sends everything that comes before the run, except warm-up sessions.
@@ -68,7 +68,7 @@ pub(crate) fn warm_up_sessions(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<(), Error> {
-    let Some(sessions) = prepared.dialogue.as_ref().and_then(Dialogue::warmup_plan) else { return Ok(()) };
+    let Some(sessions) = prepared.sessions.as_ref().and_then(SessionWorkload::warmup_plan) else { return Ok(()) };
     sink.event(RunEvent::status(ServeNote::WarmupSessions { sessions: sessions.range.len() }));
     let counters = Counters::default();
     let drive = Drive {

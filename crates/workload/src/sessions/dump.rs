@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tacho_core::json::{self, Dict, Value};
 use tacho_pyrand::Random;
+use tacho_text::unicode_text;
 
 use super::error::{Place, TraceError};
 use super::generate::Conversation;
@@ -229,32 +230,88 @@ fn write_value(out: &mut String, value: &Value, indent: usize, depth: usize) {
             for (at, (key, item)) in dict.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
                 line(out, depth + 1);
-                write_text(out, key);
+                out.push_str(&unicode_text(key));
                 out.push_str(": ");
                 write_value(out, item, indent, depth + 1);
             }
             line(out, depth);
             out.push('}');
         }
-        Value::Str(text) => write_text(out, text),
+        Value::Str(text) => out.push_str(&unicode_text(text)),
         other => out.push_str(&json::dumps(other)),
     }
 }
 
-fn write_text(out: &mut String, text: &str) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            control if (control as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", control as u32)),
-            other => out.push(other),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Converts a dump of items: an id, and speakers with their texts.
+    fn convert(items: &[(&str, &[(&str, &str)])], spec: &DumpSpec) -> Result<Converted, TraceError> {
+        let item = |(id, messages): &(&str, &[(&str, &str)])| {
+            let message = |(from, value): &(&str, &str)| format!(r#"{{"from": "{from}", "value": "{value}"}}"#);
+            let messages: Vec<String> = messages.iter().map(message).collect();
+            format!(r#"{{"id": "{id}", "conversations": [{}]}}"#, messages.join(", "))
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("dump.json");
+        let items: Vec<String> = items.iter().map(item).collect();
+        std::fs::write(&path, format!("[{}]", items.join(", "))).unwrap();
+        convert_dump(&path, spec)
+    }
+
+    fn texts(converted: &Converted) -> Vec<Vec<String>> {
+        let mut all: Vec<&Conversation> = converted.conversations().iter().collect();
+        all.sort_by(|left, right| left.id.cmp(&right.id));
+        all.into_iter().map(|one| one.messages.clone()).collect()
+    }
+
+    const ONE: &[(&str, &str)] = &[("human", "a"), ("gpt", "b")];
+    const TWO: &[(&str, &str)] = &[("gpt", "again"), ("human", "c"), ("gpt", "d"), ("human", "unanswered")];
+
+    #[test]
+    fn parts_are_joined_in_their_order_without_the_repeated_message() {
+        for seed in 0..4 {
+            let spec = DumpSpec { seed, ..DumpSpec::default() };
+            let converted = convert(&[("x_10", TWO), ("x_9", ONE)], &spec).unwrap();
+            assert_eq!((converted.items, converted.unique), (2, 1));
+            assert_eq!(texts(&converted), [["a", "b", "c", "d"]], "seed {seed}");
         }
     }
-    out.push('"');
+
+    #[test]
+    fn conversations_are_cut_and_dropped_by_the_limits() {
+        let dump: &[(&str, &[(&str, &str)])] = &[("x_0", ONE), ("y_0", &[("user", "\u{e9}"), ("bing", "longer")])];
+        let kept = |spec: DumpSpec| convert(dump, &spec).map(|converted| texts(&converted));
+        assert_eq!(kept(DumpSpec::default()).unwrap().len(), 2);
+        let ascii = DumpSpec { language: Language::Ascii, ..DumpSpec::default() };
+        assert_eq!(kept(ascii).unwrap(), [["a", "b"]]);
+        let short = DumpSpec { max_content_len: Some(1), ..DumpSpec::default() };
+        assert_eq!(kept(short).unwrap(), [["a", "b"]]);
+        // A limit of 0 is no limit.
+        let unlimited = DumpSpec { min_turns: Some(0), min_content_len: Some(0), ..DumpSpec::default() };
+        assert_eq!(kept(unlimited).unwrap().len(), 2);
+        assert_eq!(kept(DumpSpec { max_items: Some(1), ..DumpSpec::default() }).unwrap().len(), 1);
+        assert!(matches!(kept(DumpSpec { min_turns: Some(3), ..DumpSpec::default() }), Err(TraceError::Graph { .. })));
+        // One message is a question without an answer; vLLM's script keeps it.
+        let one = DumpSpec { max_turns: Some(1), ..DumpSpec::default() };
+        assert!(kept(one.clone()).is_err());
+        assert_eq!(kept(DumpSpec { as_upstream: true, ..one }).unwrap(), [["\u{e9}"]]);
+    }
+
+    #[test]
+    fn speakers_that_do_not_alternate_are_dropped_and_unknown_ones_refused() {
+        let twice: &[(&str, &str)] = &[("human", "a"), ("human", "b"), ("gpt", "c")];
+        assert_eq!(convert(&[("x_0", twice), ("y_0", ONE)], &DumpSpec::default()).unwrap().passed.len(), 1);
+        assert!(convert(&[("x_0", &[("parrot", "a")])], &DumpSpec::default()).is_err());
+        assert!(convert(&[("without-a-part", ONE)], &DumpSpec::default()).is_err());
+    }
+
+    #[test]
+    fn the_list_is_written_with_its_characters() {
+        let one = Conversation { id: "x".into(), messages: vec!["\u{e9}\n".into(), "b".into()] };
+        let text = conversations_text(std::slice::from_ref(&one), 2);
+        assert!(text.starts_with("[\n  {\n    \"id\": \"x\"") && text.contains("\u{e9}\\n"), "{text}");
+        assert_eq!(json::parse(&text).unwrap(), Value::List(vec![one.to_json()]));
+    }
 }

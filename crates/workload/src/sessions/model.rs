@@ -449,3 +449,76 @@ fn find(leader: &mut [usize], mut place: usize) -> usize {
     }
     place
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(steps: Vec<Step>) -> Trace {
+        Trace { steps, ..Trace::new("t".into(), Format::Model) }
+    }
+
+    fn after(session: &str, turn: usize, parents: &[usize]) -> Step {
+        let parents = parents.iter().map(|&parent| Edge { parent, after_ms: 2.5 }).collect();
+        Step { parents, ..Step::new(session, turn) }
+    }
+
+    #[test]
+    fn a_tree_is_a_root_with_all_that_waits_for_it_or_is_sent_along() {
+        let along = Step { starts_with: Some(1), ..Step::new("along", 0) };
+        let steps = vec![
+            Step::new("other", 0),
+            Step::new("root", 0),
+            after("agent", 0, &[1]),
+            along,
+            after("root", 1, &[2]),
+            after("other", 1, &[]),
+        ];
+        assert_eq!(trace(steps).trees(), (vec![0, 1, 1, 1, 1, 0], 2));
+        assert_eq!(trace(Vec::new()).trees(), (Vec::new(), 0));
+    }
+
+    #[test]
+    fn the_model_is_written_step_by_step_as_it_is_written_whole() {
+        let mut full = after("s", 1, &[0]);
+        full.history = History::Edges(vec![(0, Take::Last)]);
+        full.blocks = Some(Blocks { named: vec![(7, 16)], tail: 3, cached_ideal: 16 });
+        full.notes.model = Some("m\n".into());
+        full.at_ms = Some(1.5);
+        let join = Step { prompt: Prompt::Nothing, turn: Turn::Name("join".into()), ..after("s", 2, &[1]) };
+        let trace = trace(vec![Step::new("s", 0), full, join]);
+        let mut out = Vec::new();
+        trace.write_model(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), dumps_indented(&trace.to_json(), 1) + "\n");
+        let json = trace.to_json();
+        let steps = json.get("requests").unwrap().as_list().unwrap();
+        assert_eq!(steps[2].get("request"), Some(&Value::Bool(false)));
+        assert_eq!(steps[2].get("id").unwrap().as_str(), Some("s/join"));
+        let parent = &steps[1].get("parents").unwrap().as_list().unwrap()[0];
+        assert_eq!(
+            (parent.get("id").unwrap().as_str(), parent.get("after_ms")),
+            (Some("s/0"), Some(&Value::Float(2.5)))
+        );
+        // What a step does not have is not written.
+        assert!(steps[0].get("blocks").is_none() && steps[0].get("model").is_none());
+    }
+
+    #[test]
+    fn times_count_from_the_earliest() {
+        let at = |ms| Step { at_ms: Some(ms), ..Step::new("s", 0) };
+        let mut trace = trace(vec![at(1000.3), after("s", 1, &[0]), at(1000.1)]);
+        trace.start_at_the_earliest();
+        let times: Vec<Option<f64>> = trace.steps.iter().map(|step| step.at_ms).collect();
+        assert_eq!(times, [Some(0.2), None, Some(0.0)]);
+    }
+
+    #[test]
+    fn notes_without_content_take_no_memory_and_are_equal() {
+        let mut notes = RareNotes::default();
+        assert_eq!(RareNotes::from(Notes::default()), notes);
+        notes.failed = true;
+        assert!(notes != RareNotes::default() && size_of::<RareNotes>() == 8);
+        notes.failed = false;
+        assert_eq!(notes, RareNotes::default());
+    }
+}

@@ -313,6 +313,36 @@ mod tests {
     }
 
     #[test]
+    fn samples_are_drawn_by_the_seed_and_keep_the_order_of_the_file() {
+        let many = || scaled(Scaling { repeat_to: Some(20), ..Scaling::default() });
+        let sample = |seed| {
+            let mut trace = many();
+            trace.scale(&Scaling { sample: Some((5, seed)), ..Scaling::default() }).unwrap();
+            ids(&trace)
+        };
+        assert_eq!((sample(1).len(), sample(1)), (10, sample(1)));
+        assert!((2..9).any(|seed| sample(seed) != sample(1)));
+        let all = ids(&many());
+        let places: Vec<usize> = sample(3).iter().map(|id| all.iter().position(|known| known == id).unwrap()).collect();
+        assert!(places.is_sorted(), "{places:?}");
+    }
+
+    #[test]
+    fn rounds_repeat_single_requests_with_live_answers() {
+        let mut single = trace();
+        single.retain(|place| place % 2 == 0);
+        single.scale(&Scaling { rounds: Some(3), ..Scaling::default() }).unwrap();
+        assert_eq!(ids(&single), ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]);
+        let last = &single.steps[5];
+        assert_eq!((last.at_ms, &last.history, last.parents[0].parent), (None, &History::Live, 4));
+        assert_eq!(single.trees().1, 2);
+        let conversations = trace().scale(&Scaling { rounds: Some(2), ..Scaling::default() });
+        assert!(matches!(conversations, Err(TraceError::Setting { flag: "--mooncake-num-rounds", .. })));
+        let none = trace().scale(&Scaling { max_turns: Some(0), ..Scaling::default() });
+        assert!(matches!(none, Err(TraceError::Setting { flag: "--sessions-max-turns", .. })));
+    }
+
+    #[test]
     fn times_are_capped_before_they_are_multiplied() {
         let scaling = Scaling { idle_gap_cap_ms: Some(1_000.0), time_scale: Some(2.0), ..Scaling::default() };
         let trace = scaled(scaling);

@@ -97,7 +97,7 @@ impl Workload {
 
     /// Whether its requests depend on one another.
     pub(crate) fn is_sessions(&self) -> bool {
-        self.prepared.dialogue.is_some()
+        self.prepared.sessions.is_some()
     }
 
     fn is_pooling(&self) -> bool {

@@ -24,7 +24,7 @@ pub(crate) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
     let tokenizer = prepared.tokenizer.as_ref().filter(|_| counts)?;
     let countable = |content: &Content| matches!(content, Content::Text(_) | Content::Ids(_));
     // A session's prompts grow with its responses: the session metrics show what could be found.
-    if prepared.dialogue.is_some() {
+    if prepared.sessions.is_some() {
         return None;
     }
     if plan.endpoint.rules == Rules::Vllm || !requests.iter().all(|request| countable(&request.content)) {

@@ -138,8 +138,8 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         tokenizer_id: prepared.tokenizer_id.clone(),
         num_prompts: match &plan.workload {
             WorkloadPlan::Sample { num_prompts, .. } => *num_prompts,
-            WorkloadPlan::Sessions(_) => match &prepared.dialogue {
-                Some(dialogue) => (0..requests).filter(|&index| dialogue.is_measured(index)).count() as i64,
+            WorkloadPlan::Sessions(_) => match &prepared.sessions {
+                Some(sessions) => (0..requests).filter(|&index| sessions.is_measured(index)).count() as i64,
                 None => requests as i64,
             },
             WorkloadPlan::File { .. } => requests as i64,

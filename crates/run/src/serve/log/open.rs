@@ -41,7 +41,7 @@ impl<'a> OpenedLog<'a> {
                 ..OpenedLog::default()
             });
         }
-        if prepared.dialogue.is_some() {
+        if prepared.sessions.is_some() {
             let problem =
                 "a run of sessions cannot be taken up again: what is left of a session needs its answers".into();
             return Err(TraceError::Setting { flag: "--resume", problem }.into());

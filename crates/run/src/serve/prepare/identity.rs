@@ -14,7 +14,7 @@ use crate::serve::drive::supply::is_endless;
 use crate::serve::finish::record;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::Dialogue;
+use crate::serve::sessions::SessionWorkload;
 
 /// Hexadecimal digits of the digest.
 const DIGITS: usize = 16;
@@ -48,7 +48,7 @@ fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Erro
     })?;
     let seed = is_endless(plan, prepared).then_some(plan.seed);
     hash.add(&format!(" {:?} {seed:?}", plan.traffic.stops.duration));
-    for step in prepared.dialogue.as_ref().map(Dialogue::steps).iter().flat_map(|steps| &steps.steps) {
+    for step in prepared.sessions.as_ref().map(SessionWorkload::steps).iter().flat_map(|steps| &steps.steps) {
         hash.add(&format!(" {} {:?} {:?}", step.session, step.parents, step.at));
     }
     Ok(hash.digits()[..DIGITS].to_owned())

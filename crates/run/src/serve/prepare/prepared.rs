@@ -12,7 +12,7 @@ use tacho_workload::Requests;
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::Dialogue;
+use crate::serve::sessions::SessionWorkload;
 
 /// Connections opened ahead when it is not known how many will be needed.
 const PRECONNECT: usize = 16;
@@ -32,7 +32,7 @@ pub struct Prepared {
     /// Their scheduled times.
     pub timeline: Timeline,
     /// The sessions that the requests belong to, if they do.
-    pub dialogue: Option<Dialogue>,
+    pub sessions: Option<SessionWorkload>,
     /// Makes calls around the run.
     pub caller: Caller,
 }
@@ -62,7 +62,7 @@ impl Prepared {
 
     /// The first request that is sent.
     pub(crate) fn first_request(&self) -> &Request {
-        &self.requests.kept()[self.dialogue.as_ref().map_or(0, Dialogue::first)]
+        &self.requests.kept()[self.sessions.as_ref().map_or(0, SessionWorkload::first)]
     }
 
     /// The request of the ready check and the warm-ups.
@@ -77,16 +77,16 @@ impl Prepared {
         load: &Drive<'_>,
         rows: &mut dyn RowSink,
     ) -> Result<Driven, DriveError> {
-        match &self.dialogue {
+        match &self.sessions {
             None => drive(target, load, rows),
-            Some(dialogue) => drive_sessions(target, load, &dialogue.plan(), rows),
+            Some(sessions) => drive_sessions(target, load, &sessions.plan(), rows),
         }
     }
 
     /// How many requests all ranks send, warm-up sessions excluded.
     pub(crate) fn measured_requests(&self, plan: &ServePlan, table: &RequestTable) -> u64 {
-        let count = match &self.dialogue {
-            Some(dialogue) => (0..self.requests.len()).filter(|&index| dialogue.is_measured(index)).count(),
+        let count = match &self.sessions {
+            Some(sessions) => (0..self.requests.len()).filter(|&index| sessions.is_measured(index)).count(),
             None if plan.ranks.is_some() => table.len(),
             None => self.requests.len(),
         };
@@ -95,19 +95,19 @@ impl Prepared {
 
     /// Scheduled times for the display of the client's queue, which exists under a concurrency limit.
     pub(crate) fn queue_display(&self, max_concurrency: Option<usize>) -> std::sync::Arc<[f64]> {
-        let queues = max_concurrency.is_some() && self.dialogue.is_none();
+        let queues = max_concurrency.is_some() && self.sessions.is_none();
         if queues { self.timeline.shared_schedule() } else { [].into() }
     }
 
     /// The steps of the measured sessions.
     pub(crate) fn session_steps(&self) -> Option<Steps> {
-        self.dialogue.as_ref().map(Dialogue::steps)
+        self.sessions.as_ref().map(SessionWorkload::steps)
     }
 
     /// How many connections to open beforehand.
     pub(crate) fn connections(&self, max_concurrency: Option<usize>) -> ClientPlan {
-        if let Some(dialogue) = &self.dialogue {
-            return dialogue.connections(max_concurrency, PRECONNECT);
+        if let Some(sessions) = &self.sessions {
+            return sessions.connections(max_concurrency, PRECONNECT);
         }
         let count = self.timeline.len();
         let most = max_concurrency.map(|limit| limit.min(count)).or(self.timeline.is_at_once().then_some(count));

@@ -13,10 +13,10 @@ use crate::serve::prepare::Prepared;
 
 /// Writes the requests and their scheduled times atomically.
 pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
-    if let Some(dialogue) = &prepared.dialogue {
+    if let Some(sessions) = &prepared.sessions {
         let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
         let partial = path.with_extension("partial");
-        std::fs::write(&partial, dialogue.saved().written_as(Format::Model)?).map_err(failed)?;
+        std::fs::write(&partial, sessions.saved().written_as(Format::Model)?).map_err(failed)?;
         return std::fs::rename(&partial, path).map_err(failed);
     }
     let due = prepared.timeline.scheduled();

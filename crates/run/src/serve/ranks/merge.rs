@@ -136,7 +136,7 @@ impl Merge<'_> {
             return Some(format!("{have} of its {sent} rows arrived"));
         }
         // A rank that ended early, or whose sessions failed, has fewer.
-        let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && self.prepared.dialogue.is_none();
+        let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && self.prepared.sessions.is_none();
         (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
     }
 

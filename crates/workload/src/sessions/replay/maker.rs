@@ -276,3 +276,117 @@ fn hash(text: &str) -> u64 {
 fn cannot(step: &Step, problem: &str) -> TraceError {
     TraceError::Setting { flag: "--sessions", problem: format!("the request {:?} {problem}", step.id()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sessions::model;
+
+    const CHAT: ReplaySpec = ReplaySpec { chat: true, server_history: false, output_len: 9, seed: 0 };
+    const PLAIN: ReplaySpec = ReplaySpec { chat: false, ..CHAT };
+
+    fn given(json: &str) -> Step {
+        let content = tacho_core::json::parse(json).unwrap().as_dict().unwrap().clone();
+        Step { prompt: Prompt::Given(content), ..Step::new("s", 0) }
+    }
+
+    fn requests(steps: Vec<Step>, spec: ReplaySpec) -> Result<Vec<Request>, TraceError> {
+        let trace = Trace { steps, ..Trace::new("t".into(), Format::Model) };
+        let tokenizer = Tokenizer::builtin();
+        let mut maker = Maker::new(&trace, &spec, Some(&tokenizer))?;
+        (0..trace.steps.len()).map(|place| maker.request(place).map(|(request, _)| request)).collect()
+    }
+
+    fn messages(request: &Request) -> String {
+        dumps(request.chat_messages.as_ref().unwrap())
+    }
+
+    #[test]
+    fn synthetic_prompts_have_the_recorded_length_and_share_blocks_of_one_name() {
+        let step = |session: &str| Step {
+            input_tokens: Some(40),
+            output_tokens: Some(0),
+            blocks: Some(model::Blocks { named: vec![(7, 16), (8, 16)], tail: 8, cached_ideal: 0 }),
+            ..Step::new(session, 0)
+        };
+        let made = requests(vec![step("a"), step("b")], PLAIN).unwrap();
+        let [Content::Ids(left), Content::Ids(right)] = [&made[0].content, &made[1].content] else {
+            panic!("{made:?}")
+        };
+        assert_eq!((left.len(), &left[..32], made[0].prompt_len), (40, &right[..32], 40));
+        assert!(left[32..] != right[32..], "the rest is the session's own");
+        assert_eq!((made[0].output_len, made[0].session.as_deref()), (1, Some("a")), "at least one token is asked for");
+        assert_eq!(made[0].overrides.as_ref().unwrap().get("ignore_eos"), Some(&Value::Bool(true)));
+        assert_eq!(requests(vec![step("a"), step("b")], PLAIN).unwrap(), made, "the seed decides");
+    }
+
+    #[test]
+    fn synthetic_prompts_need_a_tokenizer() {
+        let trace = Trace { steps: vec![Step::new("s", 0)], ..Trace::new("t".into(), Format::Model) };
+        let made = Maker::new(&trace, &PLAIN, None).unwrap().request(0);
+        assert!(matches!(made, Err(TraceError::Setting { flag: "--sessions", .. })), "{made:?}");
+    }
+
+    #[test]
+    fn given_texts_and_messages_are_sent_as_they_are() {
+        let text = r#"{"system": "be brief", "text": "hi", "tools": [1], "recorded_answer": "one two three"}"#;
+        let made = requests(vec![given(text)], CHAT).unwrap().remove(0);
+        let expected = r#"[{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}]"#;
+        assert_eq!((messages(&made).as_str(), made.output_len), (expected, 3), "as long as the recorded answer");
+        assert_eq!(dumps(made.overrides.as_ref().unwrap()), r#"{"tools": [1]}"#);
+        assert!(made.prompt_len > 0);
+        // Without a chat a text is a prompt, and messages are refused.
+        let plain = requests(vec![given(r#"{"text": "hi"}"#)], PLAIN).unwrap().remove(0);
+        assert_eq!((plain.content, plain.output_len), (Content::Text("hi".into()), 9));
+        assert!(requests(vec![given(text)], PLAIN).is_err());
+        assert!(requests(vec![given("{}")], CHAT).is_err(), "nothing to send");
+    }
+
+    #[test]
+    fn a_recorded_history_of_deltas_repeats_the_earlier_turns() {
+        let first = given(r#"{"text": "a", "recorded_answer": "b"}"#);
+        let second = Step {
+            history: History::Recorded,
+            deltas: true,
+            turn: model::Turn::Number(1),
+            ..given(r#"{"text": "c"}"#)
+        };
+        let other = Step { session: "other".into(), ..first.clone() };
+        let made = requests(vec![other, first, second], CHAT).unwrap();
+        let contents = r#"[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]"#;
+        assert_eq!(messages(&made[2]), contents);
+    }
+
+    #[test]
+    fn payloads_are_sent_whole_and_set_the_length() {
+        let payload = r#"{"payload": {"messages": [], "max_tokens": 5, "max_completion_tokens": 6, "top_p": 0.5}}"#;
+        let made = requests(vec![given(payload)], CHAT).unwrap().remove(0);
+        assert_eq!((made.output_len, messages(&made).as_str()), (6, "[]"));
+        assert_eq!(made.overrides.unwrap().get("top_p"), Some(&Value::Float(0.5)));
+        let measured = Step { output_tokens: Some(2), ..given(payload) };
+        assert_eq!(requests(vec![measured], CHAT).unwrap()[0].output_len, 2, "the file's count wins");
+    }
+
+    #[test]
+    fn saved_requests_are_sent_again_with_the_backend_they_were_saved_for() {
+        let saved = |json: &str| {
+            let sent = tacho_core::json::parse(json).unwrap().as_dict().cloned();
+            Step { sent, ..Step::new("s", 0) }
+        };
+        let ids = saved(r#"{"prompt": [1, 2, 3], "prompt_len": 3, "output_len": 4, "overrides": {"n": 2}}"#);
+        let made = requests(vec![ids.clone()], PLAIN).unwrap().remove(0);
+        assert_eq!((made.content, made.prompt_len, made.output_len), (Content::Ids(vec![1, 2, 3]), 3, 4));
+        assert_eq!(dumps(&made.overrides.unwrap()), r#"{"n": 2}"#);
+        assert!(requests(vec![ids], CHAT).is_err());
+        let chat = saved(r#"{"messages": [{"role": "user", "content": "a"}]}"#);
+        assert!(requests(vec![chat.clone()], PLAIN).is_err());
+        assert_eq!(messages(&requests(vec![chat], CHAT).unwrap()[0]), r#"[{"role": "user", "content": "a"}]"#);
+    }
+
+    #[test]
+    fn a_server_that_keeps_the_history_is_asked_to() {
+        let spec = ReplaySpec { server_history: true, ..CHAT };
+        let made = requests(vec![given(r#"{"text": "a"}"#)], spec).unwrap().remove(0);
+        assert_eq!(dumps(&made.overrides.unwrap()), r#"{"store": true}"#);
+    }
+}

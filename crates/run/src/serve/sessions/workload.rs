@@ -1,4 +1,4 @@
-//! Sessions that are ready to be held.
+//! The requests of sessions and the order in which they may be sent.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn pause(seconds: f64) -> Duration {
 
 /// Sessions that are ready to run.
 #[derive(Debug)]
-pub struct Dialogue {
+pub struct SessionWorkload {
     /// What the file says.
     pub trace: Trace,
     replay: Replay,
@@ -56,7 +56,7 @@ pub struct Dialogue {
     tools: Vec<Duration>,
 }
 
-impl Dialogue {
+impl SessionWorkload {
     /// Makes the requests and the order in which they may go.
     pub(in crate::serve) fn new(
         plan: &SessionsPlan,
@@ -97,7 +97,7 @@ impl Dialogue {
         let graph = graph(&trace, &trees, &begins, &rank);
         let mut tools = RandomState::new(seed.wrapping_add(TOOL_SEED));
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
-        Ok(Dialogue {
+        Ok(SessionWorkload {
             source: described(plan, &trace)?,
             tools: trace.steps.iter().map(latency).map(pause).collect(),
             starts: order.iter().map(|&tree| starts[tree]).collect(),
@@ -114,7 +114,7 @@ impl Dialogue {
         })
     }
 
-    /// What is held, and how it was read.
+    /// The sessions, and how they were read.
     pub(in crate::serve) fn headline(&self) -> ServeNote {
         let option = |(name, value): (&str, &Value)| match value {
             Value::Str(text) => format!("{name} {text}"),
@@ -222,8 +222,8 @@ impl Dialogue {
 
     /// How many measured requests one of `active` ranks sends.
     pub(in crate::serve) fn requests_of(&self, rank: usize, active: usize) -> usize {
-        let held = |index: &usize| (self.rank[self.trees[*index]] - self.warmup) % active == rank;
-        (0..self.trees.len()).filter(|&index| self.is_measured(index)).filter(held).count()
+        let owned = |index: &usize| (self.rank[self.trees[*index]] - self.warmup) % active == rank;
+        (0..self.trees.len()).filter(|&index| self.is_measured(index)).filter(owned).count()
     }
 
     /// Keeps the share of one of several ranks: every n-th session, and a part of the limit on them.
@@ -260,13 +260,13 @@ impl Dialogue {
     }
 }
 
-impl Script for Dialogue {
+impl Script for SessionWorkload {
     fn keeps(&self, index: usize) -> bool {
         self.replay.keeps(index)
     }
 
     fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
-        self.replay.request(index, &|place| answers.get(&place).map(heard))
+        self.replay.request(index, &|place| answers.get(&place).map(received))
     }
 
     fn tools(&self, index: usize, answers: &Completions) -> Option<(usize, Duration)> {
@@ -274,12 +274,12 @@ impl Script for Dialogue {
         if latency.is_zero() {
             return None;
         }
-        Some((self.replay.simulated_tools(index, &|place| answers.get(&place).map(heard))?, latency))
+        Some((self.replay.simulated_tools(index, &|place| answers.get(&place).map(received))?, latency))
     }
 }
 
-fn heard(said: &Completion) -> ReceivedResponse<'_> {
-    ReceivedResponse { text: &said.text, reply: said.reply.as_deref() }
+fn received(completion: &Completion) -> ReceivedResponse<'_> {
+    ReceivedResponse { text: &completion.text, reply: completion.reply.as_deref() }
 }
 
 /// The turn of each step: its number, or the length of the longest chain before it.
