@@ -1,4 +1,4 @@
-//! Faults on purpose: which request fails, and how, is a function of the fault seed and the request's ordinal.
+//! Fault injection: which request fails, and how, is a function of the fault seed and the request's ordinal.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use tacho_pyrand::{Generator, SeedSequence};
 
 use crate::error::Error;
 
-/// What goes wrong and how often. Nothing does by default.
+/// Kinds and rates of injected faults. None by default.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FaultSpec {
-    /// Share of requests answered with HTTP 500.
+    /// Fraction of requests answered with HTTP 500.
     pub error_rate: f64,
-    /// Share of streams with an error event in place of the rest.
+    /// Fraction of streams that end with an error event.
     pub stream_error_rate: f64,
-    /// Share of requests whose connection is reset, streams in the middle.
+    /// Fraction of requests whose connection is reset, streams in the middle.
     pub disconnect_rate: f64,
-    /// Share of answers that end cleanly before their end: streams before the last token, others in the middle.
+    /// Fraction of responses that end cleanly but early: streams before the last token, others in the middle.
     pub truncate_rate: f64,
-    /// Share of requests that pause once, and for how long.
+    /// Fraction of requests that pause once, and the pause.
     pub stall: Option<(f64, Duration)>,
     /// Every route answers 503 for this long after the start.
     pub start_delay: Duration,
@@ -25,16 +25,16 @@ pub struct FaultSpec {
     pub seed: u64,
 }
 
-/// What is done to one request.
+/// The fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
     None,
-    /// HTTP 500 instead of an answer.
+    /// HTTP 500 instead of a response.
     Error,
-    /// An error event, after this share of the first answer's tokens.
+    /// An error event, after this fraction of the first choice's tokens.
     StreamError(f64),
     Disconnect(f64),
-    /// A clean but early end, likewise.
+    /// A clean but early end, after this fraction of the tokens.
     Truncate(f64),
     Stall(f64, Duration),
 }
@@ -55,8 +55,8 @@ impl FaultSpec {
         }
     }
 
-    /// The fate of the request with this ordinal. Every kind has its own draw, so raising one rate keeps the victims
-    /// of the others; the first kind that strikes counts.
+    /// The fault of the request with this ordinal. Every kind has its own draw, so that raising one rate keeps the
+    /// victims of the others; the first kind that applies counts.
     pub(crate) fn strike(&self, ordinal: u64) -> Fault {
         let words = [self.seed as u32, (self.seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
         let mut generator = Generator::from_sequence(&SeedSequence::from_words(&words));

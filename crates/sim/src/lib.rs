@@ -1,4 +1,4 @@
-//! An OpenAI-compatible server around the model of `tacho-engine`: `server` puts the engine behind HTTP on the real clock.
+//! An OpenAI-compatible server around the model of `tacho-engine`, on the real clock.
 
 mod error;
 mod faults;

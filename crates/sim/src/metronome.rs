@@ -1,5 +1,6 @@
-//! A server whose every token tells when it was sent: the truth that a client's own measurements are held against.
-//! No engine and no batching; one thread writes each token at its planned instant, or as fast as the client reads.
+//! Reference server with self-timestamped tokens: the send time in each token is compared with the client's
+//! measurement. No engine and no batching; one thread writes each token at its planned time, or as fast as the client
+//! reads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,8 +15,8 @@ use tacho_core::{Clock, SystemClock, Timestamp};
 
 use crate::Error;
 
-/// How often connections without a stream are looked at.
-const LOOK: Duration = Duration::from_micros(500);
+/// Polling interval of connections without a stream.
+const POLL: Duration = Duration::from_micros(500);
 /// A wait shorter than this is spun.
 const SPIN: Duration = Duration::from_micros(60);
 /// Tokens per write when nothing is paced.
@@ -28,10 +29,10 @@ const EVENT_HEAD: &str = "data: {\"id\":\"cmpl-metronome\",\"object\":\"text_com
 const EVENT_TAIL: &str = "\",\"logprobs\":null,\"finish_reason\":null,\"stop_reason\":null,\
     \"prompt_token_ids\":null,\"token_ids\":null}]}\n\n";
 
-/// What the metronome plays.
+/// Settings of the reference server.
 #[derive(Debug, Clone, Copy)]
 pub struct MetronomeSpec {
-    /// Tokens of each answer.
+    /// Tokens per response.
     pub tokens: usize,
     /// Time between two tokens of a stream; zero floods.
     pub gap: Duration,
@@ -39,7 +40,7 @@ pub struct MetronomeSpec {
     pub first: Duration,
 }
 
-/// A running metronome; dropped, it stops.
+/// A running reference server; dropping it stops it.
 #[derive(Debug)]
 pub struct Metronome {
     address: SocketAddr,
@@ -62,7 +63,7 @@ impl Metronome {
         Ok(Metronome { address, over, thread: Some(thread.map_err(failed)?) })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
@@ -79,11 +80,11 @@ impl Drop for Metronome {
 
 struct Stream {
     socket: TcpStream,
-    /// Bytes of a request that is not whole yet.
-    heard: Vec<u8>,
-    /// Bytes that the socket did not take.
+    /// Bytes of an incomplete request.
+    received: Vec<u8>,
+    /// Bytes that the socket did not accept.
     unsent: Vec<u8>,
-    /// Tokens still to send; none while a request is waited for.
+    /// Tokens still to send; `None` while waiting for a request.
     left: Option<usize>,
 }
 
@@ -93,7 +94,7 @@ struct Player {
     listener: TcpListener,
     over: Arc<AtomicBool>,
     streams: Vec<Option<Stream>>,
-    /// When each paced stream's next token is due.
+    /// Due time of each paced stream's next token.
     due: BinaryHeap<Reverse<(Timestamp, usize)>>,
 }
 
@@ -105,11 +106,11 @@ impl Player {
             if now >= next_look {
                 self.accept();
                 self.listen();
-                next_look = self.clock.now() + LOOK;
+                next_look = self.clock.now() + POLL;
             }
             if self.spec.gap.is_zero() {
                 if !self.flood() {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(POLL);
                 }
                 continue;
             }
@@ -125,7 +126,7 @@ impl Player {
     fn accept(&mut self) {
         while let Ok((socket, _)) = self.listener.accept() {
             if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok() {
-                let stream = Stream { socket, heard: Vec::new(), unsent: Vec::new(), left: None };
+                let stream = Stream { socket, received: Vec::new(), unsent: Vec::new(), left: None };
                 match self.streams.iter().position(Option::is_none) {
                     Some(vacant) => self.streams[vacant] = Some(stream),
                     None => self.streams.push(Some(stream)),
@@ -138,7 +139,7 @@ impl Player {
     fn listen(&mut self) {
         for at in 0..self.streams.len() {
             let Some(stream) = self.streams[at].as_mut().filter(|stream| stream.left.is_none()) else { continue };
-            match stream.hear() {
+            match stream.receive() {
                 Ok(false) => {}
                 Ok(true) => {
                     stream.left = Some(self.spec.tokens);
@@ -174,7 +175,7 @@ impl Player {
         }
     }
 
-    /// Writes to every stream that takes something; false when none did.
+    /// Writes to every stream that accepts bytes; false when none did.
     fn flood(&mut self) -> bool {
         self.due.clear();
         let mut wrote = false;
@@ -202,27 +203,27 @@ impl Player {
 }
 
 impl Stream {
-    /// True when a whole request has been read.
-    fn hear(&mut self) -> io::Result<bool> {
+    /// Returns whether a complete request has been read.
+    fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 << 10];
         match self.socket.read(&mut buffer) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => self.heard.extend_from_slice(&buffer[..count]),
+            Ok(count) => self.received.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         }
-        let Some(end) = self.heard.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(false) };
-        let head = String::from_utf8_lossy(&self.heard[..end]).to_ascii_lowercase();
+        let Some(end) = self.received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(false) };
+        let head = String::from_utf8_lossy(&self.received[..end]).to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).map(str::trim);
         let length = length.and_then(|length| length.parse().ok()).unwrap_or(0_usize);
-        let whole = self.heard.len() >= end + 4 + length;
+        let whole = self.received.len() >= end + 4 + length;
         if whole {
-            self.heard.clear();
+            self.received.clear();
         }
         Ok(whole)
     }
 
-    /// The end of an answer: usage, the closing mark, the last chunk.
+    /// The end of a response: usage, `[DONE]`, the last chunk.
     fn finish(&mut self, tokens: usize) {
         let usage = format!(
             "data: {{\"id\":\"cmpl-metronome\",\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\
@@ -232,7 +233,7 @@ impl Stream {
         self.left = None;
     }
 
-    /// Writes what the socket takes; true when it took something.
+    /// Writes as much as the socket accepts; returns whether it accepted anything.
     fn flush(&mut self) -> io::Result<bool> {
         let mut taken = 0;
         while taken < self.unsent.len() {
@@ -247,13 +248,13 @@ impl Stream {
     }
 }
 
-/// Appends one token event as an HTTP chunk of its own.
+/// Appends one token event as an HTTP chunk.
 fn push_token(out: &mut Vec<u8>, timestamp: Timestamp) {
     let length = EVENT_HEAD.len() + DIGITS + EVENT_TAIL.len();
     let _ = write!(out, "{length:x}\r\n{EVENT_HEAD}{:016x}{EVENT_TAIL}\r\n", timestamp.0);
 }
 
-/// The send times that a metronome's answer tells.
+/// The send times in a response of the reference server.
 pub fn send_times(text: &[u8]) -> Vec<Timestamp> {
     let digits = |token: &[u8]| std::str::from_utf8(token).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
     text.chunks_exact(DIGITS).filter_map(digits).map(Timestamp).collect()

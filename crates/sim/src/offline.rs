@@ -1,5 +1,4 @@
-//! The engine as a library's user has it: no server and no clock, batches run on model time as fast as the machine
-//! allows.
+//! The engine as a library: no server and no clock; batches run in virtual time as fast as the machine allows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +10,11 @@ use tacho_text::{Tokenizer, prompt_ids};
 
 use crate::Error;
 
-/// Reading weights from storage takes this many times as long as reading them from the device's memory.
+/// Loading weights from storage, as a multiple of reading them from device memory.
 const STORAGE_FACTOR: f64 = 500.0;
-/// Seconds to compile the model's graphs, from nothing and from a cache.
+/// Seconds to compile the model's graphs, without and with a cache.
 const COMPILATION: [f64; 2] = [20.0, 2.0];
-/// Seconds of the stages of one media item, in the order in which they happen.
+/// Seconds of the stages of one media item, in order.
 const STAGES: [(&str, f64); 5] = [
     ("get_mm_hashes_secs", 0.001),
     ("get_cache_missing_items_secs", 0.0001),
@@ -26,20 +25,20 @@ const STAGES: [(&str, f64); 5] = [
 /// Seconds of the encoder for one item.
 const ENCODER: f64 = 0.005;
 
-/// An engine that batches are handed to.
+/// An offline engine.
 #[derive(Debug)]
 pub struct Offline {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
-    /// Model time goes on from run to run.
+    /// Virtual time continues from run to run.
     now: Timestamp,
     next_id: u64,
 }
 
-/// How long an engine takes to start, in seconds.
+/// Seconds to start an engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartUp {
-    /// All of it.
+    /// Total load time.
     pub load: f64,
     /// The part spent on compiling.
     pub compilation: f64,
@@ -53,7 +52,7 @@ impl StartUp {
     }
 }
 
-/// What came of a batch.
+/// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Drained {
     /// Seconds from the first request to the last token, media included.
@@ -64,16 +63,16 @@ pub struct Drained {
     pub output_tokens: u64,
     /// Per request, milliseconds to its last token.
     pub latencies_ms: Vec<f64>,
-    /// The media of the requests that have any.
+    /// Media times of the requests with media.
     pub media: Vec<MediaTimes>,
 }
 
-/// Where the time of a request's media went.
+/// Media processing times of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaTimes {
-    /// Which request of the batch.
+    /// Index of the request.
     pub request: usize,
-    /// How many media.
+    /// Number of media items.
     pub items: u64,
     /// Seconds per stage of the processor, by vLLM's names.
     pub stages: Vec<(&'static str, f64)>,
@@ -102,12 +101,12 @@ impl Offline {
         Ok(Offline { engine: Engine::new(spec, cost)?, tokenizer, now: Timestamp::ZERO, next_id: 0 })
     }
 
-    /// Forgets cached prefixes.
+    /// Drops cached prefixes.
     pub fn forget(&mut self) {
         self.engine.reset_prefix_cache();
     }
 
-    /// Runs all requests to their end, `n` answers each.
+    /// Runs all requests to completion, with `n` choices each.
     ///
     /// # Errors
     /// When one of them can never run.
@@ -130,7 +129,7 @@ impl Offline {
         Ok(drained)
     }
 
-    /// Puts all jobs into the queue, or none; gives the request that each belongs to.
+    /// Submits all jobs, or none; returns the request of each.
     fn submit(&mut self, requests: &[Request], n: u64, drained: &mut Drained) -> Result<Vec<usize>, Refusal> {
         let jobs: Vec<Vec<Job>> = requests.iter().map(|request| self.jobs(request, n)).collect();
         jobs.iter().flatten().try_for_each(|job| self.engine.check(job))?;
@@ -157,7 +156,7 @@ impl Offline {
         (0..count).map(job).collect()
     }
 
-    /// Media are processed one request after the other, before anything is scheduled.
+    /// Media are processed one request after another, before anything is scheduled.
     fn process_media(&mut self, requests: &[Request], drained: &mut Drained) {
         for (at, request) in requests.iter().enumerate() {
             let items = media_items(request);
@@ -172,7 +171,7 @@ impl Offline {
     }
 }
 
-/// Content parts that are no text.
+/// Content parts other than text.
 fn media_items(request: &Request) -> u64 {
     fn count(value: &Value) -> u64 {
         match value {

@@ -1,5 +1,5 @@
-//! The front of two engines: lets one compute the prompt and streams the answer of the other, as vLLM's example proxy
-//! does.
+//! A proxy for disaggregated prefill: one engine computes the prompt, and the response of another is streamed, as in
+//! vLLM's example proxy.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -20,19 +20,19 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 
-/// Largest body that is passed on.
-const MOST_BYTES: usize = 64 << 20;
-/// Paths whose prompt is computed by the one and whose answer comes from the other.
+/// Largest forwarded body.
+const MAX_BYTES: usize = 64 << 20;
+/// Paths that are split between the two engines.
 const SPLIT: [&str; 2] = ["/v1/completions", "/v1/chat/completions"];
 
-/// Where the two engines are.
+/// Addresses of the proxy and its engines.
 #[derive(Debug, Clone)]
 pub struct ProxySpec {
-    /// Where the proxy listens.
+    /// Listen address.
     pub listen: SocketAddr,
-    /// Who computes prompts, as `http://HOST:PORT`.
+    /// Prefill engine, as `http://HOST:PORT`.
     pub prefill: String,
-    /// Who generates.
+    /// Decode engine.
     pub decode: String,
 }
 
@@ -53,10 +53,10 @@ struct Backends {
 type Body = Either<Full<Bytes>, Incoming>;
 
 impl Proxy {
-    /// Listens and returns; requests are passed on from now on.
+    /// Binds the address and starts forwarding.
     ///
     /// # Errors
-    /// When an address is none, or cannot be listened on.
+    /// When an address is invalid or cannot be bound.
     pub fn start(spec: &ProxySpec) -> Result<Proxy, Error> {
         let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -77,18 +77,18 @@ impl Proxy {
         Ok(Proxy { addr, shutdown: Some(shutdown), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Cuts all streams and waits for its thread.
+    /// Aborts all streams and joins its thread.
     pub fn stop(&mut self) {
         if let Some(shutdown) = self.shutdown.take() {
             let _ = shutdown.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so already.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -120,10 +120,10 @@ async fn accept(listener: TcpListener, backends: Arc<Backends>, mut stopped: one
 }
 
 async fn serve(socket: TcpStream, backends: Arc<Backends>) {
-    // Tokens must leave at once; should this fail they merely leave later.
+    // Without it tokens merely leave later.
     let _ = socket.set_nodelay(true);
     let service = service_fn(move |request| answer(Arc::clone(&backends), request));
-    // An error here is a client that left.
+    // An error here means that the client disconnected.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
 }
 
@@ -140,7 +140,7 @@ async fn answer(backends: Arc<Backends>, request: Request<Incoming>) -> Result<R
 
 async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
     let (mut head, body) = request.into_parts();
-    let body = Limited::new(body, MOST_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
+    let body = Limited::new(body, MAX_BYTES).collect().await.map_err(io::Error::other)?.to_bytes();
     head.headers.remove(TRANSFER_ENCODING);
     let path = head.uri.path().to_owned();
     let mut asked = match std::str::from_utf8(&body).ok().and_then(|text| json::parse(text).ok()) {
@@ -157,7 +157,7 @@ async fn pass_on(backends: &Backends, request: Request<Incoming>) -> Result<Resp
     send(backends.decode, head, json::dumps(&Value::Dict(asked)).into()).await
 }
 
-/// The request as the engine gets it that computes the prompt alone.
+/// The request to the prefill engine.
 fn for_prefill(asked: &Dict) -> Dict {
     let mut first = asked.clone();
     let mut params = Dict::new();

@@ -38,11 +38,11 @@ use tacho_engine::{Engine, Stats, Vocabulary};
 
 use wire::{ResetSwitch, Wire};
 
-/// Connections that may wait to be accepted: a burst of clients must not run into the kernel's retries.
+/// Listen backlog: a burst of clients must not run into the kernel's retries.
 const BACKLOG: u32 = 4096;
-/// How long a stop waits for threads that compute; those of an ended process end with it.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// Pause after a failed accept (out of file descriptors): the listener would only fail again at once.
+/// Time that a stop waits for threads that compute.
+const STOP_TIMEOUT: Duration = Duration::from_millis(500);
+/// Pause after a failed accept (out of file descriptors), which would fail again at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A simulator that serves until it is stopped or dropped.
@@ -54,10 +54,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, starts the threads, and returns; requests are served from now on.
+    /// Binds the address, starts the threads, and returns.
     ///
     /// # Errors
-    /// When the settings contradict each other, or the address or threads cannot be had.
+    /// When the settings contradict each other, or the address or threads are not available.
     pub fn start(spec: SimSpec) -> Result<Server, Error> {
         spec.faults.validate()?;
         let tokenizer = &spec.tokenizer;
@@ -95,14 +95,14 @@ impl Server {
         let mut server = Server { addr, app: Arc::clone(&app), shutdown: Some(shutdown), threads };
         let thread = std::thread::Builder::new().name("sim-http".into()).spawn(move || {
             runtime.block_on(accept(listener, app, stopped));
-            // The connections are dropped, streams under way cut; what computes is not waited for.
-            runtime.shutdown_timeout(PATIENCE);
+            // Drops connections and streams in flight; does not wait for computations.
+            runtime.shutdown_timeout(STOP_TIMEOUT);
         });
         server.threads.push(thread.map_err(|source| Error::Threads { source })?);
         Ok(server)
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -112,14 +112,14 @@ impl Server {
         self.app.engine.stats()
     }
 
-    /// Cuts all streams, stops the threads and waits for them.
+    /// Aborts all streams and joins the threads.
     pub fn stop(&mut self) {
         if let Some(shutdown) = self.shutdown.take() {
             let _ = shutdown.send(());
         }
         self.app.engine.stop();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so already; there is nothing left to wait for.
+            // A panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -170,11 +170,11 @@ async fn accept(listener: TcpListener, app: Arc<App>, mut stopped: oneshot::Rece
 }
 
 async fn serve(socket: TcpStream, app: Arc<App>) {
-    // Tokens must leave at once; should this fail they merely leave later.
+    // Without it tokens merely leave later.
     let _ = socket.set_nodelay(true);
     let reset = ResetSwitch::default();
     let wire = Wire::new(socket, reset.clone());
     let service = service_fn(move |request| routes::answer(Arc::clone(&app), request, reset.clone()));
-    // An error here is a client that left or a cut on purpose: nothing to report to.
+    // An error here means that the client disconnected, or an injected fault.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(wire, service).await;
 }

@@ -1,4 +1,4 @@
-//! What a simulator is made from.
+//! Settings of a simulator.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -20,29 +20,30 @@ pub struct SimSpec {
     pub model: String,
     /// Names it is served under; the model's own when empty.
     pub served_model_names: Vec<String>,
-    /// Names of LoRA adapters: accepted as models, with prefix caches of their own.
+    /// Names of LoRA adapters: accepted as models, with separate prefix caches.
     pub lora_modules: Vec<String>,
-    /// The server that it plays; of its limits those in `engine` count.
+    /// The simulated server; its scheduler limits are in `engine`.
     pub machine: Machine,
-    /// Tokens told in one event of a stream; the first is always told alone, as in vLLM.
+    /// Tokens per stream event; the first is always sent alone, as in vLLM.
     pub stream_interval: usize,
-    /// Tokens at the beginning of an answer that are reasoning, in conversations and responses.
+    /// Reasoning tokens at the start of an output, in chat completions and responses.
     pub reasoning_tokens: usize,
-    /// Whether usage tells the tokens of the prompt that were cached.
+    /// Whether usage reports cached prompt tokens.
     pub prompt_tokens_details: bool,
-    /// Engines behind the address, each with its own blocks and cache; requests of a session go to the same one.
+    /// Data-parallel engines behind the address, each with its own blocks and cache; requests of a session go to the
+    /// same one.
     pub data_parallel_size: usize,
-    /// Numbers in an embedding.
+    /// Dimensions of an embedding.
     pub embedding_size: usize,
     /// The engine's limits.
     pub engine: EngineSpec,
-    /// What goes wrong on purpose.
+    /// Injected faults.
     pub faults: FaultSpec,
     /// Seed of outputs and request ids.
     pub seed: u64,
     /// The tokenizer of prompts and outputs.
     pub tokenizer: Arc<Tokenizer>,
-    /// Threads that serve connections; the engine has one of its own.
+    /// Threads that serve connections, in addition to the engine's.
     pub threads: usize,
 }
 
@@ -70,7 +71,7 @@ impl SimSpec {
         }
     }
 
-    /// The names that requests may give, without adapters; the first is the one in answers.
+    /// The accepted model names, without adapters; responses contain the first.
     pub fn names(&self) -> Vec<String> {
         if self.served_model_names.is_empty() { vec![self.model.clone()] } else { self.served_model_names.clone() }
     }

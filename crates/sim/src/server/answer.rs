@@ -1,4 +1,4 @@
-//! Answers: what an engine generated, as streams of events or whole bodies.
+//! Responses: generated tokens as event streams or complete bodies.
 
 pub(super) mod choice;
 pub(super) mod chunks;

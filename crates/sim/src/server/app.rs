@@ -1,4 +1,4 @@
-//! What all connections share.
+//! State that all connections share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use crate::faults::Fault;
 use crate::spec::SimSpec;
 use tacho_engine::Vocabulary;
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct App {
     pub(crate) spec: SimSpec,
     pub(crate) names: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// The name an answer carries for the model that was asked for; none means the first.
+    /// The model name in responses; `None` selects the first.
     pub(crate) fn resolve(&self, model: Option<&str>) -> Result<String, Problem> {
         match model {
             None => Ok(self.names[0].clone()),
@@ -51,7 +51,7 @@ impl App {
         adapter.map_or(0, |at| at as u64 + 1)
     }
 
-    /// Characters of the longest token, which bounds the tokens of a text without counting them.
+    /// Characters of the longest token, which bounds the tokens of a text without tokenizing it.
     pub(crate) fn characters_per_token(&self) -> usize {
         *self.characters.get_or_init(|| {
             let tokenizer = &self.spec.tokenizer;
@@ -60,12 +60,12 @@ impl App {
         })
     }
 
-    /// The fate of the next generation request.
+    /// The fault of the next generation request.
     pub(crate) fn strike(&self) -> Fault {
         self.spec.faults.strike(self.requests.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Sixteen hexadecimal digits, another each time.
+    /// A new id of sixteen hexadecimal digits.
     pub(crate) fn random_id(&self) -> String {
         let ordinal = self.ids.fetch_add(1, Ordering::Relaxed);
         format!("{:016x}", scrambled(self.spec.seed, ordinal))

@@ -1,4 +1,4 @@
-//! The engine's thread: steps the model on the real clock and hands each token to the connection that waits for it.
+//! The engine's thread: steps the model on the real clock and passes each token to its connection.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -12,24 +12,24 @@ use tokio::sync::oneshot;
 
 use tacho_engine::{Engine, Finish, Job, SeqId, Stats, TokenEvent};
 
-/// Timers of the kernel come up to this late; the rest of a wait is spun.
+/// Lateness of kernel timers; the rest of a wait is spun.
 const SPIN: Duration = Duration::from_micros(120);
-/// A step starts when the one before ended on paper, so that delivering tokens costs no model time, unless the thread
-/// is further behind than this.
+/// A step starts at the planned end of the previous one, so that delivering tokens costs no model time, unless the
+/// thread lags more than this.
 const MAX_LAG: Duration = Duration::from_millis(1);
-/// Slept at a time within a step, so that a stop is heard soon. Sleeps are relative: a channel waits until a moment of the
-/// monotonic clock, which never comes where somebody has preloaded another one.
+/// Longest sleep within a step, so that a stop is noticed soon. Sleeps are relative: a channel's deadline on the
+/// monotonic clock never comes where a library has replaced that clock.
 const NAP: Duration = Duration::from_millis(20);
-/// Slept at a time while nothing can be stepped but time will change that: how late a new request is noticed then.
-const GLANCE: Duration = Duration::from_micros(200);
+/// Polling interval while only the passing of time can allow a step; bounds how late a new request is noticed.
+const POLL: Duration = Duration::from_micros(200);
 
-/// A token of one of the answers that a connection waits for.
+/// A token of a choice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signal {
     pub(crate) choice: usize,
     /// Why the token is its last, if it is.
     pub(crate) finish: Option<Finish>,
-    /// Tokens of its prompt that did not have to be computed.
+    /// Prompt tokens found in the cache.
     pub(crate) cached: usize,
 }
 
@@ -40,7 +40,7 @@ enum Command {
     Stop,
 }
 
-/// The way to the engine's thread.
+/// A handle to the engine's thread.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineHandle {
     commands: Sender<Command>,
@@ -51,11 +51,11 @@ pub(crate) struct EngineHandle {
 impl EngineHandle {
     /// Queues a job that [`tacho_engine::EngineSpec::check`] has passed.
     pub(crate) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
-        // When the thread is gone the sender is dropped here, which the connection sees as the end of its signals.
+        // When the thread has ended, the sender is dropped here, which the connection sees as the end of its tokens.
         let _ = self.commands.send(Command::Submit { id, job, arrived: self.clock.now(), choice, to });
     }
 
-    /// Withdraws jobs, done or not.
+    /// Cancels jobs, finished or not.
     pub(crate) fn cancel(&self, ids: Vec<SeqId>) {
         if !ids.is_empty() {
             let _ = self.commands.send(Command::Cancel(ids));
@@ -99,14 +99,14 @@ pub(crate) fn start(engine: Engine) -> std::io::Result<(EngineHandle, JoinHandle
 struct Driver {
     engine: Engine,
     inbox: Receiver<Command>,
-    /// Commands that came during a step.
+    /// Commands received during a step.
     pending: VecDeque<Command>,
     streams: HashMap<SeqId, (usize, UnboundedSender<Signal>)>,
     stats: Arc<Mutex<Stats>>,
     clock: SystemClock,
 }
 
-/// The server is going away.
+/// The server is stopping.
 struct Stopped;
 
 impl Driver {
@@ -156,7 +156,7 @@ impl Driver {
     fn obey(&mut self, command: Command) -> Result<(), Stopped> {
         match command {
             Command::Submit { id, job, arrived, choice, to } => {
-                // A refused job drops its sender, which ends the connection's signals.
+                // A refused job drops its sender, which ends the connection's tokens.
                 if self.engine.submit(id, job, arrived).is_ok() {
                     self.streams.insert(id, (choice, to));
                 }
@@ -177,7 +177,7 @@ impl Driver {
     fn rest(&mut self) -> Result<(), Stopped> {
         match self.engine.wakes() {
             None => self.pending.push_back(self.inbox.recv().map_err(|_| Stopped)?),
-            Some(then) => std::thread::sleep(then.since(self.clock.now()).min(GLANCE)),
+            Some(then) => std::thread::sleep(then.since(self.clock.now()).min(POLL)),
         }
         Ok(())
     }
@@ -194,12 +194,12 @@ impl Driver {
                 continue;
             }
             std::thread::sleep((left - SPIN).min(NAP));
-            self.hear()?;
+            self.receive()?;
         }
     }
 
-    /// Takes what has come in, and a stop at once.
-    fn hear(&mut self) -> Result<(), Stopped> {
+    /// Receives commands; returns early for a stop.
+    fn receive(&mut self) -> Result<(), Stopped> {
         loop {
             match self.inbox.try_recv() {
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Err(Stopped),
@@ -210,11 +210,11 @@ impl Driver {
     }
 
     fn deliver(&mut self, events: &[TokenEvent]) {
-        // The counters come first: who has seen a last token must find it counted.
+        // The counters come first: a client that has a last token must find it counted.
         self.publish();
         for event in events {
             if let Some((choice, to)) = self.streams.get(&event.id) {
-                // A closed channel is a client that left; its cancel is on the way.
+                // A closed channel means that the client disconnected; its cancellation will follow.
                 let _ = to.send(Signal { choice: *choice, finish: event.finish, cached: event.cached });
             }
             if event.finish.is_some() {

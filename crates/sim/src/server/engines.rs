@@ -1,5 +1,5 @@
-//! Several engines behind one address, each with a cache of its own. Requests of one session go to the same one; others
-//! take turns.
+//! Data-parallel engines behind one address, each with its own cache. Requests of one session go to the same one;
+//! others round-robin.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::driver::{EngineHandle, Signal};
 use tacho_engine::{Job, SeqId, Stats};
 
-/// The engines. A job's number says which of them has it.
+/// The engines. A job's id determines its engine.
 pub(crate) struct Engines {
     all: Vec<EngineHandle>,
     turn: AtomicUsize,
@@ -22,7 +22,7 @@ impl Engines {
         Engines { all, turn: AtomicUsize::new(0), sequences: AtomicU64::new(0) }
     }
 
-    /// The engine for a request, of a session or of none.
+    /// The engine for a request, with or without a session.
     pub(crate) fn rank(&self, session: Option<&str>) -> usize {
         let Some(session) = session.filter(|_| self.all.len() > 1) else {
             return self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
@@ -32,7 +32,7 @@ impl Engines {
         (hasher.finish() % self.all.len() as u64) as usize
     }
 
-    /// A number for a job of that engine.
+    /// An id for a job of that engine.
     pub(crate) fn next_sequence(&self, rank: usize) -> SeqId {
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         SeqId(number * self.all.len() as u64 + rank as u64)
@@ -64,7 +64,7 @@ impl Engines {
         self.all.iter().for_each(EngineHandle::stop);
     }
 
-    /// The counters of all of them together.
+    /// The counters of all engines.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.all.iter().map(EngineHandle::stats);
         let first = stats.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The front end's time: what a request waits before it reaches the engine, longer in a crowd.
+//! The API server's time: the delay of a request before it reaches the engine, which grows with concurrent requests.
 
 use std::future::pending;
 use std::sync::{Mutex, PoisonError};
@@ -13,45 +13,45 @@ use tacho_engine::FifoServer;
 use tacho_engine::Front;
 use tacho_engine::ProcessorSharing;
 
-/// Slept at a time while somebody is worked on, so that those who leave are noticed.
+/// Longest sleep while requests are in service, so that disconnects are noticed.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Who waits to be worked on, and is told when that was over.
+/// A request in service, and where to report its completion.
 type Waiting = oneshot::Sender<Timestamp>;
 
-/// The way through the front end.
+/// The API server's queue.
 #[derive(Debug)]
 pub(crate) struct FrontEnd {
     front: Front,
     clock: SystemClock,
-    /// To the core that all requests share, where there is one.
+    /// To the shared core, if there is one.
     core: Option<UnboundedSender<Waiting>>,
-    /// Reads their prompts then.
+    /// Tokenizes prompts next.
     reader: Mutex<FifoServer>,
 }
 
 impl FrontEnd {
-    /// An idle front end, whose core is a task of the runtime.
+    /// An idle API server; its core is a task of the runtime.
     pub(crate) fn new(front: Front, runtime: &Runtime) -> Self {
         let (clock, shared) = (SystemClock::start(), front.shared_cpu());
         let core = (!shared.is_zero()).then(|| {
-            let (core, coming) = unbounded_channel();
-            runtime.spawn(work(ProcessorSharing::new(shared, 1), coming, clock));
+            let (core, arrivals) = unbounded_channel();
+            runtime.spawn(work(ProcessorSharing::new(shared, 1), arrivals, clock));
             core
         });
         FrontEnd { front, clock, core, reader: Mutex::new(FifoServer::new(1)) }
     }
 
-    /// Waits as long as a request of so many prompt tokens takes.
+    /// Waits for the service time of a request with this many prompt tokens.
     pub(crate) async fn pass(&self, tokens: usize) {
         let mut since = self.clock.now();
         if let Some(core) = &self.core {
             let (over, heard) = oneshot::channel();
-            // Where the core is gone, the server is going too.
+            // Without the core, the server is stopping.
             let _ = core.send(over);
             since = heard.await.unwrap_or(since);
         }
-        // From when it was over, not from when that was heard: timers are late.
+        // From the planned end, because timers are late.
         let read =
             self.reader.lock().unwrap_or_else(PoisonError::into_inner).serve(since, self.front.tokenization(tokens));
         let left = (read + self.front.unshared()).since(self.clock.now());
@@ -61,32 +61,32 @@ impl FrontEnd {
     }
 }
 
-/// Works on all who come until nobody can come any more.
-async fn work(mut crowd: ProcessorSharing<Waiting>, mut coming: UnboundedReceiver<Waiting>, clock: SystemClock) {
+/// Serves requests until the channel closes.
+async fn work(mut queue: ProcessorSharing<Waiting>, mut arrivals: UnboundedReceiver<Waiting>, clock: SystemClock) {
     loop {
-        let left = crowd.next().map(|next| next.since(clock.now()).min(NAP));
+        let left = queue.next().map(|next| next.since(clock.now()).min(NAP));
         tokio::select! {
-            one = coming.recv() => {
+            one = arrivals.recv() => {
                 let Some(one) = one else { return };
                 let now = clock.now();
-                settle(&mut crowd, now);
-                crowd.enter(one, now);
+                settle(&mut queue, now);
+                queue.enter(one, now);
             }
-            () = rest(left) => settle(&mut crowd, clock.now()),
+            () = rest(left) => settle(&mut queue, clock.now()),
         }
     }
 }
 
-/// Tells those that are through, and forgets those whose clients have left.
-fn settle(crowd: &mut ProcessorSharing<Waiting>, now: Timestamp) {
-    while let Some((one, when)) = crowd.leave(now) {
-        // Who does not hear it has left.
+/// Completes finished requests, and removes those whose clients have disconnected.
+fn settle(queue: &mut ProcessorSharing<Waiting>, now: Timestamp) {
+    while let Some((one, when)) = queue.leave(now) {
+        // The client has disconnected.
         let _ = one.send(when);
     }
-    crowd.retain(now, |one| !one.is_closed());
+    queue.retain(now, |one| !one.is_closed());
 }
 
-/// Sleeps, for ever where nothing is to come.
+/// Sleeps; forever without a deadline.
 async fn rest(left: Option<Duration>) {
     match left {
         Some(left) => tokio::time::sleep(left).await,
@@ -104,7 +104,7 @@ mod tests {
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// Milliseconds that each of `count` takes that come together.
+    /// Service times in milliseconds of `count` simultaneous requests.
     fn taken(front: Front, count: usize) -> Vec<f64> {
         let runtime = runtime();
         let front = Arc::new(FrontEnd::new(front, &runtime));
@@ -126,11 +126,11 @@ mod tests {
         let alone = taken(front, 1)[0];
         assert!(alone >= 30.0, "{alone}");
         let last = |took: Vec<f64>| took.into_iter().fold(0.0, f64::max);
-        // However far apart they are begun, the core works forty times ten; twenty follow.
-        let crowd = last(taken(front, 40));
-        assert!(crowd >= 419.0, "{crowd}");
+        // Whenever they start, the core works forty times ten; twenty follow.
+        let queue = last(taken(front, 40));
+        assert!(queue >= 419.0, "{queue}");
         let apart = last(taken(Front { shared_cpu_ns: 0.0, ..front }, 40));
-        assert!((30.0..crowd).contains(&apart), "{apart} {crowd}");
+        assert!((30.0..queue).contains(&apart), "{apart} {queue}");
     }
 
     #[test]

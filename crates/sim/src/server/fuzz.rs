@@ -1,6 +1,6 @@
-//! Broken requests, guides and profiles: an error or a value, never a panic, an abort or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-sim --lib fuzz -- --nocapture --test-threads=1` tries a million
-//! of each kind on all cores.
+//! Invalid requests, constraints and profiles: an error or a value, never a panic, an abort or unbounded memory.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-sim --lib fuzz -- --nocapture --test-threads=1` tries a
+//! million of each kind on all cores.
 
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz, golden_json};
@@ -41,7 +41,8 @@ fn fuzz_requests() {
     fuzz("requests", &good, FEW, |bytes| {
         let Ok(fields) = Fields::parse(Some("application/json"), bytes) else { return };
         let sum = bytes.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
-        // Each member of a family reads every third request or so: by what it holds, so that it can be tried again.
+        // Each protocol of a family reads about every third request, chosen by its content, which makes failures
+        // reproducible.
         for step in 0..3 {
             let _ = ask(ENDPOINTS[(sum + 3 * step) % ENDPOINTS.len()], &fields, &server.app).is_ok();
         }

@@ -1,5 +1,5 @@
-//! Output under a constraint: a text that satisfies a schema, a pattern, a grammar or a choice, drawn by the same seed
-//! as any other output.
+//! Structured output: a text that satisfies a schema, a pattern, a grammar or a choice, drawn by the same seed as any
+//! other output.
 
 mod dice;
 mod grammar;
@@ -15,42 +15,42 @@ pub(crate) use schema::Schema;
 use grammar::Grammar;
 use tacho_core::json::Value;
 
-/// What an output must be.
+/// A constraint on an output.
 #[derive(Debug)]
 pub(crate) enum Guide {
     /// JSON by a schema.
     Schema(Schema),
-    /// A text that a pattern matches as a whole.
+    /// A text that matches a pattern as a whole.
     Pattern(Pattern),
     /// A sentence of a grammar.
     Grammar(Grammar),
     Choice(Vec<String>),
-    /// One of these beginnings, JSON by its schema, and its end.
+    /// One of these start tags, JSON by its schema, and its end tag.
     Tags(Vec<(String, Schema, String)>),
 }
 
 impl Guide {
-    /// The guide of a pattern.
+    /// The constraint of a pattern.
     ///
     /// # Errors
-    /// When it is none, in words.
+    /// When it is invalid.
     pub(crate) fn pattern(text: &str) -> Result<Guide, String> {
         Ok(Guide::Pattern(Pattern::parse(text)?))
     }
 
-    /// The guide of a grammar: Lark's notation, or the one with `::=`.
+    /// The constraint of a grammar: Lark's notation, or EBNF with `::=`.
     ///
     /// # Errors
-    /// When it is neither, in words.
+    /// When it is neither.
     pub(crate) fn grammar(text: &str) -> Result<Guide, String> {
         let rules = if text.contains("::=") { syntax::parse(text)? } else { lark::parse(text)? };
         Ok(Guide::Grammar(rules))
     }
 
-    /// The guide of a JSON schema.
+    /// The constraint of a JSON schema.
     ///
     /// # Errors
-    /// When nothing could satisfy it, in words.
+    /// When nothing can satisfy it.
     pub(crate) fn schema(schema: &Value) -> Result<Guide, String> {
         Ok(Guide::Schema(Schema::new(schema)?))
     }
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// What a client asks for may not hold the simulator up, nor fill its memory.
+    /// Client input must not block the simulator or exhaust its memory.
     #[test]
     fn texts_that_would_never_end_are_ended() {
         let begun = Instant::now();

@@ -1,20 +1,20 @@
-//! How much memory waiting requests may take together: beyond it a request is told to come again.
+//! Memory budget of waiting requests: beyond it a request is refused with a retryable error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::request::problem::Problem;
 
-/// Bytes that all requests together may hold.
+/// Most bytes of all requests.
 const LIMIT: usize = 2 << 30;
-/// Bytes that one answer takes beside its prompt, whether it runs or waits.
+/// Bytes of a choice in addition to its prompt, running or waiting.
 const PER_ANSWER: usize = 1024;
 
 /// The memory of all requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Room(Arc<AtomicUsize>);
 
-/// One request's share; given back when it is dropped.
+/// One request's share; released on drop.
 #[derive(Debug)]
 pub(crate) struct Share {
     room: Room,
@@ -22,12 +22,12 @@ pub(crate) struct Share {
 }
 
 impl Room {
-    /// Sets memory aside for `answers` to prompts of `bytes` in all.
+    /// Reserves memory for `answers` choices with `bytes` of prompts.
     pub(crate) fn take(&self, bytes: usize, answers: usize) -> Result<Share, Problem> {
         let bytes = bytes.saturating_add(answers.saturating_mul(PER_ANSWER));
         let share = Share { room: self.clone(), bytes };
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        // The share gives back what it took when it is dropped here.
+        // Dropping the share releases it.
         if before.saturating_add(bytes) > LIMIT { Err(Problem::busy()) } else { Ok(share) }
     }
 }

@@ -1,4 +1,4 @@
-//! Which path answers what.
+//! Routes.
 
 use std::io;
 use std::pin::Pin;
@@ -28,11 +28,11 @@ use super::request::read;
 use super::wire::ResetSwitch;
 use crate::faults::Fault;
 
-/// The vLLM whose wire is imitated.
+/// The vLLM version whose API is simulated.
 pub(crate) const VERSION: &str = "0.32.0";
-/// Largest body that is read: room for pictures and sounds.
-const MOST_BYTES: usize = 64 << 20;
-/// Longer texts are tokenised off the threads that write streams.
+/// Largest accepted body, with room for images and audio.
+const MAX_BYTES: usize = 64 << 20;
+/// Longer texts are tokenized off the threads that write streams.
 const LONG_TEXT: usize = 8192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -100,7 +100,7 @@ fn methods(path: &str) -> Option<&'static str> {
     })
 }
 
-/// `/v2/models/NAME/generate_stream`, whatever the name.
+/// `/v2/models/NAME/generate_stream` with any name.
 fn is_triton(path: &str) -> bool {
     let name = path.strip_prefix("/v2/models/").and_then(|rest| rest.strip_suffix("/generate_stream"));
     name.is_some_and(|name| !name.is_empty() && !name.contains('/'))
@@ -111,7 +111,7 @@ fn stored(path: &str) -> Option<&str> {
     path.strip_prefix("/v1/responses/").filter(|id| !id.is_empty() && !id.contains('/'))
 }
 
-/// Answers a request. An I/O error means that the connection is to be cut.
+/// Answers a request. An I/O error means that the connection is to be aborted.
 pub(crate) async fn answer(
     app: Arc<App>,
     request: Request<Incoming>,
@@ -125,7 +125,7 @@ pub(crate) async fn answer(
 }
 
 impl App {
-    /// Refuses what has no route, and everything before the start delay is over.
+    /// Refuses unknown routes, and everything before the start delay is over.
     fn gate(&self, request: &Request<Incoming>) -> Result<(), Problem> {
         if self.started.elapsed() < self.spec.faults.start_delay {
             return Err(Problem::unavailable());
@@ -182,7 +182,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
             let success = app.engine.reset_prefix_cache().await;
             Ok(json(format!(r#"{{"success":{success}}}"#).into_bytes()))
         }
-        // Health, ping, the profiler and the caches that a model of text does not have.
+        // Health, ping, the profiler, and caches that a text model does not have.
         _ => Ok(Response::new(Answer::Whole(Full::default()))),
     };
     Ok(answer)
@@ -199,7 +199,7 @@ async fn fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem
     Ok(received.and_then(|(content_type, body)| Fields::parse(content_type.as_deref(), &body)))
 }
 
-/// The same of a form with a sound.
+/// The fields of a form with an audio file.
 async fn form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
     let received = received(request).await?;
     Ok(received.and_then(|(content_type, body)| Form::parse(content_type.as_deref(), &body)).and_then(audio::fields))
@@ -208,12 +208,12 @@ async fn form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Pr
 async fn received(request: Request<Incoming>) -> io::Result<Result<(Option<String>, Bytes), Problem>> {
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let body = request.into_body();
-    if body.size_hint().lower() > MOST_BYTES as u64 {
-        return Ok(Err(Problem::too_large(MOST_BYTES)));
+    if body.size_hint().lower() > MAX_BYTES as u64 {
+        return Ok(Err(Problem::too_large(MAX_BYTES)));
     }
-    match Limited::new(body, MOST_BYTES).collect().await {
+    match Limited::new(body, MAX_BYTES).collect().await {
         Ok(body) => Ok(Ok((content_type, body.to_bytes()))),
-        Err(error) if error.is::<LengthLimitError>() => Ok(Err(Problem::too_large(MOST_BYTES))),
+        Err(error) if error.is::<LengthLimitError>() => Ok(Err(Problem::too_large(MAX_BYTES))),
         Err(error) => Err(io::Error::other(error)),
     }
 }
@@ -243,7 +243,7 @@ async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>
     Ok(Ok(response))
 }
 
-/// The protocol of a request at a path that several share: its members tell them apart.
+/// The protocol of a request at a shared path, determined by its fields.
 fn meant(endpoint: Endpoint, fields: &Fields) -> Endpoint {
     match endpoint {
         Endpoint::Tgi if fields.has("text_input") => Endpoint::Triton,
@@ -254,12 +254,12 @@ fn meant(endpoint: Endpoint, fields: &Fields) -> Endpoint {
     }
 }
 
-/// What a request's head says about its generation.
+/// Generation settings in a request's headers.
 struct Header {
     request_id: Option<String>,
-    /// Wins over the body's.
+    /// Overrides the body's.
     priority: Option<String>,
-    /// The session that it is part of, for whoever keeps sessions together.
+    /// Its session, for session affinity.
     session: Option<String>,
 }
 
@@ -324,7 +324,7 @@ fn pooling_response(answer: pooling::Reply, fault: Fault) -> Response<Answer> {
 }
 
 async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Header) -> Result<Generation, Problem> {
-    // One protocol has errors of its own, but for those about types.
+    // Anthropic's protocol has its own errors, except those about types.
     let anthropic = |problem: Problem| match endpoint {
         Endpoint::Messages if problem.kind != "Bad Request" => problem.for_anthropic(),
         _ => problem,
@@ -344,7 +344,7 @@ async fn start(app: &Arc<App>, endpoint: Endpoint, fields: &Fields, header: &Hea
     Generation::start(app, ask, id, model, prompts, fault, header.session.as_deref()).await.map_err(anthropic)
 }
 
-/// Prompts in token ids; what would never fit is refused before it is counted.
+/// Tokenized prompts; those that cannot fit are refused first.
 async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Result<Vec<Prompt>, Problem> {
     for source in &sources {
         source.check_length(app.spec.engine.max_model_len, || app.characters_per_token())?;
@@ -357,7 +357,7 @@ async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Result<Vec<Prompt>, 
         }
         let app = Arc::clone(app);
         let work = move || source.into_prompt(&app.spec.tokenizer, &app.vocabulary);
-        // A client that leaves ends this after the prompt at hand.
+        // A disconnect ends this after the current prompt.
         let prompt = tokio::task::spawn_blocking(work).await;
         prompts.push(prompt.map_err(|_| Problem::internal("the prompt could not be counted"))?);
     }

@@ -1,4 +1,4 @@
-//! A connection's socket, which can be told to end with a reset.
+//! A connection's socket that can be closed with a reset.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// Tells a connection's socket to end with a reset instead of a close.
+/// Makes a connection's socket close with a reset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResetSwitch(Arc<AtomicBool>);
 
@@ -36,7 +36,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if self.reset.0.load(Ordering::Acquire) {
-            // Without lingering, closing a socket sends a reset.
+            // With zero linger, closing a socket sends a reset.
             let _ = self.socket.inner().set_zero_linger();
         }
     }
@@ -59,7 +59,7 @@ impl Write for Wire {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.reset.0.load(Ordering::Acquire) {
-            // An orderly shutdown first would turn the reset into a plain end.
+            // An orderly shutdown would replace the reset.
             return Poll::Ready(Ok(()));
         }
         Pin::new(&mut self.socket).poll_shutdown(cx)

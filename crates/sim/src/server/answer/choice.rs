@@ -1,4 +1,4 @@
-//! One answer while its tokens come: from positions to text, with stop strings held back as vLLM does.
+//! One choice while its tokens arrive: from positions to text, holding back possible stop strings as vLLM does.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::server::request::prompt::Prompt;
 use crate::server::request::tools::{self, Call};
 use tacho_engine::{Draw, Finish, LogprobDraws, Tokens, Vocabulary};
 
-/// An answer under way.
+/// A choice in progress.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) prompt: Arc<Prompt>,
@@ -19,15 +19,15 @@ pub(crate) struct Choice {
     pub(crate) produced: usize,
     /// Tokens at the end that have no text.
     silent: usize,
-    /// The call that the text is.
+    /// The tool call in the text.
     pub(crate) call: Option<Call>,
-    /// The call's name on the wire.
+    /// The call's id on the wire.
     pub(crate) call_id: String,
-    /// Bytes of the answer's text that have been told, thoughts aside.
-    pub(crate) told: usize,
+    /// Bytes of the text that were sent, excluding reasoning.
+    pub(crate) sent: usize,
     stop: Option<(String, usize)>,
     decoder: Decoder,
-    /// Text is kept back only when stop strings may still begin in it.
+    /// Text held back because a stop string may begin in it.
     held: Option<Held>,
     logprobs: Option<(usize, LogprobDraws)>,
     text_offset: usize,
@@ -38,20 +38,20 @@ pub(crate) struct Choice {
 #[derive(Debug)]
 struct Held {
     text: String,
-    told: usize,
-    /// Characters that a stop string might begin in.
+    sent: usize,
+    /// Length of the held-back text in characters.
     reserve: usize,
 }
 
-/// What one token adds to an answer.
+/// The contribution of one token, or of several sent together.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) text: String,
     pub(crate) token: u32,
-    pub(crate) ranked: Option<Ranked>,
+    pub(crate) logprob_tokens: Option<TokenLogprobs>,
     pub(crate) last: bool,
-    /// The tokens after the first, where several are told together.
-    pub(crate) more: Vec<(u32, Option<Ranked>)>,
+    /// The tokens after the first.
+    pub(crate) more: Vec<(u32, Option<TokenLogprobs>)>,
 }
 
 impl Piece {
@@ -60,15 +60,15 @@ impl Piece {
         std::iter::once(self.token).chain(self.more.iter().map(|(token, _)| *token))
     }
 
-    /// Their log-probabilities, where those were asked for.
-    pub(crate) fn ranked(&self) -> impl Iterator<Item = &Ranked> {
-        self.ranked.iter().chain(self.more.iter().filter_map(|(_, ranked)| ranked.as_ref()))
+    /// Their log-probabilities, if requested.
+    pub(crate) fn logprob_tokens(&self) -> impl Iterator<Item = &TokenLogprobs> {
+        self.logprob_tokens.iter().chain(self.more.iter().filter_map(|(_, logprob_tokens)| logprob_tokens.as_ref()))
     }
 
-    /// This piece with the next one behind it.
+    /// This piece with the next one appended.
     pub(crate) fn then(mut self, next: Piece) -> Piece {
         self.text.push_str(&next.text);
-        self.more.push((next.token, next.ranked));
+        self.more.push((next.token, next.logprob_tokens));
         self.more.extend(next.more);
         self.last = next.last;
         self
@@ -77,7 +77,7 @@ impl Piece {
 
 /// A token's log-probability and its alternatives', the token first.
 #[derive(Debug, Clone)]
-pub(crate) struct Ranked {
+pub(crate) struct TokenLogprobs {
     pub(crate) tokens: Vec<(String, f64)>,
     pub(crate) text_offset: usize,
 }
@@ -93,25 +93,25 @@ impl Choice {
             silent: if ask.only_repeats() { 1 } else { output.silent },
             call: output.call,
             call_id: String::new(),
-            told: 0,
+            sent: 0,
             name_by_id: ask.name_by_id,
             only_repeats: ask.only_repeats(),
             stop: output.stop,
             decoder: Decoder::new(),
-            held: (!ask.stop.is_empty()).then(|| Held { text: String::new(), told: 0, reserve }),
+            held: (!ask.stop.is_empty()).then(|| Held { text: String::new(), sent: 0, reserve }),
             logprobs: ask.logprobs.map(|others| (others, LogprobDraws::new(draw))),
             text_offset: 0,
             prompt,
         }
     }
 
-    /// Why it ends, as conversations say it.
+    /// The finish reason of chat completions.
     pub(crate) fn finish_name(&self) -> &'static str {
         let calls = self.call.as_ref().is_some_and(|call| call.choice == tools::Choice::Free);
         if calls && self.finish == Finish::Stop { "tool_calls" } else { self.finish.name() }
     }
 
-    /// The call that the answer was, once it is whole.
+    /// The tool call, once it is complete.
     pub(crate) fn made_call(&self) -> Option<&Call> {
         self.call.as_ref().filter(|_| self.finish == Finish::Stop)
     }
@@ -121,7 +121,7 @@ impl Choice {
         self.stop.as_ref().map(|(stop, _)| stop.as_str())
     }
 
-    /// Alternatives per token that were asked for.
+    /// Requested alternatives per token.
     pub(crate) fn alternatives(&self) -> usize {
         self.logprobs.as_ref().map_or(0, |(others, _)| *others)
     }
@@ -135,33 +135,38 @@ impl Choice {
         let new = if silent { String::new() } else { self.decoder.push(tokenizer, token) };
         let text = match &mut self.held {
             None => new,
-            Some(held) => held.tell(&new, last.then_some(self.stop.as_ref().map(|(_, shown)| *shown))),
+            Some(held) => held.release(&new, last.then_some(self.stop.as_ref().map(|(_, shown)| *shown))),
         };
-        let ranked = if self.only_repeats { None } else { self.rank(tokenizer, vocabulary, token) };
-        Piece { text, token, ranked, last, more: Vec::new() }
+        let logprob_tokens = if self.only_repeats { None } else { self.rank(tokenizer, vocabulary, token) };
+        Piece { text, token, logprob_tokens, last, more: Vec::new() }
     }
 
-    fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<Ranked> {
+    fn rank(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary, token: u32) -> Option<TokenLogprobs> {
         let (others, draws) = self.logprobs.as_mut()?;
-        let ranked = draws.next(vocabulary, token, others.saturating_sub(1));
+        let logprob_tokens = draws.next(vocabulary, token, others.saturating_sub(1));
         let by_id = self.name_by_id;
         let name = |id: u32| if by_id { format!("token_id:{id}") } else { tokenizer.decode(&[id]) };
-        let tokens: Vec<_> = ranked.into_iter().map(|(id, logprob)| (name(id), logprob)).collect();
+        let tokens: Vec<_> = logprob_tokens.into_iter().map(|(id, logprob)| (name(id), logprob)).collect();
         let text_offset = self.text_offset;
         self.text_offset += tokens[0].0.chars().count();
-        Some(Ranked { tokens, text_offset })
+        Some(TokenLogprobs { tokens, text_offset })
     }
 
-    /// Log-probabilities of the prompt's tokens, for an answer that repeats it.
-    pub(crate) fn rank_prompt(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Vec<Ranked> {
+    /// Log-probabilities of the prompt's tokens, for a response that echoes it.
+    pub(crate) fn prompt_logprob_tokens(
+        &mut self,
+        tokenizer: &Tokenizer,
+        vocabulary: &Vocabulary,
+    ) -> Vec<TokenLogprobs> {
         let prompt = Arc::clone(&self.prompt);
         prompt.ids.iter().filter_map(|token| self.rank(tokenizer, vocabulary, *token)).collect()
     }
 }
 
 impl Held {
-    /// Adds text and returns what may be told; `end` is given with the last token, and in it where a stop string cuts.
-    fn tell(&mut self, new: &str, end: Option<Option<usize>>) -> String {
+    /// Adds text and returns what may be sent; `end` comes with the last token, with the position where a stop string
+    /// cuts.
+    fn release(&mut self, new: &str, end: Option<Option<usize>>) -> String {
         self.text.push_str(new);
         let until = match end {
             Some(cut) => cut.unwrap_or(self.text.len()),
@@ -170,10 +175,10 @@ impl Held {
                 kept.last().map_or(self.text.len(), |(at, _)| at)
             }
         };
-        let until = until.max(self.told);
-        let told = self.text[self.told..until].to_owned();
-        self.told = until;
-        told
+        let until = until.max(self.sent);
+        let sent = self.text[self.sent..until].to_owned();
+        self.sent = until;
+        sent
     }
 }
 
@@ -183,12 +188,12 @@ mod tests {
 
     #[test]
     fn text_that_may_begin_a_stop_string_is_held_back() {
-        let mut held = Held { text: String::new(), told: 0, reserve: 2 };
-        assert_eq!(held.tell("aé", None), "");
-        assert_eq!(held.tell("bc", None), "aé");
-        assert_eq!(held.tell("d", Some(None)), "bcd");
-        let mut cut = Held { text: String::new(), told: 0, reserve: 2 };
-        assert_eq!(cut.tell("abcd", None), "ab");
-        assert_eq!(cut.tell("ef", Some(Some(3))), "c");
+        let mut held = Held { text: String::new(), sent: 0, reserve: 2 };
+        assert_eq!(held.release("aé", None), "");
+        assert_eq!(held.release("bc", None), "aé");
+        assert_eq!(held.release("d", Some(None)), "bcd");
+        let mut cut = Held { text: String::new(), sent: 0, reserve: 2 };
+        assert_eq!(cut.release("abcd", None), "ab");
+        assert_eq!(cut.release("ef", Some(Some(3))), "c");
     }
 }

@@ -1,11 +1,11 @@
-//! The events of a stream, byte for byte in vLLM's form. What does not change between tokens is built once per
-//! stream, so that a token costs one allocation and the escaping of its text.
+//! Stream events, byte for byte as in vLLM. Constant parts are built once per stream: a token costs one allocation and
+//! the escaping of its text.
 
 use std::collections::VecDeque;
 
 use hyper::body::Bytes;
 
-use super::choice::{Choice, Piece, Ranked};
+use super::choice::{Choice, Piece, TokenLogprobs};
 use super::escape::{escape, ids, list, number, quote, quoted};
 use super::generation::Generation;
 use super::repeated::Repeated;
@@ -21,13 +21,13 @@ const END: &[u8] = b"}\n\n";
 #[derive(Debug)]
 pub(crate) struct Chunks {
     endpoint: Endpoint,
-    /// Up to and with the opening of `choices`.
+    /// Up to and including the start of `choices`.
     head: Vec<u8>,
-    /// Per answer: up to and with the quote that opens the text.
+    /// Per choice: up to and including the quote that opens the text.
     opens: Vec<Vec<u8>>,
-    /// The same for a text that is reasoning.
+    /// Per choice: the same for reasoning text.
     thoughts: Vec<Vec<u8>>,
-    /// Tokens at the beginning of an answer that are reasoning.
+    /// Reasoning tokens at the start of a choice.
     reasoning: usize,
     fingerprint: String,
     include_usage: bool,
@@ -64,7 +64,7 @@ impl Chunks {
         }
     }
 
-    /// The event that opens an answer of a conversation.
+    /// The role event of a chat completion.
     pub(crate) fn role(&self, index: usize, prompt: &[u32]) -> Bytes {
         let mut out = self.head.clone();
         out.extend_from_slice(br#"{"index":"#);
@@ -82,8 +82,7 @@ impl Chunks {
         out.into()
     }
 
-    /// The event of one token. `repeated` is the prompt's text with its log-probabilities, before the first token of
-    /// an answer that repeats it.
+    /// The event of one token. `repeated` is the echoed prompt with its log-probabilities, before the first token.
     pub(crate) fn token(&self, index: usize, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) -> Bytes {
         let thinking = choice.produced <= self.reasoning;
         let open = if thinking { &self.thoughts[index] } else { &self.opens[index] };
@@ -93,7 +92,7 @@ impl Chunks {
             escape(&mut out, &repeated.text);
         }
         escape(&mut out, &piece.text);
-        let plain = piece.ranked.is_none() && !piece.last && !self.return_token_ids && repeated.is_none();
+        let plain = piece.logprob_tokens.is_none() && !piece.last && !self.return_token_ids && repeated.is_none();
         match self.endpoint {
             Endpoint::Chat if plain => out.extend_from_slice(CHAT_REST),
             Endpoint::Chat => self.push_chat_rest(&mut out, choice, piece),
@@ -108,10 +107,10 @@ impl Chunks {
         out.into()
     }
 
-    /// The events of a piece of a call: its name, then its arguments, and nothing for the text around them.
+    /// The events of a part of a tool call: its name, then its arguments, and nothing for the text around them.
     pub(crate) fn call(&self, index: usize, choice: &Choice, piece: &Piece, out: &mut VecDeque<Bytes>) {
         let Some(call) = &choice.call else { return };
-        let from = choice.told - piece.text.len();
+        let from = choice.sent - piece.text.len();
         let delta = call.delta(from, &piece.text);
         if delta.named {
             let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
@@ -155,10 +154,10 @@ impl Chunks {
 
     fn push_completions_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) {
         out.extend_from_slice(br#"","logprobs":"#);
-        let before = repeated.map_or(&[][..], |repeated| repeated.ranked.as_slice());
-        let ranked: Vec<&Ranked> = before.iter().chain(piece.ranked()).collect();
-        if piece.ranked.is_some() {
-            push_completion_logprobs(out, &ranked, !before.is_empty());
+        let before = repeated.map_or(&[][..], |repeated| repeated.logprob_tokens.as_slice());
+        let logprob_tokens: Vec<&TokenLogprobs> = before.iter().chain(piece.logprob_tokens()).collect();
+        if piece.logprob_tokens.is_some() {
+            push_completion_logprobs(out, &logprob_tokens, !before.is_empty());
         } else {
             out.extend_from_slice(b"null");
         }
@@ -177,8 +176,8 @@ impl Chunks {
 
     fn push_chat_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece) {
         out.extend_from_slice(br#""},"logprobs":"#);
-        match &piece.ranked {
-            Some(_) => push_chat_logprobs(out, piece.ranked(), choice.alternatives()),
+        match &piece.logprob_tokens {
+            Some(_) => push_chat_logprobs(out, piece.logprob_tokens(), choice.alternatives()),
             None => out.extend_from_slice(b"null"),
         }
         push_finish(out, choice, piece.last);
@@ -216,7 +215,7 @@ impl Chunks {
         let mut out = self.head.clone();
         out.extend_from_slice(br#"],"usage":"#);
         push_usage(&mut out, usage);
-        if usage.told_cached && usage.cached > 0 {
+        if usage.reports_cached && usage.cached > 0 {
             out.extend_from_slice(
                 format!(r#","prompt_tokens_details":{{"cached_tokens":{}}}"#, usage.cached).as_bytes(),
             );
@@ -241,7 +240,7 @@ pub(crate) fn failure(body: &str) -> Bytes {
     format!("data: {body}\n\n").into()
 }
 
-/// Appends the counts with the brace that opens them, but not the one that closes.
+/// Appends the counts with the opening brace but not the closing one.
 pub(crate) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.extend_from_slice(br#"{"prompt_tokens":"#);
     number(out, usage.prompt);
@@ -251,7 +250,7 @@ pub(crate) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     number(out, usage.completion);
 }
 
-/// Appends what the generated tokens were.
+/// Appends the details of the generated tokens.
 pub(crate) fn push_details(out: &mut Vec<u8>, usage: Usage) {
     out.extend_from_slice(br#","completion_tokens_details":"#);
     if usage.reasoning == 0 {
@@ -268,10 +267,10 @@ pub(crate) fn push_finish(out: &mut Vec<u8>, choice: &Choice, last: bool) {
     if last { quote(out, choice.finish_name()) } else { out.extend_from_slice(b"null") }
 }
 
-/// Appends what the prompt's tokens were, in a whole answer.
+/// Appends the details of the prompt's tokens, in a non-streamed response.
 pub(crate) fn push_prompt_details(out: &mut Vec<u8>, usage: Usage) {
     out.extend_from_slice(br#","prompt_tokens_details":"#);
-    if !(usage.told_cached && usage.cached > 0) {
+    if !(usage.reports_cached && usage.cached > 0) {
         return out.extend_from_slice(b"null");
     }
     let details =
@@ -291,20 +290,20 @@ fn logprob(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(format!("{value:?}").as_bytes());
 }
 
-/// Appends the log-probabilities of a completion; the very first token of a repeated prompt has none.
-pub(crate) fn push_completion_logprobs(out: &mut Vec<u8>, ranked: &[&Ranked], repeats_prompt: bool) {
+/// Appends the log-probabilities of a completion; the first token of an echoed prompt has none.
+pub(crate) fn push_completion_logprobs(out: &mut Vec<u8>, logprob_tokens: &[&TokenLogprobs], repeats_prompt: bool) {
     let known = |at: usize| !(repeats_prompt && at == 0);
     out.extend_from_slice(br#"{"text_offset":"#);
-    list(out, ranked, |out, token| number(out, token.text_offset));
+    list(out, logprob_tokens, |out, token| number(out, token.text_offset));
     out.extend_from_slice(br#","token_logprobs":"#);
-    list(out, ranked.iter().enumerate(), |out, (at, token)| match known(at) {
+    list(out, logprob_tokens.iter().enumerate(), |out, (at, token)| match known(at) {
         true => logprob(out, token.tokens[0].1),
         false => out.extend_from_slice(b"null"),
     });
     out.extend_from_slice(br#","tokens":"#);
-    list(out, ranked, |out, token| quote(out, &token.tokens[0].0));
+    list(out, logprob_tokens, |out, token| quote(out, &token.tokens[0].0));
     out.extend_from_slice(br#","top_logprobs":"#);
-    list(out, ranked.iter().enumerate(), |out, (at, token)| match known(at) {
+    list(out, logprob_tokens.iter().enumerate(), |out, (at, token)| match known(at) {
         true => push_alternatives(out, &token.tokens),
         false => out.extend_from_slice(b"null"),
     });
@@ -314,7 +313,7 @@ pub(crate) fn push_completion_logprobs(out: &mut Vec<u8>, ranked: &[&Ranked], re
 fn push_alternatives(out: &mut Vec<u8>, tokens: &[(String, f64)]) {
     out.push(b'{');
     for (at, (text, value)) in tokens.iter().enumerate() {
-        // Different tokens may have the same text; an object has one member of a name.
+        // Different tokens may have the same text; an object has one member per name.
         if tokens[..at].iter().any(|(before, _)| before == text) {
             continue;
         }
@@ -328,14 +327,14 @@ fn push_alternatives(out: &mut Vec<u8>, tokens: &[(String, f64)]) {
     out.push(b'}');
 }
 
-/// Appends the log-probabilities of a conversation's answer.
+/// Appends the log-probabilities of a chat completion.
 pub(crate) fn push_chat_logprobs<'r>(
     out: &mut Vec<u8>,
-    ranked: impl IntoIterator<Item = &'r Ranked>,
+    logprob_tokens: impl IntoIterator<Item = &'r TokenLogprobs>,
     alternatives: usize,
 ) {
     out.extend_from_slice(br#"{"content":"#);
-    list(out, ranked, |out, token| {
+    list(out, logprob_tokens, |out, token| {
         push_chat_token(out, &token.tokens[0]);
         out.extend_from_slice(br#","top_logprobs":"#);
         list(out, token.tokens.iter().take(alternatives), |out, other| {
@@ -347,7 +346,7 @@ pub(crate) fn push_chat_logprobs<'r>(
     out.push(b'}');
 }
 
-/// Appends a token's members with the brace that opens them, but not the one that closes.
+/// Appends a token's members with the opening brace but not the closing one.
 fn push_chat_token(out: &mut Vec<u8>, (text, value): &(String, f64)) {
     out.extend_from_slice(br#"{"token":"#);
     quote(out, text);

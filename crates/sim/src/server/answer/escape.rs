@@ -1,4 +1,4 @@
-//! JSON text as vLLM's serialiser writes it: UTF-8 as it is, no blanks between members.
+//! JSON as vLLM's serializer writes it: UTF-8 unescaped, no spaces between members.
 
 /// Appends `text` escaped, without quotes.
 pub(crate) fn escape(out: &mut Vec<u8>, text: &str) {

@@ -1,4 +1,4 @@
-//! One request inside the engine: its answers, the signals it waits for, and its withdrawal when the client leaves.
+//! One request inside the engine: its choices, their tokens, and its cancellation when the client disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use crate::server::request::prompt::Prompt;
 use crate::server::room::Share;
 use tacho_engine::{Draw, Job, LogprobDraws, SeqId};
 
-/// A request whose jobs are in the engine. Dropping it withdraws those that are not done.
+/// A request whose jobs are in the engine. Dropping it cancels unfinished ones.
 pub(crate) struct Generation {
     pub(crate) app: Arc<App>,
     pub(crate) ask: Ask,
@@ -31,13 +31,13 @@ pub(crate) struct Generation {
     prompts: Vec<Arc<Prompt>>,
     sequences: Vec<SeqId>,
     live: usize,
-    /// Tokens of the prompts that did not have to be computed.
+    /// Prompt tokens found in the cache.
     cached: usize,
     _share: Share,
 }
 
 impl Generation {
-    /// Draws the answers, checks that they fit, and submits them.
+    /// Draws the choices, checks that they fit, and submits them.
     pub(crate) async fn start(
         app: &Arc<App>,
         ask: Ask,
@@ -49,7 +49,7 @@ impl Generation {
     ) -> Result<Self, Problem> {
         let cut = |mut prompt: Prompt| {
             match ask.truncate {
-                // One token of room is left for an answer.
+                // One token is left for the response.
                 Some((tokens, true)) => prompt.keep_end(tokens.min(app.spec.engine.max_model_len - 1)),
                 Some((tokens, false)) => prompt.truncate(tokens.min(app.spec.engine.max_model_len - 1)),
                 None => {}
@@ -64,7 +64,7 @@ impl Generation {
         let mut jobs = Vec::new();
         for prompt in &prompts {
             for number in 0..ask.n {
-                // Many answers are drawn in turn with other work, and not at all once the client has left.
+                // Many choices are drawn in turn with other work, and not at all once the client has disconnected.
                 tokio::task::consume_budget().await;
                 let choice = draw_choice(app, &ask, prompt, number)?;
                 let job = Job {
@@ -109,7 +109,7 @@ impl Generation {
         })
     }
 
-    /// Whether the fault's moment has come with this signal.
+    /// Returns whether the fault occurs at this token.
     pub(crate) fn fault_is_due(&self, signal: &Signal) -> bool {
         let (Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _)) =
             self.fault
@@ -120,7 +120,7 @@ impl Generation {
         signal.choice == 0 && first.produced == (place * first.output.len() as f64) as usize
     }
 
-    /// Takes a signal's token.
+    /// Advances by one token.
     pub(crate) fn advance(&mut self, signal: &Signal) -> Piece {
         if signal.finish.is_some() {
             self.live -= 1;
@@ -132,22 +132,25 @@ impl Generation {
         let choice = &mut self.choices[signal.choice];
         let piece = choice.advance(&self.app.spec.tokenizer, &self.app.vocabulary);
         if choice.produced > thoughts {
-            choice.told += piece.text.len();
+            choice.sent += piece.text.len();
         }
         piece
     }
 
-    /// The prompt that an answer begins with, when that was asked for; to be called before its first token.
+    /// The echoed prompt of a choice, if requested; call before its first token.
     pub(crate) fn repeated(&mut self, choice: usize) -> Option<Repeated> {
         let choice = &mut self.choices[choice];
         if !self.ask.echo || choice.produced > 0 {
             return None;
         }
         let text = choice.prompt.text(&self.app.spec.tokenizer);
-        Some(Repeated { text, ranked: choice.rank_prompt(&self.app.spec.tokenizer, &self.app.vocabulary) })
+        Some(Repeated {
+            text,
+            logprob_tokens: choice.prompt_logprob_tokens(&self.app.spec.tokenizer, &self.app.vocabulary),
+        })
     }
 
-    /// Draws of the log-probabilities of an answer's prompt.
+    /// Draws of the log-probabilities of a choice's prompt.
     pub(crate) fn prompt_draws(&self, index: usize) -> LogprobDraws {
         let choice = &self.choices[index];
         let number = index % self.ask.n;
@@ -155,12 +158,12 @@ impl Generation {
         LogprobDraws::new(&Draw { seed, request_seed, prompt: &choice.prompt.ids, choice: number })
     }
 
-    /// Tokens at the beginning of an answer that are reasoning.
+    /// Reasoning tokens at the start of a choice.
     pub(crate) fn reasoning(&self) -> usize {
         self.ask.thoughts(&self.app.spec)
     }
 
-    /// Whether all answers are complete.
+    /// Returns whether all choices are complete.
     pub(crate) fn is_done(&self) -> bool {
         self.live == 0
     }
@@ -172,7 +175,7 @@ impl Generation {
             completion: self.choices.iter().map(|choice| choice.produced).sum(),
             reasoning: self.choices.iter().map(|choice| choice.produced.min(self.reasoning())).sum(),
             cached: self.cached,
-            told_cached: self.app.spec.prompt_tokens_details,
+            reports_cached: self.app.spec.prompt_tokens_details,
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The prompt as a part of its answer.
+//! The prompt as part of its response (`echo`).
 
-use super::choice::Ranked;
+use super::choice::TokenLogprobs;
 
-/// A prompt that an answer begins with.
+/// An echoed prompt.
 #[derive(Debug)]
 pub(crate) struct Repeated {
     pub(crate) text: String,
-    pub(crate) ranked: Vec<Ranked>,
+    pub(crate) logprob_tokens: Vec<TokenLogprobs>,
 }

@@ -1,4 +1,4 @@
-//! How a streamed answer is written: one writer per protocol, asked in turn for its opening, its tokens and its end.
+//! Writers of streamed responses, one per protocol: opening, tokens and end.
 
 use std::collections::VecDeque;
 
@@ -54,7 +54,7 @@ impl Script {
         }
     }
 
-    /// What comes before the first token.
+    /// Events before the first token.
     pub(crate) fn open(&mut self, generation: &Generation, out: &mut VecDeque<Bytes>) {
         match self {
             Script::OpenAi(chunks) if generation.ask.endpoint == Endpoint::Chat => {
@@ -67,7 +67,7 @@ impl Script {
         }
     }
 
-    /// What one piece of an answer adds; `repeated` is the prompt, where the answer begins with it.
+    /// Events of one piece; `repeated` is the echoed prompt.
     pub(crate) fn token(
         &mut self,
         generation: &Generation,
@@ -92,7 +92,7 @@ impl Script {
         }
     }
 
-    /// What comes after the last token.
+    /// Events after the last token.
     pub(crate) fn close(&mut self, generation: &Generation, out: &mut VecDeque<Bytes>) {
         match self {
             Script::OpenAi(chunks) => {

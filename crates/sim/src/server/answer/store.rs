@@ -1,17 +1,17 @@
-//! Responses that later ones may go on from: kept for a while, the oldest forgotten first.
+//! Stored responses that later requests may continue from; the oldest are evicted first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_core::json::{Value, dumps};
 
-/// Bytes that all of them together may take.
-const MOST_BYTES: usize = 64 << 20;
+/// Most bytes of all stored responses.
+const MAX_BYTES: usize = 64 << 20;
 
-/// A response that was given.
+/// A stored response.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
-    /// The conversation with its answer.
+    /// The conversation including the response.
     pub(crate) messages: Vec<Value>,
     pub(crate) body: String,
 }
@@ -42,7 +42,7 @@ impl Store {
         shelf.bytes += bytes;
         shelf.order.push_back(id.to_owned());
         shelf.by_id.insert(id.to_owned(), (kept, bytes));
-        while shelf.bytes > MOST_BYTES {
+        while shelf.bytes > MAX_BYTES {
             let Some(oldest) = shelf.order.pop_front() else { return };
             if let Some((_, bytes)) = shelf.by_id.remove(&oldest) {
                 shelf.bytes -= bytes;
@@ -58,9 +58,9 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten_when_there_are_too_many() {
         let store = Store::default();
-        let kept = || Kept { messages: Vec::new(), body: "x".repeat(MOST_BYTES / 4) };
+        let kept = || Kept { messages: Vec::new(), body: "x".repeat(MAX_BYTES / 4) };
         (0..6).for_each(|at| store.keep(&format!("r{at}"), kept()));
         assert!(store.get("r0").is_none() && store.get("r5").is_some());
-        assert!(store.shelf().bytes <= MOST_BYTES);
+        assert!(store.shelf().bytes <= MAX_BYTES);
     }
 }

@@ -1,4 +1,4 @@
-//! A streamed answer: one event per token (or per few), as soon as the engine signals it.
+//! A streamed response: one event per token (or per few), as soon as the engine emits it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,18 +17,18 @@ use crate::server::driver::Signal;
 use crate::server::request::problem::Problem;
 use crate::server::wire::ResetSwitch;
 
-/// The body of a streamed answer.
+/// The body of a streamed response.
 pub(crate) struct EventStream {
     generation: Generation,
     script: Script,
     reset: ResetSwitch,
     ready: VecDeque<Bytes>,
     opened: bool,
-    /// Per answer: what waits to be told together with later tokens.
+    /// Per choice: a piece that is sent together with later tokens.
     held: Vec<Option<(Piece, Option<Repeated>)>>,
     end: Option<End>,
     interval: usize,
-    /// A signal that waits for a stall to pass.
+    /// A token that waits for a stall to pass.
     stalled: Option<(Pin<Box<Sleep>>, Signal)>,
 }
 
@@ -51,10 +51,10 @@ impl EventStream {
         if self.generation.fault_is_due(&signal) && self.strike(signal) {
             return;
         }
-        self.tell(signal);
+        self.emit(signal);
     }
 
-    /// Does what the fault says; whether it took the signal's place.
+    /// Applies the fault; returns whether it replaces the token.
     fn strike(&mut self, signal: Signal) -> bool {
         match std::mem::replace(&mut self.generation.fault, Fault::None) {
             Fault::None | Fault::Error => return false,
@@ -73,7 +73,7 @@ impl EventStream {
         true
     }
 
-    fn tell(&mut self, signal: Signal) {
+    fn emit(&mut self, signal: Signal) {
         if !self.opened {
             self.script.open(&self.generation, &mut self.ready);
             self.opened = true;
@@ -95,10 +95,11 @@ impl EventStream {
         }
     }
 
-    /// Whether a piece is told now: the first token at once, then so many together, and the rest at the end.
+    /// Returns whether a piece is sent now: the first token at once, then every `interval` tokens, and the rest at the
+    /// end.
     fn is_due(&self, choice: usize, piece: &Piece) -> bool {
         let produced = self.generation.choices[choice].produced;
-        // Reasoning and answer are not told together.
+        // Reasoning and text are not sent in one event.
         let turns = produced == self.generation.reasoning();
         produced == 1 || turns || piece.last || piece.tokens().count() >= self.interval
     }
@@ -123,12 +124,12 @@ impl Body for EventStream {
                 ready!(sleep.as_mut().poll(cx));
                 let signal = *signal;
                 this.stalled = None;
-                this.tell(signal);
+                this.emit(signal);
                 continue;
             }
             match ready!(this.generation.signals.poll_recv(cx)) {
                 Some(signal) => this.take(signal),
-                // The engine went away: the stream must not look complete.
+                // The engine stopped: the stream must not look complete.
                 None => this.end = Some(End::Cut),
             }
         }

@@ -1,14 +1,14 @@
-//! What an answer counts.
+//! Token usage of a response.
 
-/// Tokens of a prompt and of what came out of it.
+/// Tokens of the prompt and of the output.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) prompt: usize,
     pub(crate) completion: usize,
-    /// Of the latter, those of reasoning.
+    /// Reasoning tokens of the output.
     pub(crate) reasoning: usize,
-    /// Of the former, those that did not have to be computed.
+    /// Cached tokens of the prompt.
     pub(crate) cached: usize,
-    /// Whether the answer says so.
-    pub(crate) told_cached: bool,
+    /// Whether the response reports cached tokens.
+    pub(crate) reports_cached: bool,
 }

@@ -1,4 +1,4 @@
-//! The numbers that come of pooling: embeddings and scores, a function of the seed and the prompt.
+//! Outputs of pooling: embeddings and scores, functions of the seed and the prompt.
 
 use tacho_core::json::float_repr;
 use tacho_pyrand::Generator;
@@ -8,7 +8,7 @@ use tacho_engine::Draw;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A vector of length one.
+/// A unit vector.
 pub(crate) fn embedding(seed: u64, prompt: &[u32], size: usize) -> Vec<f32> {
     let mut generator = Generator::new(draw(seed, prompt));
     let numbers: Vec<f64> = (0..size).map(|_| generator.random() * 2.0 - 1.0).collect();
@@ -30,7 +30,7 @@ pub(crate) fn push_floats(out: &mut Vec<u8>, numbers: &[f32]) {
     list(out, numbers, |out, number| out.extend_from_slice(float_repr(f64::from(*number)).as_bytes()));
 }
 
-/// The numbers as the machine holds them.
+/// The numbers as little-endian bytes.
 pub(crate) fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }

@@ -1,8 +1,8 @@
-//! An answer in one piece.
+//! Non-streamed responses.
 
 use std::io;
 
-use super::choice::Ranked;
+use super::choice::TokenLogprobs;
 use super::chunks;
 use super::escape::{ids, list, number, quote, quoted};
 use super::generation::Generation;
@@ -13,16 +13,16 @@ use crate::server::request::ask::{Endpoint, Transfer};
 use crate::server::request::problem::Problem;
 use crate::server::wire::ResetSwitch;
 
-/// What has been collected of one answer.
+/// The collected text of one choice.
 #[derive(Debug, Default)]
 struct Collected {
     reasoning: String,
     text: String,
-    ranked: Vec<Ranked>,
+    logprob_tokens: Vec<TokenLogprobs>,
     repeats_prompt: bool,
 }
 
-/// Waits for all tokens and writes the answer. An I/O error means that the connection is to be cut.
+/// Waits for all tokens and writes the response. An I/O error means that the connection is to be aborted.
 pub(crate) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> io::Result<Result<Vec<u8>, Problem>> {
     let mut collected: Vec<Collected> = generation.choices.iter().map(|_| Collected::default()).collect();
     let mut cut = false;
@@ -45,13 +45,13 @@ pub(crate) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
         let repeated = generation.repeated(signal.choice);
         let piece = generation.advance(&signal);
         let answer = &mut collected[signal.choice];
-        if let Some(Repeated { text, ranked }) = repeated {
-            *answer = Collected { text, ranked, repeats_prompt: true, ..Collected::default() };
+        if let Some(Repeated { text, logprob_tokens }) = repeated {
+            *answer = Collected { text, logprob_tokens, repeats_prompt: true, ..Collected::default() };
         }
         let thinking = generation.choices[signal.choice].produced <= generation.reasoning();
         let text = if thinking { &mut answer.reasoning } else { &mut answer.text };
         text.push_str(&piece.text);
-        answer.ranked.extend(piece.ranked);
+        answer.logprob_tokens.extend(piece.logprob_tokens);
     }
     let mut body = write(&generation, &collected);
     if cut {
@@ -105,7 +105,7 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     out
 }
 
-/// Prompts and answers as one text each.
+/// Each prompt with its output as one text.
 fn with_prompts(generation: &Generation, collected: &[Collected]) -> Vec<String> {
     let answers = generation.choices.iter().zip(collected);
     answers.map(|(choice, answer)| choice.prompt.text(&generation.app.spec.tokenizer) + &answer.text).collect()
@@ -118,10 +118,10 @@ fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, ans
     out.extend_from_slice(br#","text":"#);
     quote(out, &answer.text);
     out.extend_from_slice(br#","logprobs":"#);
-    if answer.ranked.is_empty() {
+    if answer.logprob_tokens.is_empty() {
         out.extend_from_slice(b"null");
     } else {
-        chunks::push_completion_logprobs(out, &answer.ranked.iter().collect::<Vec<_>>(), answer.repeats_prompt);
+        chunks::push_completion_logprobs(out, &answer.logprob_tokens.iter().collect::<Vec<_>>(), answer.repeats_prompt);
     }
     chunks::push_finish(out, choice, true);
     out.extend_from_slice(br#","stop_reason":"#);
@@ -159,10 +159,10 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
         reasoning => quote(out, reasoning),
     }
     out.extend_from_slice(br#"},"logprobs":"#);
-    if answer.ranked.is_empty() {
+    if answer.logprob_tokens.is_empty() {
         out.extend_from_slice(b"null");
     } else {
-        chunks::push_chat_logprobs(out, &answer.ranked, choice.alternatives());
+        chunks::push_chat_logprobs(out, &answer.logprob_tokens, choice.alternatives());
     }
     chunks::push_finish(out, choice, true);
     out.extend_from_slice(br#","stop_reason":"#);
@@ -172,7 +172,7 @@ fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer
     out.extend_from_slice(br#","routed_experts":null}"#);
 }
 
-/// What another engine needs to fetch the KV of the prompt, where that was asked for.
+/// KV transfer parameters for another engine, if requested.
 fn push_transfer(out: &mut Vec<u8>, generation: &Generation) {
     if generation.ask.transfer != Transfer::Offered {
         return out.extend_from_slice(b"null");
@@ -189,7 +189,7 @@ fn push_transfer(out: &mut Vec<u8>, generation: &Generation) {
     out.extend_from_slice(params.as_bytes());
 }
 
-/// The log-probabilities of the prompt's tokens, by their ids, the first without.
+/// The log-probabilities of the prompt's tokens, by their ids; the first has none.
 fn push_prompt_logprobs(out: &mut Vec<u8>, generation: &Generation, index: usize) {
     let Some(others) = generation.ask.prompt_logprobs else { return out.extend_from_slice(b"null") };
     let choice = &generation.choices[index];
@@ -199,12 +199,12 @@ fn push_prompt_logprobs(out: &mut Vec<u8>, generation: &Generation, index: usize
         if at == 0 {
             return out.extend_from_slice(b"null");
         }
-        let ranked = draws.next(&generation.app.vocabulary, *token, others.saturating_sub(1));
+        let logprob_tokens = draws.next(&generation.app.vocabulary, *token, others.saturating_sub(1));
         let one = |(rank, (id, logprob)): (usize, (u32, f64))| {
             let text = quoted(&tokenizer.decode(&[id]));
             format!(r#""{id}":{{"logprob":{logprob:?},"rank":{},"decoded_token":{text}}}"#, rank + 1)
         };
-        let members: Vec<String> = ranked.into_iter().enumerate().map(one).collect();
+        let members: Vec<String> = logprob_tokens.into_iter().enumerate().map(one).collect();
         out.extend_from_slice(format!("{{{}}}", members.join(",")).as_bytes());
     });
 }

@@ -1,4 +1,4 @@
-//! The output of a request before it is told: any tokens, a text under a constraint, or a call of a tool.
+//! The output of a request before it is sent: random tokens, structured output, or a tool call.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::server::request::ask::{Ask, Form};
 use crate::server::request::tools::Call;
 use tacho_engine::{Draw, Finish, Limits, Tokens, Vocabulary};
 
-/// Sizes that are tried, from ordinary to shortest, until a text fits.
+/// Sizes to try, from ordinary to shortest, until a text fits.
 const SIZES: [usize; 3] = [2, 1, 0];
 
-/// An output with what is known of its text.
+/// An output and the properties of its text.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) tokens: Tokens,
     pub(crate) finish: Finish,
     /// Tokens at the end that have no text.
     pub(crate) silent: usize,
-    /// The stop string that ended it, and the bytes of text that are shown.
+    /// The stop string that ended it, and the length of the visible text in bytes.
     pub(crate) stop: Option<(String, usize)>,
     pub(crate) call: Option<Call>,
 }
 
 impl Written {
-    /// Draws the output that `ask` wants within `limits`; its first `thoughts` tokens are reasoning.
+    /// Draws the output of `ask` within `limits`; its first `thoughts` tokens are reasoning.
     pub(crate) fn draw(app: &App, ask: &Ask, draw: &Draw<'_>, limits: &Limits, thoughts: usize) -> Written {
         let mut written = match &ask.form {
             Form::Free => Written::free(&app.vocabulary, draw, limits),
@@ -44,7 +44,7 @@ impl Written {
         Written { tokens: output.tokens, finish: output.finish, silent, stop: None, call: None }
     }
 
-    /// A text in the tokenizer's own tokens, and an end that has no text.
+    /// A text in the tokenizer's tokens, and an end without text.
     fn formed(app: &App, form: &Form, draw: &Draw<'_>, limits: &Limits, thoughts: usize) -> Written {
         let seed = draw.number();
         let room = limits.max_tokens.saturating_sub(thoughts);
@@ -64,7 +64,7 @@ impl Written {
         let vocabulary = app.vocabulary.clone();
         let tokens = Tokens::later(count, move || {
             let before = (0..thoughts as u64).map(|at| vocabulary.token(seed.wrapping_add(at.wrapping_mul(7919))));
-            // Drawn again rather than kept: what waits takes no memory for its text.
+            // Drawn again rather than kept: waiting requests use no memory for their text.
             let (ids, _) = form.draw(seed, size, &tokenizer);
             before.chain(ids).chain(std::iter::repeat_n(vocabulary.end(), silent)).take(count).collect()
         });
@@ -82,7 +82,7 @@ impl Written {
         let mut decoder = Decoder::new();
         output.cut_at_stop(&ask.stop, ask.min_tokens, ask.keep_stop, |id| decoder.push(tokenizer, id));
         if output.stop.is_some() {
-            // What was cut short is no call.
+            // A truncated text is not a call.
             *self = Written { tokens: output.tokens, finish: Finish::Stop, silent: 0, stop: output.stop, call: None };
         }
     }
@@ -101,7 +101,7 @@ impl Form {
     }
 }
 
-/// The prefix cache's salt of a request: adapters and salts have caches of their own.
+/// The prefix-cache salt of a request: adapters and salts have separate caches.
 pub(crate) fn salt(adapter: u64, cache_salt: Option<&str>) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let Some(text) = cache_salt else { return adapter };

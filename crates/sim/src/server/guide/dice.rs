@@ -1,15 +1,15 @@
-//! The draws of a guided text, and how long it may become.
+//! Random draws of a constrained text, and its size limit.
 
 use tacho_pyrand::Generator;
 
-/// Parts and bytes that a text may be made of: more than anybody waits for, and parts that are empty must end too.
-pub(crate) const MOST_PARTS: usize = 1 << 18;
+/// Most parts and bytes of a text; empty parts count too.
+pub(crate) const MAX_PARTS: usize = 1 << 18;
 
-/// Draws with a bent: the smaller the size, the shorter what comes out.
+/// Random draws: the smaller the size, the shorter the text.
 #[derive(Debug)]
 pub(crate) struct Dice {
     generator: Generator,
-    /// 0 gives the shortest text there is, 2 an ordinary one.
+    /// 0 is the shortest text, 2 an ordinary one.
     pub(crate) size: usize,
     /// Parts and bytes that may still be made.
     left: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Dice {
 
 impl Dice {
     pub(crate) fn new(seed: u64, size: usize) -> Self {
-        Dice { generator: Generator::new(seed), size, left: MOST_PARTS }
+        Dice { generator: Generator::new(seed), size, left: MAX_PARTS }
     }
 
     /// A number below `count`, which is at least one.
@@ -25,7 +25,7 @@ impl Dice {
         self.generator.up_to(count as u64 - 1) as usize
     }
 
-    /// Whether something that may be left out is there.
+    /// Returns whether an optional part is included.
     pub(crate) fn includes(&mut self) -> bool {
         self.size > 0 && self.below(2) == 0
     }
@@ -41,19 +41,19 @@ impl Dice {
         if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
     }
 
-    /// How often something is repeated that may come from `least` to `most` times: not beyond what may still be made.
+    /// Number of repetitions from `least` to `most`, within the size limit.
     pub(crate) fn times(&mut self, least: usize, most: Option<usize>) -> usize {
         let more = most.map_or(usize::MAX, |most| most.saturating_sub(least)).min(self.size * 4);
         least.saturating_add(self.below(more + 1)).min(self.left)
     }
 
-    /// Notes that so many parts or bytes are made; whether there may be more.
+    /// Counts parts or bytes; returns whether more are allowed.
     pub(crate) fn spend(&mut self, parts: usize) -> bool {
         self.left = self.left.saturating_sub(parts);
         self.left > 0
     }
 
-    /// Parts and bytes that may still be made.
+    /// Remaining parts and bytes.
     pub(crate) fn left(&self) -> usize {
         self.left
     }

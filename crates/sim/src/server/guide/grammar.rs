@@ -3,9 +3,9 @@
 use super::dice::Dice;
 use super::pattern::Pattern;
 
-/// Beyond this depth the shortest way out is taken.
+/// Beyond this depth the shallowest alternative is taken.
 const DEEP: usize = 12;
-/// A rule from which no sentence comes.
+/// A rule without finite sentences.
 const ENDLESS: usize = usize::MAX;
 
 /// One side of a rule.
@@ -19,11 +19,11 @@ pub(crate) enum Node {
     Times(Box<Node>, usize, Option<usize>),
 }
 
-/// The rules; the sentence is one of `root`.
+/// The rules; sentences derive from `root`.
 #[derive(Debug)]
 pub(crate) struct Grammar {
     rules: Vec<Node>,
-    /// Per rule, how deep its shallowest sentence is.
+    /// Per rule, the depth of its shallowest sentence.
     heights: Vec<usize>,
     root: usize,
 }
@@ -70,7 +70,7 @@ impl Rules {
     }
 }
 
-/// The depth of each rule's shallowest sentence: what is known is used until nothing more becomes known.
+/// The depth of each rule's shallowest sentence, by fixpoint iteration.
 fn heights(rules: &[Node]) -> Vec<usize> {
     let mut known = vec![ENDLESS; rules.len()];
     loop {
@@ -119,7 +119,7 @@ impl Grammar {
             }
             Node::Times(part, least, most) => {
                 let times = if depth > DEEP { (*least).min(dice.left()) } else { dice.times(*least, *most) };
-                // What has no end of its own is left out.
+                // Endless parts are dropped.
                 let times = if height(part, &self.heights) == ENDLESS { 0 } else { times };
                 for _ in 0..times {
                     self.write(part, depth, dice, out);

@@ -2,7 +2,7 @@
 
 use super::grammar::{Grammar, Node, Rules};
 use super::pattern::Pattern;
-use super::syntax::{Side, Word, literal, mark_or_name};
+use super::syntax::{Side, Token, literal, punctuation_or_name};
 
 /// What `%import common.NAME` brings.
 const COMMON: [(&str, &str); 14] = [
@@ -96,7 +96,7 @@ fn import(directive: &str, rules: &mut Rules) -> Result<(), String> {
     Ok(())
 }
 
-fn words(text: &str) -> Result<Vec<Word>, String> {
+fn words(text: &str) -> Result<Vec<Token>, String> {
     let mut words = Vec::new();
     let mut rest = text.trim();
     while let Some(first) = rest.chars().next() {
@@ -106,11 +106,11 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
                 let (text, after) = literal(rest, '"')?;
                 match after.strip_prefix('i') {
                     Some(after) => {
-                        words.push(Word::Pattern(format!("(?i:{})", regex_syntax::escape(&text))));
+                        words.push(Token::Pattern(format!("(?i:{})", regex_syntax::escape(&text))));
                         after
                     }
                     None => {
-                        words.push(Word::Text(text));
+                        words.push(Token::Text(text));
                         after
                     }
                 }
@@ -121,7 +121,7 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
                 after
             }
             '[' => {
-                words.push(Word::Mark("["));
+                words.push(Token::Punctuation("["));
                 &rest[1..]
             }
             '~' => {
@@ -136,7 +136,7 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
                 &after[end.unwrap_or(after.len())..]
             }
             _ => {
-                let (word, after) = mark_or_name(rest)?;
+                let (word, after) = punctuation_or_name(rest)?;
                 words.push(word);
                 after
             }
@@ -147,20 +147,20 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
 }
 
 /// `"a".."z"` is a set of characters: two texts with a name of two dots between.
-fn ranges(words: &mut Vec<Word>) {
+fn ranges(words: &mut Vec<Token>) {
     let mut at = 0;
     while at + 2 < words.len() {
-        if let [Word::Text(low), Word::Name(dots), Word::Text(high)] = &words[at..at + 3]
+        if let [Token::Text(low), Token::Name(dots), Token::Text(high)] = &words[at..at + 3]
             && dots == ".."
         {
             let set = format!("[{}-{}]", regex_syntax::escape(low), regex_syntax::escape(high));
-            words.splice(at..at + 3, [Word::Pattern(set)]);
+            words.splice(at..at + 3, [Token::Pattern(set)]);
         }
         at += 1;
     }
 }
 
-fn pattern(text: &str) -> Result<(Word, &str), String> {
+fn pattern(text: &str) -> Result<(Token, &str), String> {
     let bytes = text.as_bytes();
     let mut at = 1;
     while at < bytes.len() && bytes[at] != b'/' {
@@ -173,16 +173,16 @@ fn pattern(text: &str) -> Result<(Word, &str), String> {
     let end = rest.find(|flag: char| !"imsx".contains(flag)).unwrap_or(rest.len());
     let flags = &rest[..end];
     let body = if flags.is_empty() { body.to_owned() } else { format!("(?{flags}:{body})") };
-    Ok((Word::Pattern(body), &rest[end..]))
+    Ok((Token::Pattern(body), &rest[end..]))
 }
 
 /// `3` or `2..4` behind a tilde.
-fn times(text: &str) -> Result<(Word, &str), String> {
+fn times(text: &str) -> Result<(Token, &str), String> {
     let end = text.find(|character: char| !(character.is_ascii_digit() || character == '.')).unwrap_or(text.len());
     let number = |digits: &str| digits.parse().map_err(|_| format!("~ {:?} is not a repetition", &text[..end]));
     let word = match text[..end].split_once("..") {
-        Some((least, most)) => Word::Times(number(least)?, Some(number(most)?)),
-        None => Word::Times(number(&text[..end])?, Some(number(&text[..end])?)),
+        Some((least, most)) => Token::Times(number(least)?, Some(number(most)?)),
+        None => Token::Times(number(&text[..end])?, Some(number(&text[..end])?)),
     };
     Ok((word, &text[end..]))
 }

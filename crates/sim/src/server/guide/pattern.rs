@@ -1,25 +1,25 @@
-//! Texts that a regular expression matches as a whole.
+//! Texts that match a regular expression as a whole.
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 
 use super::dice::Dice;
 
-/// What is drawn from a set of characters before anything else.
+/// Preferred characters of a set.
 const PLAIN: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
 
 #[derive(Debug)]
 pub(crate) struct Pattern(Hir);
 
 impl Pattern {
-    /// Reads it.
+    /// Parses it.
     ///
     /// # Errors
-    /// When it is none, in words.
+    /// When it is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        // Python escapes some characters that need no escape, and has another name for the end.
+        // Python escapes some characters without need, and has another name for the end.
         let text = text.replace("\\Z", "\\z");
         match regex_syntax::parse(&text) {
-            Ok(hir) if looks_around(&hir) => Err("lookarounds not supported yet".to_owned()),
+            Ok(hir) if has_lookaround(&hir) => Err("lookarounds not supported yet".to_owned()),
             Ok(hir) => Ok(Pattern(hir)),
             Err(regex_syntax::Error::Parse(error)) => Err(error.kind().to_string()),
             Err(error) => Err(error.to_string()),
@@ -33,8 +33,8 @@ impl Pattern {
     }
 }
 
-/// Whether a pattern says of a place what is around it, other than that it is an end.
-fn looks_around(hir: &Hir) -> bool {
+/// Returns whether a pattern has look-around assertions other than ends.
+fn has_lookaround(hir: &Hir) -> bool {
     const ENDS: [Look; 4] = [Look::Start, Look::End, Look::StartLF, Look::EndLF];
     hir.properties().look_set().iter().any(|look| !ENDS.contains(&look))
 }
@@ -44,7 +44,7 @@ fn write(hir: &Hir, dice: &mut Dice, out: &mut String) {
         return;
     }
     match hir.kind() {
-        // What must be at a place but takes none there is taken to be so.
+        // Zero-width assertions are assumed to hold.
         HirKind::Empty | HirKind::Look(_) => {}
         HirKind::Literal(literal) => {
             dice.spend(literal.0.len());
@@ -71,7 +71,7 @@ fn write(hir: &Hir, dice: &mut Dice, out: &mut String) {
     }
 }
 
-/// A letter or a digit where there is one, else any.
+/// A letter or a digit if possible, else any character.
 fn character(class: &ClassUnicode, dice: &mut Dice) -> Option<char> {
     let mut ranges: Vec<(char, char)> = Vec::new();
     for (low, high) in PLAIN {
@@ -87,7 +87,7 @@ fn character(class: &ClassUnicode, dice: &mut Dice) -> Option<char> {
     }
     let (low, high) = *dice.pick(&ranges)?;
     let span = u32::from(high) - u32::from(low);
-    // Between the two may lie numbers that are no characters.
+    // The range may include surrogates, which are not characters.
     char::from_u32(u32::from(low) + dice.below(span as usize + 1) as u32).or(Some(low))
 }
 

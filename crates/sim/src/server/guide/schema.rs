@@ -8,12 +8,12 @@ use tacho_core::json::{Dict, Value, dumps};
 use super::dice::Dice;
 use super::pattern::Pattern;
 
-/// Beyond this depth only what must be there is there.
+/// Beyond this depth only required parts are drawn.
 const DEEP: usize = 6;
-/// Beyond this depth a schema that never ends is cut off.
+/// Beyond this depth a recursive schema is cut off.
 const ENDLESS: usize = 60;
 
-/// A schema, known to be one that can be satisfied.
+/// A schema that can be satisfied.
 #[derive(Debug)]
 pub(crate) struct Schema {
     root: Value,
@@ -23,7 +23,7 @@ impl Schema {
     /// Checks a schema.
     ///
     /// # Errors
-    /// When it is none, or needs what guided decoding does not have, in words.
+    /// When it is invalid, or needs what structured outputs do not support.
     pub(crate) fn new(root: &Value) -> Result<Self, String> {
         let schema = Schema { root: root.clone() };
         schema.check(&schema.root, 0)?;
@@ -66,7 +66,7 @@ impl Schema {
         }
     }
 
-    /// A schema made of others, as one: a reference resolved, all of several joined, one of several chosen.
+    /// A composed schema as one: `$ref` resolved, `allOf` merged, one of several chosen.
     fn composed(&self, schema: &Dict, depth: usize, dice: &mut Dice) -> Option<Dict> {
         let mut rest = schema.clone();
         if let Some(reference) = rest.remove("$ref") {
@@ -93,7 +93,7 @@ impl Schema {
         None
     }
 
-    /// A part with its own reference resolved.
+    /// A part with its reference resolved.
     fn flat<'a>(&'a self, part: &'a Value) -> Option<&'a Value> {
         match part.get("$ref").and_then(Value::as_str) {
             Some(path) => self.resolve(path),
@@ -101,13 +101,13 @@ impl Schema {
         }
     }
 
-    /// Whether a part may lead to further ones.
+    /// Returns whether a part may contain others.
     fn is_deep(&self, part: &Value) -> bool {
         let names = ["$ref", "properties", "items", "anyOf", "oneOf", "allOf"];
         part.as_dict().is_some_and(|part| names.iter().any(|name| part.get(name).is_some()))
     }
 
-    /// What `#/a/b` points to.
+    /// The target of `#/a/b`.
     fn resolve(&self, path: &str) -> Option<&Value> {
         let mut at = &self.root;
         for name in path.strip_prefix('#')?.split('/').skip(1) {
@@ -140,7 +140,7 @@ impl Schema {
         out
     }
 
-    /// Members without a name of their own, as many as there must be, and a few where nothing else is said.
+    /// Additional properties: as many as required, and a few where the schema does not restrict them.
     fn add_more(&self, schema: &Dict, depth: usize, dice: &mut Dice, out: &mut Dict) {
         let bound = |name: &str| schema.get(name).and_then(Value::as_i64).and_then(|count| usize::try_from(count).ok());
         let (least, most) = (bound("minProperties").unwrap_or(0), bound("maxProperties").unwrap_or(usize::MAX));
@@ -180,13 +180,13 @@ impl Schema {
     }
 }
 
-/// A value that stands in the schema itself.
+/// A literal value of the schema (`const`, `enum`).
 fn given(value: &Value, dice: &mut Dice) -> Value {
     dice.spend(dumps(value).len());
     value.clone()
 }
 
-/// A name that a pattern of names allows.
+/// A property name that matches a pattern.
 fn named_by(pattern: &str, dice: &mut Dice) -> String {
     Pattern::parse(pattern).map_or_else(|_| "key".to_owned(), |pattern| pattern.text(dice))
 }
@@ -195,7 +195,7 @@ fn texts(value: Option<&Value>) -> Vec<&str> {
     value.and_then(Value::as_list).unwrap_or(&[]).iter().filter_map(Value::as_str).collect()
 }
 
-/// Two schemas as one: objects are joined member by member, lists of required names put together, others replaced.
+/// Merges two schemas: objects member by member, required names united, others replaced.
 fn joined(mut whole: Dict, part: &Value) -> Dict {
     let Value::Dict(part) = part else { return whole };
     for (name, value) in part.iter() {
@@ -211,7 +211,7 @@ fn joined(mut whole: Dict, part: &Value) -> Dict {
     whole
 }
 
-/// The type of what comes out; a null only where nothing else may.
+/// The type of the output; null only where nothing else is allowed.
 fn kind<'a>(schema: &'a Dict, depth: usize, dice: &mut Dice) -> Option<&'a str> {
     match schema.get("type") {
         Some(Value::Str(name)) => Some(name),
@@ -252,7 +252,7 @@ fn any(dice: &mut Dice) -> Value {
     }
 }
 
-/// The least and the greatest number a schema allows, where it says.
+/// The bounds of a number, where the schema sets them.
 fn bounds(schema: &Dict, step: f64) -> (Option<f64>, Option<f64>) {
     let number = |name: &str| schema.get(name).filter(|value| !matches!(value, Value::Bool(_))).and_then(Value::as_f64);
     let low = number("minimum").into_iter().chain(number("exclusiveMinimum").map(|low| low + step));

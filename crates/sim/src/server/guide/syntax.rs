@@ -1,37 +1,38 @@
-//! Grammars in the notation with `::=`: literals, sets of characters, groups, alternatives and repetitions.
+//! EBNF grammars with `::=`: literals, character classes, groups, alternatives and repetitions.
 
-use super::dice::MOST_PARTS;
+use super::dice::MAX_PARTS;
 use super::grammar::{Grammar, Node, Rules};
 use super::pattern::Pattern;
 
-/// Nesting of groups beyond this is refused.
-const DEEPEST: usize = 200;
+/// Most nested groups.
+const MAX_DEPTH: usize = 200;
 
-/// A word of the notation.
+/// A token of the notation.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Word {
+pub(super) enum Token {
     Name(String),
     Text(String),
     Pattern(String),
-    Mark(&'static str),
+    Punctuation(&'static str),
     /// `{2,3}`.
     Times(usize, Option<usize>),
 }
 
-/// Reads all rules; the sentence is one of `root`.
+/// Parses all rules; sentences derive from `root`.
 ///
 /// # Errors
-/// When the text is no such grammar, in words.
+/// When the grammar is invalid.
 pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     let words = words(text)?;
-    let mut starts: Vec<usize> = (0..words.len()).filter(|at| words.get(at + 1) == Some(&Word::Mark("::="))).collect();
+    let mut starts: Vec<usize> =
+        (0..words.len()).filter(|at| words.get(at + 1) == Some(&Token::Punctuation("::="))).collect();
     if starts.first() != Some(&0) {
         return Err("the grammar does not begin with a rule".to_owned());
     }
     starts.push(words.len());
     let mut rules = Rules::default();
     for pair in starts.windows(2) {
-        let Word::Name(name) = &words[pair[0]] else { return Err("a rule has no name".to_owned()) };
+        let Token::Name(name) = &words[pair[0]] else { return Err("a rule has no name".to_owned()) };
         let body = words.get(pair[0] + 2..pair[1]).ok_or("a rule has no name")?;
         let node = Side { words: body, at: 0, depth: 0, rules: &mut rules }.whole()?;
         rules.define(name, node)?;
@@ -39,9 +40,9 @@ pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     rules.finish("root")
 }
 
-/// The right side of a rule while it is read.
+/// The right side of a rule during parsing.
 pub(super) struct Side<'a> {
-    pub(super) words: &'a [Word],
+    pub(super) words: &'a [Token],
     pub(super) at: usize,
     pub(super) depth: usize,
     pub(super) rules: &'a mut Rules,
@@ -58,7 +59,7 @@ impl Side<'_> {
 
     fn choice(&mut self) -> Result<Node, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_DEPTH {
             return Err("groups are nested too deeply".to_owned());
         }
         let mut parts = vec![self.sequence()?];
@@ -79,10 +80,10 @@ impl Side<'_> {
 
     fn part(&mut self) -> Result<Option<Node>, String> {
         let node = match self.words.get(self.at) {
-            Some(Word::Name(name)) => Node::Rule(self.rules.number(name)),
-            Some(Word::Text(text)) => Node::Text(text.clone()),
-            Some(Word::Pattern(text)) => Node::Pattern(Pattern::parse(text)?),
-            Some(Word::Mark(open @ ("(" | "["))) => {
+            Some(Token::Name(name)) => Node::Rule(self.rules.number(name)),
+            Some(Token::Text(text)) => Node::Text(text.clone()),
+            Some(Token::Pattern(text)) => Node::Pattern(Pattern::parse(text)?),
+            Some(Token::Punctuation(open @ ("(" | "["))) => {
                 self.at += 1;
                 let inner = self.choice()?;
                 if !self.eat(if *open == "(" { ")" } else { "]" }) {
@@ -100,31 +101,31 @@ impl Side<'_> {
     fn repeated(&mut self, mut node: Node) -> Result<Node, String> {
         loop {
             let (least, most) = match self.words.get(self.at) {
-                Some(Word::Mark("?")) => (0, Some(1)),
-                Some(Word::Mark("*")) => (0, None),
-                Some(Word::Mark("+")) => (1, None),
-                Some(Word::Times(least, most)) => (*least, *most),
+                Some(Token::Punctuation("?")) => (0, Some(1)),
+                Some(Token::Punctuation("*")) => (0, None),
+                Some(Token::Punctuation("+")) => (1, None),
+                Some(Token::Times(least, most)) => (*least, *most),
                 _ => return Ok(node),
             };
             if most.is_some_and(|most| most < least) {
                 return Err("a repetition ends before it begins".to_owned());
             }
-            if least > MOST_PARTS {
-                return Err(format!("a repetition of {least} times is more than {MOST_PARTS}, the most there may be"));
+            if least > MAX_PARTS {
+                return Err(format!("a repetition of {least} times is more than {MAX_PARTS}, the most there may be"));
             }
             self.at += 1;
             node = Node::Times(Box::new(node), least, most);
         }
     }
 
-    fn eat(&mut self, mark: &str) -> bool {
-        let there = matches!(self.words.get(self.at), Some(Word::Mark(word)) if *word == mark);
+    fn eat(&mut self, punctuation: &str) -> bool {
+        let there = matches!(self.words.get(self.at), Some(Token::Punctuation(word)) if *word == punctuation);
         self.at += usize::from(there);
         there
     }
 }
 
-fn words(text: &str) -> Result<Vec<Word>, String> {
+fn words(text: &str) -> Result<Vec<Token>, String> {
     let mut words = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -133,12 +134,12 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
             '#' => rest.split_once('\n').map_or("", |(_, rest)| rest),
             '"' | '\'' => {
                 let (text, after) = literal(rest, first)?;
-                words.push(Word::Text(text));
+                words.push(Token::Text(text));
                 after
             }
             '[' => {
                 let end = class_end(rest)?;
-                words.push(Word::Pattern(rest[..end].to_owned()));
+                words.push(Token::Pattern(rest[..end].to_owned()));
                 &rest[end..]
             }
             '{' => {
@@ -147,15 +148,15 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
                 after
             }
             _ if rest.starts_with("::=") => {
-                words.push(Word::Mark("::="));
+                words.push(Token::Punctuation("::="));
                 &rest[3..]
             }
             '.' => {
-                words.push(Word::Pattern(".".to_owned()));
+                words.push(Token::Pattern(".".to_owned()));
                 &rest[1..]
             }
             _ => {
-                let (word, after) = mark_or_name(rest)?;
+                let (word, after) = punctuation_or_name(rest)?;
                 words.push(word);
                 after
             }
@@ -164,11 +165,11 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-/// A mark of one character, or a name.
-pub(super) fn mark_or_name(text: &str) -> Result<(Word, &str), String> {
-    const MARKS: [&str; 7] = ["(", ")", "|", "*", "+", "?", "]"];
-    if let Some(mark) = MARKS.into_iter().find(|mark| text.starts_with(mark)) {
-        return Ok((Word::Mark(mark), &text[1..]));
+/// A punctuation mark, or a name.
+pub(super) fn punctuation_or_name(text: &str) -> Result<(Token, &str), String> {
+    const PUNCTUATION: [&str; 7] = ["(", ")", "|", "*", "+", "?", "]"];
+    if let Some(punctuation) = PUNCTUATION.into_iter().find(|punctuation| text.starts_with(punctuation)) {
+        return Ok((Token::Punctuation(punctuation), &text[1..]));
     }
     let named = |character: char| character.is_alphanumeric() || "_-.".contains(character);
     let end = text.find(|character| !named(character)).unwrap_or(text.len());
@@ -176,10 +177,10 @@ pub(super) fn mark_or_name(text: &str) -> Result<(Word, &str), String> {
         let shown: String = text.chars().take(10).collect();
         return Err(format!("{shown:?} is not expected here"));
     }
-    Ok((Word::Name(text[..end].to_owned()), &text[end..]))
+    Ok((Token::Name(text[..end].to_owned()), &text[end..]))
 }
 
-/// A literal between quotes, unescaped, and what follows it.
+/// A quoted literal, unescaped, and the rest.
 pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String> {
     let mut out = String::new();
     let mut characters = text.char_indices().skip(1);
@@ -212,7 +213,7 @@ pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String>
     Err("a literal does not end".to_owned())
 }
 
-/// Where a set of characters ends.
+/// The end of a character class.
 fn class_end(text: &str) -> Result<usize, String> {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -227,13 +228,13 @@ fn class_end(text: &str) -> Result<usize, String> {
 }
 
 /// `{2}`, `{2,}` or `{2,3}`.
-fn times(text: &str) -> Result<(Word, &str), String> {
+fn times(text: &str) -> Result<(Token, &str), String> {
     let (inner, rest) = text[1..].split_once('}').ok_or("a repetition does not end")?;
     let number = |text: &str| text.trim().parse().map_err(|_| format!("{{{inner}}} is not a repetition"));
     let word = match inner.split_once(',') {
-        None => Word::Times(number(inner)?, Some(number(inner)?)),
-        Some((least, "")) => Word::Times(number(least)?, None),
-        Some((least, most)) => Word::Times(number(least)?, Some(number(most)?)),
+        None => Token::Times(number(inner)?, Some(number(inner)?)),
+        Some((least, "")) => Token::Times(number(least)?, None),
+        Some((least, most)) => Token::Times(number(least)?, Some(number(most)?)),
     };
     Ok((word, rest))
 }

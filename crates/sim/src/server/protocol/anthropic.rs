@@ -1,4 +1,4 @@
-//! `/v1/messages` and its `count_tokens`, Anthropic's protocol: what it asks, and its events in the form of vLLM's.
+//! `/v1/messages` and its `count_tokens`: requests of Anthropic's protocol, and events as in vLLM.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ const BLOCKS: &[&str] = &[
     "tool_addition",
     "tool_removal",
 ];
-/// The least budget of thoughts.
-const LEAST_BUDGET: i64 = 1024;
+/// Least thinking budget.
+const MIN_BUDGET: i64 = 1024;
 
 /// Reads the members of a request.
 pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
@@ -82,18 +82,18 @@ fn findings(fields: &Fields, needed: &[&str]) -> Vec<Invalid> {
     match fields.dict().get("messages") {
         None => {}
         Some(Value::List(list)) => {
-            list.iter().enumerate().for_each(|(at, one)| look_at_message(&format!("messages.{at}"), one, &mut found));
+            list.iter().enumerate().for_each(|(at, one)| check_message(&format!("messages.{at}"), one, &mut found));
         }
         Some(other) => found.extend(wrong_list("messages", other)),
     }
     if let Some(system) = fields.get("system") {
-        look_at_content("system", system, &mut found);
+        check_content("system", system, &mut found);
     }
     let tools = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
-    tools.iter().enumerate().for_each(|(at, tool)| look_at_tool(&format!("tools.{at}"), tool, &mut found));
+    tools.iter().enumerate().for_each(|(at, tool)| check_tool(&format!("tools.{at}"), tool, &mut found));
     found.extend(choice_findings(fields));
     if let Some(budget) = fields.get("thinking").and_then(|thinking| thinking.get("budget_tokens")) {
-        found.extend(members::out_of_range("thinking.enabled.budget_tokens", budget, LEAST_BUDGET));
+        found.extend(members::out_of_range("thinking.enabled.budget_tokens", budget, MIN_BUDGET));
     }
     found
 }
@@ -109,7 +109,7 @@ fn positive_limit(fields: &Fields) -> Option<Invalid> {
     (number < 1).then(|| value_error("max_tokens", "max_tokens must be positive", value))
 }
 
-fn look_at_message(loc: &str, message: &Value, found: &mut Vec<Invalid>) {
+fn check_message(loc: &str, message: &Value, found: &mut Vec<Invalid>) {
     if let Some(wrong) = wrong_model(loc, message) {
         return found.push(wrong);
     }
@@ -119,12 +119,12 @@ fn look_at_message(loc: &str, message: &Value, found: &mut Vec<Invalid>) {
     }
     match message.get("content") {
         None => found.push(Invalid::member("missing", &format!("{loc}.content"), "Field required", message)),
-        Some(content) => look_at_content(&format!("{loc}.content"), content, found),
+        Some(content) => check_content(&format!("{loc}.content"), content, found),
     }
 }
 
 /// A text, or a list of blocks.
-fn look_at_content(loc: &str, content: &Value, found: &mut Vec<Invalid>) {
+fn check_content(loc: &str, content: &Value, found: &mut Vec<Invalid>) {
     let Some(no_text) = wrong_text(loc, content) else { return };
     let mut others = Vec::new();
     match content {
@@ -146,7 +146,7 @@ fn look_at_content(loc: &str, content: &Value, found: &mut Vec<Invalid>) {
     }
 }
 
-fn look_at_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
+fn check_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
     if let Some(wrong) = wrong_model(loc, tool) {
         return found.push(wrong);
     }
@@ -198,7 +198,7 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     }
 }
 
-/// Whether the last message has a tool's result.
+/// Returns whether the last message has a tool result.
 fn answered(fields: &Fields) -> bool {
     let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
     let blocks = last.and_then(|message| message.get("content")).and_then(Value::as_list).unwrap_or(&[]);
@@ -225,7 +225,7 @@ fn message(role: &str, content: &str) -> Value {
     Value::Dict(message)
 }
 
-/// The text of some content: of blocks their texts, calls and results.
+/// The text of a content: texts, calls and results of its blocks.
 fn text_of(content: &Value) -> String {
     let Value::List(blocks) = content else { return content.as_str().unwrap_or_default().to_owned() };
     let one = |block: &Value| match block.get("type").and_then(Value::as_str) {
@@ -256,7 +256,7 @@ fn ending(choice: &Choice) -> (&'static str, String) {
 fn usage(generation: &Generation) -> String {
     let usage = generation.usage();
     let output = usage.completion;
-    if usage.told_cached && usage.cached > 0 {
+    if usage.reports_cached && usage.cached > 0 {
         let input = usage.prompt - usage.cached;
         return format!(
             r#"{{"input_tokens":{input},"output_tokens":{output},"cache_read_input_tokens":{}}}"#,
@@ -334,7 +334,7 @@ impl MessagesScript {
             self.block(Block::Text, r#"{"type":"text","text":""}"#, out);
             return self.delta(&format!(r#"{{"type":"text_delta","text":{}}}"#, quoted(&piece.text)), out);
         };
-        let delta = call.delta(choice.told - piece.text.len(), &piece.text);
+        let delta = call.delta(choice.sent - piece.text.len(), &piece.text);
         if delta.named {
             let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
             let block = format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{{}}}}"#);

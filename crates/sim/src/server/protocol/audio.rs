@@ -1,4 +1,4 @@
-//! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with a sound file in, chunks of text out.
+//! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with an audio file in, text chunks out.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,18 +16,18 @@ use crate::server::request::form::Form;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
 
-/// Tokens that begin every answer of such a model: start, language, task, no time timestamps.
+/// Tokens that begin every output of such a model: start, language, task, no timestamps.
 const PROMPT_TOKENS: u64 = 4;
-/// Tokens that vLLM counts for a second of sound: frames of 10 ms.
+/// Tokens that vLLM counts per second of audio: frames of 10 ms.
 const TOKENS_PER_SECOND: f64 = 100.0;
-/// Bytes of a second of compressed sound, where the file does not say: 128 kbit/s.
+/// Bytes per second of compressed audio of unknown length: 128 kbit/s.
 const COMPRESSED_BYTES: f64 = 16_000.0;
 
-/// Under these names the file's place in the fields is taken by what is known of it.
+/// Field names for the properties that replace the file.
 const HASH: &str = "file.hash";
 const SECONDS: &str = "file.seconds";
 
-/// The fields of a form, with what is known of its sound in place of the file.
+/// The fields of a form, with the audio's properties in place of the file.
 pub(crate) fn fields(form: Form) -> Result<Fields, Problem> {
     let Some(file) = form.file else {
         return Err(Problem::invalid(&[Fields::from_texts(form.texts).missing("file")]));
@@ -55,10 +55,10 @@ pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Sour
         audio_seconds: seconds,
         ..Ask::plain(endpoint, fields.int("max_completion_tokens")?)
     };
-    Ok((ask, vec![Source::Sound { hash, tokens }]))
+    Ok((ask, vec![Source::Audio { hash, tokens }]))
 }
 
-/// How long a file plays: exactly for WAV, about for compressed kinds, nothing for what is no sound.
+/// Duration of a file: exact for WAV, estimated for compressed formats, `None` for other data.
 fn seconds(file: &[u8]) -> Option<f64> {
     if file.starts_with(b"RIFF") && file.get(8..12) == Some(b"WAVE") {
         return wav_seconds(file);
@@ -141,7 +141,7 @@ fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'}');
 }
 
-/// The answer in one piece; only a transcription says how long the sound was.
+/// The non-streamed response; only transcriptions report the duration.
 pub(crate) fn whole(generation: &Generation, text: &str) -> Vec<u8> {
     let text = quoted(text);
     let seconds = generation.ask.audio_seconds.ceil() as u64;

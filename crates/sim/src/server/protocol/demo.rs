@@ -11,7 +11,7 @@ use crate::server::request::fields::Fields;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
 
-/// Reads the members of a request; they are those of a completion but for the defaults.
+/// Reads a request; its fields are those of a completion with other defaults.
 pub(crate) fn read(fields: &Fields, full_vocab_size: usize) -> Result<(Ask, Vec<Source>), Problem> {
     let (ask, sources) = openai::completion(fields, full_vocab_size)?;
     Ok((Ask { endpoint: Endpoint::Demo, echo: false, include_usage: false, ..ask }, sources))

@@ -1,4 +1,4 @@
-//! OpenAI's completions and conversations, read and checked as vLLM does.
+//! OpenAI's completions and chat completions, validated as in vLLM.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(crate) fn conversation(fields: &Fields, app: &App) -> Result<(Ask, Vec<Sourc
     Ok((ask, vec![source]))
 }
 
-/// What completions and conversations have in common.
+/// Fields that completions and chat completions share.
 fn sampled(endpoint: Endpoint, fields: &Fields, vocabulary: usize, limit: Option<i64>) -> Result<Ask, Problem> {
     sampling::check(fields, vocabulary)?;
     let (include_usage, continuous) = fields.stream_options()?.unwrap_or_default();
@@ -100,7 +100,7 @@ fn sampled(endpoint: Endpoint, fields: &Fields, vocabulary: usize, limit: Option
     })
 }
 
-/// The engine that computes the prompt, by vLLM's parameters for it.
+/// KV transfer parameters, as in vLLM.
 fn transfer(fields: &Fields) -> Transfer {
     let flag =
         |name: &str| fields.get("kv_transfer_params").and_then(|params| params.get(name)).is_some_and(Value::truthy);
@@ -111,7 +111,7 @@ fn transfer(fields: &Fields) -> Transfer {
     }
 }
 
-/// Findings about `repetition_detection` and the budget of thoughts.
+/// Findings about `repetition_detection` and the thinking budget.
 fn detection_findings(fields: &Fields) -> Vec<Invalid> {
     const CLASS: &str = "RepetitionDetectionParams";
     let Some(given) = fields.get("repetition_detection").filter(|given| given.as_dict().is_none()) else {
@@ -122,7 +122,7 @@ fn detection_findings(fields: &Fields) -> Vec<Invalid> {
     vec![finding.with(format!("{{'class_name': '{CLASS}'}}"))]
 }
 
-/// Rules about members that mean nothing to a simulator but are refused all the same.
+/// Rules about fields without effect in a simulator that vLLM refuses nevertheless.
 fn common_rules(fields: &Fields) -> Result<(), Problem> {
     if let Some(budget) = fields.get("thinking_token_budget")
         && !matches!(budget, Value::Int(-1..))

@@ -1,4 +1,4 @@
-//! Embeddings, pooling, scores and reranking: a prompt is computed and an answer about it comes whole.
+//! Embeddings, pooling, scores and reranking: a prompt is computed, and one response follows.
 
 use std::io;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::server::room::Share;
 use crate::server::wire::ResetSwitch;
 use tacho_engine::{Job, SeqId};
 
-/// Most inputs of a request, as OpenAI's service allows: a request of many more would block others for minutes.
+/// Most inputs of a request, as in OpenAI's service: a request with many more would block others for minutes.
 const MAX_INPUTS: usize = 2_048;
-/// Numbers that a vector may have.
-const MOST_DIMENSIONS: i64 = 65_536;
+/// Most dimensions of a vector.
+const MAX_DIMENSIONS: i64 = 65_536;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pooling {
@@ -38,7 +38,7 @@ pub(crate) enum Pooling {
     Rerank,
 }
 
-/// How numbers are written.
+/// The encoding of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Float,
@@ -47,20 +47,20 @@ enum Encoding {
     BytesOnly,
 }
 
-/// A request after validation, prompts aside.
+/// A validated request, without its prompts.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pooling: Pooling,
     pub(crate) model: Option<String>,
     encoding: Encoding,
     size: Option<usize>,
-    /// Tokens to cut prompts to; -1 stands for the model's length.
+    /// Tokens to truncate prompts to; -1 means the model's context length.
     truncate: Option<i64>,
     top_n: usize,
     documents: Vec<String>,
 }
 
-/// An answer to be sent.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
@@ -69,7 +69,7 @@ pub(crate) struct Reply {
 }
 
 impl Ask {
-    /// Reads and checks a request's members; prompts come beside, not yet in ids.
+    /// Validates a request; prompts are returned separately, not tokenized yet.
     pub(crate) fn read(
         pooling: Pooling,
         fields: &Fields,
@@ -102,7 +102,7 @@ impl Ask {
         Ok((ask, sources))
     }
 
-    /// Writes the answer about these prompts.
+    /// Writes the response for these prompts.
     pub(crate) fn answer(&self, app: &App, id: &str, model: &str, prompts: &[Prompt]) -> Reply {
         let created = app.unix_time();
         let tokens: usize = prompts.iter().map(|prompt| prompt.ids.len()).sum();
@@ -176,16 +176,16 @@ impl Ask {
     }
 
     fn rerank(&self, app: &App, id: &str, model: &str, prompts: &[Prompt], tokens: usize) -> Vec<u8> {
-        let mut ranked: Vec<(usize, f32)> =
+        let mut logprob_tokens: Vec<(usize, f32)> =
             prompts.iter().map(|prompt| vectors::score(app.spec.seed, &prompt.ids)).enumerate().collect();
-        ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let count = if self.top_n > 0 { self.top_n.min(ranked.len()) } else { ranked.len() };
+        logprob_tokens.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let count = if self.top_n > 0 { self.top_n.min(logprob_tokens.len()) } else { logprob_tokens.len() };
         let mut out = format!(
             r#"{{"id":"score-{id}","model":{},"usage":{{"prompt_tokens":{tokens},"total_tokens":{tokens}}},"results":"#,
             quoted(model)
         )
         .into_bytes();
-        list(&mut out, &ranked[..count], |out, (index, score)| {
+        list(&mut out, &logprob_tokens[..count], |out, (index, score)| {
             let text = quoted(&self.documents[*index]);
             let score = tacho_core::json::float_repr(f64::from(*score));
             out.extend_from_slice(
@@ -224,7 +224,7 @@ fn push_usage(out: &mut Vec<u8>, tokens: usize) {
     out.extend_from_slice(br#","completion_tokens":0,"prompt_tokens_details":null,"completion_tokens_details":null}}"#);
 }
 
-/// Where each vector stands in the bytes.
+/// Byte range of each vector.
 fn places(rows: &[Vec<f32>]) -> String {
     let mut start = 0;
     let places = rows.iter().enumerate().map(|(index, row)| {
@@ -250,11 +250,11 @@ fn at_least(fields: &Fields, name: &str, least: i64) -> Result<Option<i64>, Prob
     }
 }
 
-/// Numbers per vector that are asked for.
+/// Requested dimensions.
 fn dimensions(fields: &Fields) -> Result<Option<usize>, Problem> {
     match at_least(fields, "dimensions", 1)? {
-        Some(size) if size > MOST_DIMENSIONS => {
-            let message = format!("dimensions must be at most {MOST_DIMENSIONS}, got {size}.");
+        Some(size) if size > MAX_DIMENSIONS => {
+            let message = format!("dimensions must be at most {MAX_DIMENSIONS}, got {size}.");
             Err(Problem::parameter(&message, "dimensions", Some(&size.to_string())))
         }
         size => Ok(size.and_then(|size| usize::try_from(size).ok())),
@@ -296,7 +296,7 @@ fn inputs(fields: &Fields, full_vocab_size: usize) -> Result<Vec<Source>, Proble
     }
 }
 
-/// The two sides of `/score`, under any of their names.
+/// The two sides of `/score`, by any of their names.
 fn score_pairs(fields: &Fields) -> Result<Vec<Source>, Problem> {
     let names = [("text_1", "text_2"), ("data_1", "data_2"), ("queries", "documents"), ("queries", "items")];
     let both = names.into_iter().find(|(one, other)| fields.has(one) && fields.has(other));
@@ -306,7 +306,7 @@ fn score_pairs(fields: &Fields) -> Result<Vec<Source>, Problem> {
     pairs(&texts_of(fields.required(one)?, one)?, &texts_of(fields.required(other)?, other)?)
 }
 
-/// One with each of many, or each with its counterpart.
+/// One with each of many, or pairwise.
 fn pairs(ones: &[String], others: &[String]) -> Result<Vec<Source>, Problem> {
     if others.is_empty() || ones.is_empty() {
         return Err(Problem::bad_request("At least one text_pair element must be given"));
@@ -332,7 +332,7 @@ fn text_of(value: &Value, name: &str) -> Result<String, Problem> {
     })
 }
 
-/// Prompts in the engine. Dropping it withdraws those that are not done.
+/// Prompts in the engine. Dropping it cancels unfinished ones.
 pub(crate) struct Computation {
     app: Arc<App>,
     prompts: Vec<Prompt>,
@@ -343,7 +343,7 @@ pub(crate) struct Computation {
 }
 
 impl Computation {
-    /// Cuts the prompts as asked, checks that they fit, and submits them.
+    /// Truncates the prompts, checks that they fit, and submits them.
     pub(crate) fn start(app: &Arc<App>, ask: &Ask, model: &str, mut prompts: Vec<Prompt>) -> Result<Self, Problem> {
         let limit = app.spec.engine.max_model_len;
         for prompt in &mut prompts {
@@ -371,7 +371,7 @@ impl Computation {
         Ok(Computation { app: Arc::clone(app), prompts, sequences, signals, left, _share: share })
     }
 
-    /// Waits for all of them, and does what the fault says. An I/O error means that the connection is to be cut.
+    /// Waits for all of them, and applies the fault. An I/O error means that the connection is to be aborted.
     pub(crate) async fn finish(
         mut self,
         fault: Fault,

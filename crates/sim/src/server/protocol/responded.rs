@@ -1,4 +1,4 @@
-//! The answers of `/v1/responses`: events in the order and form of vLLM's, or one object.
+//! Responses of `/v1/responses`: events as in vLLM, or one object.
 
 use std::collections::VecDeque;
 
@@ -26,12 +26,12 @@ impl ResponsesScript {
         ResponsesScript { item, sequence: 0, text: String::new() }
     }
 
-    /// One event; its members are in the order of their names.
+    /// One event; its members are sorted by name.
     fn event(&mut self, kind: &str, members: &str) -> Bytes {
         self.event_with(kind, members, "")
     }
 
-    /// One event with members between its number and its kind.
+    /// One event with members between its number and its type.
     fn event_with(&mut self, kind: &str, before: &str, after: &str) -> Bytes {
         let number = self.sequence;
         self.sequence += 1;
@@ -86,7 +86,7 @@ impl ResponsesScript {
     fn call(&mut self, generation: &Generation, piece: &Piece, out: &mut VecDeque<Bytes>) {
         let choice = &generation.choices[0];
         let Some(call) = &choice.call else { return };
-        let delta = call.delta(choice.told - piece.text.len(), &piece.text);
+        let delta = call.delta(choice.sent - piece.text.len(), &piece.text);
         if delta.named {
             let item = call_item(&self.item, &choice.call_id, &call.name, "", "in_progress");
             out.push_back(self.event("response.output_item.added", &format!("\"item\":{item},\"output_index\":0,")));
@@ -116,7 +116,7 @@ impl ResponsesScript {
         out.push_back(self.event("response.completed", &format!("\"response\":{response},")));
     }
 
-    /// One event with members behind its kind.
+    /// One event with members after its type.
     fn event_last(&mut self, kind: &str, before: &str, after: &str) -> Bytes {
         let number = self.sequence;
         self.sequence += 1;
@@ -124,7 +124,7 @@ impl ResponsesScript {
         format!("event: {kind}\ndata: {{{before}\"sequence_number\":{number},\"type\":\"{kind}\",{after}}}\n\n").into()
     }
 
-    /// The end of a text; gives the message that it is.
+    /// The end of a text; returns its message.
     fn close_text(&mut self, item: &str, out: &mut VecDeque<Bytes>) -> String {
         let text = quoted(&self.text);
         let done = format!(r#""content_index":0,"item_id":"{item}","logprobs":[],"output_index":0,"#);
@@ -172,7 +172,7 @@ fn output(item: &str, text: &str) -> String {
 }
 
 impl Generation {
-    /// Keeps the response for a later one to go on from, where that is wanted.
+    /// Stores the response, if requested.
     fn keep(&self, response: &str, text: &str) {
         if let Some(history) = &self.ask.history {
             let mut all = history.clone();
@@ -182,10 +182,10 @@ impl Generation {
     }
 }
 
-/// Where an answer stands.
+/// State of a response.
 enum State<'a> {
     Running,
-    /// Over, with this message.
+    /// Completed, with this message.
     Done(&'a str),
 }
 
@@ -248,7 +248,7 @@ fn usage(generation: &Generation) -> String {
     )
 }
 
-/// JSON without blanks, text as it is.
+/// JSON without spaces and without ASCII escapes.
 fn compact(value: &Value) -> String {
     match value {
         Value::Str(text) => quoted(text),

@@ -1,4 +1,4 @@
-//! `/v1/responses`: what it asks.
+//! Requests of `/v1/responses`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::server::request::prompt::{self, Source};
 use crate::server::request::tools::{self, Calls, Tool};
 use crate::server::request::{rules, sampling, tables};
 
-/// Items of a conversation beside messages.
+/// Items of a conversation other than messages.
 const ITEMS: [&str; 12] = [
     "message",
     "function_call",
@@ -99,7 +99,7 @@ fn findings(fields: &Fields) -> Vec<Invalid> {
     found
 }
 
-/// A message has a role and content; other items have a type that says what they are.
+/// A message has a role and content; other items have a known type.
 fn wrong_item(loc: &str, item: &Value) -> Option<Invalid> {
     if let Some(wrong) = wrong_dict(loc, item) {
         return Some(wrong);
@@ -155,14 +155,14 @@ fn text_findings(text: &Value) -> Vec<Invalid> {
     found
 }
 
-/// The whole conversation: the one it goes on from, instructions, and the input as messages.
+/// The whole conversation: the previous response, instructions, and the input as messages.
 fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
     let mut all = match fields.text("previous_response_id")? {
         Some(id) => app.responses.get(id).ok_or_else(|| Problem::unknown_response(id))?.messages,
         None => Vec::new(),
     };
     if let Some(instructions) = fields.text("instructions")? {
-        // Instructions are not carried over: those of the request at hand stand at the beginning.
+        // Instructions are not inherited: those of the current request come first.
         all.retain(|message| message.get("role").and_then(Value::as_str) != Some("system"));
         all.insert(0, message("system", instructions));
     }

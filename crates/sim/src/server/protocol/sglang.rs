@@ -16,7 +16,7 @@ use tacho_engine::Finish;
 /// Tokens generated unless the request says otherwise.
 const NEW_TOKENS: i64 = 128;
 
-/// Whether a request at the shared path is one of SGLang's.
+/// Returns whether a request at the shared path uses SGLang's fields.
 pub(crate) fn is_meant(fields: &Fields) -> bool {
     fields.has("text") || fields.has("input_ids")
 }

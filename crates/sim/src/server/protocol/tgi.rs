@@ -1,4 +1,4 @@
-//! `/generate_stream` of Text Generation Inference: what it asks, and one event per token.
+//! `/generate_stream` of Text Generation Inference: requests, and one event per token.
 
 use hyper::body::Bytes;
 use tacho_core::json::Value;
@@ -35,7 +35,7 @@ pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Sour
     Ok((ask, vec![Source::Text(prompt, true)]))
 }
 
-/// The answer in one piece: an object, with what is known of it where that is asked for.
+/// The non-streamed response: an object, with details if requested.
 pub(crate) fn whole(generation: &Generation, text: &str) -> Vec<u8> {
     let choice = &generation.choices[0];
     let details = if generation.ask.include_usage { details(choice) } else { String::new() };

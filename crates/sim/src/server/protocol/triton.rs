@@ -1,4 +1,4 @@
-//! `generate_stream` of a Triton model with TensorRT-LLM behind it: what it asks, and one event per token.
+//! `generate_stream` of a Triton model with TensorRT-LLM: requests, and one event per token.
 
 use hyper::body::Bytes;
 use tacho_core::json::Value;

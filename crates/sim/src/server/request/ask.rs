@@ -1,4 +1,4 @@
-//! A generation request after validation: what all endpoints ask of the engine.
+//! A validated generation request, common to all endpoints.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::server::guide::Guide;
 use crate::spec::SimSpec;
 use tacho_engine::{EngineSpec, Limits};
 
-/// Who was asked, which decides how the answer is written.
+/// The endpoint, which determines the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// `/v1/completions`.
@@ -39,7 +39,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// What request ids begin with.
+    /// Prefix of request ids.
     pub(crate) fn id_prefix(self) -> &'static str {
         match self {
             Endpoint::Completions => "cmpl-",
@@ -53,7 +53,7 @@ impl Endpoint {
     }
 }
 
-/// What an output is made of.
+/// The kind of output.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Form {
     #[default]
@@ -64,66 +64,66 @@ pub(crate) enum Form {
     Called(Arc<Calls>),
 }
 
-/// What a request asks for, prompts aside.
+/// A generation request without its prompts.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
     pub(crate) endpoint: Endpoint,
     pub(crate) model: Option<String>,
     pub(crate) n: usize,
     pub(crate) max_tokens: Option<i64>,
-    /// The member that gave it.
+    /// The field that set the limit.
     pub(crate) limit_name: &'static str,
     pub(crate) min_tokens: usize,
     pub(crate) ignore_eos: bool,
     pub(crate) stop: Vec<String>,
     pub(crate) keep_stop: bool,
     pub(crate) stream: bool,
-    /// Tokens per event, where more than the server's own are wanted.
+    /// Tokens per event, if more than the server's setting.
     pub(crate) interval: usize,
     pub(crate) include_usage: bool,
     pub(crate) continuous_usage: bool,
     pub(crate) echo: bool,
-    /// Alternatives per token, when log-probabilities are wanted at all.
+    /// Alternatives per token, if log-probabilities are requested.
     pub(crate) logprobs: Option<usize>,
-    /// The same of the prompt's tokens.
+    /// Alternatives per prompt token, if requested.
     pub(crate) prompt_logprobs: Option<usize>,
     pub(crate) return_token_ids: bool,
-    /// Whether tokens are named by their ids among log-probabilities.
+    /// Whether log-probabilities identify tokens by id.
     pub(crate) name_by_id: bool,
     pub(crate) seed: Option<u64>,
     pub(crate) form: Form,
     pub(crate) priority: i64,
     pub(crate) cache_salt: Option<String>,
-    /// Whether the prompt is only computed for another engine, or fetched from one.
+    /// Whether the KV is for another engine, or comes from one.
     pub(crate) transfer: Transfer,
-    /// Tokens to which the prompt is cut, and whether its end is kept.
+    /// Tokens to truncate the prompt to, and whether its end is kept.
     pub(crate) truncate: Option<(usize, bool)>,
-    /// Tokens of reasoning that the request allows.
+    /// Reasoning tokens that the request allows.
     pub(crate) budget: Option<usize>,
-    /// Repeated in answers of `/v1/responses`.
+    /// Echoed in responses of `/v1/responses`.
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
-    /// Likewise, the members of the request as they are shown.
+    /// Fields of the request that `/v1/responses` echoes.
     pub(crate) shown: Dict,
-    /// The conversation, where it is kept for a later one to go on from.
+    /// The conversation, if the response is to be stored.
     pub(crate) history: Option<Vec<Value>>,
-    /// How long the sound plays that was sent.
+    /// Duration of the audio input.
     pub(crate) audio_seconds: f64,
 }
 
-/// The part of a request in a deployment of two engines.
+/// Role of a request in disaggregated prefill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Transfer {
     #[default]
     None,
-    /// Its KV is to be fetched by another engine.
+    /// Another engine will fetch its KV.
     Offered,
-    /// Its KV is fetched from another engine.
+    /// Its KV comes from another engine.
     Fetched,
 }
 
 impl Ask {
-    /// One answer of at most `max_tokens`, with nothing special about it.
+    /// One choice of at most `max_tokens`, with defaults otherwise.
     pub(crate) fn plain(endpoint: Endpoint, max_tokens: Option<i64>) -> Ask {
         Ask {
             endpoint,
@@ -159,7 +159,7 @@ impl Ask {
         }
     }
 
-    /// Tokens at the beginning of an answer that are reasoning.
+    /// Reasoning tokens at the start of a choice.
     pub(crate) fn thoughts(&self, spec: &SimSpec) -> usize {
         match self.endpoint {
             Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
@@ -169,12 +169,12 @@ impl Ask {
         }
     }
 
-    /// Whether a prompt is only to be repeated: one token is computed all the same, and not shown.
+    /// Returns whether only the prompt is echoed: one token is computed nevertheless, and not shown.
     pub(crate) fn only_repeats(&self) -> bool {
         self.echo && self.max_tokens == Some(0)
     }
 
-    /// Refuses more output than the model has room for, before anything is counted.
+    /// Refuses more output than the context length, before tokenization.
     pub(crate) fn check_limits(&self, spec: &SimSpec) -> Result<(), Problem> {
         if self.budget.is_some() && spec.reasoning_tokens == 0 {
             return Err(Problem::bad_request(
@@ -203,12 +203,12 @@ impl Ask {
         }
     }
 
-    /// What bounds the answers to `prompt`.
+    /// Limits of the outputs for `prompt`.
     pub(crate) fn limits(&self, prompt: &Prompt, engine: &EngineSpec) -> Result<Limits, Problem> {
         let limit = engine.max_model_len;
         let mut tokens = prompt.ids.len();
         if tokens > limit {
-            // vLLM stops counting text one token beyond the limit.
+            // vLLM stops tokenizing one token beyond the limit.
             tokens = if prompt.was_text() { limit + 1 } else { tokens };
             return Err(too_long(tokens, limit));
         }

@@ -1,18 +1,18 @@
-//! Reading the members of a request body: the types that vLLM accepts, and its findings about others.
+//! Fields of a request body: the types that vLLM accepts, and its findings about others.
 
 use tacho_core::json::{self, Dict, Value};
 
 use super::members;
 use super::problem::{Invalid, Problem};
 
-/// Members and items that a body may have: read, each takes many times its bytes.
-const MOST_MEMBERS: usize = 1 << 22;
+/// Most members and items of a body, which take many times their bytes once parsed.
+const MAX_MEMBERS: usize = 1 << 22;
 
 #[derive(Debug)]
 pub(crate) struct Fields(Dict);
 
 impl Fields {
-    /// Reads a body that is said to be of `content_type`.
+    /// Parses a body with this content type.
     pub(crate) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Fields, Problem> {
         let media = content_type.map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
         let is_json = |media: &str| {
@@ -23,8 +23,8 @@ impl Fields {
         }
         let text = std::str::from_utf8(body).map_err(|_| Problem::unreadable())?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        if memchr::memchr_iter(b',', body).count() > MOST_MEMBERS {
-            return Err(Problem::bad_request(&format!("the body has more than {MOST_MEMBERS} members and items")));
+        if memchr::memchr_iter(b',', body).count() > MAX_MEMBERS {
+            return Err(Problem::bad_request(&format!("the body has more than {MAX_MEMBERS} members and items")));
         }
         if text.is_empty() {
             return Err(Problem::invalid(&[Invalid::member("missing", "", "Field required", &Value::Null)]));
@@ -47,12 +47,12 @@ impl Fields {
         }
     }
 
-    /// The fields of a form: texts all of them.
+    /// The fields of a form, all strings.
     pub(crate) fn from_texts(texts: impl IntoIterator<Item = (String, String)>) -> Fields {
         Fields(texts.into_iter().map(|(name, text)| (name, Value::Str(text))).collect())
     }
 
-    /// A member that is an object of its own.
+    /// A nested object.
     pub(crate) fn within(&self, name: &str) -> Fields {
         Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
     }
@@ -61,33 +61,33 @@ impl Fields {
         &self.0
     }
 
-    /// A list of whole numbers; none where there is no list.
+    /// A list of integers; empty if absent.
     pub(crate) fn ints(&self, name: &str) -> Result<Vec<i64>, Problem> {
         let items = self.get(name).and_then(Value::as_list).unwrap_or(&[]);
         items.iter().map(|item| int_of(item, name).map(Option::unwrap_or_default)).collect()
     }
 
-    /// A member that is there and not null.
+    /// A field that is present and not null.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| **value != Value::Null)
     }
 
-    /// A member that must be there.
+    /// A required field.
     pub(crate) fn required(&self, name: &str) -> Result<&Value, Problem> {
         self.0.get(name).ok_or_else(|| Problem::invalid(&[self.missing(name)]))
     }
 
-    /// The finding that a member is missing.
+    /// The finding that a field is missing.
     pub(crate) fn missing(&self, name: &str) -> Invalid {
         Invalid::member("missing", name, "Field required", &Value::Dict(self.0.clone()))
     }
 
-    /// Whether the member is there at all, null included.
+    /// Returns whether the field is present, null included.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.get(name).is_some()
     }
 
-    /// A whole number; one beyond 64 bits is the greatest or least of them.
+    /// An integer, clamped to 64 bits.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Problem> {
         self.get(name).map_or(Ok(None), |value| int_of(value, name))
     }
@@ -109,7 +109,7 @@ impl Fields {
         Err(Problem::invalid(&[Invalid::member(kind, name, message, value)]))
     }
 
-    /// A flag; false when it is not there.
+    /// A boolean; false if absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
         flag_of(self.get(name), name)
     }
@@ -207,7 +207,7 @@ mod tests {
             text(b"{\"prompt\": \"\xff\"}"),
             r#"{"error":{"message":"There was an error parsing the body","type":"Bad Request","param":null,"code":400}}"#
         );
-        assert!(text(&[b"[".to_vec(), b"1,".repeat(MOST_MEMBERS + 1), b"1]".to_vec()].concat()).contains("more than"));
+        assert!(text(&[b"[".to_vec(), b"1,".repeat(MAX_MEMBERS + 1), b"1]".to_vec()].concat()).contains("more than"));
         assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().body.contains("Unsupported Media Type"));
     }
 }

@@ -6,12 +6,12 @@ use super::problem::Problem;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) texts: Vec<(String, String)>,
-    /// The content of the field that is a file.
+    /// The content of the file field.
     pub(crate) file: Option<Vec<u8>>,
 }
 
 impl Form {
-    /// Reads a body that is said to be of `content_type`.
+    /// Parses a body with this content type.
     pub(crate) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Form, Problem> {
         let broken = || Problem::bad_request("There was an error parsing the body");
         let boundary = content_type.and_then(boundary).ok_or_else(broken)?;

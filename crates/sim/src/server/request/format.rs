@@ -1,4 +1,4 @@
-//! What constrains an output: `structured_outputs`, `response_format`, and the members that older servers had.
+//! Constraints on the output: `structured_outputs`, `response_format`, and deprecated fields.
 
 use tacho_core::json::{self, Dict, Value, python_str, repr};
 
@@ -19,14 +19,14 @@ const MEMBERS: &[Member] = &[
     maybe("whitespace_pattern", Text),
     maybe("structural_tag", Text),
 ];
-/// Those of them that are constraints.
+/// The fields that are constraints.
 const KINDS: [&str; 6] = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];
 
 /// Findings about the types of both members.
 pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
     let mut found = Vec::new();
     if let Some(format) = fields.get("response_format") {
-        look_at_format(format, &mut found);
+        check_format(format, &mut found);
     }
     if let Some(Value::Dict(given)) = fields.get("structured_outputs") {
         match given.get("json") {
@@ -44,7 +44,7 @@ pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
     found
 }
 
-fn look_at_format(format: &Value, found: &mut Vec<Invalid>) {
+fn check_format(format: &Value, found: &mut Vec<Invalid>) {
     let loc = "response_format";
     if let Some(wrong) = wrong_model(loc, format) {
         return found.extend([wrong.clone(), wrong.clone(), wrong]);
@@ -70,7 +70,7 @@ fn look_at_format(format: &Value, found: &mut Vec<Invalid>) {
     }
 }
 
-/// The guide of a request whose types are right, if it has one.
+/// The constraint of a request with valid types, if it has one.
 pub(crate) fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     let mut given = match fields.get("structured_outputs") {
         Some(Value::Dict(given)) => Some(given.clone()),
@@ -85,7 +85,7 @@ pub(crate) fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     }
 }
 
-/// Members of servers before 0.12, which vLLM no longer looks at: obeyed where they can be.
+/// Fields of servers before 0.12 that vLLM ignores now; followed where possible.
 fn older(fields: &Fields) -> Option<Guide> {
     if let Some(schema) = fields.get("guided_json") {
         let parsed = schema.as_str().and_then(|text| json::parse(text).ok());
@@ -101,7 +101,7 @@ fn older(fields: &Fields) -> Option<Guide> {
     (!texts.is_empty()).then_some(Guide::Choice(texts))
 }
 
-/// What `response_format` says wins over the same constraint given otherwise.
+/// `response_format` overrides the same constraint given otherwise.
 fn override_with(format: &Value, given: &mut Option<Dict>) -> Result<(), Problem> {
     let (name, value) = match format.get("type").and_then(Value::as_str) {
         Some("json_object") => ("json_object", Value::Bool(true)),
@@ -180,7 +180,7 @@ fn wrong_tag(parameter: &str) -> Problem {
     Problem::parameter(&format!("Invalid {parameter} structural_tag specification."), parameter, None)
 }
 
-/// The structures of a tag with triggers, the form that can be followed here.
+/// The structures of a structural tag with triggers, the supported form.
 fn tags(format: &Value) -> Option<Vec<(String, Schema, String)>> {
     let triggers = format.get("triggers")?.as_list()?;
     if triggers.is_empty() || !triggers.iter().all(|trigger| trigger.as_str().is_some()) {

@@ -1,17 +1,17 @@
-//! The types of a request's members, checked as vLLM's models check them: every finding at once, in the same words.
+//! Field types, validated as by vLLM's models: all findings at once, in the same words.
 
 use tacho_core::json::{Dict, Value};
 
 use super::problem::Invalid;
 
-/// What a member may be.
+/// The type of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Bool,
     Int,
-    /// A whole number of at least so much, that fits into 64 bits.
+    /// An integer of at least this much that fits into 64 bits.
     IntFrom(i64),
-    /// A whole number that fits into 64 bits.
+    /// An integer that fits into 64 bits.
     Int64,
     Float,
     Text,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     /// A list of whole numbers.
     Ints,
     Texts,
-    /// A text, or a list of at most so many.
+    /// A string, or a list of at most this many.
     TextOrTexts(usize),
     Numbers,
     Labels,
@@ -30,32 +30,32 @@ pub(crate) enum Kind {
     Dicts,
     /// A list of texts of which each is one of these.
     Literals(&'static [&'static str]),
-    /// A list, looked at elsewhere.
+    /// A list, validated elsewhere.
     List,
-    /// Texts, numbers or lists of them by name.
+    /// Strings, numbers or lists of them by name.
     Extras,
 }
 
-/// A member that a request may have.
+/// A known field of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// Whether null stands for its absence.
+    /// Whether null means absent.
     pub(crate) null: bool,
 }
 
-/// A member that may be null.
+/// A nullable field.
 pub(crate) const fn maybe(name: &'static str, kind: Kind) -> Member {
     Member { name, kind, null: true }
 }
 
-/// A member that has a value when it is there.
+/// A field that is never null.
 pub(crate) const fn always(name: &'static str, kind: Kind) -> Member {
     Member { name, kind, null: false }
 }
 
-/// All findings about the members that are in `table`; others may be anything.
+/// All findings about the fields in `table`; others are not checked.
 pub(crate) fn findings(table: &[&[Member]], body: &Dict) -> Vec<Invalid> {
     let mut found = Vec::new();
     for member in table.iter().copied().flatten() {
@@ -150,7 +150,7 @@ pub(crate) fn wrong_dict(loc: &str, value: &Value) -> Option<Invalid> {
     wrong.then(|| Invalid::member("dict_type", loc, "Input should be a valid dictionary", value))
 }
 
-/// The finding that a value is not an object of a model of its own.
+/// The finding that a value is not an object.
 pub(crate) fn wrong_model(loc: &str, value: &Value) -> Option<Invalid> {
     let message = "Input should be a valid dictionary or object to extract fields from";
     let wrong = !matches!(value, Value::Dict(_));
@@ -216,7 +216,7 @@ pub(crate) fn wrong_literal(loc: &str, value: &Value, names: &[&str]) -> Option<
     Some(Invalid::member("literal_error", loc, &format!("Input should be {expected}"), value).with(ctx))
 }
 
-/// A whole number below `least` or beyond 64 bits.
+/// An integer below `least` or beyond 64 bits.
 pub(crate) fn out_of_range(loc: &str, value: &Value, least: i64) -> Option<Invalid> {
     let number = match value {
         Value::Str(text) => text.trim().parse().ok()?,

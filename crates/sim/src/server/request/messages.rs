@@ -1,4 +1,4 @@
-//! The messages of a conversation: what they must be made of.
+//! Validation of a conversation's messages.
 
 use tacho_core::json::Value;
 
@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::members::{wrong_dict, wrong_list, wrong_text};
 use super::problem::Invalid;
 
-/// Content parts that a conversation may have.
+/// Types of content parts.
 const PARTS: [&str; 17] = [
     "text",
     "input_text",
@@ -51,19 +51,19 @@ fn look(loc: &str, message: &Value, found: &mut Vec<Invalid>) {
     if let Some(name) = message.get("name").filter(|name| **name != Value::Null) {
         found.extend(wrong_text(&format!("{loc}.name"), name));
     }
-    look_at_calls(&format!("{loc}.tool_calls"), message.get("tool_calls"), found);
+    check_calls(&format!("{loc}.tool_calls"), message.get("tool_calls"), found);
     let answers = message.get("role").and_then(Value::as_str) == Some("assistant");
     match message.get("content") {
         None | Some(Value::Str(_)) => {}
         Some(Value::Null) if answers => {}
         Some(Value::List(parts)) => {
-            parts.iter().enumerate().for_each(|(at, part)| look_at_part(&format!("{loc}.content.{at}"), part, found))
+            parts.iter().enumerate().for_each(|(at, part)| check_part(&format!("{loc}.content.{at}"), part, found))
         }
         Some(other) => found.extend(wrong_text(&format!("{loc}.content"), other)),
     }
 }
 
-fn look_at_part(loc: &str, part: &Value, found: &mut Vec<Invalid>) {
+fn check_part(loc: &str, part: &Value, found: &mut Vec<Invalid>) {
     if let Some(wrong) = wrong_dict(loc, part) {
         return found.push(wrong);
     }
@@ -82,7 +82,7 @@ fn look_at_part(loc: &str, part: &Value, found: &mut Vec<Invalid>) {
     }
 }
 
-fn look_at_calls(loc: &str, calls: Option<&Value>, found: &mut Vec<Invalid>) {
+fn check_calls(loc: &str, calls: Option<&Value>, found: &mut Vec<Invalid>) {
     let calls = match calls {
         None | Some(Value::Null) => return,
         Some(Value::List(calls)) => calls,
@@ -102,7 +102,7 @@ fn look_at_calls(loc: &str, calls: Option<&Value>, found: &mut Vec<Invalid>) {
     }
 }
 
-/// The calls of a message in the notation that answers use, for the template.
+/// The tool calls of a message in the notation of outputs, for the template.
 pub(crate) fn called(message: &Value) -> String {
     let call = |call: &Value| {
         let function = call.get("function")?;

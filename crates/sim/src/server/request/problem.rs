@@ -1,16 +1,16 @@
-//! Answers other than success, worded as vLLM 0.32 words them.
+//! Error responses, in the words of vLLM 0.32.
 
 use hyper::StatusCode;
 use tacho_core::json::{Value, float_repr, python_str, quoted as python_quoted};
 
 use crate::server::answer::escape::quoted;
 
-/// What a request is told that a fault has struck.
+/// The message of an injected fault.
 pub(crate) const ON_PURPOSE: &str = "the simulator failed this request on purpose";
 
-/// Findings that are told one by one.
+/// Most findings listed individually.
 const REPORTED: usize = 10;
-/// Characters of a value that are shown.
+/// Most characters of a value in a message.
 const SHOWN: usize = 200;
 
 /// An HTTP error with its JSON body.
@@ -18,9 +18,9 @@ const SHOWN: usize = 200;
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) body: String,
-    /// The error in words, for protocols that have another body.
+    /// The error message, for protocols with another body.
     pub(crate) message: String,
-    /// What sort of error it is called.
+    /// The error type.
     pub(crate) kind: String,
     /// The methods that a 405 allows.
     pub(crate) allow: Option<&'static str>,
@@ -38,29 +38,29 @@ impl Problem {
         Problem { status, body, message: message.to_owned(), kind: kind.to_owned(), allow: None }
     }
 
-    /// A request that makes no sense as a whole.
+    /// An invalid request.
     pub(crate) fn bad_request(message: &str) -> Self {
         Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", message, None)
     }
 
-    /// A parameter that makes no sense; the value is shown when there is one.
+    /// An invalid parameter; shows its value if there is one.
     pub(crate) fn parameter(message: &str, name: &str, value: Option<&str>) -> Self {
         let value = value.map_or_else(String::new, |value| format!(", value={value}"));
         let message = format!("{message} (parameter={name}{value})");
         Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", &message, Some(name))
     }
 
-    /// A parameter that makes no sense, told without its name in the words.
+    /// An invalid parameter without its name in the message.
     pub(crate) fn named(message: &str, name: &str) -> Self {
         Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", message, Some(name))
     }
 
-    /// Nothing where there is no finding.
+    /// `Ok` without findings.
     pub(crate) fn check(found: &[Invalid]) -> Result<(), Problem> {
         if found.is_empty() { Ok(()) } else { Err(Problem::invalid(found)) }
     }
 
-    /// Members of the wrong type.
+    /// Fields of the wrong type.
     pub(crate) fn invalid(found: &[Invalid]) -> Self {
         let label = if found.len() == 1 { "error" } else { "errors" };
         let lines: String = found.iter().take(REPORTED).map(|invalid| format!("\n  {}", invalid.text())).collect();
@@ -72,13 +72,13 @@ impl Problem {
         Problem::error(StatusCode::BAD_REQUEST, "Bad Request", &message, param.as_deref())
     }
 
-    /// A response nobody has stored.
+    /// An unknown response id.
     pub(crate) fn unknown_response(id: &str) -> Self {
         let message = format!("Response with id '{id}' not found.");
         Problem::error(StatusCode::NOT_FOUND, "invalid_request_error", &message, Some("response_id"))
     }
 
-    /// The same error as Anthropic's protocol tells it.
+    /// The error in the form of Anthropic's protocol.
     pub(crate) fn for_anthropic(mut self) -> Self {
         let body = format!(
             r#"{{"type":"error","error":{{"type":{},"message":{}}}}}"#,
@@ -89,13 +89,13 @@ impl Problem {
         self
     }
 
-    /// A model nobody serves.
+    /// An unknown model.
     pub(crate) fn unknown_model(model: &str, served: &[String]) -> Self {
         let message = format!("The model `{model}` does not exist. Valid aliases: {}.", served.join(", "));
         Problem::error(StatusCode::NOT_FOUND, "NotFoundError", &message, Some("model"))
     }
 
-    /// A fault on purpose.
+    /// An injected fault.
     pub(crate) fn internal(message: &str) -> Self {
         Problem::error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message, None)
     }
@@ -106,19 +106,19 @@ impl Problem {
         Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
     }
 
-    /// The requests that wait take all the memory they may.
+    /// The memory of waiting requests is exhausted.
     pub(crate) fn busy() -> Self {
         let message = "the requests that wait take all the memory they may; send fewer at a time";
         Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
     }
 
-    /// A body beyond what is read.
+    /// A body that is too large.
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the body is larger than {limit} bytes");
         Problem::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large", &message, None)
     }
 
-    /// A body that is no text.
+    /// A body that is not text.
     pub(crate) fn unreadable() -> Self {
         let message = "There was an error parsing the body";
         Problem::error(StatusCode::BAD_REQUEST, "Bad Request", message, None)
@@ -141,35 +141,35 @@ impl Problem {
 /// One finding of the validation.
 #[derive(Debug, Clone)]
 pub(crate) enum Invalid {
-    /// A member's type or absence.
+    /// A wrong or missing field.
     Member {
         kind: &'static str,
-        /// Where, such as `body.max_tokens`.
+        /// Its location, such as `body.max_tokens`.
         loc: String,
         message: String,
-        /// What was, as Python shows it.
+        /// Its value, as Python shows it.
         input: String,
-        /// What the rule was, as Python shows it.
+        /// The rule, as Python shows it.
         ctx: Option<String>,
     },
-    /// Text that is not JSON.
+    /// Invalid JSON.
     Json {
-        /// The character it breaks at.
+        /// Position of the error in characters.
         at: usize,
         error: String,
     },
-    /// The body is not said to be JSON.
+    /// The content type is not JSON.
     MediaType,
 }
 
 impl Invalid {
-    /// A finding about the member `name` of the body, or about the body itself.
+    /// A finding about the field `name` of the body, or about the body.
     pub(crate) fn member(kind: &'static str, name: &str, message: &str, input: &Value) -> Self {
         let loc = if name.is_empty() { "body".to_owned() } else { format!("body.{name}") };
         Invalid::Member { kind, loc, message: message.to_owned(), input: shown(input), ctx: None }
     }
 
-    /// The finding with its rule.
+    /// Adds the rule.
     pub(crate) fn with(mut self, rule: String) -> Self {
         if let Invalid::Member { ctx, .. } = &mut self {
             *ctx = Some(rule);
@@ -177,7 +177,7 @@ impl Invalid {
         self
     }
 
-    /// The finding as one about a member of the member `name`.
+    /// The finding as one about a member of the field `name`.
     pub(crate) fn under(mut self, name: &str) -> Self {
         if let Invalid::Member { loc, .. } = &mut self {
             *loc = loc.replacen("body.", &format!("body.{name}."), 1);

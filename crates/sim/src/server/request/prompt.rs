@@ -1,4 +1,4 @@
-//! Prompts: from the forms that requests give them in to token ids.
+//! Prompts: from their forms in requests to token ids.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use super::messages;
 use super::problem::{Invalid, Problem};
 use tacho_engine::Vocabulary;
 
-/// Tokens that an image, a video or a sound takes in the prompt.
+/// Prompt tokens of an image, a video or an audio clip.
 const MEDIA_TOKENS: u64 = 256;
 
-/// Most prompts in one completion request, as vLLM's default has it.
+/// Most prompts of a completion request, as in vLLM.
 const MAX_PROMPTS: usize = 1024;
 
 /// A prompt as it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
-    /// A text, and whether tokens that frame a text are added.
+    /// A text, and whether special tokens are added.
     Text(String, bool),
     Ids(Vec<u32>),
-    /// A conversation after the template: texts and media in turn.
+    /// A rendered conversation: texts and media.
     Conversation(Vec<Part>),
-    /// A sound of so many tokens; equal ones have equal numbers.
-    Sound {
+    /// An audio clip of this many tokens; equal ones have equal hashes.
+    Audio {
         hash: u64,
         tokens: u64,
     },
-    /// Two texts that are looked at together.
+    /// Two texts that are scored together.
     Pair(String, String),
 }
 
-/// A piece of a conversation.
+/// A part of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
     Text(String),
-    /// An image, a video or a sound; equal ones have equal numbers.
+    /// An image, a video or an audio clip; equal ones have equal hashes.
     Media(u64),
 }
 
@@ -51,19 +51,19 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    /// The prompt as text, for an answer that repeats it.
+    /// The prompt as text, for a response that echoes it.
     pub(crate) fn text(&self, tokenizer: &Tokenizer) -> String {
         match &self.source {
             Source::Text(text, _) => text.clone(),
-            Source::Ids(_) | Source::Conversation(_) | Source::Sound { .. } | Source::Pair(..) => {
+            Source::Ids(_) | Source::Conversation(_) | Source::Audio { .. } | Source::Pair(..) => {
                 tokenizer.decode(&self.ids)
             }
         }
     }
 
-    /// Whether the ids were counted from text.
+    /// Returns whether the ids come from a text.
     pub(crate) fn was_text(&self) -> bool {
-        !matches!(self.source, Source::Ids(_) | Source::Sound { .. })
+        !matches!(self.source, Source::Ids(_) | Source::Audio { .. })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -86,9 +86,9 @@ impl Prompt {
 }
 
 impl Source {
-    /// Refuses a text that has too many characters for `limit` tokens of at most `longest` each, without counting.
+    /// Refuses a text with too many characters for `limit` tokens of at most `longest` each, without tokenizing it.
     pub(crate) fn check_length(&self, limit: usize, longest: impl FnOnce() -> usize) -> Result<(), Problem> {
-        // Most texts are so short that the longest token need not be known.
+        // Most texts are so short that the longest token does not matter.
         if self.text_len() <= limit {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl Source {
     fn characters(&self) -> usize {
         match self {
             Source::Text(text, _) => text.chars().count(),
-            Source::Ids(_) | Source::Sound { .. } => 0,
+            Source::Ids(_) | Source::Audio { .. } => 0,
             Source::Pair(one, other) => one.chars().count() + other.chars().count(),
             Source::Conversation(parts) => parts
                 .iter()
@@ -123,11 +123,11 @@ impl Source {
         }
     }
 
-    /// Bytes of text that tokenising has to go through.
+    /// Bytes of text to tokenize.
     pub(crate) fn text_len(&self) -> usize {
         match self {
             Source::Text(text, _) => text.len(),
-            Source::Ids(_) | Source::Sound { .. } => 0,
+            Source::Ids(_) | Source::Audio { .. } => 0,
             Source::Pair(one, other) => one.len() + other.len(),
             Source::Conversation(parts) => parts
                 .iter()
@@ -143,7 +143,7 @@ impl Source {
         let ids: Vec<u32> = match &self {
             Source::Text(text, add_special) => tokenizer.encode(text, *add_special),
             Source::Ids(ids) => ids.clone(),
-            Source::Sound { hash, tokens } => (0..*tokens).map(|at| vocabulary.token(hash.wrapping_add(at))).collect(),
+            Source::Audio { hash, tokens } => (0..*tokens).map(|at| vocabulary.token(hash.wrapping_add(at))).collect(),
             Source::Pair(one, other) => [tokenizer.encode(one, false), tokenizer.encode(other, false)].concat(),
             Source::Conversation(parts) => parts.iter().flat_map(|part| part.ids(tokenizer, vocabulary)).collect(),
         };
@@ -274,13 +274,13 @@ pub(crate) fn of_conversation(fields: &Fields) -> Result<Source, Problem> {
         && let Source::Conversation(parts) = &mut source
         && let Some(Part::Text(text)) = parts.last_mut()
     {
-        // The last message goes on: no line break ends it.
+        // The last message is continued: no line break ends it.
         text.truncate(text.trim_end_matches('\n').len());
     }
     Ok(source)
 }
 
-/// Messages under the built-in template; `opens` lets the assistant's turn begin.
+/// Messages under the built-in template; `opens` starts the assistant's turn.
 pub(crate) fn conversation(messages: &[Value], opens: bool) -> Result<Source, Problem> {
     if messages.is_empty() {
         let message = "Cannot apply chat template to an empty conversation. Provide at least one message.";

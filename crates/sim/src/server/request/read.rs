@@ -1,4 +1,4 @@
-//! A request's members read by the protocol that it came in: the one place that knows them all.
+//! Dispatch of a request to the reader of its protocol.
 
 use super::ask::{Ask, Endpoint};
 use super::fields::Fields;
@@ -7,7 +7,7 @@ use super::prompt::Source;
 use crate::server::app::App;
 use crate::server::protocol::{anthropic, audio, demo, openai, responses, sglang, tgi, triton};
 
-/// Reads and checks a request's members; prompts come beside, not yet in ids.
+/// Validates a request; prompts are returned separately, not tokenized yet.
 pub(crate) fn ask(endpoint: Endpoint, fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     match endpoint {

@@ -1,11 +1,11 @@
-//! What vLLM looks at before it looks at types: members that exclude or need each other.
+//! vLLM's checks before types: fields that exclude or require each other.
 
 use tacho_core::json::{Value, python_str};
 
 use super::fields::Fields;
 use super::problem::Problem;
 
-/// Characters that a cache salt must not have.
+/// Forbidden characters of a cache salt.
 const SALT_FORBIDS: [char; 4] = ['@', '/', '\\', '\0'];
 const SALT_LENGTH: usize = 128;
 
@@ -49,7 +49,7 @@ fn stream_options(fields: &Fields) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Log-probabilities: `top` is the member with their number; `missing` says that none are asked for at all.
+/// Log-probabilities: `top` is the field with their number; `missing` means that none are requested.
 fn logprobs(fields: &Fields, top: &str, needed: &str, missing: bool) -> Result<(), Problem> {
     if fields.get("logprob_token_ids").is_some_and(Value::truthy) {
         if fields.get("use_beam_search").is_some_and(Value::truthy) {
@@ -82,7 +82,7 @@ fn logprobs(fields: &Fields, top: &str, needed: &str, missing: bool) -> Result<(
     Ok(())
 }
 
-/// Whether there are constraints; more than one of the plain kinds is refused.
+/// Returns whether there are constraints; refuses more than one of the plain kinds.
 fn constraints(fields: &Fields, parameter: Option<&str>) -> Result<bool, Problem> {
     let Some(given) = fields.get("structured_outputs") else { return Ok(false) };
     let Value::Dict(given) = given else {

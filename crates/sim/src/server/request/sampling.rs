@@ -1,18 +1,18 @@
-//! The values that sampling parameters may have, in vLLM's order and words.
+//! Ranges of sampling parameters, in vLLM's order and words.
 
 use tacho_core::json::{Value, python_str, repr};
 
 use super::fields::Fields;
 use super::problem::{Problem, shown_float};
 
-/// Most alternatives per token, as vLLM's default has it.
+/// Most alternatives per token, as in vLLM.
 const MAX_LOGPROBS: i64 = 20;
-/// Most answers to one prompt, likewise.
+/// Most choices per prompt, as in vLLM.
 const MAX_N: i64 = 16_384;
-/// Most tokens whose log-probabilities are asked for by their ids.
+/// Most token ids whose log-probabilities are requested.
 const MAX_LOGPROB_IDS: usize = 128;
 
-/// Checks all of them. `vocabulary` is its size.
+/// Checks all of them. `vocabulary` is the vocabulary size.
 pub(crate) fn check(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     count(fields)?;
     within(fields, "presence_penalty", -2.0, 2.0)?;
@@ -46,7 +46,7 @@ pub(crate) fn check(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     token_ids(fields, vocabulary)
 }
 
-/// How many answers are asked for.
+/// The number of choices.
 pub(crate) fn count(fields: &Fields) -> Result<usize, Problem> {
     match fields.int("n")?.unwrap_or(1) {
         n @ 1..=MAX_N => Ok(n as usize),
@@ -103,7 +103,7 @@ fn top_p(fields: &Fields) -> Result<(), Problem> {
     }
 }
 
-/// Alternatives per token that are asked for under `name`; -1 stands for the whole vocabulary.
+/// Alternatives per token requested by `name`; -1 means the whole vocabulary.
 pub(crate) fn alternatives(asked: Option<i64>, name: &str, vocabulary: usize) -> Result<Option<usize>, Problem> {
     let Some(top) = asked.map(|top| if top == -1 { vocabulary as i64 } else { top }) else { return Ok(None) };
     let sort = name.strip_suffix("logprobs").unwrap_or_default().trim_end_matches('_');
@@ -126,7 +126,7 @@ fn prompt_logprobs(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     alternatives(fields.int("prompt_logprobs")?, "prompt_logprobs", vocabulary).map(|_| ())
 }
 
-/// The members that hold token ids.
+/// Fields with token ids.
 fn token_ids(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     let outside = |ids: &[i64]| -> Vec<Value> {
         let known = |id: &i64| (0..vocabulary as i64).contains(id);
@@ -167,7 +167,7 @@ fn token_ids(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     Err(Problem::parameter(message, "allowed_token_ids", Some(&python_str(&Value::List(wrong)))))
 }
 
-/// The ids that have a bias; their names must be numbers.
+/// The ids with a bias; their names must be numbers.
 fn biased(fields: &Fields) -> Result<Vec<i64>, Problem> {
     let Some(bias) = fields.get("logit_bias").and_then(Value::as_dict) else { return Ok(Vec::new()) };
     let mut wrong = Vec::new();

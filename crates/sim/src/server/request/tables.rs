@@ -1,4 +1,4 @@
-//! The members that vLLM's request models know, with their types.
+//! The fields of vLLM's request models, with their types.
 
 use super::members::Kind::{
     Bool, Dict, Dicts, Extras, Float, Int, Int64, IntFrom, Ints, LabelLists, Labels, List, Literal, Literals, Numbers,
@@ -6,10 +6,10 @@ use super::members::Kind::{
 };
 use super::members::{Member, always, maybe};
 
-/// Stop strings that a request may have.
-const MOST_STOPS: usize = 4;
+/// Most stop strings.
+const MAX_STOPS: usize = 4;
 
-/// How much a model reasons.
+/// Reasoning efforts.
 pub(crate) const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 const INCLUDES: &[&str] = &[
     "code_interpreter_call.outputs",
@@ -20,14 +20,14 @@ const INCLUDES: &[&str] = &[
     "reasoning.encrypted_content",
 ];
 
-/// What completions and conversations share.
+/// Fields of completions and chat completions.
 pub(crate) const SAMPLING: &[Member] = &[
     maybe("model", Text),
     maybe("frequency_penalty", Float),
     maybe("logit_bias", Numbers),
     maybe("presence_penalty", Float),
     maybe("seed", Int64),
-    maybe("stop", TextOrTexts(MOST_STOPS)),
+    maybe("stop", TextOrTexts(MAX_STOPS)),
     maybe("stream", Bool),
     maybe("temperature", Float),
     maybe("top_p", Float),
@@ -111,7 +111,7 @@ pub(crate) const RESPONSES: &[Member] = &[
     always("include_stop_str_in_output", Bool),
     always("priority", Int64),
     maybe("seed", Int64),
-    maybe("stop", TextOrTexts(MOST_STOPS)),
+    maybe("stop", TextOrTexts(MAX_STOPS)),
     maybe("ignore_eos", Bool),
     maybe("vllm_xargs", Extras),
 ];

@@ -1,4 +1,4 @@
-//! Tools: which one an answer calls, with arguments by its schema, and how the call shows in the text.
+//! Tools: the call in an output, with arguments by its schema, and its notation in the text.
 
 use tacho_core::json::Value;
 
@@ -15,7 +15,7 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// A tool by the schema of its arguments; one that cannot be followed lets them be any object, as vLLM does.
+    /// A tool by the schema of its arguments; with an unsupported one they may be any object, as in vLLM.
     pub(crate) fn new(name: &str, schema: Option<&Value>) -> Self {
         let schema = schema.filter(|schema| schema.as_dict().is_some_and(|dict| !dict.is_empty()));
         let arguments = schema.and_then(|schema| Schema::new(schema).ok()).unwrap_or_else(Schema::any_object);
@@ -23,34 +23,34 @@ impl Tool {
     }
 }
 
-/// An answer that is a call.
+/// How a tool was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Choice {
-    /// The model's own, or one that had to be some call.
+    /// By the model (`auto`, `required`).
     #[default]
     Free,
-    /// One tool was named by the request, which vLLM does not call a reason to finish.
+    /// By the request; vLLM then reports another finish reason.
     Named,
 }
 
-/// The calls that an answer may consist of.
+/// The possible calls of an output.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) tools: Vec<Tool>,
     pub(crate) choice: Choice,
 }
 
-/// Where a call stands in the text of an answer, in bytes.
+/// Byte positions of a call in the text of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: String,
-    /// Where the name has been read.
+    /// End of the name.
     named: usize,
     arguments: std::ops::Range<usize>,
     pub(crate) choice: Choice,
 }
 
-/// What a piece of text adds to a call.
+/// The contribution of a piece of text to a call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta<'t> {
     pub(crate) named: bool,
@@ -75,12 +75,12 @@ fn json_text(text: &str) -> String {
 }
 
 impl Call {
-    /// What the text from `from` on adds, which is `piece`.
+    /// The contribution of `piece`, which starts at `from`.
     pub(crate) fn delta<'t>(&self, from: usize, piece: &'t str) -> Delta<'t> {
         let to = from + piece.len();
         let cut = |at: usize| {
             let at = at.clamp(from, to) - from;
-            // Both ends of the arguments are ASCII, so that this is no place inside a character.
+            // Both ends of the arguments are ASCII, so this is a character boundary.
             if piece.is_char_boundary(at) { at } else { piece.len() }
         };
         let named = from < self.named && to >= self.named;
@@ -99,7 +99,7 @@ pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
     match fields.get("tools") {
         None => {}
         Some(Value::List(tools)) => {
-            tools.iter().enumerate().for_each(|(at, tool)| look_at_tool(&format!("tools.{at}"), tool, &mut found));
+            tools.iter().enumerate().for_each(|(at, tool)| check_tool(&format!("tools.{at}"), tool, &mut found));
         }
         Some(other) => found.extend(wrong_list("tools", other)),
     }
@@ -109,7 +109,7 @@ pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
     found
 }
 
-fn look_at_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
+fn check_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
     if let Some(wrong) = wrong_model(loc, tool) {
         return found.push(wrong);
     }
@@ -133,8 +133,8 @@ fn look_at_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
     found.extend(given("strict").and_then(|flag| wrong_bool(&format!("{loc}.strict"), flag)));
 }
 
-/// The calls that a conversation's answer consists of, if it does. Left to itself the model calls a tool until it has
-/// seen the result of one.
+/// The calls of a chat completion's output, if any. With `auto` the model calls a tool until the conversation has the
+/// result of one.
 pub(crate) fn of_conversation(fields: &Fields) -> Option<Calls> {
     let tools = fields.get("tools")?.as_list()?;
     let tool = |tool: &Value| {

@@ -1,4 +1,4 @@
-//! Whether a schema can be followed: known types and formats, references that lead somewhere, patterns that are some.
+//! Validity of a schema: known types and formats, resolvable references, valid patterns.
 
 use tacho_core::json::Value;
 
@@ -6,19 +6,19 @@ use super::super::pattern::Pattern;
 use super::{Schema, string};
 
 const TYPES: [&str; 7] = ["object", "array", "string", "integer", "number", "boolean", "null"];
-/// Keys that no guided decoding of vLLM's default has.
+/// Keywords that vLLM's default backend does not support.
 const UNKNOWN: [&str; 4] = ["uniqueItems", "contains", "minContains", "maxContains"];
-/// Nesting of objects and lists that a schema may have.
-const DEEPEST: usize = 64;
-/// Most properties of an object: the time to follow a schema grows with their square.
+/// Most nested objects and lists of a schema.
+const MAX_DEPTH: usize = 64;
+/// Most properties of an object: the time of a draw grows with their square.
 const MAX_PROPERTIES: usize = 1_000;
 
 impl Schema {
-    /// Goes through a schema and all its parts.
+    /// Checks a schema recursively.
     pub(super) fn check(&self, schema: &Value, depth: usize) -> Result<(), String> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return Err(format!(
-                "The JSON schema is nested too deeply: objects and arrays may nest at most {DEEPEST} levels"
+                "The JSON schema is nested too deeply: objects and arrays may nest at most {MAX_DEPTH} levels"
             ));
         }
         let Value::Dict(dict) = schema else { return Ok(()) };

@@ -1,11 +1,11 @@
-//! Texts by length, pattern and format.
+//! Strings by length, pattern and format.
 
 use tacho_core::json::{Dict, Value};
 
 use super::super::dice::Dice;
 use super::super::pattern::Pattern;
 
-/// The formats that are known, with a pattern of texts that have them.
+/// Supported formats, with a pattern for each.
 const PATTERNS: [(&str, &str); 14] = [
     ("email", "[a-z]{3,8}@[a-z]{3,8}\\.com"),
     ("date", "20[0-3][0-9]-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"),
@@ -55,12 +55,12 @@ pub(super) fn words(count: usize, dice: &mut Dice) -> String {
     (0..count).map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// The first of many draws that has the length; the last of them where none has.
+/// The first of many draws with a valid length; the last of them if none has.
 fn of_length(least: usize, most: usize, dice: &mut Dice, mut draw: impl FnMut(&mut Dice) -> String) -> String {
     let size = dice.size;
     let mut text = String::new();
     for attempt in 0..64 {
-        // Longer and longer draws, where the pattern lets them be.
+        // Longer and longer draws, where the pattern allows them.
         dice.size = if least > 0 { attempt } else { size.saturating_sub(attempt / 8) };
         text = draw(dice);
         if (least..=most).contains(&text.chars().count()) {
