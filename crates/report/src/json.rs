@@ -5,6 +5,7 @@ mod fields;
 pub(crate) mod full_concurrency;
 mod own;
 mod save;
+mod schema;
 mod server;
 pub(crate) mod telemetry;
 
@@ -18,6 +19,7 @@ use tacho_record::number::{self, Amount, Part};
 use self::columns::Column;
 use self::fields::Fields;
 pub use self::save::{SaveMode, save, try_writing, write_whole};
+pub use self::schema::schema;
 use crate::style::percent;
 
 /// How much of single requests goes into a file.

@@ -2,7 +2,7 @@
 
 pub mod batch;
 mod grammar;
-mod schema;
+pub mod schema;
 mod score;
 
 pub use score::Judge;

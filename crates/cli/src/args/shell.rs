@@ -60,6 +60,7 @@ flags! {
                 "Write the pages of all commands into this directory.");
             markdown: bool = switch(&["--markdown"], &OPTIONS,
                 "Markdown instead of a manual page: an index, the page of COMMAND, or with --dir all pages.");
+            schema: bool = switch(&["--schema"], &OPTIONS, "Print the JSON Schema of the files of --save-result.");
         ]
     }
 }

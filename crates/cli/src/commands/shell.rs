@@ -32,6 +32,11 @@ pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
 
 /// Prints a page of the manual, or writes them all.
 pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
+    if args.schema {
+        let schema = tacho_core::json::dumps_indented(&tacho_report::json::schema().into(), 2);
+        writeln!(tacho_report::out(), "{schema}")?;
+        return Ok(Exit::Done);
+    }
     let Some(directory) = &args.dir else {
         let page = match find(COMMANDS, &args.words) {
             Some((command, [])) if args.markdown => reference::page(command),

@@ -193,6 +193,7 @@ documents! {
     commands_about_offline_engines: "docs/guides/offline.md",
     commands_about_the_simulator: "docs/guides/simulator.md",
     commands_about_tokenizers: "docs/guides/tokenizers.md",
+    commands_about_config_files: "docs/reference/config-file.md",
     how_to_benchmark_a_server: "docs/howto/benchmark-a-server.md",
     how_to_compare_builds: "docs/howto/compare-builds.md",
     how_to_use_ci: "docs/howto/ci.md",

@@ -21,6 +21,7 @@ mod packaging;
 mod ranks;
 mod recorded;
 mod rescue;
+mod result_schema;
 mod rust_client;
 mod scripted;
 mod secrets;

@@ -146,3 +146,70 @@ fn the_list_of_pages_is_one_that_mdbook_reads() {
     let book = fs::read_to_string(root().join("docs/book.toml")).unwrap();
     assert!(book.contains("[book]") && book.contains("src = \".\""), "{book}");
 }
+
+/// Names in the source that have the form of a variable and are something else: metrics of DCGM, tokens of grammars, words
+/// of help, what the build sets, and what tests read.
+const NOT_VARIABLES: [&str; 12] = [
+    "CARGO_PKG_VERSION",
+    "ESCAPED_STRING",
+    "EXPERIMENT_DIR",
+    "MARKET_NAME",
+    "RENDEZVOUS_TOKEN",
+    "RENDEZVOUS_TOKEN_FILE",
+    "SIGNED_INT",
+    "SIGNED_NUMBER",
+    "TACHO_COMMIT",
+    "TACHO_ROUNDS",
+    "TACHO_SEED",
+    "WARNING_NO_RESULT_FILE",
+];
+
+/// Variables of one word, which only their use tells from other names in capitals.
+const ONE_WORD: [&str; 9] = ["BASE", "COLUMNS", "HOME", "MODEL", "PATH", "RANK", "SYSTEM", "TERM", "TP"];
+
+/// String literals of the source that have the form of an environment variable; tests are left out.
+fn variables_in_source() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut directories = vec![root().join("crates")];
+    while let Some(directory) = directories.pop() {
+        for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
+            let shown = path.to_string_lossy().into_owned();
+            if path.is_dir() {
+                directories.push(path);
+            } else if shown.ends_with(".rs")
+                && shown.contains("/src/")
+                && !shown.contains("/tests")
+                && !shown.contains("testkit")
+            {
+                let text = fs::read_to_string(&path).unwrap();
+                let source = text.split("#[cfg(test)]").next().unwrap();
+                found.extend(source.split('"').filter(|text| is_variable(text)).map(str::to_owned));
+            }
+        }
+    }
+    found
+}
+
+fn is_variable(text: &str) -> bool {
+    let capitals = text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    let several = text.split('_').filter(|word| !word.is_empty()).count() > 1 && text.starts_with(char::is_alphabetic);
+    let other = NOT_VARIABLES.contains(&text) || text.starts_with("DCGM_") || text.ends_with('_');
+    capitals && (several && !other || ONE_WORD.contains(&text))
+}
+
+#[test]
+fn the_page_of_variables_has_those_of_the_source() {
+    let named: BTreeSet<String> = prose("docs/reference/environment.md")
+        .iter()
+        .flat_map(|(_, line)| spans(line).into_iter().map(str::to_owned).collect::<Vec<_>>())
+        .filter(|span| is_variable(span))
+        .collect();
+    // The logging library reads it.
+    let read: BTreeSet<String> = variables_in_source().into_iter().chain(["RUST_LOG".to_owned()]).collect();
+    assert_eq!(read.difference(&named).collect::<Vec<_>>(), [""; 0], "docs/reference/environment.md lacks");
+    assert_eq!(
+        named.difference(&read).collect::<Vec<_>>(),
+        [""; 0],
+        "docs/reference/environment.md has, and no code reads"
+    );
+}

@@ -12,21 +12,21 @@ use tacho_core::json::{Dict, Value};
 const MAX_DEPTH: usize = 256;
 
 /// A compiled schema: the document and the patterns in it.
-pub(super) struct Schema {
+pub struct Schema {
     root: Value,
     patterns: HashMap<String, Regex>,
 }
 
 impl Schema {
     /// `None` where the schema cannot be judged by.
-    pub(super) fn compile(root: Value) -> Option<Self> {
+    pub fn compile(root: Value) -> Option<Self> {
         let mut patterns = HashMap::new();
         collect(&root, &root, &mut patterns, 0)?;
         Some(Schema { root, patterns })
     }
 
     /// Whether the document is valid; `None` where evaluation goes deeper than [`MAX_DEPTH`].
-    pub(super) fn accepts(&self, document: &Value) -> Option<bool> {
+    pub fn accepts(&self, document: &Value) -> Option<bool> {
         let check = Check { schema: self, depth: Cell::new(0), too_deep: Cell::new(false) };
         let valid = check.holds(&self.root, document);
         (!check.too_deep.get()).then_some(valid)
