@@ -50,7 +50,7 @@ const BANNED_IN_MESSAGES: &[(&str, &str)] =
 const MAX_PARAGRAPH: usize = 90;
 
 /// Words that the sentences of a page may have on average.
-const MAX_MEAN_SENTENCE: f64 = 19.0;
+const MAX_MEAN_SENTENCE: f64 = 18.0;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
