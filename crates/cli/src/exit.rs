@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tacho_report::fitted::fitted;
-use tacho_report::live::Aside;
+use tacho_report::live::DeferredStderr;
 use tacho_text::GaveUp;
 use tacho_workload::sessions::TraceError;
 
@@ -140,7 +140,7 @@ pub(crate) fn print(text: &str) -> Exit {
 /// Texts may hold what a server sent, and what it sent may hold a key that it was given.
 fn say(text: &str) {
     let text = secrets::hidden(text);
-    let _ = Aside.write_all(tacho_report::style::harmless(&text).as_bytes());
+    let _ = DeferredStderr.write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 
 /// Whether the reader of our output has gone.

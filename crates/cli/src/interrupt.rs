@@ -62,7 +62,7 @@ impl Interrupt {
     }
 
     fn leave(&self) {
-        tacho_report::live::give_back();
+        tacho_report::live::restore();
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
             // On a line of its own, below whatever bar stands there.

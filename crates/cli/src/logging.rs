@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use tacho_report::live::Aside;
+use tacho_report::live::DeferredStderr;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -18,7 +18,7 @@ pub(crate) fn init() {
         .unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(Aside::default)
+        .with_writer(DeferredStderr::default)
         .with_ansi(false)
         .event_format(Plain)
         .init();

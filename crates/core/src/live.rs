@@ -40,6 +40,25 @@ impl Histogram {
         self.total
     }
 
+    /// The times counted here but not in `before`, an earlier state of this histogram.
+    pub fn since(&self, before: &Histogram) -> Histogram {
+        let earlier = before.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = self.counts.iter().zip(earlier).map(|(now, then)| now.saturating_sub(then)).collect();
+        Histogram { counts, total: self.total.saturating_sub(before.total) }
+    }
+
+    /// Counts per quarter octave, without empty ones: the band, and how many times lie in it.
+    pub fn bands(&self) -> Vec<(u8, u64)> {
+        let per_band = 1 << (BUCKET_BITS - 2);
+        let counted = self.counts.chunks(per_band).map(|chunk| chunk.iter().sum()).enumerate();
+        counted.filter(|(_, count)| *count > 0).map(|(band, count)| (band as u8, count)).collect()
+    }
+
+    /// The lower edge of a band in seconds.
+    pub fn band_edge(band: usize) -> f64 {
+        edge(band << (BUCKET_BITS - 2))
+    }
+
     /// The approximate quantile; none where nothing was counted.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
@@ -48,9 +67,24 @@ impl Histogram {
             sum += count;
             sum >= wanted
         })?;
-        let edge = |at: usize| f64::from_bits(MIN_BITS + ((at as u64) << (52 - BUCKET_BITS)));
         Some((edge(at) + edge(at + 1)) / 2.0)
     }
+}
+
+/// The lower edge of a bucket in seconds.
+fn edge(bucket: usize) -> f64 {
+    f64::from_bits(MIN_BITS + ((bucket as u64) << (52 - BUCKET_BITS)))
+}
+
+/// What a run sends, and where: the title of live views.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadTitle {
+    /// The model of the requests.
+    pub model: String,
+    /// The server, without credentials.
+    pub server: String,
+    /// Arrivals and limits.
+    pub load: String,
 }
 
 /// Metrics of the requests that have finished.
@@ -58,6 +92,8 @@ impl Histogram {
 pub struct LiveMetrics {
     /// From sending to the first token event.
     pub ttft: Histogram,
+    /// Mean time per output token after the first, of each request.
+    pub tpot: Histogram,
     /// Between token events.
     pub itl: Histogram,
     /// From sending to the last token event.
@@ -66,8 +102,12 @@ pub struct LiveMetrics {
     pub failures: BTreeMap<&'static str, u64>,
     /// From scheduled to dispatched: how late the client was.
     pub lateness: Histogram,
-    /// Scheduled times in seconds from the start, in order, where requests may have to wait for a slot.
+    /// Scheduled times in seconds from the start, in order; empty where responses determine them.
     pub scheduled: Arc<[f64]>,
+    /// Whether requests may have to wait for a concurrency slot.
+    pub is_limited: bool,
+    /// What is sent, and where.
+    pub title: Arc<LoadTitle>,
     /// The server's own metrics: names and values.
     pub server: Vec<(&'static str, f64)>,
 }
@@ -75,8 +115,19 @@ pub struct LiveMetrics {
 impl LiveMetrics {
     /// Requests that are scheduled by `elapsed` but have not begun; none where requests never wait.
     pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
-        let due = self.scheduled.partition_point(|seconds| *seconds <= elapsed) as u64;
-        (!self.scheduled.is_empty()).then(|| due.saturating_sub(begun))
+        let queues = self.is_limited && !self.scheduled.is_empty();
+        queues.then(|| (self.scheduled_by(elapsed) as u64).saturating_sub(begun))
+    }
+
+    /// Requests per second that the schedule wants between two times; none for a burst and after the schedule's end.
+    pub fn target_rate(&self, from: f64, to: f64) -> Option<f64> {
+        let last = *self.scheduled.last()?;
+        let to = to.min(last);
+        (to > from).then(|| (self.scheduled_by(to) - self.scheduled_by(from)) as f64 / (to - from))
+    }
+
+    fn scheduled_by(&self, elapsed: f64) -> usize {
+        self.scheduled.partition_point(|seconds| *seconds <= elapsed)
     }
 
     fn add(&mut self, row: &Observation) {
@@ -89,6 +140,12 @@ impl LiveMetrics {
             self.ttft.add(first.secs_since(row.sent));
         }
         self.e2el.add(row.chunks.last().unwrap_or(&row.done).secs_since(row.sent));
+        if let (Some(first), Some(last)) = (row.chunks.first(), row.chunks.last()) {
+            let tokens = row.usage.completion_tokens.unwrap_or(row.chunks.len() as u64);
+            if tokens > 1 {
+                self.tpot.add(last.secs_since(*first) / (tokens - 1) as f64);
+            }
+        }
         let stride = row.chunks.len().div_ceil(MAX_GAPS).max(1);
         for pair in row.chunks.windows(2).step_by(stride) {
             self.itl.add(pair[1].secs_since(pair[0]));
@@ -156,9 +213,27 @@ mod tests {
 
     #[test]
     fn scheduled_requests_that_have_not_begun_wait() {
-        let state = LiveMetrics { scheduled: [0.0, 0.0, 1.0, 5.0].into(), ..LiveMetrics::default() };
+        let scheduled = [0.0, 0.0, 1.0, 5.0].into();
+        let state = LiveMetrics { scheduled, is_limited: true, ..LiveMetrics::default() };
         assert_eq!([state.waiting(0.5, 1), state.waiting(2.0, 1), state.waiting(9.0, 9)], [Some(1), Some(2), Some(0)]);
         assert_eq!(LiveMetrics::default().waiting(1.0, 0), None);
+        assert_eq!(LiveMetrics { is_limited: false, ..state.clone() }.waiting(0.5, 1), None);
+        assert_eq!((state.target_rate(0.5, 2.5), state.target_rate(5.0, 9.0)), (Some(0.5), None));
+    }
+
+    #[test]
+    fn a_later_state_minus_an_earlier_one_is_what_came_between() {
+        let mut times = Histogram::default();
+        times.add(0.001);
+        let before = times.clone();
+        assert_eq!(times.since(&before).count(), 0);
+        (0..3).for_each(|_| times.add(1.1));
+        let between = times.since(&before);
+        assert!((between.quantile(0.5).unwrap() / 1.1 - 1.0).abs() < 0.03);
+        let [(band, 3)] = between.bands()[..] else { panic!("{:?}", between.bands()) };
+        let band = usize::from(band);
+        assert!(Histogram::band_edge(band) <= 1.1 && Histogram::band_edge(band + 1) > 1.1);
+        assert_eq!(Histogram::default().since(&Histogram::default()).bands(), []);
     }
 
     #[test]
@@ -175,6 +250,7 @@ mod tests {
         let state = counters.live.lock();
         let near = |found: Option<f64>, wanted: f64| (found.unwrap() / wanted - 1.0).abs() < 0.03;
         assert!(near(state.ttft.quantile(0.5), 0.1) && near(state.e2el.quantile(0.5), 0.13));
+        assert!(near(state.tpot.quantile(0.5), 0.015));
         assert_eq!((state.itl.count(), state.failures.get("timed_out")), (2, Some(&1)));
     }
 }

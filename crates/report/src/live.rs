@@ -1,12 +1,16 @@
-//! What is shown while a run is under way.
+//! Views of a running benchmark: lines and bars, the whole terminal, a page for a browser.
 
 mod bar;
+mod cells;
 mod monitor;
 mod reading;
 mod screen;
+mod tty;
 mod tui;
 pub mod web;
 
 pub use bar::{Live, Progress};
-pub use monitor::{Monitor, Percentiles, Point, Snapshot};
-pub use tui::{Aside, Tui, give_back};
+pub use monitor::{LATENCIES, Monitor, Percentiles, Point, Snapshot};
+pub use screen::{Page, View, text};
+pub use tty::{DeferredStderr, restore};
+pub use tui::Tui;

@@ -113,6 +113,15 @@ pub fn short_tick(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// The next round number, for the end of an axis: 1, 2, 2.5 or 5 times a power of ten.
+pub fn round_up(value: f64) -> f64 {
+    if value <= 0.0 {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(value)
+}
+
 /// A whole number with commas between thousands.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
@@ -195,6 +204,11 @@ mod tests {
         assert_eq!(fold("warning: one two three four five", 16, 2), ["warning: one two", "  three four", "  five"]);
         assert_eq!(fold("short", 16, 2), ["short"]);
         assert_eq!(fold("label   a · b · c", 12, 8), ["label   a ·", "        b ·", "        c"]);
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!([0.0, 7.0, 23.0, 100.0, 501.0, 0.03].map(round_up), [1.0, 10.0, 25.0, 100.0, 1000.0, 0.05]);
     }
 
     #[test]

@@ -47,7 +47,6 @@ const FENCED: &[(&str, &[&str])] = &[
     ("hyper", &["sim"]),
     ("indicatif", &["report"]),
     ("parquet", &["rowlog", "workload"]),
-    ("ratatui", &["report"]),
     ("signal-hook", &["cli"]),
     ("tiny-skia", &["report"]),
     ("tokenizers", &["text"]),

@@ -11,7 +11,7 @@ use tacho_core::event::Note;
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::json::write_whole;
-use tacho_report::live::Aside;
+use tacho_report::live::DeferredStderr;
 use tacho_report::multi_turn::{SEPARATOR, Summary, samples_json};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::tables::describe::Describe;
@@ -57,7 +57,7 @@ impl EventSink for Told<'_> {
             RunEvent::Status(note @ Note::Talk(talk)) if !talk.is_content() => {
                 let lines = sentence::of(note);
                 // A reader that went away is no reason to end a run.
-                let _ = lines.lines().try_for_each(|line| writeln!(Aside, "{}", harmless_line(line)));
+                let _ = lines.lines().try_for_each(|line| writeln!(DeferredStderr, "{}", harmless_line(line)));
             }
             _ => self.0.event(event),
         }

@@ -160,7 +160,7 @@ fn settings(engine: &EngineArgs) -> Dict {
 fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
     let Some(path) = file else {
         return Ok(Arc::new(|bytes| {
-            let _ = tacho_report::live::Aside.write_all(bytes);
+            let _ = tacho_report::live::DeferredStderr.write_all(bytes);
         }));
     };
     let file = std::fs::File::create(path).with_context(|| format!("cannot write --engine-log {path}"))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tacho_client::watch::{View, Watch};
 use tacho_core::{EventSink, RunEvent};
-use tacho_report::live::{Aside, Monitor, Tui, web};
+use tacho_report::live::{DeferredStderr, Monitor, Tui, web};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
 
@@ -98,7 +98,7 @@ impl Screen {
         match event {
             RunEvent::Status(note) if self.lines == Lines::Kept => self.hold([harmless(&sentence::of(note))]),
             RunEvent::Warning(note) => {
-                let _ = writeln!(Aside, "warning: {}", harmless_line(&sentence::of(note)));
+                let _ = writeln!(DeferredStderr, "warning: {}", harmless_line(&sentence::of(note)));
             }
             _ => {}
         }

@@ -1,77 +1,120 @@
-//! A run under way as numbers: what the live views show. It takes the events of a run, looks at the counters when it is
-//! asked to, and remembers how rates went; the workers are never touched.
+//! The state of a running benchmark for live views. The monitor takes the events of a run, reads the counters on every tick,
+//! and keeps the history of rates and latencies. It never touches the workers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tacho_core::live::Histogram;
+use tacho_core::live::{Histogram, LiveMetrics, LoadTitle};
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 
 use crate::sentence;
 use crate::style::harmless_line;
 
-/// Points of a history; a longer run keeps every second one, and so on.
-const POINTS: usize = 600;
-/// Lines of what was said that are kept.
-const LINES: usize = 50;
+/// Most points of a history; a longer run keeps every second one, and so on.
+const MAX_POINTS: usize = 600;
+/// Messages that are kept.
+const MAX_LINES: usize = 50;
+/// Seconds between two points of a new history.
+const STEP_SECONDS: f64 = 0.5;
+/// Seconds of the moving mean of rates: a rate of one interval jumps.
+const MEAN_SECONDS: f64 = 10.0;
 
-/// How a rate or a number went: a moment in seconds, and values.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Point {
-    /// Seconds since the work began.
-    pub time: f64,
-    /// Requests finished per second since the point before.
-    pub requests_per_s: f64,
-    /// Token events per second since the point before.
-    pub tokens_per_s: f64,
-    /// Requests in flight.
-    pub in_flight: u64,
-}
+/// The latencies of live views, in the order of the arrays below.
+pub const LATENCIES: [&str; 4] = ["TTFT", "TPOT", "ITL", "E2EL"];
 
 /// Median, 90th and 99th percentile, in milliseconds.
 pub type Percentiles = [f64; 3];
 
-/// The state at one moment.
+/// Rates and latencies of one interval of the history.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Point {
+    /// The end of the interval, in seconds since the start.
+    pub time: f64,
+    /// Requests finished per second.
+    pub requests_per_s: f64,
+    /// Requests per second that the schedule wanted.
+    pub target_per_s: Option<f64>,
+    /// Token events per second.
+    pub tokens_per_s: f64,
+    /// Requests in flight.
+    pub in_flight: u64,
+    /// Requests waiting for a concurrency slot.
+    pub waiting: Option<u64>,
+    /// Percentiles of the requests that finished in the interval.
+    pub latency: [Option<Percentiles>; 4],
+    /// Their counts per quarter octave; see [`Histogram::bands`].
+    pub bands: [Vec<(u8, u64)>; 4],
+}
+
+impl Point {
+    /// Two intervals as one: mean rates, largest percentiles, all counts.
+    fn joined(&self, next: &Point) -> Point {
+        let mean = |one: f64, other: f64| (one + other) / 2.0;
+        let either = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(mean(one, other)),
+            (one, other) => one.or(other),
+        };
+        let latency = |at: usize| match (self.latency[at], next.latency[at]) {
+            (Some(one), Some(other)) => Some([mean(one[0], other[0]), one[1].max(other[1]), one[2].max(other[2])]),
+            (one, other) => one.or(other),
+        };
+        let bands = |at: usize| {
+            let mut sum: BTreeMap<u8, u64> = self.bands[at].iter().copied().collect();
+            next.bands[at].iter().for_each(|(band, count)| *sum.entry(*band).or_default() += count);
+            sum.into_iter().collect()
+        };
+        Point {
+            time: next.time,
+            requests_per_s: mean(self.requests_per_s, next.requests_per_s),
+            target_per_s: either(self.target_per_s, next.target_per_s),
+            tokens_per_s: mean(self.tokens_per_s, next.tokens_per_s),
+            in_flight: self.in_flight.max(next.in_flight),
+            waiting: self.waiting.max(next.waiting),
+            latency: std::array::from_fn(latency),
+            bands: std::array::from_fn(bands),
+        }
+    }
+}
+
+/// The state of a run at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
-    /// What is being done.
-    pub title: String,
-    /// Whether it is over.
+    /// The phase of the run.
+    pub phase: String,
+    /// Model, server and load.
+    pub title: Arc<LoadTitle>,
+    /// Whether the phase has ended.
     pub over: bool,
-    /// Pieces of work that are over.
+    /// Finished requests, or other pieces of work.
     pub finished: u64,
-    /// All pieces.
+    /// How many there are in all; 0 if unknown.
     pub total: u64,
-    /// Requests that failed.
+    /// Failed requests.
     pub failed: u64,
     /// Requests in flight.
     pub in_flight: u64,
     /// Token events.
     pub tokens: u64,
-    /// Seconds since the work began.
+    /// Seconds since the start of the phase.
     pub elapsed: f64,
-    /// Seconds that are left by the rate so far.
+    /// Estimated seconds to the end.
     pub left: Option<f64>,
-    /// Time to the first token.
-    pub ttft: Option<Percentiles>,
-    /// Time between tokens.
-    pub itl: Option<Percentiles>,
-    /// Time to the end of the answer.
-    pub e2el: Option<Percentiles>,
+    /// Percentiles of all finished requests, in the order of [`LATENCIES`].
+    pub latency: [Option<Percentiles>; 4],
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
-    /// How it went.
+    /// Rates and latencies over time.
     pub history: Vec<Point>,
-    /// What was said, the newest last.
+    /// Messages, the newest last.
     pub lines: Vec<String>,
-    /// Requests that wait for a slot; nothing where none has to.
+    /// Requests waiting for a concurrency slot; none where there is no limit.
     pub waiting: Option<u64>,
-    /// What the server says of itself.
+    /// The server's own metrics.
     pub server: Vec<(&'static str, f64)>,
-    /// How late the client sent what was due, 99th percentile in milliseconds.
+    /// How late the client sent, 99th percentile in milliseconds.
     pub late: Option<f64>,
-    /// The work that this is a part of, the outermost first: what it is, how much of it is over, and of how much.
+    /// The phases around this one, outermost first: name, finished, total.
     pub outer: Vec<(&'static str, u64, u64)>,
 }
 
@@ -81,15 +124,23 @@ impl Snapshot {
         self.late.is_some_and(|late| late > 1.0)
     }
 
-    /// Whether the client keeps up so far, in words.
+    /// The client's verdict so far, in words.
     pub fn verdict(&self) -> Option<String> {
         let late = self.late?;
-        let word = if self.is_late() { "SENDS LATE" } else { "keeps up" };
-        Some(format!("client {word}: p99 {late:.2} ms after due"))
+        let word = if self.is_late() { "LATE" } else { "ok" };
+        Some(format!("client {word}: sent p99 {late:.2} ms behind schedule"))
+    }
+
+    /// The mean of a rate over the last seconds of the history; none before its first point.
+    pub fn mean(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
+        let from = self.history.last()?.time - MEAN_SECONDS;
+        let values: Vec<f64> =
+            self.history.iter().rev().take_while(|point| point.time > from).filter_map(of).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 }
 
-/// Watches a run.
+/// Follows a run.
 #[derive(Default)]
 pub struct Monitor {
     state: Mutex<State>,
@@ -98,7 +149,7 @@ pub struct Monitor {
 #[derive(Default)]
 struct State {
     work: Vec<Watched>,
-    /// What is shown after the last work is over.
+    /// What is shown after the last phase has ended.
     last: Option<Watched>,
     lines: VecDeque<String>,
 }
@@ -110,9 +161,18 @@ struct Watched {
     began: Instant,
     ended: Option<Duration>,
     history: Vec<Point>,
-    /// Time between two points of the history.
-    apart: f64,
-    before: (f64, u64, u64),
+    /// Seconds between two points of the history.
+    step: f64,
+    before: Before,
+}
+
+/// Counters at the last point of the history.
+#[derive(Default)]
+struct Before {
+    time: f64,
+    finished: u64,
+    tokens: u64,
+    latency: [Histogram; 4],
 }
 
 impl Monitor {
@@ -120,19 +180,19 @@ impl Monitor {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the next point of the history, where it is time for one.
+    /// Adds the next point of the history, if it is time for one.
     pub fn tick(&self) {
         if let Some(watched) = self.state().work.last_mut() {
             watched.tick();
         }
     }
 
-    /// Takes a line that is printed once the screen is given back.
+    /// Adds a message.
     pub fn say(&self, line: &str) {
         self.state().say(line);
     }
 
-    /// The state now.
+    /// The current state.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state();
         let mut snapshot = state.work.last().or(state.last.as_ref()).map(Watched::snapshot).unwrap_or_default();
@@ -153,6 +213,9 @@ impl EventSink for Monitor {
             RunEvent::Waiting { work, seconds } => state.work.push(Watched::new(work, seconds, Arc::default())),
             RunEvent::Finished => {
                 if let Some(mut over) = state.work.pop() {
+                    if over.history.is_empty() || over.elapsed() - over.before.time >= over.step / 2.0 {
+                        over.point();
+                    }
                     over.ended = Some(over.began.elapsed());
                     state.last = Some(over);
                 }
@@ -164,7 +227,7 @@ impl EventSink for Monitor {
 impl State {
     fn say(&mut self, text: &str) {
         self.lines.extend(text.lines().map(harmless_line));
-        while self.lines.len() > LINES {
+        while self.lines.len() > MAX_LINES {
             self.lines.pop_front();
         }
     }
@@ -172,8 +235,8 @@ impl State {
 
 impl Watched {
     fn new(work: Work, total: u64, counters: Arc<Counters>) -> Self {
-        let began = Instant::now();
-        Watched { work, total, counters, began, ended: None, history: Vec::new(), apart: 0.5, before: (0.0, 0, 0) }
+        let (began, history, before) = (Instant::now(), Vec::new(), Before::default());
+        Watched { work, total, counters, began, ended: None, history, step: STEP_SECONDS, before }
     }
 
     fn elapsed(&self) -> f64 {
@@ -181,63 +244,66 @@ impl Watched {
     }
 
     fn tick(&mut self) {
-        let time = self.elapsed();
-        let (then, finished_then, tokens_then) = self.before;
-        if time - then < self.apart {
+        if self.elapsed() - self.before.time >= self.step {
+            self.point();
+        }
+        if self.history.len() >= MAX_POINTS {
+            self.halve();
+        }
+    }
+
+    /// Adds what happened since the last point.
+    fn point(&mut self) {
+        let (time, then) = (self.elapsed(), self.before.time);
+        if time <= then {
             return;
         }
         let (finished, _, tokens, in_flight) = self.counters.read();
         let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / (time - then);
+        let board = self.counters.live.lock();
+        let latency = histograms(&board).map(Clone::clone);
+        let between: [Histogram; 4] = std::array::from_fn(|at| latency[at].since(&self.before.latency[at]));
         self.history.push(Point {
             time,
-            requests_per_s: rate(finished, finished_then),
-            tokens_per_s: rate(tokens, tokens_then),
+            requests_per_s: rate(finished, self.before.finished),
+            target_per_s: board.target_rate(then, time),
+            tokens_per_s: rate(tokens, self.before.tokens),
             in_flight,
+            waiting: board.waiting(time, finished + in_flight),
+            latency: std::array::from_fn(|at| percentiles(&between[at])),
+            bands: std::array::from_fn(|at| between[at].bands()),
         });
-        self.before = (time, finished, tokens);
-        if self.history.len() >= POINTS {
-            self.halve();
-        }
+        drop(board);
+        self.before = Before { time, finished, tokens, latency };
     }
 
     /// Joins points in pairs, so that a long run keeps its whole history.
     fn halve(&mut self) {
         let pair = |pair: &[Point]| match pair {
-            [a, b] => Point {
-                time: b.time,
-                requests_per_s: (a.requests_per_s + b.requests_per_s) / 2.0,
-                tokens_per_s: (a.tokens_per_s + b.tokens_per_s) / 2.0,
-                in_flight: a.in_flight.max(b.in_flight),
-            },
-            other => other.first().copied().unwrap_or_default(),
+            [one, next] => one.joined(next),
+            other => other.first().cloned().unwrap_or_default(),
         };
         self.history = self.history.chunks(2).map(pair).collect();
-        self.apart *= 2.0;
+        self.step *= 2.0;
     }
 
-    /// What it is, and how far it is.
+    /// The phase, and how far it is.
     fn progress(&self) -> (&'static str, u64, u64) {
         let (_, size) = sentence::unit(self.work);
         (sentence::title(self.work), self.counters.read().0 / size, self.total / size)
     }
 
     fn snapshot(&self) -> Snapshot {
-        let (finished, failed, tokens, in_flight) = self.counters.read();
-        let (_, size) = sentence::unit(self.work);
-        let (finished, total) = (finished / size, self.total / size);
+        let (_, failed, tokens, in_flight) = self.counters.read();
+        let (phase, finished, total) = self.progress();
         let elapsed = self.elapsed();
         let left =
             (finished > 0 && total > 0).then(|| elapsed * total.saturating_sub(finished) as f64 / finished as f64);
         let board = self.counters.live.lock();
-        let (ttft, itl, e2el) = (percentiles(&board.ttft), percentiles(&board.itl), percentiles(&board.e2el));
-        let (history, failures, server) = (self.history.clone(), board.failures.clone(), board.server.clone());
-        let waiting = board.waiting(elapsed, finished + in_flight).filter(|_| self.ended.is_none());
-        let late = board.lateness.quantile(0.99).map(|seconds| seconds * 1e3);
-        let (title, over) = (sentence::title(self.work).to_owned(), self.ended.is_some());
-        let lines = Vec::new();
         Snapshot {
-            title,
-            over,
+            phase: phase.to_owned(),
+            title: board.title.clone(),
+            over: self.ended.is_some(),
             finished,
             total,
             failed,
@@ -245,18 +311,21 @@ impl Watched {
             tokens,
             elapsed,
             left,
-            ttft,
-            itl,
-            e2el,
-            failures,
-            history,
-            lines,
-            waiting,
-            server,
-            late,
+            latency: histograms(&board).map(percentiles),
+            failures: board.failures.clone(),
+            history: self.history.clone(),
+            lines: Vec::new(),
+            waiting: board.waiting(elapsed, finished + in_flight).filter(|_| self.ended.is_none()),
+            server: board.server.clone(),
+            late: board.lateness.quantile(0.99).map(|seconds| seconds * 1e3),
             outer: Vec::new(),
         }
     }
+}
+
+/// In the order of [`LATENCIES`].
+fn histograms(board: &LiveMetrics) -> [&Histogram; 4] {
+    [&board.ttft, &board.tpot, &board.itl, &board.e2el]
 }
 
 fn percentiles(times: &Histogram) -> Option<Percentiles> {
@@ -279,11 +348,11 @@ mod tests {
         monitor.event(RunEvent::warning("a\x1b[2J\nb"));
         let snapshot = monitor.snapshot();
         assert_eq!((snapshot.finished, snapshot.total, snapshot.over), (3, 4, false));
-        assert!(snapshot.left.is_some() && (snapshot.ttft.unwrap()[0] / 100.0 - 1.0).abs() < 0.03);
+        assert!(snapshot.left.is_some() && (snapshot.latency[0].unwrap()[0] / 100.0 - 1.0).abs() < 0.03);
         assert_eq!(snapshot.lines, ["warning: a\\x1b[2J", "b"]);
         assert_eq!((snapshot.waiting, snapshot.verdict()), (None, None));
         counters.live.lock().lateness.add(0.0001);
-        assert!(monitor.snapshot().verdict().unwrap().starts_with("client keeps up: p99 0.10 ms"));
+        assert!(monitor.snapshot().verdict().unwrap().starts_with("client ok: sent p99 0.10 ms"));
         monitor.event(RunEvent::Finished);
         assert!(monitor.snapshot().over);
     }
@@ -296,18 +365,38 @@ mod tests {
         outer.finished.store(3, Ordering::Relaxed);
         monitor.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         let snapshot = monitor.snapshot();
-        assert_eq!((snapshot.title.as_str(), snapshot.outer), ("benchmark", vec![("sweep", 3, 12)]));
+        assert_eq!((snapshot.phase.as_str(), snapshot.outer), ("benchmark", vec![("sweep", 3, 12)]));
     }
 
     #[test]
     fn a_long_history_is_kept_whole_and_small() {
         let mut watched = Watched::new(Work::Benchmark, 1, Arc::default());
-        watched.history = (0..POINTS)
-            .map(|at| Point { time: at as f64, requests_per_s: at as f64, tokens_per_s: 2.0, in_flight: at as u64 })
-            .collect();
+        let point = |at: usize| Point {
+            time: at as f64,
+            requests_per_s: at as f64,
+            in_flight: at as u64,
+            latency: [Some([at as f64; 3]), None, None, None],
+            bands: [vec![(7, 1)], Vec::new(), Vec::new(), Vec::new()],
+            ..Point::default()
+        };
+        watched.history = (0..MAX_POINTS).map(point).collect();
         watched.halve();
-        assert_eq!((watched.history.len(), watched.apart), (POINTS / 2, 1.0));
-        let last = Point { time: 599.0, requests_per_s: 598.5, tokens_per_s: 2.0, in_flight: 599 };
-        assert_eq!(watched.history.last(), Some(&last));
+        assert_eq!((watched.history.len(), watched.step), (MAX_POINTS / 2, 1.0));
+        let last = watched.history.last().unwrap();
+        assert_eq!((last.time, last.requests_per_s, last.in_flight), (599.0, 598.5, 599));
+        assert_eq!((last.latency[0], last.bands[0].as_slice()), (Some([598.5, 599.0, 599.0]), &[(7, 2)][..]));
+    }
+
+    #[test]
+    fn a_point_has_the_latencies_of_its_interval_only() {
+        let counters = Arc::new(Counters::default());
+        let mut watched = Watched::new(Work::Benchmark, 1, counters.clone());
+        for seconds in [0.1, 0.8] {
+            counters.live.lock().ttft.add(seconds);
+            watched.point();
+        }
+        let median = |at: usize| watched.history[at].latency[0].unwrap()[0];
+        assert!((median(0) / 100.0 - 1.0).abs() < 0.03 && (median(1) / 800.0 - 1.0).abs() < 0.03);
+        assert!(watched.history[1].latency[3].is_none(), "nothing measured is not zero");
     }
 }

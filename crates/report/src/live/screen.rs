@@ -1,274 +1,232 @@
-//! The live view of a run on a terminal of any size.
+//! The live view of a run as a grid of characters, for terminals of 60x16 and more; smaller ones get a few lines.
 
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Gauge, Paragraph, Row, Sparkline, Table, Wrap};
+mod chart;
+mod overview;
 
-use super::monitor::{Percentiles, Point, Snapshot};
+use self::chart::{BLUE, Chart, Curve, GRAY, GREEN, RED, SAND, Span, heat_strip, rule};
+use super::cells::{Area, Grid, Style, columns};
+use super::monitor::{LATENCIES, Snapshot};
 use super::reading::{clock, done};
 
-/// From this size on there is room for everything.
-const FULL: (u16, u16) = (60, 16);
-/// Muted colours of the 256-colour palette: steel blue, sage, sand.
-const MUTED: [Color; 3] = [Color::Indexed(67), Color::Indexed(108), Color::Indexed(179)];
-/// Points of a moving mean: a rate of one second jumps.
-const MEAN_OF: usize = 10;
+/// From this size on there is room for the whole view.
+const FULL_SIZE: (usize, usize) = (60, 16);
+/// Seconds of the recent part of the history.
+const RECENT_SECONDS: f64 = 60.0;
 
-/// Draws `shown`; a frozen view says so.
-pub(super) fn draw(frame: &mut Frame<'_>, shown: &Snapshot, frozen: bool) {
-    let area = frame.area();
-    if area.width < FULL.0 || area.height < FULL.1 {
-        frame.render_widget(Paragraph::new(small(shown)), area);
-        return;
-    }
-    let server = served(shown, usize::from(area.width) * if area.height >= 20 { 2 } else { 1 });
-    let [head, numbers, health, middle, lines, foot] = Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Length(1),
-        Constraint::Length(match &server {
-            None => 0,
-            Some(line) if line.width() > usize::from(area.width) => 2,
-            Some(_) => 1,
-        }),
-        Constraint::Min(6),
-        Constraint::Length(if area.height >= 24 { 6 } else { 3 }),
-        Constraint::Length(1),
-    ])
-    .areas(area);
-    frame.render_widget(progress(shown), head);
-    frame.render_widget(Paragraph::new(counts(shown, area.width)), numbers);
-    if let Some(server) = server {
-        frame.render_widget(Paragraph::new(server).wrap(Wrap { trim: false }), health);
-    }
-    let [left, right] = Layout::horizontal([Constraint::Percentage(55), Constraint::Min(30)]).areas(middle);
-    history(frame, left, shown);
-    times(frame, right, shown);
-    messages(frame, lines, shown);
-    let keys = if frozen { " FROZEN · space: resume · q: end the run" } else { " space: freeze · q: end the run" };
-    frame.render_widget(Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)), foot);
+/// A part of a line and its style.
+type Part = (String, Style);
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Page {
+    /// Rates, latencies and messages.
+    #[default]
+    Overview,
+    /// All latencies over time.
+    Latency,
+    /// Rates, concurrency and queue over time.
+    Load,
+    /// Failures and all messages.
+    Messages,
 }
 
-/// What a screen that is too small for charts shows.
-fn small(shown: &Snapshot) -> Vec<Line<'static>> {
-    let done = done(shown.finished, shown.total, "/");
-    vec![Line::raw(format!("{done} {}", clock(shown.elapsed as u64))), counts(shown, 0)]
+const PAGES: [(Page, &str); 4] =
+    [(Page::Overview, "overview"), (Page::Latency, "latency"), (Page::Load, "load"), (Page::Messages, "messages")];
+
+/// What the user chose by keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct View {
+    /// The page.
+    pub page: Page,
+    /// The latency of the heat strip.
+    pub metric: usize,
+    /// Whether charts show the last minute instead of the whole run.
+    pub recent: bool,
+    /// Whether help is shown.
+    pub help: bool,
+    /// Whether the view is frozen.
+    pub frozen: bool,
 }
 
-fn share(shown: &Snapshot) -> f64 {
-    if shown.total == 0 { 0.0 } else { (shown.finished as f64 / shown.total as f64).clamp(0.0, 1.0) }
-}
-
-fn progress(shown: &Snapshot) -> Gauge<'_> {
-    let left = shown.left.map_or_else(|| "?".to_owned(), |seconds| clock(seconds as u64));
-    let far = done(shown.finished, shown.total, " of ");
-    let label = format!("{far} · {} elapsed · {left} left", clock(shown.elapsed as u64));
-    let outer =
-        shown.outer.iter().map(|(title, finished, total)| format!("{title} {} › ", done(*finished, *total, " of ")));
-    let title = outer.chain([shown.title.clone()]).collect::<String>();
-    Gauge::default()
-        .block(Block::bordered().title(format!(" {title} ")))
-        .gauge_style(Style::new().fg(MUTED[0]))
-        .ratio(share(shown))
-        .label(label)
-}
-
-fn counts(shown: &Snapshot, width: u16) -> Line<'static> {
-    let recent = &shown.history[shown.history.len().saturating_sub(MEAN_OF)..];
-    let mean = |of: fn(&Point) -> f64| recent.iter().map(of).sum::<f64>() / recent.len().max(1) as f64;
-    let (requests_per_s, tokens_per_s) = (mean(|point| point.requests_per_s), mean(|point| point.tokens_per_s));
-    let failed = Style::new().fg(if shown.failed > 0 { Color::Red } else { Color::Reset });
-    let waiting = shown.waiting.map_or_else(String::new, |waiting| format!("{waiting} waiting · "));
-    let rates = |requests: String, tokens: String| {
-        let plain = format!(" · {} in flight · {waiting}{requests} req/s · {tokens} tok/s", shown.in_flight);
-        // Failures come first: they are never cut off.
-        Line::from(vec![Span::styled(format!(" {} failed", shown.failed), failed), Span::raw(plain)])
-    };
-    let whole = rates(format!("{requests_per_s:.1}"), format!("{tokens_per_s:.0}"));
-    match whole.width() <= usize::from(width) {
-        true => whole,
-        false => rates(format!("{requests_per_s:.0}"), thousands(tokens_per_s)),
-    }
-}
-
-/// A large number in few letters.
-fn thousands(value: f64) -> String {
-    if value >= 1e3 { format!("{:.1}k", value / 1e3) } else { format!("{value:.0}") }
-}
-
-/// What the server and the client say of themselves, in words or, where there is no `room` for them, shorter; nothing
-/// where neither says anything.
-fn served(shown: &Snapshot, room: usize) -> Option<Line<'static>> {
-    let whole = worded(shown)?;
-    Some(if whole.width() <= room { whole } else { shortened(shown) })
-}
-
-fn shortened(shown: &Snapshot) -> Line<'static> {
-    let gauge = |(name, value): &(&'static str, f64)| match *name {
-        "running" => format!("run {value:.0}"),
-        "waiting" => format!("wait {value:.0}"),
-        "KV cache %" => format!("KV {value:.0}%"),
-        "prefix hits %" => format!("hits {value:.0}%"),
-        "preemptions" => format!("pre {value:.0}"),
-        other => format!("{other} {value:.0}"),
-    };
-    let gauges: Vec<String> = shown.server.iter().map(gauge).collect();
-    let client = shown.late.map(|late| {
-        let (word, colour) = if shown.is_late() { ("LATE", Color::Yellow) } else { ("ok", Color::Green) };
-        Span::styled(format!(" client {word} {late:.1} ms"), Style::new().fg(colour))
-    });
-    let server = (!gauges.is_empty()).then(|| Span::raw(format!(" · {}", gauges.join(" "))));
-    Line::from_iter(client.into_iter().chain(server))
-}
-
-fn worded(shown: &Snapshot) -> Option<Line<'static>> {
-    let number =
-        |value: f64| if value >= 100.0 || value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.1}") };
-    let server: Vec<String> = shown.server.iter().map(|(name, value)| format!("{name} {}", number(*value))).collect();
-    let mut spans = Vec::new();
-    if let Some(verdict) = shown.verdict() {
-        let colour = if shown.is_late() { Color::Yellow } else { Color::Green };
-        spans.push(Span::styled(format!(" {verdict}"), Style::new().fg(colour)));
-    }
-    if !server.is_empty() {
-        spans.push(Span::raw(format!(" · server: {}", server.join(", "))));
-    }
-    (!spans.is_empty()).then(|| Line::from(spans))
-}
-
-fn history(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
-    let of = |of: fn(&Point) -> f64| shown.history.iter().map(|point| of(point).round() as u64).collect::<Vec<u64>>();
-    let mut all = vec![
-        ("output tok/s", of(|point| point.tokens_per_s), MUTED[0]),
-        ("in flight", of(|point| point.in_flight as f64), MUTED[2]),
-    ];
-    // A third of the height is enough for each from here on.
-    if area.height >= 15 {
-        all.insert(1, ("requests/s", of(|point| point.requests_per_s), MUTED[1]));
-    }
-    let areas = Layout::vertical(vec![Constraint::Ratio(1, all.len() as u32); all.len()]).split(area);
-    for ((name, values, colour), area) in all.into_iter().zip(areas.iter()) {
-        spark(frame, *area, name, &values, colour);
-    }
-}
-
-/// The newest values, as many as there is room for; few ones are made broader.
-fn spark(frame: &mut Frame<'_>, area: Rect, name: &str, values: &[u64], colour: Color) {
-    let room = usize::from(area.width.saturating_sub(2));
-    let values = &values[values.len().saturating_sub(room)..];
-    let broad = (room / values.len().max(1)).clamp(1, 4);
-    let most = values.iter().max().copied().unwrap_or(0);
-    let picture = Sparkline::default()
-        .block(Block::bordered().title(format!(" {name} · max {most} ")))
-        .data(values.iter().flat_map(|value| std::iter::repeat_n(*value, broad)))
-        .style(Style::new().fg(colour));
-    frame.render_widget(picture, area);
-}
-
-fn times(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
-    let row = |name: &'static str, values: Option<Percentiles>| {
-        let cell = |value: f64| if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") };
-        let cells = values.map_or_else(|| ["–"; 3].map(str::to_owned), |values| values.map(cell));
-        Row::new([name.to_owned()].into_iter().chain(cells).collect::<Vec<_>>())
-    };
-    let mut rows = vec![row("TTFT", shown.ttft), row("ITL", shown.itl), row("E2EL", shown.e2el)];
-    rows.extend(
-        shown
-            .failures
-            .iter()
-            .map(|(kind, count)| Row::new([(*kind).to_owned(), count.to_string()]).style(Style::new().fg(Color::Red))),
-    );
-    let widths = [Constraint::Min(9), Constraint::Length(6), Constraint::Length(6), Constraint::Length(6)];
-    let table = Table::new(rows, widths)
-        .header(Row::new(["", "p50", "p90", "p99"]).style(Style::new().add_modifier(Modifier::BOLD)))
-        .block(Block::bordered().title(" latency, ms "));
-    frame.render_widget(table, area);
-}
-
-fn messages(frame: &mut Frame<'_>, area: Rect, shown: &Snapshot) {
-    let room = usize::from(area.height.saturating_sub(2));
-    let lines: Vec<Line<'_>> =
-        shown.lines.iter().skip(shown.lines.len().saturating_sub(room)).map(|line| Line::raw(line.as_str())).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" messages ")), area);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
-
-    fn shown() -> Snapshot {
-        Snapshot {
-            title: "Benchmark".into(),
-            finished: 30,
-            total: 100,
-            failed: 2,
-            in_flight: 7,
-            elapsed: 63.0,
-            left: Some(147.0),
-            ttft: Some([12.3, 45.6, 789.0]),
-            failures: [("timed_out", 2)].into(),
-            history: (0..900)
-                .map(|at| Point {
-                    time: f64::from(at),
-                    tokens_per_s: f64::from(at % 50),
-                    in_flight: 3,
-                    ..Point::default()
-                })
-                .collect(),
-            lines: vec!["Starting main benchmark run...".into()],
-            waiting: Some(11),
-            server: vec![
-                ("running", 8.0),
-                ("waiting", 0.0),
-                ("KV cache %", 12.34),
-                ("prefix hits %", 89.6),
-                ("preemptions", 3.0),
-            ],
-            late: Some(0.2),
-            outer: vec![("sweep", 3, 12)],
-            ..Snapshot::default()
+impl View {
+    /// Reacts to a key.
+    pub fn key(&mut self, key: u8) {
+        let at = PAGES.iter().position(|(page, _)| *page == self.page).unwrap_or(0);
+        match key {
+            b'1'..=b'4' => self.page = PAGES[usize::from(key - b'1')].0,
+            b'\t' => self.page = PAGES[(at + 1) % PAGES.len()].0,
+            b'm' => self.metric = (self.metric + 1) % LATENCIES.len(),
+            b'w' => self.recent = !self.recent,
+            b'h' | b'?' => {
+                self.help = !self.help;
+                return;
+            }
+            _ => {}
         }
+        self.help = false;
     }
+}
 
-    fn text(width: u16, height: u16, shown: &Snapshot) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        terminal.draw(|frame| draw(frame, shown, false)).unwrap();
-        let buffer = terminal.backend().buffer();
-        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol().to_owned()).collect::<String>();
-        (0..height).map(row).collect::<Vec<_>>().join("\n")
+/// The view as text, without colors.
+pub fn text(shown: &Snapshot, view: View, size: (usize, usize)) -> String {
+    draw(shown, view, size, false).text()
+}
+
+/// Draws `shown` for a terminal of this size.
+pub(super) fn draw(shown: &Snapshot, view: View, (width, height): (usize, usize), colors: bool) -> Grid {
+    let mut grid = Grid::new(width, height, colors);
+    let area = grid.area();
+    if width < FULL_SIZE.0 || height < FULL_SIZE.1 {
+        small(&mut grid, area, shown);
+        return grid;
     }
+    let span = Span::of(&shown.history, view.recent.then_some(RECENT_SECONDS));
+    let (head, rest) = area.split_rows(2);
+    overview::title(&mut grid, head.split_rows(1).0, shown);
+    overview::progress(&mut grid, head.split_rows(1).1, shown);
+    let (body, foot) = rest.split_rows(rest.height - 1);
+    match view.page {
+        _ if view.help => help(&mut grid, body),
+        Page::Overview => overview::draw(&mut grid, body, shown, (span, view.metric)),
+        Page::Latency => latency(&mut grid, body, span),
+        Page::Load => load(&mut grid, body, span),
+        Page::Messages => messages(&mut grid, body, shown),
+    }
+    keys(&mut grid, foot, view);
+    grid
+}
 
-    #[test]
-    fn everything_is_there_from_sixty_by_sixteen() {
-        for (width, height) in [(60, 16), (80, 24), (220, 70)] {
-            let text = text(width, height, &shown());
-            for part in [
-                "30 of 100",
-                "sweep 3 of 12 › Benchmark",
-                "11 waiting",
-                if width < 80 { "client ok 0.2 ms · run 8 wait 0 KV 12% hits 90% pre 3" } else { "client keeps up" },
-                "01:03 elapsed",
-                "02:27 left",
-                "7 in flight",
-                "2 failed",
-                "789",
-                "timed_out",
-                "q: end",
-            ] {
-                assert!(text.contains(part), "{part} at {width}x{height}:\n{text}");
+/// Progress and rates in the lines that there are.
+fn small(grid: &mut Grid, area: Area, shown: &Snapshot) {
+    let progress = format!("{} {}", done(shown.finished, shown.total, "/"), clock(shown.elapsed as u64));
+    let mut rows = vec![vec![(progress, Style::BOLD)]];
+    rows.extend(flow(overview::rates(shown), area.width));
+    for (at, (name, values)) in LATENCIES.iter().zip(shown.latency).enumerate() {
+        let Some([p50, _, p99]) = values else { continue };
+        let text = format!("{name} p50 {} p99 {} ms", chart::compact(p50), chart::compact(p99));
+        rows.push(vec![(text, Style::color([BLUE, GREEN, SAND, GRAY][at]))]);
+    }
+    for (at, row) in rows.iter().take(area.height).enumerate() {
+        grid.line(area.split_rows(at).1, row);
+    }
+}
+
+/// Parts in as many rows as they need, with a dot between two.
+fn flow(parts: Vec<Part>, width: usize) -> Vec<Vec<Part>> {
+    let mut rows: Vec<Vec<Part>> = Vec::new();
+    let mut used = 0;
+    for (text, style) in parts {
+        let length = columns(&text);
+        match rows.last_mut() {
+            Some(row) if used + 3 + length <= width => {
+                row.extend([(" · ".to_owned(), Style::color(GRAY)), (text, style)]);
+                used += 3 + length;
+            }
+            _ => {
+                rows.push(vec![(text, style)]);
+                used = length;
             }
         }
     }
+    rows
+}
 
-    #[test]
-    fn any_size_is_drawn() {
-        for (width, height) in [(1, 1), (5, 2), (59, 16), (60, 15), (300, 3), (3, 300)] {
-            text(width, height, &shown());
-            text(width, height, &Snapshot::default());
+/// The latency panel of each metric, in two columns where there is room.
+fn latency(grid: &mut Grid, area: Area, span: Span<'_>) {
+    let curves = [
+        Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) },
+        Curve { name: "p99", color: SAND, filled: false, of: |point, at| point.latency[at].map(|values| values[2]) },
+    ];
+    let rows = area.height / 2;
+    for half in 0..2 {
+        let row = if half == 0 { area.split_rows(rows).0 } else { area.split_rows(rows).1 };
+        for (column, cell) in row.columns(2, 2).into_iter().enumerate() {
+            let metric = 2 * half + column;
+            // Where there is room, the distribution stands below the percentiles.
+            let (top, below) = if cell.height >= 14 { cell.split_rows(cell.height * 3 / 5) } else { cell.split_rows(cell.height) };
+            let title = format!("{} ms", LATENCIES[metric]);
+            Chart { title: &title, curves: &curves, metric }.draw(grid, top, span);
+            if below.height >= 4 {
+                heat_strip(grid, below, span, metric);
+            }
         }
-        assert!(text(40, 5, &shown()).contains("30/100 01:03"));
     }
+}
+
+/// The curves of target and achieved request rate.
+const RATES: [Curve; 2] = [
+    Curve { name: "achieved", color: GREEN, filled: true, of: |point, _| Some(point.requests_per_s) },
+    Curve { name: "target", color: SAND, filled: false, of: |point, _| point.target_per_s },
+];
+/// Output tokens per second.
+const TOKENS: [Curve; 1] =
+    [Curve { name: "tokens", color: BLUE, filled: true, of: |point, _| Some(point.tokens_per_s) }];
+/// Requests in flight and in the client's queue.
+const CONCURRENCY: [Curve; 2] = [
+    Curve { name: "in flight", color: GREEN, filled: true, of: |point, _| Some(point.in_flight as f64) },
+    Curve { name: "queued", color: RED, filled: false, of: |point, _| point.waiting.map(|waiting| waiting as f64) },
+];
+const LOAD: [(&str, &[Curve]); 3] = [("requests/s", &RATES), ("output tok/s", &TOKENS), ("requests", &CONCURRENCY)];
+
+/// Rates, throughput, concurrency and queue below each other.
+fn load(grid: &mut Grid, area: Area, span: Span<'_>) {
+    // Two charts with axes need ten rows.
+    let shown = if area.height >= 15 { &LOAD[..] } else { &LOAD[1..] };
+    for (at, (title, curves)) in shown.iter().enumerate() {
+        let (from, to) = (area.height * at / shown.len(), area.height * (at + 1) / shown.len());
+        let row = Area { y: area.y + from, height: to - from, ..area };
+        Chart { title, curves, metric: 0 }.draw(grid, row, span);
+    }
+}
+
+/// Failures by kind, and messages.
+fn messages(grid: &mut Grid, area: Area, shown: &Snapshot) {
+    let (head, rest) = area.split_rows(1);
+    rule(grid, head, "messages", &[]);
+    let kinds = shown.failures.iter().map(|(kind, count)| (format!("{kind} {count}"), Style::color(RED))).collect();
+    let mut rows = flow(kinds, rest.width);
+    let room = rest.height.saturating_sub(rows.len());
+    let lines = shown.lines.iter().skip(shown.lines.len().saturating_sub(room));
+    rows.extend(lines.map(|line| {
+        let color = if line.starts_with("warning") { SAND } else { 0 };
+        vec![(line.clone(), Style::color(color))]
+    }));
+    for (at, row) in rows.iter().take(rest.height).enumerate() {
+        grid.line(Area { x: rest.x + 1, width: rest.width - 1, ..rest.split_rows(at).1 }, row);
+    }
+}
+
+const HELP: [(&str, &str); 7] = [
+    ("1 2 3 4, tab", "overview, latency, load, messages"),
+    ("m", "latency of the distribution over time"),
+    ("w", "charts of the whole run or of the last minute"),
+    ("space", "freeze the view; the run continues"),
+    ("q, Ctrl-C", "stop sending, then report and save"),
+    ("?", "this help"),
+    ("", "rates: means of 10 s; percentiles: whole run"),
+];
+
+fn help(grid: &mut Grid, area: Area) {
+    let (head, rest) = area.split_rows(1);
+    rule(grid, head, "help", &[]);
+    for (at, (key, text)) in HELP.iter().enumerate() {
+        let parts = [(format!(" {key:<13}"), Style::BOLD), ((*text).to_owned(), Style::PLAIN)];
+        grid.line(rest.split_rows(at + 1).1, &parts);
+    }
+}
+
+/// The last line: pages, the current one reversed, and keys.
+fn keys(grid: &mut Grid, area: Area, view: View) {
+    let gray = Style::color(GRAY);
+    let mut parts: Vec<Part> = Vec::new();
+    if view.frozen {
+        parts.push((" FROZEN ".to_owned(), Style { color: SAND, ..Style::REVERSE }));
+    }
+    for (at, (page, name)) in PAGES.iter().enumerate() {
+        let style = if *page == view.page && !view.help { Style::REVERSE } else { gray };
+        parts.push((format!(" {} {name} ", at + 1), style));
+    }
+    let more = if area.width >= 100 { " m metric  w window  space freeze  ? help  q end the run" } else { " ? help  q end" };
+    parts.push((more.to_owned(), gray));
+    grid.line(area, &parts);
 }

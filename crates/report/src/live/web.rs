@@ -1,10 +1,10 @@
-//! The live view for a browser: one page, what it is told every second, and the same for those who collect metrics.
+//! The live view for a browser: the page, its events, and the same state as OpenMetrics text.
 
 use tacho_core::json::{Dict, Value, dumps};
 
 use crate::html::Document;
 
-use super::monitor::{Percentiles, Point, Snapshot};
+use super::monitor::{LATENCIES, Percentiles, Point, Snapshot};
 use super::reading::done;
 
 const SCRIPT: &str = include_str!("web.js");
@@ -22,17 +22,20 @@ pub fn page() -> String {
 /// A snapshot as the page reads it.
 pub fn event(snapshot: &Snapshot) -> String {
     let mut dict = Dict::new();
-    dict.set("title", snapshot.title.as_str());
+    dict.set("phase", snapshot.phase.as_str());
+    dict.set("model", snapshot.title.model.as_str());
+    dict.set("server", snapshot.title.server.as_str());
+    dict.set("load", snapshot.title.load.as_str());
     dict.set("over", snapshot.over);
     dict.set("finished", snapshot.finished);
     dict.set("total", snapshot.total);
     dict.set("failed", snapshot.failed);
     dict.set("in_flight", snapshot.in_flight);
-    dict.set("tokens", snapshot.tokens);
     dict.set("waiting", snapshot.waiting);
-    dict.set("verdict", snapshot.verdict());
+    dict.set("late_ms", snapshot.late);
+    dict.set("is_late", snapshot.is_late());
     let gauges = snapshot.server.iter().map(|(name, value)| ((*name).to_owned(), Value::Float(*value)));
-    dict.set("server", gauges.collect::<Dict>());
+    dict.set("gauges", gauges.collect::<Dict>());
     let outer = snapshot
         .outer
         .iter()
@@ -40,20 +43,42 @@ pub fn event(snapshot: &Snapshot) -> String {
     dict.set("outer", outer.collect::<Vec<_>>());
     dict.set("elapsed", snapshot.elapsed);
     dict.set("left", snapshot.left);
-    for (name, percentiles) in [("ttft", snapshot.ttft), ("itl", snapshot.itl), ("e2el", snapshot.e2el)] {
-        dict.set(name, percentiles.map(|values| values.map(Value::Float).to_vec()));
-    }
+    let mean = |of: fn(&Point) -> Option<f64>| snapshot.mean(of);
+    dict.set("target", mean(|point| point.target_per_s));
+    dict.set("achieved", mean(|point| Some(point.requests_per_s)));
+    dict.set("output", mean(|point| Some(point.tokens_per_s)));
+    let percentiles = LATENCIES.iter().zip(snapshot.latency);
+    let percentiles = percentiles
+        .map(|(name, values)| ((*name).to_owned(), Value::from(values.map(|values| values.map(Value::Float).to_vec()))));
+    dict.set("latency", percentiles.collect::<Dict>());
     let failures = snapshot.failures.iter().map(|(kind, count)| ((*kind).to_owned(), Value::from(*count)));
     dict.set("failures", failures.collect::<Dict>());
-    let column =
-        |of: fn(&Point) -> f64| snapshot.history.iter().map(|point| Value::Float(of(point))).collect::<Vec<_>>();
-    dict.set("times", column(|point| point.time));
-    dict.set("requests_per_s", column(|point| point.requests_per_s));
-    dict.set("tokens_per_s", column(|point| point.tokens_per_s));
-    dict.set("running", column(|point| point.in_flight as f64));
+    dict.set("series", series(&snapshot.history));
     let lines = snapshot.lines.iter().map(|line| Value::from(line.as_str()));
     dict.set("lines", lines.collect::<Vec<_>>());
     dumps(&Value::Dict(dict))
+}
+
+/// The history as columns; null where there is no value.
+fn series(history: &[Point]) -> Dict {
+    let column = |of: &dyn Fn(&Point) -> Option<f64>| -> Vec<Value> {
+        // Four digits are more than a chart shows.
+        let digits = |value: f64| Value::Float((value * 1e3).round() / 1e3);
+        history.iter().map(|point| of(point).map_or(Value::Null, digits)).collect()
+    };
+    let mut series = Dict::new();
+    series.set("time", column(&|point| Some(point.time)));
+    series.set("requests", column(&|point| Some(point.requests_per_s)));
+    series.set("target", column(&|point| point.target_per_s));
+    series.set("tokens", column(&|point| Some(point.tokens_per_s)));
+    series.set("in_flight", column(&|point| Some(point.in_flight as f64)));
+    series.set("queued", column(&|point| point.waiting.map(|waiting| waiting as f64)));
+    for (at, name) in LATENCIES.iter().enumerate() {
+        for (percentile, word) in [(0, "p50"), (2, "p99")] {
+            series.set(format!("{name} {word}"), column(&|point| point.latency[at].map(|values| values[percentile])));
+        }
+    }
+    series
 }
 
 /// A snapshot as OpenMetrics text.
@@ -65,22 +90,22 @@ pub fn openmetrics(snapshot: &Snapshot) -> String {
     gauge("tacho_requests_total_planned", "Requests of the run.", snapshot.total as f64);
     gauge("tacho_requests_in_flight", "Requests in flight.", snapshot.in_flight as f64);
     if let Some(waiting) = snapshot.waiting {
-        gauge("tacho_requests_waiting", "Requests that wait for a slot.", waiting as f64);
+        gauge("tacho_requests_waiting", "Requests waiting for a concurrency slot.", waiting as f64);
     }
     for (name, value) in &snapshot.server {
         let key: String = name.replace('%', "percent").replace(' ', "_").to_lowercase();
-        gauge(&format!("tacho_server_{key}"), "What the server said last of itself.", *value);
+        gauge(&format!("tacho_server_{key}"), "The server's own metric, last scrape.", *value);
     }
     if let Some(late) = snapshot.late {
-        gauge("tacho_dispatch_late_p99_seconds", "How late what was due was sent, so far.", late / 1e3);
+        gauge("tacho_dispatch_late_p99_seconds", "How late requests were sent, so far.", late / 1e3);
     }
-    gauge("tacho_elapsed_seconds", "Seconds since the run began.", snapshot.elapsed);
-    gauge("tacho_run_over", "1 once the run is over.", f64::from(u8::from(snapshot.over)));
+    gauge("tacho_elapsed_seconds", "Seconds since the run started.", snapshot.elapsed);
+    gauge("tacho_run_over", "1 once the run has ended.", f64::from(u8::from(snapshot.over)));
     let mut counter = |name: &str, help: &str, value: u64| {
         text += &format!("# TYPE {name} counter\n# HELP {name} {help}\n{name}_total {value}\n");
     };
-    counter("tacho_requests_finished", "Requests that are over.", snapshot.finished);
-    counter("tacho_requests_failed", "Requests that failed.", snapshot.failed);
+    counter("tacho_requests_finished", "Finished requests.", snapshot.finished);
+    counter("tacho_requests_failed", "Failed requests.", snapshot.failed);
     counter("tacho_token_events", "Token events received.", snapshot.tokens);
     if !snapshot.failures.is_empty() {
         text += "# TYPE tacho_failures counter\n# HELP tacho_failures Failures by kind.\n";
@@ -88,11 +113,13 @@ pub fn openmetrics(snapshot: &Snapshot) -> String {
             text += &format!("tacho_failures_total{{kind=\"{kind}\"}} {count}\n");
         }
     }
-    for (name, help, values) in [
-        ("tacho_ttft_seconds", "Time to the first token, so far.", snapshot.ttft),
-        ("tacho_itl_seconds", "Time between tokens, so far.", snapshot.itl),
-        ("tacho_e2el_seconds", "Time to the end of the answer, so far.", snapshot.e2el),
-    ] {
+    let latencies = [
+        ("tacho_ttft_seconds", "Time to first token."),
+        ("tacho_tpot_seconds", "Time per output token after the first."),
+        ("tacho_itl_seconds", "Inter-token latency."),
+        ("tacho_e2el_seconds", "End-to-end latency."),
+    ];
+    for ((name, help), values) in latencies.into_iter().zip(snapshot.latency) {
         text += &summary(name, help, values);
     }
     text + "# EOF\n"
@@ -112,12 +139,12 @@ mod tests {
 
     fn snapshot() -> Snapshot {
         Snapshot {
-            title: "</script>".into(),
+            phase: "</script>".into(),
             finished: 3,
             total: 9,
-            ttft: Some([1.0, 2.0, 3.0]),
+            latency: [Some([1.0, 2.0, 3.0]), None, None, None],
             failures: [("timed_out", 2)].into(),
-            history: vec![Point { time: 0.5, requests_per_s: 6.0, tokens_per_s: 60.0, in_flight: 2 }],
+            history: vec![Point { time: 0.5, requests_per_s: 6.0, tokens_per_s: 60.0, in_flight: 2, ..Point::default() }],
             lines: vec!["<b>".into()],
             server: vec![("KV cache %", 12.5)],
             ..Snapshot::default()
@@ -129,8 +156,10 @@ mod tests {
         let event = event(&snapshot());
         assert!(!event.contains('\n'));
         let value = parse(&event).unwrap();
-        assert_eq!(value.get("tokens_per_s"), Some(&Value::List(vec![Value::Float(60.0)])));
-        assert_eq!(value.get("itl"), Some(&Value::Null));
+        let series = value.get("series").unwrap();
+        assert_eq!(series.get("tokens"), Some(&Value::List(vec![Value::Float(60.0)])));
+        assert_eq!(series.get("TTFT p99"), Some(&Value::List(vec![Value::Null])), "nothing measured is not zero");
+        assert_eq!(value.get("latency").unwrap().get("ITL"), Some(&Value::Null));
     }
 
     #[test]

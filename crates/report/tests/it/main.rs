@@ -8,6 +8,7 @@ mod figures;
 mod file_names;
 mod fuzz;
 mod given;
+mod live;
 mod offline;
 mod otlp;
 mod outcomes;

@@ -1,10 +1,16 @@
 //! Announces the traffic before the first request.
 
+use std::sync::Arc;
+
 use tacho_core::event::ServeNote;
+use tacho_core::live::{LiveBoard, LoadTitle};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::ArrivalProcess;
 
-/// Tells the pace and the limit.
+use crate::plan::ServePlan;
+use crate::serve::prepare::Prepared;
+
+/// Notes on the request rate and the concurrency limit.
 pub(crate) fn traffic(pace: &ArrivalProcess, max_concurrency: Option<usize>, sink: &dyn EventSink) {
     let say = |note: ServeNote| sink.event(RunEvent::status(note));
     if pace.replayed {
@@ -18,4 +24,38 @@ pub(crate) fn traffic(pace: &ArrivalProcess, max_concurrency: Option<usize>, sin
     });
     say(ServeNote::Burstiness(pace.burstiness));
     say(ServeNote::Concurrency(max_concurrency));
+}
+
+/// Writes the title and the schedule of a run on its live board.
+pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard) {
+    let limit = plan.traffic.max_concurrency;
+    let mut metrics = board.lock();
+    metrics.title = Arc::new(LoadTitle {
+        model: prepared.model_id.clone(),
+        server: plan.endpoint.url.origin(),
+        load: load(prepared, limit),
+    });
+    if prepared.sessions.is_none() {
+        metrics.scheduled = prepared.timeline.shared_schedule();
+        metrics.is_limited = limit.is_some();
+    }
+}
+
+/// Arrivals and concurrency limit in a few words.
+fn load(prepared: &Prepared, limit: Option<usize>) -> String {
+    let process = prepared.timeline.arrivals();
+    let arrivals = match process.ramp {
+        _ if prepared.sessions.is_some() => "sessions".to_owned(),
+        Some(ramp) => format!("{} to {} req/s", ramp.start_rps, ramp.end_rps),
+        None if process.replayed => "recorded times".to_owned(),
+        None if process.rate.is_finite() => format!("{} req/s", process.rate),
+        None => "burst".to_owned(),
+    };
+    match limit {
+        Some(limit) if !process.rate.is_finite() && process.ramp.is_none() && !process.replayed => {
+            format!("concurrency {limit}")
+        }
+        Some(limit) => format!("{arrivals}, concurrency {limit}"),
+        None => arrivals,
+    }
 }

@@ -9,6 +9,7 @@ use tacho_loadgen::{Driven, Error as DriveError, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 
 use crate::Error;
+use crate::serve::drive::announce;
 use crate::serve::drive::profiler::{self, ProfilerResult};
 use crate::serve::drive::supply::{self, Supplier};
 use crate::serve::drive::{DriveOutput, MainRun};
@@ -50,7 +51,7 @@ impl<'s> Tasks<'s> {
     ) -> Result<Self, Error> {
         let MainRun { plan, prepared, components, requests, shard, .. } = *run;
         let board = &components.counters.live;
-        board.lock().scheduled = prepared.queue_display(plan.traffic.max_concurrency);
+        announce::on_board(plan, prepared, board);
         if let Some(probe) = &components.probe {
             run.sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
         }

@@ -93,12 +93,6 @@ impl Prepared {
         count as u64
     }
 
-    /// Scheduled times for the display of the client's queue, which exists under a concurrency limit.
-    pub(crate) fn queue_display(&self, max_concurrency: Option<usize>) -> std::sync::Arc<[f64]> {
-        let queues = max_concurrency.is_some() && self.sessions.is_none();
-        if queues { self.timeline.shared_schedule() } else { [].into() }
-    }
-
     /// The steps of the measured sessions.
     pub(crate) fn session_steps(&self) -> Option<Steps> {
         self.sessions.as_ref().map(SessionWorkload::steps)
