@@ -37,7 +37,8 @@ pub(super) struct Columns<'a> {
 impl Columns<'_> {
     /// The chart, every line `canvas.width` wide. A long list has several values to a column, the largest of them.
     pub(super) fn lines(&self, canvas: Canvas) -> Vec<String> {
-        let top = crate::style::round_up(self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max));
+        let top =
+            crate::style::round_up(self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max));
         let label = crate::style::short_tick(top);
         let margin = label.chars().count().max(1);
         let room = canvas.width.saturating_sub(margin + 2).max(1);

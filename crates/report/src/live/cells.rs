@@ -195,7 +195,10 @@ mod tests {
         assert_eq!(grid.text(), "a?[2J…\n");
         grid.put((5, 9), 6, "outside", Style::PLAIN);
         grid.put((0, 0), 0, "no room", Style::PLAIN);
-        assert_eq!((grid.text().as_str(), grid.difference(&Grid::new(6, 1, false)).contains("38;5")), ("a?[2J…\n", false));
+        assert_eq!(
+            (grid.text().as_str(), grid.difference(&Grid::new(6, 1, false)).contains("38;5")),
+            ("a?[2J…\n", false)
+        );
     }
 
     #[test]

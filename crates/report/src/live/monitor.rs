@@ -134,8 +134,7 @@ impl Snapshot {
     /// The mean of a rate over the last seconds of the history; none before its first point.
     pub fn mean(&self, of: impl Fn(&Point) -> Option<f64>) -> Option<f64> {
         let from = self.history.last()?.time - MEAN_SECONDS;
-        let values: Vec<f64> =
-            self.history.iter().rev().take_while(|point| point.time > from).filter_map(of).collect();
+        let values: Vec<f64> = self.history.iter().rev().take_while(|point| point.time > from).filter_map(of).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 }

@@ -143,7 +143,8 @@ fn latency(grid: &mut Grid, area: Area, span: Span<'_>) {
         for (column, cell) in row.columns(2, 2).into_iter().enumerate() {
             let metric = 2 * half + column;
             // Where there is room, the distribution stands below the percentiles.
-            let (top, below) = if cell.height >= 14 { cell.split_rows(cell.height * 3 / 5) } else { cell.split_rows(cell.height) };
+            let (top, below) =
+                if cell.height >= 14 { cell.split_rows(cell.height * 3 / 5) } else { cell.split_rows(cell.height) };
             let title = format!("{} ms", LATENCIES[metric]);
             Chart { title: &title, curves: &curves, metric }.draw(grid, top, span);
             if below.height >= 4 {
@@ -226,7 +227,8 @@ fn keys(grid: &mut Grid, area: Area, view: View) {
         let style = if *page == view.page && !view.help { Style::REVERSE } else { gray };
         parts.push((format!(" {} {name} ", at + 1), style));
     }
-    let more = if area.width >= 100 { " m metric  w window  space freeze  ? help  q end the run" } else { " ? help  q end" };
+    let more =
+        if area.width >= 100 { " m metric  w window  space freeze  ? help  q end the run" } else { " ? help  q end" };
     parts.push((more.to_owned(), gray));
     grid.line(area, &parts);
 }

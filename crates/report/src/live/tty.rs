@@ -96,7 +96,8 @@ impl Tty {
     pub(super) fn input(&self, patience: Duration) -> Input {
         let stderr = io::stderr();
         let fds: [BorrowedFd<'_>; 2] = [self.keys.as_fd(), stderr.as_fd()];
-        let mut polled = [PollFd::from_borrowed_fd(fds[0], PollFlags::IN), PollFd::from_borrowed_fd(fds[1], PollFlags::empty())];
+        let mut polled =
+            [PollFd::from_borrowed_fd(fds[0], PollFlags::IN), PollFd::from_borrowed_fd(fds[1], PollFlags::empty())];
         let patience = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
         let _ = poll(&mut polled, Some(&patience));
         let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;

@@ -48,8 +48,9 @@ pub fn event(snapshot: &Snapshot) -> String {
     dict.set("achieved", mean(|point| Some(point.requests_per_s)));
     dict.set("output", mean(|point| Some(point.tokens_per_s)));
     let percentiles = LATENCIES.iter().zip(snapshot.latency);
-    let percentiles = percentiles
-        .map(|(name, values)| ((*name).to_owned(), Value::from(values.map(|values| values.map(Value::Float).to_vec()))));
+    let percentiles = percentiles.map(|(name, values)| {
+        ((*name).to_owned(), Value::from(values.map(|values| values.map(Value::Float).to_vec())))
+    });
     dict.set("latency", percentiles.collect::<Dict>());
     let failures = snapshot.failures.iter().map(|(kind, count)| ((*kind).to_owned(), Value::from(*count)));
     dict.set("failures", failures.collect::<Dict>());
@@ -144,7 +145,13 @@ mod tests {
             total: 9,
             latency: [Some([1.0, 2.0, 3.0]), None, None, None],
             failures: [("timed_out", 2)].into(),
-            history: vec![Point { time: 0.5, requests_per_s: 6.0, tokens_per_s: 60.0, in_flight: 2, ..Point::default() }],
+            history: vec![Point {
+                time: 0.5,
+                requests_per_s: 6.0,
+                tokens_per_s: 60.0,
+                in_flight: 2,
+                ..Point::default()
+            }],
             lines: vec!["<b>".into()],
             server: vec![("KV cache %", 12.5)],
             ..Snapshot::default()

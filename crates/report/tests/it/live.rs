@@ -89,7 +89,17 @@ fn every_size_has_what_matters() {
     for (width, height) in [(60, 16), (61, 17), (79, 23), (100, 30), (200, 16), (60, 50), (300, 90)] {
         let text = text(&running(), View::default(), (width, height));
         assert!(text.lines().all(|line| line.chars().count() <= width) && text.lines().count() == height);
-        for part in ["Llama-3.1-8B", "01:30", "2700 of 6000", "01:50 left", "target 40.0", "2 failed", "118", "60 queued", "q end"] {
+        for part in [
+            "Llama-3.1-8B",
+            "01:30",
+            "2700 of 6000",
+            "01:50 left",
+            "target 40.0",
+            "2 failed",
+            "118",
+            "60 queued",
+            "q end",
+        ] {
             assert!(text.contains(part), "{part} at {width}x{height}:\n{text}");
         }
     }

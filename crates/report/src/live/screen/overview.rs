@@ -34,8 +34,11 @@ pub(super) fn title(grid: &mut Grid, area: Area, shown: &Snapshot) {
 
 /// The phase, a bar, and the time that is left.
 pub(super) fn progress(grid: &mut Grid, area: Area, shown: &Snapshot) {
-    let outer: String =
-        shown.outer.iter().map(|(name, finished, total)| format!("{name} {} › ", done(*finished, *total, "/"))).collect();
+    let outer: String = shown
+        .outer
+        .iter()
+        .map(|(name, finished, total)| format!("{name} {} › ", done(*finished, *total, "/")))
+        .collect();
     let state = if shown.over { "ended" } else { shown.phase.as_str() };
     let left = format!(" {outer}{state} ");
     let share = (shown.total > 0).then(|| (shown.finished as f64 / shown.total as f64).clamp(0.0, 1.0));
