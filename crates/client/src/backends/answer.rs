@@ -1,4 +1,4 @@
-//! Reads one answer's body, whatever the protocol: bytes in, timestamps, text and a verdict out.
+//! Decodes one response body of any protocol: bytes in; timestamps, text and an outcome out.
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
@@ -14,26 +14,26 @@ use super::trt_llm::TrtLlmDecoder;
 use super::whole::WholeDecoder;
 use super::{BackendKind, Expected, Flow, Rules, StreamDecoder};
 
-/// Bytes kept of a body that is no stream of events.
+/// Bytes kept of a body that is not an event stream.
 const START: usize = 400;
 const TOO_LONG: &str = "a message is longer than any real one";
 
-/// Reads one answer's body. Any way of cutting it into pieces gives the same result.
+/// Decodes one response body. The result does not depend on how the body is split into reads.
 #[derive(Debug)]
 pub struct AnswerDecoder {
     rules: Rules,
     intake: Intake,
     failure: Option<Failure>,
-    /// What upstream would fail on if anything followed: it strips what it reads, so that the last message of a body
-    /// has no end and is dropped unless it is good.
+    /// A failure that upstream reports only if more data follows: it strips its input, so that a bad last message is
+    /// dropped.
     held: Option<Failure>,
-    foreign: Option<Box<Foreign>>,
+    other_type: Option<Box<OtherType>>,
 }
 
-/// A body that says it is something else than a stream of events. Some servers name their streams wrongly, so that it
-/// is read all the same; if there is no event in it, people should see what it was.
+/// A body with another content type than an event stream. Some servers label their streams wrongly, so it is read
+/// nevertheless; without events, its start goes into the error.
 #[derive(Debug)]
-struct Foreign {
+struct OtherType {
     mime: String,
     start: Vec<u8>,
 }
@@ -55,7 +55,7 @@ enum Decoder {
 }
 
 impl AnswerDecoder {
-    /// A decoder for the answer to one request.
+    /// A decoder for the response to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         let keeps = expected.keeps_reply;
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
@@ -75,15 +75,16 @@ impl AnswerDecoder {
             Some(decoder) => Intake::Stream(Frames::new(backend, rules), decoder),
             None => Intake::Whole(WholeDecoder::new(backend, rules, expected)),
         };
-        AnswerDecoder { rules, intake, failure: None, held: None, foreign: None }
+        AnswerDecoder { rules, intake, failure: None, held: None, other_type: None }
     }
 
-    /// Whether the answer comes whole, so that its end is all there is to time.
+    /// Returns whether the response is not streamed, so that only its end is timed.
     pub fn is_whole(&self) -> bool {
         matches!(self.intake, Intake::Whole(_))
     }
 
-    /// Whether nothing in the answer marks its end, so that the framing of the body must. Upstream does not ask.
+    /// Returns whether the response has no end marker, so that the framing of the body must show its end. Upstream does
+    /// not check.
     pub(crate) fn needs_framed_end(&self) -> bool {
         let unmarked = match &self.intake {
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
@@ -92,7 +93,7 @@ impl AnswerDecoder {
         unmarked && self.rules == Rules::Standard
     }
 
-    /// Whether the mark has come that closes an answer, after which nothing of it can be missing.
+    /// Returns whether the end marker has come, after which nothing can be missing.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.intake {
             Intake::Stream(_, Decoder::Choices(decoder)) => decoder.is_closed(),
@@ -103,7 +104,7 @@ impl AnswerDecoder {
         }
     }
 
-    /// Takes note of the headers that say how to read the body.
+    /// Takes the headers that determine how to read the body.
     pub fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
@@ -112,16 +113,16 @@ impl AnswerDecoder {
             Intake::Stream(..) => {
                 let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
                 let events = mime.is_empty() || mime.eq_ignore_ascii_case("text/event-stream");
-                self.foreign = (!events).then(|| Box::new(Foreign { mime: mime.to_owned(), start: Vec::new() }));
+                self.other_type = (!events).then(|| Box::new(OtherType { mime: mime.to_owned(), start: Vec::new() }));
             }
         }
     }
 
     /// Takes the next bytes, which arrived at `timestamp`.
     pub fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Flow {
-        if let Some(foreign) = &mut self.foreign {
-            let room = START.saturating_sub(foreign.start.len()).min(bytes.len());
-            foreign.start.extend_from_slice(&bytes[..room]);
+        if let Some(other_type) = &mut self.other_type {
+            let room = START.saturating_sub(other_type.start.len()).min(bytes.len());
+            other_type.start.extend_from_slice(&bytes[..room]);
         }
         if self.held.is_some() && !bytes.trim_ascii().is_empty() {
             self.failure = self.held.take();
@@ -155,7 +156,7 @@ impl AnswerDecoder {
         read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
 
-    /// The body has ended as its framing said, at `timestamp`: the verdict.
+    /// Ends the body at `timestamp`, as framed; returns the outcome.
     pub fn finish(&mut self, timestamp: Timestamp, row: &mut Observation) -> Outcome {
         if let Intake::Stream(frames, decoder) = &mut self.intake {
             let anywhere = frames.ends_anywhere() && self.rules == Rules::Vllm;
@@ -192,14 +193,16 @@ impl AnswerDecoder {
                 Decoder::Generate(decoder) => decoder.finish(row),
             },
         };
-        match (&self.foreign, self.rules) {
-            (Some(foreign), Rules::Standard) if is_empty(&outcome) && !foreign.is_events() => foreign.outcome(),
+        match (&self.other_type, self.rules) {
+            (Some(other_type), Rules::Standard) if is_empty(&outcome) && !other_type.is_events() => {
+                other_type.outcome()
+            }
             _ => outcome,
         }
     }
 }
 
-/// What a stream ended with, if that is no event: one that was cut off, or something else altogether.
+/// The failure of a stream that did not end with an event: truncated, or not a stream.
 fn unfinished(message: &[u8]) -> Failure {
     let begun = matches!(message.trim_ascii_start().first(), None | Some(b'{' | b'['));
     let (kind, what) = match begun {
@@ -213,7 +216,7 @@ fn is_empty(outcome: &Outcome) -> bool {
     outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Empty)
 }
 
-impl Foreign {
+impl OtherType {
     /// Whether it begins like a stream of events all the same, or is nothing at all.
     fn is_events(&self) -> bool {
         let start = self.start.trim_ascii_start();
@@ -233,8 +236,8 @@ fn stop(verdict: &mut Option<Failure>, found: Failure) -> Flow {
 }
 
 impl Decoder {
-    /// Takes one message. By the standard one without data says nothing, and bytes that are no text are replaced:
-    /// servers that cut a character between two tokens send such.
+    /// Takes one message. By the standard, a message without data is ignored, and invalid UTF-8 is replaced: some
+    /// servers split a character between two tokens.
     fn message(
         &mut self,
         message: &[u8],

@@ -1,6 +1,6 @@
-//! The ways in which answers are read.
+//! Decoders of responses.
 
-/// How an answer is read.
+/// The decoder of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
     /// Events with choices that have a text.

@@ -1,4 +1,4 @@
-//! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with a sound file.
+//! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with an audio file.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -58,7 +58,7 @@ pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Result<Dict, &
     Ok(fields)
 }
 
-/// The form of these fields with the request's sound before them.
+/// The form with these fields and the request's audio file.
 pub(super) fn body(fields: &Dict, request: &Request) -> Result<Vec<u8>, &'static str> {
     let mut form = Form::default();
     match clip(request)? {
@@ -74,7 +74,7 @@ pub(super) fn body(fields: &Dict, request: &Request) -> Result<Vec<u8>, &'static
     Ok(form.finish())
 }
 
-/// How long the request's sound plays.
+/// Duration of the request's audio.
 pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
     match clip(request)? {
         Clip::Samples(sound) => Ok(sound.seconds()),

@@ -57,7 +57,7 @@ impl AudioFile {
         out
     }
 
-    /// How long it plays.
+    /// Duration.
     pub(super) fn seconds(&self) -> f64 {
         (self.samples.len() / usize::from(self.channels).max(1)) as f64 / f64::from(self.rate)
     }
@@ -79,7 +79,7 @@ fn scaled(share: f64) -> i16 {
     ((share * FULL).round_ties_even() as i32 >> 16) as i16
 }
 
-/// How long a sound file plays, by its own header; none when the kind of file is not known.
+/// Duration of an audio file, from its header; `None` for unknown formats.
 pub(super) fn file_seconds(bytes: &[u8]) -> Option<f64> {
     match bytes.get(..4)? {
         b"RIFF" => wav_seconds(bytes),
@@ -110,7 +110,7 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
                 rate = le32(bytes, at + 12)?;
                 frame_len = le16(bytes, at + 20)?;
             }
-            // A writer that could not go back leaves a length of its own invention.
+            // A streaming writer leaves an arbitrary length.
             b"data" if frame_len > 0 => {
                 let held = (bytes.len() - at - 8).min(length as usize) as u64;
                 return ratio(held / u64::from(frame_len), rate);
@@ -128,7 +128,7 @@ fn flac_seconds(bytes: &[u8]) -> Option<f64> {
     ratio(word & 0xf_ffff_ffff, (word >> 44) as u32)
 }
 
-/// The last page says how many samples there were.
+/// The last page has the number of samples.
 fn ogg_seconds(bytes: &[u8]) -> Option<f64> {
     let last = memchr::memmem::rfind(bytes, b"OggS")?;
     let granules = u64::from_le_bytes(bytes.get(last + 6..last + 14)?.try_into().ok()?);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_is_refused() {
+    fn invalid_audio_is_refused() {
         for text in ["[]", "[[0.1], 0]", "[[\"a\"], 8]", "[[[0.1], [0.1, 0.2]], 8]", "[[40000], 8]"] {
             assert_eq!(sound(text, None), None, "{text}");
         }
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn a_written_file_plays_as_long_as_its_samples() {
+    fn a_written_file_lasts_as_long_as_its_samples() {
         let stereo = sound("[[[0.0, 0.5], [0.25, -0.25], [-1.0, 1.0]], 44100]", None).unwrap();
         assert_eq!(file_seconds(&stereo.to_wav()), Some(3.0 / 44100.0));
         assert_eq!(stereo.seconds(), 3.0 / 44100.0);
     }
 
     #[test]
-    fn other_kinds_of_files_tell_their_length() {
+    fn other_formats_have_a_duration() {
         let mut flac = b"fLaC\x00\x00\x00\x22".to_vec();
         flac.extend_from_slice(&[0; 10]);
         flac.extend_from_slice(&(16_000_u64 << 44 | 15 << 36 | 8_000).to_be_bytes());

@@ -1,6 +1,6 @@
-//! Answers that are not in UTF-8, as their content type says.
+//! Responses in other charsets than UTF-8.
 
-/// The body in UTF-8. One in a charset that is not known here, or that is not what it says, is left as it is.
+/// The body in UTF-8. Unchanged for an unknown or wrong charset.
 pub(super) fn to_utf8(content_type: &str, body: Vec<u8>) -> Vec<u8> {
     let decoded = match charset(content_type).as_deref() {
         Some("utf-16" | "utf16") => match body.strip_prefix(&[0xfe, 0xff]) {

@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use super::PayloadSpec;
 use super::completions::include_usage;
 
-/// Where media stands in a message.
+/// Position of media in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MediaPlace {
     BeforeText,

@@ -1,4 +1,4 @@
-//! What one stream event of the completions and chat protocols says.
+//! Stream events of the completions and chat protocols.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ pub(crate) enum Choices {
 pub(crate) struct Choice {
     /// Its text: `text`, or `content` of its delta.
     pub(crate) text: TextField,
-    /// Which of several answers it is a piece of.
+    /// Index of the choice.
     pub(crate) branch: u64,
     /// Whether it brings reasoning or a tool call.
     pub(crate) other_content: bool,
@@ -48,10 +48,10 @@ pub(crate) struct Choice {
     pub(crate) calls: Option<Range<usize>>,
     /// Whether a delta is there (chat only).
     pub(crate) has_delta: bool,
-    /// Whether it says why generation ended.
+    /// Whether it has a finish reason.
     pub(crate) finished: bool,
-    /// Why, where that is no good end.
-    pub(crate) gave_up: Option<Range<usize>>,
+    /// The finish reason, if it is an error.
+    pub(crate) error_finish: Option<Range<usize>>,
     /// Tokens it gives log-probabilities for.
     pub(crate) logprobs: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) enum TextField {
     #[default]
     Missing,
     Text(Text),
-    /// What is no text but taken for nothing by Python: false, zero, an empty list.
+    /// Not a string, but falsy in Python: false, zero, an empty list.
     Falsy,
     /// A number, a list, …
     Other,
@@ -97,7 +97,7 @@ impl UsageField {
     }
 }
 
-/// Where the text of a choice stands.
+/// Position of the text in a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Completions,
@@ -105,7 +105,7 @@ pub(crate) enum Shape {
 }
 
 impl Event {
-    /// Reads an event; the whole text is checked.
+    /// Reads an event; validates all of it.
     pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Event, NotJson> {
         whole(bytes, |cursor| {
             let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
@@ -182,13 +182,13 @@ impl Choice {
                 cursor.members(|cursor, key| self.delta_member(cursor, key))?;
             }
             (b"index", _) => {
-                // An odd number here says nothing about the counts of usage.
+                // An odd number here does not affect the usage counts.
                 let met = cursor.met_impossible;
                 self.branch = cursor.count()?.unwrap_or(0);
                 cursor.met_impossible = met;
             }
             (b"logprobs", _) => self.logprobs = count_logprobs(cursor)?,
-            (b"finish_reason", _) => (self.finished, self.gave_up) = read_finish(cursor)?,
+            (b"finish_reason", _) => (self.finished, self.error_finish) = read_finish(cursor)?,
             _ => drop(cursor.skip()?),
         }
         Ok(())
@@ -214,8 +214,7 @@ impl Choice {
     }
 }
 
-/// Whether a choice says why it ended, and where, if that was no good end. vLLM says `abort` of what it gave up and
-/// `error` of what failed.
+/// Whether a choice has a finish reason, and its position if it is an error. vLLM reports `abort` and `error`.
 pub(super) fn read_finish(cursor: &mut Cursor<'_>) -> Result<(bool, Option<Range<usize>>), NotJson> {
     match cursor.kind()? {
         Kind::Text => {
@@ -252,7 +251,7 @@ pub(super) fn read_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     })
 }
 
-/// What the members of a usage report are called.
+/// Member names of a usage report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UsageNames {
     /// `prompt_tokens`, `completion_tokens`.
@@ -261,7 +260,7 @@ pub(super) enum UsageNames {
     Responses,
 }
 
-/// A usage report; none where it is no object, or an empty one.
+/// A usage report; `None` for anything but a nonempty object.
 pub(super) fn read_usage(cursor: &mut Cursor<'_>, names: UsageNames) -> Result<Option<UsageField>, NotJson> {
     use UsageNames::{Choices, Responses};
     let mut usage = UsageField::default();
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_reasoning_and_tool_calls_from_empty_deltas() {
+    fn distinguishes_reasoning_and_tool_calls_from_empty_deltas() {
         let other = |delta: &str| {
             let text = format!(r#"{{"choices":[{{"delta":{delta},"finish_reason":"stop"}}]}}"#);
             let choice = Event::read(text.as_bytes(), Shape::Chat).unwrap().choice;

@@ -1,4 +1,4 @@
-//! What the reader of an answer must know of the request.
+//! Properties of the request that its decoder needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
 
-/// How a whole answer holds its numbers.
+/// Encoding of vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
     #[default]
@@ -19,30 +19,30 @@ pub(super) enum Encoding {
     BytesOnly,
 }
 
-/// What the reader of an answer must know of the request.
+/// Properties of the request that its decoder needs.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     /// Tokens that were asked for, so that room can be made for them.
     pub(crate) output_len: usize,
     /// Tokens of the prompt by the client's tokenizer.
     pub(super) prompt_len: u64,
-    /// Tokens that will be generated, where the request leaves no choice and the answer does not count.
+    /// Tokens that will be generated, where the request fixes them and the response does not count them.
     pub(super) fixed_tokens: Option<u64>,
     pub(super) encoding: Encoding,
-    /// Whether the body asks for an answer that comes whole.
+    /// Whether the body asks for a non-streamed response.
     pub(super) unstreamed: bool,
-    /// The prompt, where answers repeat it.
+    /// The prompt, where responses echo it.
     pub(super) prompt: Option<Arc<str>>,
-    /// How long after it was written the request is called off, if it is.
+    /// Delay after which the request is cancelled, if any.
     pub(crate) cancel_after: Option<Duration>,
-    /// Whether a stream may end without its closing mark, if its framing says that it is whole.
+    /// Whether a stream may end without its end marker if its framing is complete.
     pub(super) end_marker_optional: bool,
-    /// Whether a later request needs what the answer says besides its text.
+    /// Whether a later request needs more of the response than its text.
     pub(super) keeps_reply: bool,
 }
 
 impl Expected {
-    /// What every answer needs.
+    /// Properties that every response needs.
     pub(super) fn of(request: &Request) -> Self {
         let output_len = usize::try_from(request.output_len).unwrap_or(0);
         let cancel_after = request.cancel_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -60,19 +60,19 @@ impl Expected {
         self
     }
 
-    /// With the way the answer comes that the body asks for.
+    /// Sets whether the body asks for a stream.
     pub(super) fn streamed_as(mut self, body: &Dict) -> Self {
         self.unstreamed = matches!(body.get("stream"), Some(Value::Bool(false)));
         self
     }
 
-    /// With the length that a server told to ignore the end of text will reach.
+    /// Sets the output length of a server that ignores the end-of-sequence token.
     pub(super) fn fixed_by(mut self, payload: &PayloadSpec) -> Self {
         self.fixed_tokens = payload.ignore_eos.then_some(self.output_len as u64);
         self
     }
 
-    /// With the prompt that answers repeat.
+    /// Sets the prompt that responses echo.
     pub(super) fn repeating(mut self, prompt: &str) -> Self {
         self.prompt = Some(prompt.into());
         self

@@ -31,7 +31,7 @@ impl Frames {
         }
     }
 
-    /// Takes the next bytes and hands each message that they complete to `message`, until it says stop.
+    /// Takes bytes and passes each complete message to `message`, until it returns stop.
     pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         match self {
             Frames::Events(standard) => standard.feed(bytes, message),
@@ -78,7 +78,7 @@ impl Frames {
     }
 }
 
-/// What of a block is the message, by upstream's functions.
+/// The message in a block, by upstream's functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     /// All of it, but comments are passed over.
@@ -89,7 +89,7 @@ enum Reading {
     DataLines,
 }
 
-/// Blocks that end with a blank line.
+/// Blocks that end with an empty line.
 #[derive(Debug)]
 pub(super) struct Blocks {
     reading: Reading,
@@ -145,7 +145,7 @@ fn join_data(block: &[u8], joined: &mut Vec<u8>) -> bool {
     true
 }
 
-/// What becomes of a line that begins with a colon.
+/// Handling of lines that begin with a colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comments {
     Skipped,

@@ -29,7 +29,7 @@ pub(super) fn prompt(request: &Request) -> Result<&str, &'static str> {
     }
 }
 
-/// Reads the lines of one answer; an answer that is not streamed is one line.
+/// Reads the lines of one response; a non-streamed response is one line.
 #[derive(Debug)]
 pub(super) struct GenerateDecoder {
     rules: Rules,

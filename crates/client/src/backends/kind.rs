@@ -1,4 +1,4 @@
-//! The protocols: one row each, from which everything that tells them apart is read.
+//! The protocols: one row each with everything that distinguishes them.
 
 use tacho_core::Request;
 use tacho_core::json::Dict;
@@ -9,16 +9,16 @@ use super::{
     trt_llm, whole,
 };
 
-/// What a protocol is for, which decides how its answers are measured.
+/// The task of a protocol, which determines how responses are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
     /// A text is generated.
     Generation,
-    /// An answer that comes whole: embeddings, scores, classes.
+    /// A non-streamed response: embeddings, scores, classes.
     Pooling,
 }
 
-/// Who may use it, and since when.
+/// Where a backend comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// In the registry of `vllm bench` 0.32.0.
@@ -28,7 +28,7 @@ enum Origin {
     Own,
 }
 
-/// How many sequences a request asks about.
+/// Number of sequences per request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequences {
     One,
@@ -46,7 +46,7 @@ pub(super) struct Row {
     name: &'static str,
     /// The URL ends with one of these.
     suffixes: &'static [&'static str],
-    /// Where it usually lives.
+    /// Default path.
     endpoint: &'static str,
     task: Task,
     origin: Origin,
@@ -55,7 +55,7 @@ pub(super) struct Row {
     pub(super) sequences: Sequences,
     /// Whether it understands the OpenAI sampling fields.
     samples: bool,
-    /// Whether `ignore_eos` is a member of the body; some servers have another way to say it, or none.
+    /// Whether the body has `ignore_eos`; some servers name it differently or lack it.
     pub(super) takes_ignore_eos: bool,
     /// Whether `--extra-body` and a request's own fields are added.
     pub(super) takes_extras: bool,
@@ -68,7 +68,7 @@ pub(super) struct Row {
 
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
-/// What most rows say; the rest is theirs.
+/// The defaults of most rows.
 const COMPLETIONS: Row = Row {
     name: "",
     suffixes: &["completions"],
@@ -227,7 +227,7 @@ backends! {
         answers: Answers::TensorRtLlm,
         ..FOREIGN
     },
-    /// DeepSpeed-MII's completions, which come whole.
+    /// DeepSpeed-MII's completions, which are not streamed.
     DeepSpeedMii: Row {
         name: "deepspeed-mii",
         body: whole::mii_body,
@@ -296,17 +296,17 @@ impl BackendKind {
         self.row().name
     }
 
-    /// What the URL may end with.
+    /// Valid URL suffixes.
     pub fn url_suffixes(self) -> &'static [&'static str] {
         self.row().suffixes
     }
 
-    /// Where the protocol usually lives.
+    /// The default path.
     pub fn default_endpoint(self) -> &'static str {
         self.row().endpoint
     }
 
-    /// What the protocol is for.
+    /// The task.
     pub fn task(self) -> Task {
         self.row().task
     }

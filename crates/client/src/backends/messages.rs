@@ -34,7 +34,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Messages in Anthropic's form: instructions apart, tool results as the user's.
+/// Messages in Anthropic's form: the system prompt separate, tool results as user messages.
 #[derive(Default)]
 struct Turns {
     system: Vec<Value>,
@@ -105,7 +105,7 @@ fn block(part: &Value) -> Result<Value, &'static str> {
     }
 }
 
-/// Where an image comes from: a link, or the bytes that a data URL holds.
+/// The source of an image: a URL, or the bytes of a data URL.
 fn source(url: &str) -> Dict {
     let mut source = Dict::new();
     match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
@@ -133,7 +133,7 @@ fn tool_use(call: &Value) -> Result<Value, &'static str> {
     Ok(block.into())
 }
 
-/// Reads the events of one answer.
+/// Reads the events of one response.
 #[derive(Debug, Default)]
 pub(super) struct MessagesDecoder {
     ended: bool,
@@ -201,7 +201,7 @@ impl MessagesDecoder {
         Ok(())
     }
 
-    /// Whether the event has come that closes the answer.
+    /// Returns whether the closing event has come.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -222,7 +222,7 @@ impl MessagesDecoder {
     }
 }
 
-/// What an event's `type` means to us.
+/// Relevant event types.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Start,
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_a_failure() {
+    fn an_invalid_response_is_a_failure() {
         let kind = |events: &[&str]| read(events).1.failure().map(|failure| failure.kind);
         assert_eq!(kind(&[START, TEXT, DELTA]), Some(FailureKind::Truncated));
         assert_eq!(kind(&[START, DELTA, STOP]), Some(FailureKind::Empty));

@@ -1,4 +1,4 @@
-//! Protocols as pure functions: a request becomes a body, the bytes of an answer become tokens.
+//! Protocols as pure functions: from a request to a body, from response bytes to tokens.
 
 mod answer;
 mod answers;
@@ -45,12 +45,12 @@ use tacho_core::json::{Dict, Value, write_value};
 pub struct Encoded {
     /// The body.
     pub body: Vec<u8>,
-    /// What the reader of the answer must know.
+    /// Properties of the request that its decoder needs.
     pub expected: Expected,
 }
 
 impl BackendKind {
-    /// The request body in the very bytes upstream sends, and what its answer is read by.
+    /// The request body, byte for byte as upstream sends it, and the properties that its decoder needs.
     pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
         let fields = self.fields(payload, request)?;
         let expected = Expected::of(request);
@@ -100,7 +100,7 @@ impl BackendKind {
         Ok(fields)
     }
 
-    /// How many sequences a request asks about; vLLM's `num_input_sequences`.
+    /// Number of sequences of a request; vLLM's `num_input_sequences`.
     pub fn input_sequences(self, request: &Request) -> u64 {
         use tacho_core::Content;
         match (self.row().sequences, &request.content) {
@@ -116,13 +116,13 @@ impl BackendKind {
         }
     }
 
-    /// Seconds of sound in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends sound files.
+    /// Seconds of audio in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends audio files.
     pub fn audio_seconds(self, request: &Request) -> Result<f64, &'static str> {
         if self.row().answers == Answers::Audio { audio::seconds(request) } else { Ok(0.0) }
     }
 }
 
-/// What all bodies of a run share.
+/// Properties of all bodies of a run.
 #[derive(Debug, Clone, Default)]
 pub struct PayloadSpec {
     /// The model to name; a request's adapter wins over it.
@@ -143,12 +143,12 @@ impl PayloadSpec {
     }
 }
 
-/// Whose verdict on a stream counts.
+/// Rules for the outcome of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rules {
-    /// Server-sent events by the standard; only whole answers are complete.
+    /// Server-sent events by the standard; only complete responses succeed.
     #[default]
     Standard,
-    /// What `vllm bench` 0.32.0 makes of the stream as a whole.
+    /// The outcome as in `vllm bench` 0.32.0.
     Vllm,
 }

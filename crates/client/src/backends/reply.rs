@@ -1,5 +1,5 @@
-//! What an answer says besides its text, read only where a later request of the same session needs it: the tools that are
-//! to be called, and the answer's name on a server that keeps answers.
+//! Further content of a response, read only where a later request of the same session needs it: tool calls, and the id
+//! of a stored response.
 
 use tacho_core::json::{Value, parse};
 use tacho_core::{Observation, Reply, ToolCall};
@@ -7,8 +7,8 @@ use tacho_core::{Observation, Reply, ToolCall};
 use super::event::{Choice, TextField};
 use super::scan::unescape;
 
-/// Far more calls than an answer has.
-const MOST_CALLS: usize = 256;
+/// Most tool calls of a response.
+const MAX_CALLS: usize = 256;
 
 /// Adds the `tool_calls` of a chat message, or a piece of them.
 pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
@@ -17,7 +17,7 @@ pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
         let place = piece.get("index").and_then(Value::as_i64).and_then(|index| usize::try_from(index).ok());
         let calls = &mut reply(row).calls;
         let place = place.unwrap_or(calls.len());
-        if place >= MOST_CALLS {
+        if place >= MAX_CALLS {
             return;
         }
         if place >= calls.len() {
@@ -32,10 +32,10 @@ pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
     }
 }
 
-/// Adds a piece of the text of an answer after the first.
+/// Adds text of a choice after the first.
 pub(super) fn other(choice: &Choice, data: &[u8], row: &mut Observation) {
     let (TextField::Text(text), Ok(place)) = (&choice.text, usize::try_from(choice.branch)) else { return };
-    if place > MOST_CALLS {
+    if place > MAX_CALLS {
         return;
     }
     let others = &mut reply(row).others;
@@ -55,7 +55,7 @@ pub(super) fn tool_use(event: &[u8], row: &mut Observation) {
     let Some(block) = event.as_ref().and_then(|event| event.get("content_block")) else { return };
     let text = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
     let calls = &mut reply(row).calls;
-    if text("type") == "tool_use" && calls.len() < MOST_CALLS {
+    if text("type") == "tool_use" && calls.len() < MAX_CALLS {
         calls.push(ToolCall { id: text("id"), name: text("name"), arguments: String::new() });
     }
 }
@@ -67,7 +67,7 @@ pub(super) fn tool_input(piece: &[u8], row: &mut Observation) {
     }
 }
 
-/// Reads the `response` that closes an answer of the responses protocol.
+/// Reads the closing `response` of the responses protocol.
 pub(super) fn response(event: &[u8], row: &mut Observation) {
     let event = value(event);
     let Some(response) = event.as_ref().map(|event| event.get("response").unwrap_or(event)) else { return };
@@ -79,14 +79,14 @@ pub(super) fn response(event: &[u8], row: &mut Observation) {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
         ToolCall { id: text("call_id"), name: text("name"), arguments: text("arguments") }
     };
-    reply.calls = calls.take(MOST_CALLS).map(call).collect();
+    reply.calls = calls.take(MAX_CALLS).map(call).collect();
 }
 
-/// Reads an answer that came whole, whatever the protocol.
+/// Reads a non-streamed response of any protocol.
 pub(super) fn whole(body: &[u8], row: &mut Observation) {
     let Some(answer) = value(body) else { return };
     let choices = answer.get("choices").and_then(Value::as_list).unwrap_or_default();
-    let others = choices.iter().skip(1).take(MOST_CALLS).map(|choice| {
+    let others = choices.iter().skip(1).take(MAX_CALLS).map(|choice| {
         let text = choice.get("text").or_else(|| choice.get("message")?.get("content"));
         text.and_then(Value::as_str).unwrap_or_default().to_owned()
     });

@@ -11,7 +11,7 @@ use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
-/// vLLM's words; the missing blanks are upstream's.
+/// vLLM's words; the missing spaces are upstream's.
 const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";
 const NO_END: &str = "Stream ended without a terminal event.This response will be marked as failed!";
 
@@ -33,7 +33,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Chat messages as items of the input: calls and results of tools stand apart from what was said.
+/// Chat messages as input items: tool calls and results are separate items.
 fn input_items(messages: &Value) -> Result<Value, &'static str> {
     let mut items = Vec::new();
     for message in messages.as_list().ok_or("its messages are no list")? {
@@ -64,14 +64,14 @@ fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Dict(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Reads the events of one answer.
+/// Reads the events of one response.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder {
     rules: Rules,
     ended: bool,
     /// The last error the stream reported.
     error: Option<String>,
-    /// When content came that upstream does not time: tool calls, summaries, refusals.
+    /// Times of content that upstream does not time: tool calls, summaries, refusals.
     untimed: Vec<Timestamp>,
     reasoning: Reasoning,
     keeps_reply: bool,
@@ -132,7 +132,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// Whether the event has come that closes the answer.
+    /// Returns whether the closing event has come.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -143,7 +143,7 @@ impl ResponsesDecoder {
             return Outcome::failed(FailureKind::ErrorInStream, error);
         }
         if self.rules == Rules::Standard && row.chunks.is_empty() && !self.untimed.is_empty() {
-            // An answer of tool calls alone is an answer too: it is timed by them.
+            // A response with tool calls only is timed by them.
             row.chunks.append(&mut self.untimed);
             row.first_content = row.chunks.first().copied();
         }
@@ -161,7 +161,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// What an event's `type` means to us.
+/// Relevant event types.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Text,

@@ -13,7 +13,7 @@ const MAX_DEPTH: u32 = 256;
 /// No request has as many tokens: a hundred times the longest context there is.
 const MAX_COUNT: f64 = 1e9;
 
-/// What kind of value stands at the cursor.
+/// The kind of the value at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Null,
@@ -118,7 +118,7 @@ impl<'a> Cursor<'a> {
         Ok(kind)
     }
 
-    /// Passes over the value here and tells where it stood, if Python takes it for true.
+    /// Skips the value; returns its span if it is truthy in Python.
     pub(crate) fn truthy_span(&mut self) -> Result<Option<Range<usize>>, NotJson> {
         let start = self.at;
         let truthy = match self.kind()? {
@@ -138,7 +138,7 @@ impl<'a> Cursor<'a> {
         Ok(truthy.then_some(start..self.at))
     }
 
-    /// Reads a count of tokens; what is no number is none, and so is one that cannot be a count, which is noted.
+    /// Reads a token count; `None` for anything else. Impossible numbers are recorded.
     pub(crate) fn count(&mut self) -> Result<Option<u64>, NotJson> {
         if self.kind()? != Kind::Number {
             self.skip()?;
@@ -192,7 +192,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Visits each item of the list here with its position and tells how many there were.
+    /// Visits each item of the list with its index; returns their number.
     pub(crate) fn items(
         &mut self,
         mut visit: impl FnMut(&mut Self, usize) -> Result<(), NotJson>,
@@ -311,7 +311,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Reads a text that is one JSON value and nothing else.
+/// Reads a text that is exactly one JSON value.
 pub(crate) fn whole<'a, T>(
     bytes: &'a [u8],
     read: impl FnOnce(&mut Cursor<'a>) -> Result<T, NotJson>,

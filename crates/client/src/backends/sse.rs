@@ -20,12 +20,12 @@ pub(super) struct Standard {
     has_data: bool,
     /// A line ended with CR; an LF right after it belongs to it.
     after_cr: bool,
-    /// Something has been read, so that a byte order mark is no longer one.
+    /// Whether anything was read; a byte order mark is valid only before.
     begun: bool,
 }
 
 impl Standard {
-    /// Takes the next bytes and hands each event that they complete to `event`, until it says stop.
+    /// Takes bytes and passes each complete event to `event`, until it returns stop.
     pub(super) fn feed(&mut self, mut rest: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         while !rest.is_empty() {
             if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
@@ -60,7 +60,7 @@ impl Standard {
         Ok(Flow::Continue)
     }
 
-    /// Takes `self.line` as a finished line; a blank one ends the event.
+    /// Ends `self.line`; an empty line ends the event.
     fn end_line(&mut self, event: &mut impl FnMut(&[u8]) -> Flow) -> Flow {
         let mut line = std::mem::take(&mut self.line);
         if !std::mem::replace(&mut self.begun, true) && line.starts_with("\u{feff}".as_bytes()) {
@@ -121,7 +121,7 @@ fn data_value(line: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The common case, without copying: one data line and its blank line, both here. Gives the data and the bytes used.
+/// The common case, without copying: one data line and its empty line. Returns the data and the bytes consumed.
 fn whole_event(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let rest = bytes.strip_prefix(b"data:")?;
     let end = memchr2(b'\n', b'\r', rest)?;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_an_unfinished_event_apart() {
+    fn keeps_an_unfinished_event_separate() {
         assert_eq!(split(&[b"data: A\n\ndata: [DONE]"]), (vec!["A".into()], Some("[DONE]".into())));
     }
 

@@ -11,7 +11,7 @@ use super::scan::unescape;
 use super::template::Template;
 use super::{BackendKind, Expected, Rules};
 
-/// vLLM's words for a stream without tokens; the missing blank is upstream's.
+/// vLLM's words for a stream without tokens; the missing space is upstream's.
 pub(super) const NO_TOKEN: &str =
     "Never received a valid chunk to calculate TTFT.This response will be marked as failed!";
 /// Longest piece of a server's text in a message.
@@ -26,7 +26,7 @@ pub enum Flow {
     Stop,
 }
 
-/// Reads the events of one answer.
+/// Reads the events of one response.
 #[derive(Debug)]
 pub struct StreamDecoder {
     shape: Shape,
@@ -41,11 +41,11 @@ pub struct StreamDecoder {
     end_marker_optional: bool,
 }
 
-/// How much of an answer was reasoning, as far as its events tell.
+/// Reasoning tokens of a response, as far as its events show them.
 #[derive(Debug, Default)]
 pub(super) struct Reasoning {
     events: u64,
-    /// All tokens up to the last such event, where it told.
+    /// Cumulative tokens at the last reasoning event, if reported.
     tokens: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl Reasoning {
         self.tokens = tokens;
     }
 
-    /// Fills in the count that the server did not give: what an event told, or one token an event where that adds up.
+    /// Fills in the count that the server did not report: the cumulative count, or one token per event if that adds up.
     pub(super) fn settle(&self, row: &mut Observation) {
         if row.reasoning_tokens.is_none() && self.events > 0 {
             let single = row.usage.completion_tokens.is_none_or(|tokens| tokens <= row.chunks.len() as u64);
@@ -79,14 +79,14 @@ impl UsageRule {
         let legacy = backend.is_legacy_completions();
         UsageRule {
             usage_with_choices: rules == Rules::Standard || legacy,
-            // Of an audio request upstream believes its own count of the prompt.
+            // For audio requests, upstream uses its own prompt count.
             prompt: backend.row().answers != Answers::Audio && (rules == Rules::Standard || !legacy),
         }
     }
 }
 
 impl StreamDecoder {
-    /// A decoder for one answer of a completions, chat or audio protocol.
+    /// A decoder for one response of a completions, chat or audio protocol.
     pub fn new(backend: BackendKind, rules: Rules) -> Self {
         let shape = match backend.row().answers {
             Answers::Chat | Answers::Audio => Shape::Chat,
@@ -167,7 +167,7 @@ impl StreamDecoder {
         let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
         note_token(row, timestamp, has_text || event.choice.other_content);
         note_answer(row, timestamp, has_text);
-        // What follows in a session goes on from the first of several answers.
+        // A session continues from the first of several choices.
         let other = self.keeps_reply && event.choice.branch > 0;
         if other {
             reply::other(&event.choice, data, row);
@@ -185,7 +185,7 @@ impl StreamDecoder {
         if self.usage.usage_with_choices { self.note_event_usage(event, data, row) } else { Ok(()) }
     }
 
-    /// Takes note of how many tokens there are by now, where the event tells.
+    /// Records the cumulative token count, if the event has one.
     fn record_token_count(&mut self, usage: Option<UsageField>, logprobs: u32, row: &mut Observation) {
         let place = row.chunks.len() as u32 - 1;
         self.logprob_tokens += logprobs;
@@ -226,7 +226,7 @@ impl StreamDecoder {
         self.done_seen
     }
 
-    /// The verdict, when the body has ended as its framing said it would.
+    /// The outcome, when the body has ended as framed.
     pub fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
         if row.chunks.is_empty() {
@@ -252,11 +252,11 @@ fn check_for_errors(event: &Event, data: &[u8]) -> Result<(), Failure> {
     if event.choices == Choices::None && event.usage.is_none() {
         error_in_stream(event.complaint.clone(), data)?;
     }
-    given_up(event.choice.gave_up.clone(), data)
+    check_finish(event.choice.error_finish.clone(), data)
 }
 
-/// Fails where a server says that it did not bring the answer to its end.
-pub(super) fn given_up(reason: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
+/// Fails if the server reports that it did not finish the response.
+pub(super) fn check_finish(reason: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
     let Some(span) = reason else { return Ok(()) };
     let message = format!("the server gave the answer up: finish_reason {:?}", excerpt(&data[span]));
     Err(Failure { kind: FailureKind::ErrorInStream, message })
@@ -273,7 +273,7 @@ pub(super) fn push_text(field: &TextField, data: &[u8], row: &mut Observation) -
     Ok(())
 }
 
-/// A message that is not what the protocol says.
+/// A message that violates the protocol.
 pub(super) fn malformed(what: &str, data: &[u8]) -> Failure {
     Failure { kind: FailureKind::Malformed, message: format!("{what}: {}", excerpt(data)) }
 }
@@ -294,7 +294,7 @@ pub(super) fn note_token(row: &mut Observation, timestamp: Timestamp, content: b
     row.chunks.push(timestamp);
 }
 
-/// Notes the first token of the answer itself.
+/// Records the first token after the reasoning.
 pub(super) fn note_answer(row: &mut Observation, timestamp: Timestamp, text: bool) {
     if text && row.first_answer.is_none() {
         row.first_answer = Some(timestamp);

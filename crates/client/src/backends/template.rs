@@ -1,4 +1,4 @@
-//! What the events of one stream have in common, so that most of them need not be read in full.
+//! Templates of stream events: common parts need not be parsed again.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::scan::{Kind, whole};
 /// in full.
 #[derive(Debug, Default)]
 pub(super) struct Template {
-    /// Before the text; empty where there is no such event.
+    /// Before the text; empty without such an event.
     head: Vec<u8>,
     /// Between text and usage, or after the text.
     middle: Vec<u8>,
@@ -27,7 +27,7 @@ impl Template {
             return None;
         }
         let rest = data.strip_prefix(&self.head[..])?;
-        // The middle begins with the quote; what is no plain text before it does not match.
+        // The middle begins with the quote; escaped text before it does not match.
         let end = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')?;
         let (text, rest) = rest.split_at(end);
         let rest = rest.strip_prefix(&self.middle[..])?;
@@ -59,7 +59,7 @@ impl Template {
     }
 }
 
-/// What stands between the text's end and the usage, and after that; none where the usage comes first.
+/// The parts between the text and the usage, and after the usage; `None` if the usage comes first.
 fn around_usage(data: &[u8], text_end: usize, usage: Option<Range<usize>>) -> Option<(&[u8], Option<&[u8]>)> {
     match usage {
         None => Some((&data[text_end..], None)),
@@ -130,8 +130,8 @@ mod tests {
         assert_eq!(template(first).read(first.as_bytes()), None);
     }
 
-    /// What an event costs that is known and one that is read in full:
-    /// `cargo test --release -p tacho-client --lib cost_of_an_event -- --ignored --nocapture`.
+    /// Cost of an event that matches the template and of one that is parsed: `cargo test --release -p tacho-client
+    /// --lib cost_of_an_event -- --ignored --nocapture`.
     #[test]
     #[ignore = "a measurement, for release builds"]
     fn cost_of_an_event() {

@@ -1,4 +1,4 @@
-//! Text Generation Inference: the body, and a stream of tokens whose last event holds the whole text.
+//! Text Generation Inference: the body, and a token stream whose last event has the complete text.
 
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
@@ -23,12 +23,12 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Reads the events of one answer.
+/// Reads the events of one response.
 #[derive(Debug)]
 pub(super) struct TgiDecoder {
     rules: Rules,
     fixed_tokens: Option<u64>,
-    /// What the last event said of the whole text.
+    /// The complete text in the last event.
     whole_text: WholeText,
 }
 
@@ -68,7 +68,7 @@ impl TgiDecoder {
         Ok(())
     }
 
-    /// Whether the event has come that holds the whole text.
+    /// Returns whether the event with the complete text has come.
     pub(super) fn is_closed(&self) -> bool {
         self.whole_text == WholeText::Given
     }

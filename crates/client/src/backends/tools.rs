@@ -3,7 +3,7 @@
 
 use tacho_core::json::{Dict, Value};
 
-/// How a protocol writes them.
+/// Notation of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Anthropic's: a schema of the input, choices as objects.
@@ -31,7 +31,7 @@ pub(super) fn rewrite(form: Form, body: &mut Dict) {
     }
 }
 
-/// What holds a function in the protocol's form; the same where it holds none.
+/// A function in the protocol's notation; unchanged without one.
 fn rewritten(value: &Value, form: Form, of: fn(&Dict, Form) -> Dict) -> Value {
     match value.get("function").and_then(Value::as_dict) {
         Some(function) => of(function, form).into(),

@@ -23,7 +23,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Reads the events of one answer.
+/// Reads the events of one response.
 #[derive(Debug)]
 pub(super) struct TrtLlmDecoder {
     rules: Rules,

@@ -1,11 +1,11 @@
-//! A generated text that comes whole: DeepSpeed-MII's way, and everybody's when `stream` is false.
+//! Non-streamed text responses: of DeepSpeed-MII, and of all protocols when `stream` is false.
 
 use std::ops::Range;
 
 use super::event::{TextField, UsageField, UsageNames, read_finish, read_text, read_usage};
 use super::scan::{Cursor, Kind, NotJson, whole};
 
-/// The members of such an answer that matter, whatever the protocol.
+/// The relevant members of such a response, for all protocols.
 #[derive(Debug, Default)]
 pub(super) struct TextAnswer {
     pub(super) is_object: bool,
@@ -13,8 +13,8 @@ pub(super) struct TextAnswer {
     pub(super) has_choices: bool,
     /// The text of the first choice: `text`, or `content` of its message.
     pub(super) choice_text: TextField,
-    /// Why it ended, where that is no good end.
-    pub(super) gave_up: Option<Range<usize>>,
+    /// The finish reason, if it is an error.
+    pub(super) error_finish: Option<Range<usize>>,
     /// The `text` itself (transcriptions), or the first of a list of them (DeepSpeed-MII, the demonstration server).
     pub(super) text: TextField,
     /// The texts of the messages in `output` (responses), or of the blocks in `content` (messages).
@@ -37,7 +37,7 @@ impl TextAnswer {
             b"error" => self.error = cursor.truthy_span()?,
             b"choices" => {
                 self.has_choices = true;
-                (self.choice_text, self.gave_up) = first_choice(cursor)?;
+                (self.choice_text, self.error_finish) = first_choice(cursor)?;
             }
             b"text" => self.text = first_text(cursor)?,
             b"output" => self.output = output_texts(cursor)?,
@@ -61,11 +61,11 @@ fn read_either_usage(cursor: &mut Cursor<'_>) -> Result<UsageField, NotJson> {
 
 /// The text of the first choice, and why it ended badly.
 fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usize>>), NotJson> {
-    let (mut text, mut gave_up) = (TextField::Missing, None);
+    let (mut text, mut error_finish) = (TextField::Missing, None);
     each_object(cursor, |cursor, at, key| {
         match key {
             b"text" if at == 0 => text = read_text(cursor)?,
-            b"finish_reason" if at == 0 => gave_up = read_finish(cursor)?.1,
+            b"finish_reason" if at == 0 => error_finish = read_finish(cursor)?.1,
             b"message" if at == 0 => cursor.members_if_object(|cursor, key| {
                 if key == b"content" {
                     text = read_text(cursor)?;
@@ -77,7 +77,7 @@ fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usiz
         }
         Ok(())
     })?;
-    Ok((text, gave_up))
+    Ok((text, error_finish))
 }
 
 /// The texts in the content of all messages.
@@ -111,7 +111,7 @@ fn block_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
     Ok(texts)
 }
 
-/// The members of the objects in the list here, with the object's place; nothing where there is no list.
+/// The members of the objects in a list, with the object's index; nothing without a list.
 fn each_object<'a>(
     cursor: &mut Cursor<'a>,
     mut member: impl FnMut(&mut Cursor<'a>, usize, &[u8]) -> Result<(), NotJson>,

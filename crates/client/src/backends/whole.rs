@@ -1,4 +1,4 @@
-//! Answers that come whole: embeddings, scores, and texts that are not streamed.
+//! Non-streamed responses: embeddings, scores and texts.
 
 use std::ops::Range;
 
@@ -9,13 +9,13 @@ use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
 use super::reply;
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{error_in_stream, excerpt, given_up, malformed, push_text};
+use super::stream::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::unstreamed::TextAnswer;
 use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
 
-/// Bytes after which an answer that does not begin like JSON is not read further.
+/// Bytes after which a response that does not begin like JSON is not read further.
 const ENOUGH: usize = 64 << 10;
-/// No answer may be longer: a server that sends one is broken or hostile.
+/// Longest accepted response: a longer one is broken or hostile.
 const MAX_BODY: usize = 512 << 20;
 
 /// The body of a DeepSpeed-MII request before what all backends add to it.
@@ -29,11 +29,11 @@ pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict,
     Ok(body)
 }
 
-/// Collects one answer and reads it when it is complete.
+/// Collects one response and reads it when it is complete.
 #[derive(Debug)]
 pub(super) struct WholeDecoder {
     rules: Rules,
-    /// Whether the answer is a text.
+    /// Whether the response is a text.
     text: bool,
     encoding: Encoding,
     prompt_len: u64,
@@ -57,18 +57,18 @@ impl WholeDecoder {
         }
     }
 
-    /// Takes note of the headers that say how to read the body.
+    /// Takes the headers that determine how to read the body.
     pub(super) fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
         self.content_type = content_type.unwrap_or_default().to_owned();
         self.metadata = metadata.map(str::to_owned);
     }
 
-    /// Whether the answer is bytes, of which any number may be all.
+    /// Returns whether the response is binary, of which any length may be complete.
     pub(super) fn is_bytes(&self) -> bool {
         !self.text && self.encoding != Encoding::Json
     }
 
-    /// Takes the next bytes, unless they are too many or cannot become an answer.
+    /// Takes bytes, unless they are too many or cannot become a response.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.body.extend_from_slice(bytes);
         if self.body.len() > MAX_BODY {
@@ -82,7 +82,7 @@ impl WholeDecoder {
         if hopeless { Err(malformed("the answer is not JSON", &self.body)) } else { Ok(()) }
     }
 
-    /// The verdict, when the body has ended as its framing said it would.
+    /// The outcome, when the body has ended as framed.
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
         let body = std::mem::take(&mut self.body);
         let body = if self.is_bytes() { body } else { charset::to_utf8(&self.content_type, body) };
@@ -127,7 +127,7 @@ impl WholeDecoder {
         self.note_usage(&answer, row)
     }
 
-    /// A text that was generated. Reasoning or tool calls alone are an answer too, which the token count shows.
+    /// A generated text. Reasoning or tool calls alone count as a response, which the token count shows.
     fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         self.check_body(body)?;
         let answer = TextAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
@@ -136,7 +136,7 @@ impl WholeDecoder {
         }
         if self.rules == Rules::Standard {
             error_in_stream(answer.error.clone(), body)?;
-            given_up(answer.gave_up.clone(), body)?;
+            check_finish(answer.error_finish.clone(), body)?;
             answer.usage.note(row);
         }
         let text = if answer.has_choices { &answer.choice_text } else { &answer.text };
@@ -149,7 +149,7 @@ impl WholeDecoder {
         }
         match (row.text.is_empty(), self.rules) {
             (false, _) => Ok(()),
-            // Upstream notes an error and counts a success.
+            // Upstream prints an error and counts a success.
             (true, Rules::Vllm) if !answer.has_choices || *text != TextField::Missing => Ok(()),
             (true, Rules::Standard) if answer.usage.completion_tokens.unwrap_or(0) > 0 => Ok(()),
             (true, _) => Err(empty(format!("the answer holds no text: {}", excerpt(body)))),
@@ -226,13 +226,13 @@ fn python_type(kind: Kind) -> &'static str {
     }
 }
 
-/// Whether a content type says JSON, by aiohttp's rule.
+/// Returns whether a content type is JSON, by aiohttp's rule.
 fn is_json_type(content_type: &str) -> bool {
     let mime = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     mime == "application/json" || (mime.contains('/') && mime.ends_with("+json"))
 }
 
-/// The members of a whole answer that matter.
+/// The relevant members of a non-streamed response.
 #[derive(Debug)]
 struct WholeAnswer {
     kind: Kind,
