@@ -1,164 +1,188 @@
-//! The search for the largest load that meets a latency target: criteria, verdicts that know their spread, and the
-//! next level to try. Pure: it measures nothing and remembers nothing but what it is handed.
+//! The search for the largest load that meets a target: a pure function from the runs made so far to the next step.
+//!
+//! There is one engine. It grows the load until a run fails, halves it until a run passes, and narrows the bracket between
+//! the two: by bisection, repeating both ends, or where a [`Model`] of latency against load says most. Exact measurements
+//! (error 0) are not repeated.
 
-mod boundary;
+mod bracket;
+mod closed_loop;
 mod criterion;
-mod line;
+mod levels;
+mod open_loop;
 mod posterior;
-mod runs;
-mod users;
-mod verdict;
+mod sampling;
 
-pub use boundary::{Boundary, boundary};
+pub use bracket::LoadLevel;
 pub use criterion::{BadCriterion, Criterion};
-pub use posterior::{Held, Likely, likely};
-pub use runs::{Growth, Next, Terms, borne_out, next_run};
-pub use verdict::Verdict;
+pub use levels::{Growth, Levels, Spacing, rate_step};
 
-/// More runs of a level than this are not asked for to be sure of it.
-const MOST_RUNS: usize = 3;
-/// The share of the answer at which to look for a load that surely passes.
-const LOWER: f64 = 0.9;
-/// How far from the boundary a level tells where it lies, as a share of it.
-const BESIDE: f64 = 0.06;
-/// More runs of a level than this are not made to narrow a range.
-const ENOUGH_RUNS: usize = 12;
-
-/// The level that stands for unlimited load.
-pub const UNLIMITED: f64 = 65536.0;
-
-/// A level that was measured.
+/// One run at one load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tried {
+pub struct Measurement {
     /// The load.
     pub level: f64,
-    /// How it did.
-    pub verdict: Verdict,
+    /// Requests per second that arrived: by chance more or less than the load.
+    pub arrival_rate: f64,
+    /// Duration.
+    pub seconds: f64,
+    /// The worst criterion's distance from its target, as a fraction of it; positive when it is missed.
+    pub margin: f64,
+    /// Relative standard error of the metric; unknown without one, and exact at zero.
+    pub error: Option<f64>,
+    /// Whether the server kept up with the load.
+    pub sustained: bool,
+    /// Requests completed per second.
+    pub completed_rate: f64,
+}
+
+impl Measurement {
+    /// A load that was decided without noise.
+    pub fn exact(level: f64, passes: bool) -> Self {
+        let margin = if passes { -1.0 } else { 1.0 };
+        let (arrival_rate, completed_rate) = (level, level);
+        Measurement { level, arrival_rate, seconds: 0.0, margin, error: Some(0.0), sustained: true, completed_rate }
+    }
+
+    /// Whether the server kept up and met the target.
+    pub fn passes(&self) -> bool {
+        self.sustained && self.margin <= 0.0
+    }
+
+    /// The metric as a fraction of its target.
+    fn ratio(&self) -> f64 {
+        1.0 + self.margin
+    }
+}
+
+/// How a metric depends on the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Model {
+    /// Nothing is known but that more load is never better.
+    Monotone,
+    /// A queue fed at a rate: latency grows as the reciprocal of the spare capacity.
+    OpenLoop {
+        /// The largest latency allowed, in seconds.
+        limit: f64,
+    },
+    /// Users who wait for each response: latency grows with a power of their number.
+    ClosedLoop,
+}
+
+/// A search.
+#[derive(Clone, Copy)]
+pub struct Search<'s> {
+    /// The loads that may be tried.
+    pub levels: Levels,
+    /// How the metric depends on the load.
+    pub model: Model,
+    /// How many seconds a run needs to decide on a load.
+    pub unit: &'s dyn Fn(f64) -> f64,
+    /// Seconds of all runs together. Bisection takes longer if it must, but repeats nothing afterwards.
+    pub budget: f64,
+    /// The precision of the answer, as a fraction of it: the bracket's width, or how far a model's range reaches.
+    pub tolerance: f64,
 }
 
 /// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
-    /// Measure this level.
-    Try(f64),
-    /// Measure this level once more and longer: what is known of it could be luck, or rests on a brief run, which flatters.
-    Confirm(f64),
+    /// Run a load.
+    Run {
+        /// The load.
+        level: f64,
+        /// For how long.
+        seconds: f64,
+    },
     /// The search is over.
-    Done(Answer),
+    Done(StopReason),
+}
+
+/// Why a search makes no further run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// The answer is as precise as asked.
+    Precise,
+    /// The budget is spent.
+    Budget,
+    /// The largest number of runs was made.
+    Runs,
+    /// Even the lowest load fails.
+    Infeasible,
+    /// Even the largest load passes.
+    Unlimited,
+}
+
+/// The load at which the target is just met, with its 95% range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end; unknown where no load fails significantly.
+    pub high: Option<f64>,
+}
+
+impl Estimate {
+    /// How far the range reaches from the estimate, as a fraction of it; unknown without an upper end.
+    pub fn reach(&self) -> Option<f64> {
+        self.high.map(|high| (high - self.value).max(self.value - self.low) / self.value)
+    }
 }
 
 /// What a search found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Answer {
-    /// Even the lowest level fails.
-    Infeasible,
-    /// Unlimited load passes.
-    Unbounded,
-    /// The largest level that passes.
-    Level(f64),
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The largest load that was measured and met the target.
+    pub largest_met: Option<f64>,
+    /// The load at which the target is just met.
+    pub estimate: Option<Estimate>,
+    /// All loads in ascending order.
+    pub levels: Vec<LoadLevel>,
+    /// Whether no load passed although a lower one failed.
+    pub monotone: bool,
 }
 
-/// The range that is still open: the largest level below the first failure that passes, and that failure.
-pub fn bracket(tried: &[Tried]) -> (f64, f64) {
-    let failing = tried.iter().filter(|tried| !tried.verdict.passes()).map(|tried| tried.level);
-    let right = failing.fold(f64::INFINITY, f64::min);
-    let passing = tried.iter().filter(|tried| tried.verdict.passes() && tried.level < right).map(|tried| tried.level);
-    (passing.fold(0.0, f64::max), right)
-}
+/// Exploring runs last this fraction of what a decision needs.
+const EXPLORING: f64 = 0.4;
 
-/// Whether some level passes although a lower one fails.
-pub fn is_monotone(tried: &[Tried]) -> bool {
-    let (_, right) = bracket(tried);
-    !tried.iter().any(|tried| tried.verdict.passes() && tried.level > right)
-}
-
-/// The next step. `top` is the largest load there is: unlimited, or as many requests at a time as there are. `first` is
-/// where to start when nothing but that is known: what the server was seen to manage. `tolerance` is the share of the
-/// answer by which it may be too low. `guess` is a load that is likely a little too large, if one is known.
-pub fn next(tried: &[Tried], first: f64, top: f64, tolerance: f64, guess: Option<f64>) -> Step {
-    match tried.iter().find(|tried| tried.level == top) {
-        None => return Step::Try(top),
-        Some(tried) if tried.verdict.passes() => return Step::Done(Answer::Unbounded),
-        Some(_) if top == 1.0 => return Step::Done(Answer::Infeasible),
-        Some(_) => {}
-    }
-    let (left, right) = bracket(tried);
-    if tried.len() == 1 {
-        return Step::Try(first.clamp(1.0, top - 1.0));
-    }
-    if right == UNLIMITED {
-        return if left * 2.0 >= UNLIMITED { Step::Done(Answer::Level(left)) } else { Step::Try(left * 2.0) };
-    }
-    // Doubling never goes past the largest load, which is known to fail.
-    if right == top && left > 0.0 && left * 2.0 < top {
-        return Step::Try(left * 2.0);
-    }
-    let close = (tolerance * left).max(1.0);
-    if right - left > close && !are_alike(tried, left, right) {
-        // Only where it saves more than a halving.
-        let middle = left.midpoint(right).floor();
-        let guess = guess.filter(|&guess| guess > left && guess < middle);
-        return Step::Try(guess.unwrap_or(middle).max(1.0));
-    }
-    if left == 0.0 {
-        return Step::Done(Answer::Infeasible);
-    }
-    unsettled(tried, left, right).unwrap_or(Step::Done(Answer::Level(left)))
-}
-
-/// What to measure for a narrower range, if it is wider than `wanted` either way, as a share of the answer: of the levels
-/// next to the boundary the one that is known least.
-pub fn refine(tried: &[Tried], wanted: f64) -> Option<Step> {
-    let found = boundary(tried)?;
-    let half = found.high.map_or(f64::INFINITY, |high| (high - found.low) / 2.0);
-    let varies = tried.iter().any(|tried| tried.verdict.half_width > 0.0 && tried.verdict.half_width.is_finite());
-    if half <= wanted * found.value || !varies {
-        return None;
-    }
-    let distance = |tried: &Tried| (tried.level / found.value - 1.0).abs();
-    let near = |tried: &&Tried| tried.verdict.is_sustained() && distance(tried) <= BESIDE;
-    let least = tried.iter().filter(near).min_by(|a, b| a.verdict.length.total_cmp(&b.verdict.length));
-    match least {
-        Some(least) if least.verdict.runs < ENOUGH_RUNS => Some(Step::Confirm(least.level)),
-        Some(_) => None,
-        None => {
-            let level = found.value.round().max(1.0);
-            tried.iter().all(|tried| tried.level != level).then_some(Step::Try(level))
+impl Search<'_> {
+    /// The next step after these runs.
+    pub fn next(&self, runs: &[Measurement]) -> Step {
+        match self.model {
+            Model::Monotone => self.bisect(runs),
+            Model::OpenLoop { .. } | Model::ClosedLoop => self.sample(runs),
         }
     }
-}
 
-/// What an answer still lacks: it rests on a brief run, or nothing surely passes or surely fails.
-fn unsettled(tried: &[Tried], left: f64, right: f64) -> Option<Step> {
-    let verdict = |level: f64| tried.iter().find(|tried| tried.level == level).map(|tried| tried.verdict);
-    let more =
-        |level: &f64| verdict(*level).is_some_and(|verdict| verdict.half_width > 0.0 && verdict.runs < MOST_RUNS);
-    // A run that begins with an empty server flatters it: an answer rests on a long one too.
-    let flatters = |verdict: Verdict| verdict.brief || (verdict.runs < 2 && verdict.half_width > 0.0);
-    if verdict(left).is_some_and(flatters) {
-        return Some(Step::Confirm(left));
+    /// What these runs say together.
+    pub fn outcome(&self, runs: &[Measurement]) -> Outcome {
+        let mut levels = bracket::summarize(runs);
+        let failing = bracket::first_failing(&levels);
+        let estimate = match self.model {
+            Model::Monotone => bracket::estimate(&levels),
+            Model::OpenLoop { .. } | Model::ClosedLoop => self.sampled(runs),
+        };
+        let monotone = !levels.iter().any(|level| level.passes() && failing.is_some_and(|at| level.level > at));
+        let end = match self.model {
+            Model::Monotone => failing.unwrap_or(f64::INFINITY),
+            Model::OpenLoop { .. } | Model::ClosedLoop => estimate.map_or(0.0, |found| found.value),
+        };
+        for level in &mut levels {
+            level.by_chance = level.passes() && level.level > end;
+        }
+        let met = levels.iter().filter(|level| level.is_met());
+        Outcome { largest_met: met.map(|level| level.level).reduce(f64::max), estimate, levels, monotone }
     }
-    // And one that met a hiccup belittles it.
-    if verdict(right).is_some_and(flatters) {
-        return Some(Step::Confirm(right));
-    }
-    let found = boundary(tried)?;
-    if found.high.is_none() && more(&right) {
-        return Some(Step::Confirm(right));
-    }
-    let lower = (left * LOWER).floor();
-    let below = tried.iter().filter(|tried| tried.level <= lower && tried.level * 2.0 > left && tried.verdict.passes());
-    match below.map(|tried| tried.level).reduce(f64::max) {
-        _ if found.low > 0.0 || lower == 0.0 || !more(&left) => None,
-        None => Some(Step::Try(lower)),
-        Some(level) => Some(level).filter(more).map(Step::Confirm),
-    }
-}
 
-/// Whether two levels cannot be told apart, so that no level between them can either.
-fn are_alike(tried: &[Tried], left: f64, right: f64) -> bool {
-    let verdict = |level: f64| tried.iter().find(|tried| tried.level == level).map(|tried| tried.verdict);
-    verdict(left).zip(verdict(right)).is_some_and(|(left, right)| left.is_like(&right))
+    fn explore(&self, level: f64) -> Step {
+        Step::Run { level, seconds: EXPLORING * (self.unit)(level) }
+    }
+
+    /// A larger load than any so far, where there is one.
+    fn grow(&self, largest: f64) -> Step {
+        self.levels.above(largest).map_or(Step::Done(StopReason::Unlimited), |level| self.explore(level))
+    }
 }
 
 #[cfg(test)]
@@ -166,124 +190,110 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn tried(level: impl Into<f64>, margin: f64) -> Tried {
-        let level = level.into();
-        Tried { level, verdict: Verdict { margin, half_width: 0.0, runs: 3, swamped: 0, brief: false, length: 1.0 } }
+    const NO_TIME: &dyn Fn(f64) -> f64 = &|_| 0.0;
+
+    fn whole(first: f64, most: f64) -> Search<'static> {
+        let levels = Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) };
+        Search { levels, model: Model::Monotone, unit: NO_TIME, budget: 1.0, tolerance: 0.0 }
     }
 
-    /// The levels a search tries on a load curve, and its answer.
-    fn search(target: f64, first: impl Into<f64>, curve: impl Fn(f64) -> f64) -> (Vec<f64>, Answer) {
-        let first = first.into();
-        let mut known: Vec<Tried> = Vec::new();
+    /// The loads that a search tries where loads up to `limit` pass, and its answer.
+    fn found(search: &Search<'_>, limit: f64) -> (Vec<f64>, StopReason, Option<f64>) {
+        let mut runs = Vec::new();
         loop {
-            match next(&known, first, UNLIMITED, 0.0, None) {
-                Step::Try(level) => known.push(tried(level, curve(level) - target)),
-                Step::Confirm(level) => panic!("{level} was not brief"),
-                Step::Done(answer) => return (known.iter().map(|tried| tried.level).collect(), answer),
+            match search.next(&runs) {
+                Step::Run { level, .. } => runs.push(Measurement::exact(level, level <= limit)),
+                Step::Done(reason) => {
+                    let tried = runs.iter().map(|run| run.level).collect();
+                    return (tried, reason, search.outcome(&runs).largest_met);
+                }
             }
         }
     }
 
-    fn p99(level: f64) -> f64 {
-        500.0 + (level / 20.0).powi(4) * 2000.0
+    #[test]
+    fn loads_are_doubled_and_bisected() {
+        let search = |limit: f64| found(&whole(20.0, 1000.0), limit);
+        let precise = |levels: &[f64], answer: f64| (levels.to_vec(), StopReason::Precise, Some(answer));
+        assert_eq!(search(14.0), precise(&[20.0, 10.0, 15.0, 12.0, 13.0, 14.0], 14.0));
+        assert_eq!(search(53.0), precise(&[20.0, 40.0, 80.0, 60.0, 50.0, 55.0, 52.0, 53.0, 54.0], 53.0));
+        assert_eq!(search(0.5), (vec![20.0, 10.0, 5.0, 2.0, 1.0], StopReason::Infeasible, None));
+        let (levels, reason, answer) = search(f64::INFINITY);
+        assert_eq!((levels.last(), reason, answer), (Some(&1000.0), StopReason::Unlimited, Some(1000.0)));
     }
 
     #[test]
-    fn levels_are_those_of_doubling_and_halving() {
-        let floats = |levels: &[i32]| levels.iter().map(|&level| f64::from(level)).collect::<Vec<f64>>();
-        let levels = |target| search(target, 20, p99);
-        assert_eq!(levels(1000.0), (floats(&[65536, 20, 10, 15, 12, 13, 14]), Answer::Level(14.0)));
-        let expected = floats(&[65536, 20, 40, 80, 60, 50, 55, 52, 53, 54]);
-        assert_eq!(levels(100_000.0), (expected, Answer::Level(53.0)));
-        assert_eq!(levels(1.0), (floats(&[65536, 20, 10, 5, 2, 1]), Answer::Infeasible));
-        assert_eq!(search(1.0, 1, p99), (floats(&[65536, 1]), Answer::Infeasible));
-        assert_eq!(levels(f64::INFINITY), (floats(&[65536]), Answer::Unbounded));
+    fn steps_can_double_instead_of_loads() {
+        let growth = Growth::Steps { from: 16.0, step: 8.0 };
+        let mut search = whole(16.0, 1024.0);
+        search.levels.growth = growth;
+        assert_eq!(found(&search, 60.0).0, [16.0, 24.0, 40.0, 72.0, 56.0, 64.0, 60.0, 62.0, 61.0]);
     }
 
     #[test]
-    fn doubling_that_never_fails_ends_at_the_largest_level() {
-        let (levels, answer) = search(1.0, 20, |level| if level == UNLIMITED { 2.0 } else { 0.0 });
-        assert_eq!(answer, Answer::Level(40960.0));
-        assert_eq!(levels.last(), Some(&40960.0));
+    fn ratios_are_bisected_by_their_geometric_mean() {
+        let levels = Levels { spacing: Spacing::Geometric, ..whole(0.01, 1e6).levels };
+        let search = Search { levels, tolerance: 0.01, ..whole(0.01, 1e6) };
+        let (levels, _, answer) = found(&search, 80.0);
+        assert!(answer.is_some_and(|answer| answer <= 80.0 && answer * 1.01 > 80.0), "{answer:?} {levels:?}");
+    }
+
+    #[test]
+    fn rates_below_ten_are_fractions() {
+        let levels = Levels::rates(1.0, 65535.0);
+        let (_, _, answer) = found(&Search { levels, tolerance: 0.02, ..whole(1.0, 1.0) }, 0.704);
+        assert_eq!(answer, Some(0.7));
+    }
+
+    #[test]
+    fn the_ends_of_the_bracket_are_repeated_unless_they_are_exact() {
+        let search = whole(10.0, 100.0);
+        let noisy = |level: f64, margin: f64| Measurement { margin, error: None, ..Measurement::exact(level, true) };
+        let mut runs = vec![noisy(10.0, -0.5), noisy(20.0, 0.5), noisy(11.0, 0.5)];
+        for (level, margin) in [(10.0, -0.5), (10.0, -0.5), (11.0, 0.5), (11.0, 0.5)] {
+            assert_eq!(search.next(&runs), Step::Run { level, seconds: 0.0 });
+            runs.push(noisy(level, margin));
+        }
+        assert_eq!(search.next(&runs), Step::Done(StopReason::Precise));
+        // A repetition may turn the verdict: the search goes on below.
+        runs.extend([noisy(10.0, 9.0)]);
+        assert_eq!(search.next(&runs), Step::Run { level: 5.0, seconds: 0.0 });
+        let spent = Search { budget: 0.0, ..search };
+        assert_eq!(spent.next(&runs[..3]), Step::Done(StopReason::Budget));
     }
 
     #[test]
     fn a_pass_above_a_failure_is_noticed() {
-        let known = [tried(UNLIMITED, 1.0), tried(10, 1.0), tried(20, -1.0), tried(5, -1.0)];
-        assert!(!is_monotone(&known));
-        assert_eq!(bracket(&known), (5.0, 10.0));
-        assert_eq!(next(&known, 20.0, UNLIMITED, 0.0, None), Step::Try(7.0));
-    }
-
-    #[test]
-    fn levels_that_cannot_be_told_apart_end_the_search() {
-        let known = |half_width: f64| {
-            [(UNLIMITED, 9.0), (100.0, -0.04), (200.0, 0.9), (150.0, 0.05), (125.0, 0.03)].map(|(level, margin)| {
-                Tried { level, verdict: Verdict { margin, half_width, runs: 3, swamped: 0, brief: false, length: 1.0 } }
-            })
-        };
-        assert_eq!(next(&known(0.05), 200.0, UNLIMITED, 0.0, None), Step::Done(Answer::Level(100.0)));
-        assert_eq!(next(&known(0.001), 200.0, UNLIMITED, 0.0, None), Step::Try(112.0));
-    }
-
-    #[test]
-    fn a_guess_is_tried_where_it_saves_halvings() {
-        let known = [tried(UNLIMITED, 9.0), tried(200, -0.5), tried(400, 3.0)];
-        assert_eq!(next(&known, 200.0, UNLIMITED, 0.0, Some(230.0)), Step::Try(230.0));
-        assert_eq!(next(&known, 200.0, UNLIMITED, 0.0, Some(390.0)), Step::Try(300.0));
-        assert_eq!(next(&known, 200.0, UNLIMITED, 0.0, Some(190.0)), Step::Try(300.0));
-    }
-
-    #[test]
-    fn an_answer_rests_on_no_brief_run() {
-        let mut known = [tried(UNLIMITED, 9.0), tried(10, -0.5), tried(11, 0.5)];
-        known[1].verdict.brief = true;
-        assert_eq!(next(&known, 10.0, UNLIMITED, 0.0, None), Step::Confirm(10.0));
-        known[1].verdict.brief = false;
-        known[2].verdict.brief = true;
-        assert_eq!(next(&known, 10.0, UNLIMITED, 0.0, None), Step::Confirm(11.0), "nor does its end");
-        known[2].verdict.brief = false;
-        assert_eq!(next(&known, 10.0, UNLIMITED, 0.0, None), Step::Done(Answer::Level(10.0)));
-    }
-
-    #[test]
-    fn no_level_is_above_the_largest() {
-        let (mut known, top) = (Vec::new(), 20.0);
-        let answer = loop {
-            match next(&known, 7.0, top, 0.0, None) {
-                Step::Try(level) => known.push(tried(level, level - 13.0)),
-                Step::Confirm(level) => panic!("{level} was not brief"),
-                Step::Done(answer) => break answer,
-            }
-        };
-        assert_eq!(answer, Answer::Level(13.0));
-        assert!(known.iter().all(|tried| tried.level <= top));
-        assert_eq!(next(&[tried(20, -1.0)], 7.0, 20.0, 0.0, None), Step::Done(Answer::Unbounded));
-        assert_eq!(next(&[tried(1, 1.0)], 1.0, 1.0, 0.0, None), Step::Done(Answer::Infeasible));
+        let runs = [(10.0, false), (20.0, true), (5.0, true)].map(|(level, passes)| Measurement::exact(level, passes));
+        let outcome = whole(10.0, 100.0).outcome(&runs);
+        assert!(!outcome.monotone);
+        assert_eq!(outcome.largest_met, Some(5.0));
+        assert!(outcome.levels.iter().any(|level| level.level == 20.0 && level.by_chance));
     }
 
     proptest! {
         #[test]
-        fn the_answer_is_the_largest_level_that_passes(limit in 1_u32..32768, first in 1_u32..70000) {
-            let (levels, answer) = search(f64::from(limit), first, |level| level);
-            prop_assert_eq!(answer, Answer::Level(f64::from(limit)));
+        fn the_answer_is_the_largest_load_that_passes(limit in 1_u32..32768, first in 1_u32..60000) {
+            let (levels, _, answer) = found(&whole(f64::from(first), 65535.0), f64::from(limit));
+            prop_assert_eq!(answer, Some(f64::from(limit)));
             prop_assert!(levels.len() <= 40 && !levels.contains(&0.0));
         }
 
         #[test]
-        fn a_search_taken_up_again_ends_the_same(limit in 0_u32..5000, first in 1_u32..3000, cut in 0_usize..20) {
-            let curve = |level: f64| level - f64::from(limit);
-            let (levels, answer) = search(f64::from(limit), first, |level| level);
-            let mut known: Vec<Tried> = levels.iter().take(cut).map(|&level| tried(level, curve(level))).collect();
-            let again = loop {
-                match next(&known, f64::from(first), UNLIMITED, 0.0, None) {
-                    Step::Try(level) => known.push(tried(level, curve(level))),
-                    Step::Confirm(level) => panic!("{level} was not brief"),
-                    Step::Done(answer) => break answer,
-                }
-            };
-            prop_assert_eq!(again, answer);
-            prop_assert_eq!(known.iter().map(|tried| tried.level).collect::<Vec<_>>(), levels);
+        fn a_resumed_search_ends_the_same(limit in 0_u32..5000, first in 1_u32..3000, cut in 0_usize..20) {
+            let (search, limit) = (whole(f64::from(first), 65535.0), f64::from(limit));
+            let (levels, reason, _) = found(&search, limit);
+            let mut runs: Vec<Measurement> =
+                levels.iter().take(cut).rev().map(|&level| Measurement::exact(level, level <= limit)).collect();
+            while let Step::Run { level, .. } = search.next(&runs) {
+                runs.push(Measurement::exact(level, level <= limit));
+            }
+            let mut all: Vec<f64> = runs.iter().map(|run| run.level).collect();
+            all.sort_by(f64::total_cmp);
+            let mut expected = levels.clone();
+            expected.sort_by(f64::total_cmp);
+            prop_assert_eq!(search.next(&runs), Step::Done(reason));
+            prop_assert_eq!(all, expected);
         }
     }
 }

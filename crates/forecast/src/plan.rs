@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tacho_core::Timestamp;
-use tacho_decide::search::Criterion;
+use tacho_decide::search::{Criterion, Growth, Levels, Measurement, Model, Search, Spacing, Step};
 use tacho_engine::Machine;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
 
@@ -31,6 +31,8 @@ const MAX_HEADROOM: f64 = 64.0;
 const PRECISION: f64 = 0.01;
 /// How far a replica in a cluster may exceed the throughput of a burst on one replica; bounds the search.
 const BURST_MARGIN: f64 = 1.25;
+/// By how much replicas grow from the guess while they are too few.
+const REPLICA_GROWTH: f64 = 1.1;
 /// Loads of the latency table, as fractions of the largest rate.
 const LEVELS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1];
 
@@ -229,35 +231,25 @@ impl Planner {
 
     /// The largest sustainable rate of one replica; `None` if a single request violates an SLO.
     fn largest_rate(&self) -> Result<Option<f64>, PlanError> {
-        if !self.is_sustained(IDLE_RATE, 1)? {
-            return Ok(None);
-        }
-        largest(IDLE_RATE, *RATES.end(), PRECISION, |rate| self.is_sustained(rate, 1)).map(Some)
+        largest(&search(IDLE_RATE, *RATES.end(), PRECISION), |rate| self.is_sustained(rate, 1))
     }
 
-    /// The fewest replicas that serve the rate, searched around a guess: a router balances several replicas, so that fewer
-    /// may do than the largest rate of one suggests.
+    /// The fewest replicas that serve the rate, searched from a guess: a router balances several replicas, so that fewer may
+    /// do than the largest rate of one suggests.
     fn fewest_replicas(&self, guess: usize) -> Result<Option<usize>, PlanError> {
         let most = self.spec.max_replicas;
-        let is_enough = |replicas: usize| self.is_sustained(self.spec.rate, replicas);
-        let (mut too_few, mut enough) = (0, guess.min(most));
-        while !is_enough(enough)? {
-            if enough >= most {
-                return Ok(None);
-            }
-            (too_few, enough) = (enough, (enough + 1 + enough / 10).min(most));
-        }
-        while enough - too_few > 1 {
-            let middle = usize::midpoint(too_few, enough);
-            if is_enough(middle)? { enough = middle } else { too_few = middle }
-        }
-        Ok(Some(enough))
+        let levels =
+            Levels { growth: Growth::Factor(REPLICA_GROWTH), ..Levels::users(guess.min(most) as f64, most as f64) };
+        let search = Search { levels, tolerance: 0.0, ..search(1.0, 1.0, 0.0) };
+        let too_few = |replicas: f64| self.is_sustained(self.spec.rate, replicas as usize).map(|enough| !enough);
+        let most_too_few = largest(&search, too_few)?.map_or(0, |replicas| replicas as usize);
+        Ok(Some(most_too_few + 1).filter(|enough| *enough <= most))
     }
 
     /// How much more than the rate the replicas sustain, as a fraction.
     fn headroom(&self, replicas: usize) -> Result<f64, PlanError> {
         let is_sustained = |times: f64| self.is_sustained(self.spec.rate * times, replicas);
-        Ok(largest(1.0, MAX_HEADROOM, 2.0 * PRECISION, is_sustained)? - 1.0)
+        Ok(largest(&search(1.0, MAX_HEADROOM, 2.0 * PRECISION), is_sustained)?.unwrap_or(1.0) - 1.0)
     }
 
     /// Loads of one replica up to a little more than its largest rate.
@@ -269,17 +261,20 @@ impl Planner {
     }
 }
 
-/// The largest load from `low` to `high` that holds, by doubling and bisection; `low` is known to hold.
-fn largest<E>(mut low: f64, most: f64, precision: f64, holds: impl Fn(f64) -> Result<bool, E>) -> Result<f64, E> {
-    let mut high = low * 2.0;
-    while high <= most && holds(high)? {
-        (low, high) = (high, high * 2.0);
+/// A search of loads from `least` to `most`, without noise.
+fn search(least: f64, most: f64, tolerance: f64) -> Search<'static> {
+    let (spacing, growth) = (Spacing::Geometric, Growth::Factor(2.0));
+    let levels = Levels { first: least, least, most, spacing, growth };
+    Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance }
+}
+
+/// The largest load that holds.
+fn largest(search: &Search<'_>, holds: impl Fn(f64) -> Result<bool, PlanError>) -> Result<Option<f64>, PlanError> {
+    let mut known = Vec::new();
+    while let Step::Run { level, .. } = search.next(&known) {
+        known.push(Measurement::exact(level, holds(level)?));
     }
-    while high / low > 1.0 + precision {
-        let middle = (low * high).sqrt();
-        if holds(middle)? { low = middle } else { high = middle }
-    }
-    Ok(low)
+    Ok(search.outcome(&known).largest_met)
 }
 
 /// The first `count` of the arrivals repeated, no round sharing prefixes with another.

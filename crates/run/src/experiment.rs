@@ -22,5 +22,5 @@ pub(crate) use layout::{clean, directory, run_file, summary_file};
 pub use process::{Supervised, program_exists};
 pub use server::{Address, ProcessHost, ResetKind, Resident};
 pub use slot::Slot;
-pub(crate) use words::load_value;
+pub(crate) use words::{UNLIMITED, load_value};
 pub use words::{apply, option, split};

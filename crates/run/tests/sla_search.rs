@@ -315,7 +315,7 @@ fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaPlan {
         targets: vec![vec![Criterion::parse("p99_ttft_ms", target).expect("a criterion")]],
         tolerance: 0.02,
         seconds: None,
-        longest: USUAL,
+        budget: USUAL,
     }
 }
 
@@ -339,7 +339,7 @@ fn searched(
 ) -> (Dict, usize) {
     let memory = Memory::default();
     let bench = Queue { memory: memory.clone(), server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable };
-    let plan = SlaPlan { longest, ..plan(target, variable, 200) };
+    let plan = SlaPlan { budget: longest, ..plan(target, variable, 200) };
     let report = sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
     let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
     let mut entry = answers[0].as_dict().expect("an entry").clone();

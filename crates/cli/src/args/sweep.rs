@@ -41,7 +41,7 @@ pub(crate) enum SweepKind {
     /// Load levels; `label` is what the console calls them.
     Workload { variable: LoadVariable, iterations: usize, label: &'static str },
     /// The largest load that meets targets.
-    Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, longest: f64 },
+    Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, budget: f64 },
 }
 
 /// Where results go and how often things run.
@@ -119,8 +119,8 @@ impl SweepArgs {
         let kind = match v.maybe_text("--sla-params") {
             Some(params) => {
                 let (tolerance, seconds) = (v.float("--sla-tolerance"), v.maybe_float("--sla-seconds"));
-                let longest = v.float("--sla-budget");
-                SweepKind::Sla { variable, params, tolerance, seconds, longest }
+                let budget = v.float("--sla-budget");
+                SweepKind::Sla { variable, params, tolerance, seconds, budget }
             }
             None if v.is_given("--sla-iters") => {
                 SweepKind::Workload { variable, iterations: count(v, "--sla-iters"), label: "SLA" }

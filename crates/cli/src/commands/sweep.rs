@@ -89,9 +89,9 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
             let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label, at_once };
             workload(&plan, &files, &bench, host, &sink)?
         }
-        SweepKind::Sla { variable, tolerance, seconds, longest, .. } => {
-            let (variable, tolerance, seconds, longest) = (*variable, *tolerance, *seconds, *longest);
-            let plan = SlaPlan { sweep: plan, variable, targets, tolerance, seconds, longest };
+        SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
+            let (variable, tolerance, seconds, budget) = (*variable, *tolerance, *seconds, *budget);
+            let plan = SlaPlan { sweep: plan, variable, targets, tolerance, seconds, budget };
             let report = sla(&plan, &files, &bench, host, &sink)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;

@@ -283,9 +283,9 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
     for line in [
         "Initial request_rate to search: 20 req/s.",
         "Validating SLA: p99_ttft_ms = 20.00<=13.00 | FAILED",
-        "Maximum request_rate for SLA: 13 req/s.",
-        "Estimate: 13.0 requests/s (95% CI 13.0–13.0) for p99 TTFT ≤ 13 ms",
-        "Maximum request_rate for SLA: 5 req/s.",
+        "Maximum request_rate for SLA: 13 req/s, measured and met; estimate 13.0 (95% CI 13.0–13.0), for p99 TTFT ≤ 13 ms.",
+        "The search stopped: the next larger load, 14, fails.",
+        "Maximum request_rate for SLA: 5 req/s, measured and met",
         "Maximum request_rate for SLA: no feasible value.",
         "Nearest is request_rate 1 req/s: p99_ttft_ms = 1.00<1.00.",
     ] {
@@ -377,7 +377,10 @@ fn a_sweep_tells_and_stores_no_key() {
             words.extend(["--serve-cmd", &serve]);
         }
         let output = place.run(&words);
-        assert!(output.status.success(), "{kind}: {}", String::from_utf8_lossy(&output.stderr));
+        // A search on a busy machine may be inconclusive.
+        let code = output.status.code();
+        let ended = code == Some(0) || (*kind == "serve_sla" && code == Some(3));
+        assert!(ended, "{kind}: {}", String::from_utf8_lossy(&output.stderr));
         for text in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(text);
             assert!(!text.contains(KEY), "{kind} {more:?}: {}", text.lines().find(|line| line.contains(KEY)).unwrap());

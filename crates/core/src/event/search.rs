@@ -14,13 +14,6 @@ pub enum SearchNote {
         /// The level.
         level: f64,
     },
-    /// How long it will take.
-    Takes {
-        /// How long a level is held, near the answer.
-        level_seconds: f64,
-        /// All of it.
-        seconds: f64,
-    },
     /// How long its runs will take at most.
     TakesAtMost {
         /// All of them.
@@ -46,13 +39,11 @@ pub enum SearchNote {
     },
     /// The server did not keep up.
     NotSustained {
-        /// In so many runs.
-        swamped: usize,
+        /// In this many runs.
+        overloaded: usize,
         /// Of these.
         runs: usize,
     },
-    /// All criteria are met on average, and could be missed for all that is known.
-    Doubtful,
     /// The verdict on a level.
     Verdict {
         /// Whether all criteria are met.
@@ -94,20 +85,10 @@ pub enum SearchNote {
         /// Whether the server kept up.
         sustained: bool,
     },
-    /// The estimate of the largest load that meets the criteria, with its 95% range.
-    Estimate {
-        /// What is varied.
-        load: Load,
-        /// The point estimate.
-        value: f64,
-        /// Lower end of the range.
-        low: f64,
-        /// Upper end; nothing where no level fails for certain.
-        high: Option<f64>,
-        /// The criteria, in words.
-        spoken: String,
-        /// Why the search made no further run.
-        stopped: &'static str,
+    /// Why the search made no further run.
+    Stopped {
+        /// What was asked and what was reached.
+        reason: String,
     },
     /// The search decides nothing.
     Inconclusive {
@@ -142,7 +123,7 @@ pub struct Load {
 }
 
 /// The largest load within the criteria.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Most {
     /// None.
     Nothing,
@@ -150,8 +131,15 @@ pub enum Most {
     Unbounded(f64),
     /// All prompts at a time.
     AllPrompts(f64),
-    /// This level.
-    Level(f64),
+    /// A load that was measured and met.
+    Level {
+        /// The load.
+        level: f64,
+        /// The estimate with the ends of its 95% range; no upper end where no load fails for certain.
+        range: Option<(f64, f64, Option<f64>)>,
+        /// The criteria, as people say them.
+        spoken: Vec<String>,
+    },
 }
 
 /// A level of a search.
@@ -173,4 +161,6 @@ pub struct SearchRow {
     pub brief: bool,
     /// Whether the server kept up.
     pub sustained: bool,
+    /// Whether the client was not reliable in a run.
+    pub client_unreliable: bool,
 }

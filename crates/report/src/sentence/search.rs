@@ -10,10 +10,6 @@ pub(super) fn of(note: &SearchNote) -> String {
         SearchNote::Begins(criteria) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", ")),
         SearchNote::Omitted => "Omitting SLA search.".into(),
         SearchNote::From { load: Load { key, unit }, level } => format!("Initial {key} to search: {level} {unit}."),
-        SearchNote::Takes { level_seconds, seconds } => format!(
-            "This takes about {}: levels near the answer are held for {level_seconds:.0} s and more (--sla-seconds).",
-            spoken_time(*seconds)
-        ),
         SearchNote::TakesAtMost { seconds } => format!(
             "Runs take {} at most (--sla-budget), less where the answer is known sooner.",
             spoken_time(*seconds)
@@ -23,25 +19,22 @@ pub(super) fn of(note: &SearchNote) -> String {
             let verdict = if *met { "PASSED" } else { "FAILED" };
             format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
         }
-        SearchNote::NotSustained { swamped, runs } => {
+        SearchNote::NotSustained { overloaded, runs } => {
             format!(
-                "Not sustained: in {swamped} of {runs} runs the server did not keep up with the load, or requests failed"
+                "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
             )
         }
-        SearchNote::Doubtful => "Within the limits on average, but inconclusive: the interval crosses a limit".into(),
         SearchNote::Verdict { met } => format!("SLA criteria are {}met.", if *met { "" } else { "not " }),
         SearchNote::Table { load, metrics, rows } => table(*load, metrics, rows),
         SearchNote::Range { load: Load { key, unit }, left, right } => {
             format!("Range of {key} to search: [{left}, {right}] {unit}.")
         }
-        SearchNote::Most { load, most } => answer(*load, *most),
+        SearchNote::Most { load, most } => answer(*load, most),
         SearchNote::Nearest { load: Load { key, unit }, level, found, sustained } => {
             let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
             format!("Nearest is {key} {level} {unit}: {}{kept_up}.", found.join(", "))
         }
-        SearchNote::Estimate { load, value, low, high, spoken, stopped } => {
-            format!("{}. The search stopped: {stopped}.", estimate(*load, (*value, *low, *high), spoken))
-        }
+        SearchNote::Stopped { reason } => format!("The search stopped: {reason}."),
         SearchNote::Inconclusive { why } => format!("Inconclusive: {why}"),
         SearchNote::NotMonotone { load: Load { key, .. } } => {
             format!("{key}: a level passed although a lower one failed; the answer is the lower one")
@@ -57,22 +50,22 @@ fn spoken_time(seconds: f64) -> String {
     if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
-fn answer(Load { key, unit }: Load, most: Most) -> String {
+/// The headline: the largest load that was measured and met, then the estimate with its range.
+fn answer(Load { key, unit }: Load, most: &Most) -> String {
     match most {
         Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
         Most::Unbounded(top) => format!("Maximum {key} for SLA: unbounded (>= {top})."),
         Most::AllPrompts(top) => format!(
             "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
         ),
-        Most::Level(level) => format!("Maximum {key} for SLA: {level} {unit}."),
-    }
-}
-
-fn estimate(Load { key, unit }: Load, (value, low, high): (f64, f64, Option<f64>), spoken: &str) -> String {
-    let unit = if key == "request_rate" { "requests/s" } else { unit };
-    match high {
-        Some(high) => format!("Estimate: {value:.1} {unit} (95% CI {low:.1}–{high:.1}) for {spoken}"),
-        None => format!("Estimate: at least {low:.1} {unit}, likely {value:.1}, for {spoken}"),
+        Most::Level { level, range, spoken } => {
+            let estimate = match range {
+                Some((value, low, Some(high))) => format!("; estimate {value:.1} (95% CI {low:.1}–{high:.1})"),
+                Some((value, low, None)) => format!("; estimate {value:.1} (at least {low:.1})"),
+                None => String::new(),
+            };
+            format!("Maximum {key} for SLA: {level} {unit}, measured and met{estimate}, for {}.", spoken.join(" and "))
+        }
     }
 }
 
@@ -96,6 +89,7 @@ fn table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
         let level = [number(row.level), Value::from(row.runs)].into_iter();
         let numbers =
             row.means.iter().chain([&row.answered]).map(|number| Value::Float((number * 100.0).round() / 100.0));
+        let word = if row.client_unreliable { format!("{word}, client unreliable") } else { word.to_owned() };
         level.chain(numbers).chain([Value::from(word)]).collect()
     };
     Table { headings, rows: rows.iter().map(row).collect() }.markdown().trim_end().to_owned()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Criterion, UNLIMITED, boundary};
+use tacho_decide::search::Criterion;
 use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
@@ -67,7 +67,7 @@ pub(super) struct Answers {
 impl Answers {
     /// Adds a candidate that was measured; gives its line.
     pub(super) fn measured(&mut self, plan: &TunePlan, candidate: &Candidate, found: &Found) -> String {
-        let chosen = found.levels.iter().find(|level| Some(level.tried.level) == found.accepted);
+        let chosen = found.levels.iter().find(|level| Some(level.level) == found.accepted);
         let line = match chosen {
             Some(level) => accepted_line(candidate, level),
             None => format!("{} does not meet latency requirement {}", candidate.title(), plan.limit),
@@ -76,7 +76,7 @@ impl Answers {
         self.entries.push(Value::Dict(entry(candidate, found, chosen)));
         self.accepted.extend(chosen.map(|level| Accepted {
             candidate: candidate.clone(),
-            level: level.tried.level,
+            level: level.level,
             throughput: spread(&level.results),
         }));
         line
@@ -146,7 +146,7 @@ fn accepted_line(candidate: &Candidate, level: &Level) -> String {
     format!(
         "{}, request_rate: {}, e2el: {}, throughput: {}, goodput: {}",
         candidate.title(),
-        rate_text(level.tried.level),
+        rate_text(level.level),
         two("p99_e2el_ms"),
         two("request_throughput"),
         two("request_goodput"),
@@ -171,16 +171,14 @@ fn entry(candidate: &Candidate, found: &Found, chosen: Option<&Level>) -> Dict {
     let mut entry = Dict::new();
     entry.set("settings", candidate.overrides().values().clone());
     entry.set("verdict", if chosen.is_some() { "accepted" } else { "does not meet the limit" });
-    entry.set("request_rate", chosen.map_or(Value::Null, |level| rate(level.tried.level)));
+    entry.set("request_rate", chosen.map_or(Value::Null, |level| rate(level.level)));
     if let Some(level) = chosen {
         set_throughput(&mut entry, spread(&level.results));
         for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {
             entry.set(key, Value::from(number(&level.results, key)));
         }
     }
-    let tried: Vec<_> = found.levels.iter().map(|level| level.tried).collect();
-    let limited = found.accepted.is_some_and(|level| level != UNLIMITED);
-    let range = boundary(&tried).filter(|_| limited);
+    let range = found.estimate.filter(|_| found.accepted.is_some());
     entry.set("rate_boundary", Value::from(range.map(|range| range.value)));
     entry.set("rate_boundary_low", Value::from(range.map(|range| range.low)));
     entry.set("rate_boundary_high", Value::from(range.map(|range| range.high)));

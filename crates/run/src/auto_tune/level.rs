@@ -1,22 +1,41 @@
 //! What was measured of a candidate, level by level.
 
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Criterion, Tried};
+use tacho_decide::search::{Criterion, Estimate, LoadLevel, Measurement};
 use tacho_metrics::statistics::mean;
 
 use crate::experiment::Failure;
 
-/// A level and its results.
+/// A load and the results of its runs.
 pub(super) struct Level {
-    pub(super) tried: Tried,
+    pub(super) level: f64,
     pub(super) results: Vec<Dict>,
+}
+
+impl Level {
+    /// Its runs as the search reads them. All have equally many prompts, so they count equally.
+    pub(super) fn measurements(&self, criteria: &[Criterion]) -> Result<Vec<Measurement>, Failure> {
+        let one = |result: &Dict| {
+            let values = values(criteria, std::slice::from_ref(result))?;
+            let margins = criteria.iter().zip(&values).map(|(criterion, values)| criterion.margin(values[0]));
+            let margin = margins.reduce(f64::max).unwrap_or(f64::INFINITY);
+            Ok(Measurement { margin, error: None, ..Measurement::exact(self.level, true) })
+        };
+        self.results.iter().map(one).collect()
+    }
+
+    pub(super) fn passes(&self, criteria: &[Criterion]) -> Result<bool, Failure> {
+        Ok(LoadLevel::of(&self.measurements(criteria)?).passes())
+    }
 }
 
 /// What became of a candidate.
 pub(super) struct Found {
     pub(super) levels: Vec<Level>,
-    /// The level that is accepted.
+    /// The load that is accepted.
     pub(super) accepted: Option<f64>,
+    /// Where the criteria are just met.
+    pub(super) estimate: Option<Estimate>,
 }
 
 /// The mean of a number over results that all have it.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
-use tacho_decide::search::{Criterion, UNLIMITED};
+use tacho_decide::search::Criterion;
 
-use crate::experiment::{AfterBench, Error, ParamSet, Supervised, apply, load_value};
+use crate::experiment::{AfterBench, Error, ParamSet, Supervised, UNLIMITED, apply, load_value};
 
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,96 +5,81 @@ use std::path::Path;
 
 use tacho_core::event::TuneNote;
 use tacho_core::json::Dict;
-use tacho_decide::search::{Answer, Step, Tried, UNLIMITED, Verdict, next};
+use tacho_decide::search::{Levels, Model, Search, Step};
 use tacho_metrics::statistics::mean;
 
 use super::level::{Found, Level, number, values};
 use super::plan::{Candidate, rate_text};
 use super::tuner::Tuner;
-use crate::experiment::{Failure, Slot};
-
-/// Runs that a level may take beyond the first before its verdict stands as it is.
-const MORE_RUNS: usize = 6;
+use crate::experiment::{Failure, Slot, UNLIMITED};
 
 impl Tuner<'_> {
     /// Searches the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
+        let criteria = &self.plan.criteria;
+        let mut top = Level { level: UNLIMITED, results: Vec::new() };
+        // Luck decides whether there is a search at all: a pass is repeated.
+        while top.results.is_empty() || (top.passes(criteria)? && top.results.len() < self.plan.num_runs) {
+            self.run_once(candidate, slot, &mut top)?;
+        }
+        self.report_level(&top);
         let mut levels: Vec<Level> = Vec::new();
-        let mut first = 1.0;
-        let answer = loop {
-            let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-            match next(&tried, first, UNLIMITED, self.plan.tolerance, None) {
-                Step::Done(answer) => break answer,
-                Step::Confirm(load) => {
-                    let at = levels.iter().position(|level| level.tried.level == load);
-                    let known = at.map(|at| levels.remove(at).results).unwrap_or_default();
-                    let level = self.once_more(candidate, slot, load, known)?;
-                    self.report_level(&level);
-                    levels.push(level);
-                }
-                Step::Try(load) => {
-                    let level = self.level(candidate, slot, load)?;
-                    if load == UNLIMITED {
-                        // What the server managed is where a limit on the rate begins to matter.
-                        first = number(&level.results, "request_throughput").map_or(1.0, |rate| rate.floor() + 1.0);
-                    }
-                    self.report_level(&level);
-                    levels.push(level);
-                }
+        // What the server managed is where a limit on the rate begins to matter.
+        let managed = number(&top.results, "request_throughput").filter(|rate| *rate > 0.0).unwrap_or(1.0);
+        let first = if managed < 1.0 { managed } else { managed.floor() + 1.0 };
+        let search = Search {
+            levels: Levels::whole_rates(first, UNLIMITED - 1.0),
+            model: Model::Monotone,
+            unit: &|_| 0.0,
+            budget: f64::INFINITY,
+            tolerance: self.plan.tolerance,
+        };
+        let measurements = |levels: &[Level]| -> Result<Vec<_>, Failure> {
+            let each = levels.iter().map(|level| level.measurements(criteria)).collect::<Result<Vec<_>, Failure>>()?;
+            Ok(each.concat())
+        };
+        if top.passes(criteria)? {
+            return Ok(Found { levels: vec![top], accepted: Some(UNLIMITED), estimate: None });
+        }
+        while let Step::Run { level, .. } = search.next(&measurements(&levels)?) {
+            if levels.iter().all(|known| known.level != level) {
+                levels.push(Level { level, results: Vec::new() });
             }
-        };
-        let accepted = match answer {
-            Answer::Infeasible => None,
-            Answer::Unbounded => Some(UNLIMITED),
-            Answer::Level(level) => Some(level),
-        };
-        if let Some(level) = levels.iter_mut().find(|level| Some(level.tried.level) == accepted) {
-            for number in level.results.len()..self.plan.num_runs {
-                level.results.push(self.run_once(candidate, slot, level.tried.level, number)?);
+            let known = levels.iter_mut().filter(|known| known.level == level);
+            for known in known {
+                self.run_once(candidate, slot, known)?;
+                self.report_level(known);
             }
         }
-        Ok(Found { levels, accepted })
-    }
-
-    fn level(&self, candidate: &Candidate, slot: &mut Slot, load: f64) -> Result<Level, Failure> {
-        let mut results = Vec::new();
-        loop {
-            let level = self.once_more(candidate, slot, load, results)?;
-            // A verdict on unlimited load can be luck too: it decides whether there is a search at all.
-            if !level.tried.verdict.is_open() || level.results.len() > MORE_RUNS {
-                return Ok(level);
+        let outcome = search.outcome(&measurements(&levels)?);
+        let accepted = outcome.largest_met;
+        if let Some(level) = levels.iter_mut().find(|level| Some(level.level) == accepted) {
+            while level.results.len() < self.plan.num_runs {
+                self.run_once(candidate, slot, level)?;
             }
-            results = level.results;
         }
+        levels.push(top);
+        Ok(Found { levels, accepted, estimate: outcome.estimate })
     }
 
-    /// A level with one run more than those known.
-    fn once_more(
-        &self,
-        candidate: &Candidate,
-        slot: &mut Slot,
-        load: f64,
-        mut results: Vec<Dict>,
-    ) -> Result<Level, Failure> {
-        results.push(self.run_once(candidate, slot, load, results.len())?);
-        let verdict = Verdict::of(&self.plan.criteria, &values(&self.plan.criteria, &results)?);
-        Ok(Level { tried: Tried { level: load, verdict }, results })
-    }
-
-    /// One run; a stored one is taken as it is.
-    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, load: f64, number: usize) -> Result<Dict, Failure> {
-        let output = self.plan.run_file(&candidate.name(), load, number);
+    /// One more run; a stored one is taken as it is.
+    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, level: &mut Level) -> Result<(), Failure> {
+        let number = level.results.len();
+        let output = self.plan.run_file(&candidate.name(), level.level, number);
         if let Some(found) = self.archive.result(&output) {
-            return Ok(found);
+            level.results.push(found);
+            return Ok(());
         }
         slot.ensure(self.host)?;
-        let command = self.plan.bench_command(load).map_err(|error| Failure::new("ValueError", error.to_string()))?;
+        let command =
+            self.plan.bench_command(level.level).map_err(|error| Failure::new("ValueError", error.to_string()))?;
         let mut keys = candidate.overrides().values().clone();
         keys.set("run_number", number);
         let result = self.measure(&command, &output, &keys);
         let result = result.map_err(|failure| slot.lost().unwrap_or(failure))?;
         self.plan.after.act(&self.plan.supervised, slot, &())?;
-        Ok(result)
+        level.results.push(result);
+        Ok(())
     }
 
     /// Runs a client command and stores what it measured, with these keys added.
@@ -114,7 +99,7 @@ impl Tuner<'_> {
     }
 
     fn report_level(&self, level: &Level) {
-        let rate = rate_text(level.tried.level);
+        let rate = rate_text(level.level);
         let throughput = number(&level.results, "request_throughput").unwrap_or(f64::NAN);
         let met = self.plan.criteria.iter().zip(values(&self.plan.criteria, &level.results).unwrap_or_default());
         let criteria = met

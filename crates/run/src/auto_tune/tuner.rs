@@ -7,11 +7,10 @@ use std::sync::atomic::Ordering;
 use tacho_core::event::TuneNote;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, EventSink, RunEvent, Work};
-use tacho_decide::search::UNLIMITED;
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
-use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, apply};
+use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, UNLIMITED, apply};
 
 /// Prompts of the profiled run: a longer trace is too large to inspect.
 const PROFILED_PROMPTS: u64 = 100;

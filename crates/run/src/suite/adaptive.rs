@@ -1,6 +1,7 @@
 //! Adaptive concurrency: where between the listed levels a server stops to meet latency limits.
 
 use tacho_core::json::{Dict, Value};
+use tacho_decide::search::{Growth, Levels, Measurement, Model, Search, Step};
 
 /// How levels are refined after the listed ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,68 +33,48 @@ pub(super) struct Bounds {
     pub(super) first_fail: Option<u64>,
 }
 
-/// What the listed levels say, walked upwards.
-pub(super) fn walk(levels: &[(u64, Option<bool>)]) -> Bounds {
-    let mut sorted = levels.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut bounds = Bounds::default();
-    for (level, verdict) in sorted {
-        match verdict {
-            Some(true) => bounds.last_pass = Some(level),
-            Some(false) if bounds.last_pass.is_some() => {
-                bounds.first_fail = Some(level);
-                break;
-            }
-            _ => {}
-        }
+impl Bounds {
+    /// What measured levels say, as upstream walks them upwards: failures below the first pass do not count.
+    pub(super) fn of(levels: &[(u64, bool)]) -> Self {
+        let mut sorted = levels.to_vec();
+        sorted.sort_unstable();
+        let passing = |&(_, passes): &(u64, bool)| passes;
+        let Some(first) = sorted.iter().position(passing) else { return Bounds::default() };
+        let run: Vec<u64> = sorted[first..].iter().take_while(|level| passing(level)).map(|level| level.0).collect();
+        let first_fail = sorted.get(first + run.len()).map(|level| level.0);
+        Bounds { last_pass: run.last().copied(), first_fail }
     }
-    bounds
 }
 
-/// Refines the bounds of the listed levels; `measure` gives the verdict on a level.
+/// Probes levels beyond and between the listed ones; `measure` gives the verdict on a level. Ends at a level without one.
 pub(super) fn refine<E>(
     spec: &AdaptiveSpec,
-    levels: &[u64],
-    mut bounds: Bounds,
+    listed: &[u64],
+    known: &mut Vec<(u64, bool)>,
     mut measure: impl FnMut(u64) -> Result<Option<bool>, E>,
-) -> Result<Bounds, E> {
-    let Some(mut pass) = bounds.last_pass else { return Ok(bounds) };
-    let mut sorted = levels.to_vec();
+) -> Result<(), E> {
+    let mut sorted = listed.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut probes = spec.max_probes;
-    let mut step = match sorted[..] {
+    let step = match sorted[..] {
         [.., before, last] => last - before,
         _ => 1,
     };
-    let mut level = sorted.last().copied().unwrap_or(pass);
-    while bounds.first_fail.is_none() && probes > 0 && level < spec.max_concurrency {
-        level = (level + step).min(spec.max_concurrency);
-        probes -= 1;
-        match measure(level)? {
-            Some(true) => {
-                pass = level;
-                bounds.last_pass = Some(level);
-                step *= 2;
-            }
-            Some(false) => bounds.first_fail = Some(level),
-            None => return Ok(bounds),
-        }
+    let (from, most) = (sorted.last().copied().unwrap_or(1) as f64, spec.max_concurrency as f64);
+    let growth = Growth::Steps { from, step: step as f64 };
+    let levels = Levels { growth, ..Levels::users(from, most) };
+    let search = Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: 0.0 };
+    for _ in 0..spec.max_probes {
+        let Bounds { last_pass: Some(pass), first_fail } = Bounds::of(known) else { return Ok(()) };
+        // Levels grow from the last one listed, whatever came of it.
+        let reached = if first_fail.is_none() { from.max(pass as f64) } else { pass as f64 };
+        let mut ends = vec![Measurement::exact(reached, true)];
+        ends.extend(first_fail.map(|fail| Measurement::exact(fail as f64, false)));
+        let Step::Run { level, .. } = search.next(&ends) else { return Ok(()) };
+        let Some(passes) = measure(level as u64)? else { return Ok(()) };
+        known.push((level as u64, passes));
     }
-    while let Some(fail) = bounds.first_fail.filter(|fail| fail - pass > 1 && probes > 0) {
-        let middle = pass.midpoint(fail);
-        probes -= 1;
-        match measure(middle)? {
-            Some(true) => {
-                pass = middle;
-                bounds.last_pass = Some(middle);
-            }
-            Some(false) => bounds.first_fail = Some(middle),
-            None => break,
-        }
-    }
-    Ok(bounds)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -105,13 +86,14 @@ mod tests {
 
     /// The levels probed, and the bounds, for a server that passes up to `most`.
     fn run(listed: &[u64], most: u64, spec: &AdaptiveSpec) -> (Vec<u64>, Bounds) {
-        let known: Vec<_> = listed.iter().map(|&level| (level, Some(level <= most))).collect();
+        let mut known: Vec<_> = listed.iter().map(|&level| (level, level <= most)).collect();
         let mut probed = Vec::new();
-        let bounds = refine(spec, listed, walk(&known), |level| {
+        let measured = refine(spec, listed, &mut known, |level| {
             probed.push(level);
             Ok::<_, ()>(Some(level <= most))
         });
-        (probed, bounds.unwrap())
+        measured.unwrap();
+        (probed, Bounds::of(&known))
     }
 
     fn bounds(pass: u64, fail: u64) -> Bounds {
@@ -130,6 +112,11 @@ mod tests {
         assert_eq!((probed, found), (vec![1024], Bounds { last_pass: Some(1024), first_fail: None }));
         let few = AdaptiveSpec { max_probes: 2, ..SPEC };
         assert_eq!(run(&[12, 64], 30, &few), (vec![38, 25], bounds(25, 38)));
+    }
+
+    #[test]
+    fn failures_below_the_first_pass_do_not_count() {
+        assert_eq!(Bounds::of(&[(4, false), (8, true), (16, false), (32, true)]), bounds(8, 16));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
 
-use super::adaptive::{Bounds, refine, walk};
+use super::adaptive::{Bounds, refine};
 use super::command::{line, line_with, words};
 use super::file::ServingTest;
 use super::runner::{Runner, ServerKind, SuitePlan};
@@ -117,7 +117,7 @@ impl Runner<'_> {
             let mut known = Vec::new();
             for &concurrency in &test.concurrencies {
                 let case = Case { rate, concurrency, adaptive: false };
-                known.push((concurrency, self.case(test, &case, &server, &mut slot)?));
+                known.extend(self.case(test, &case, &server, &mut slot)?.map(|passes| (concurrency, passes)));
             }
             if !self.plan.dry_run {
                 self.adapt(test, rate, known, &server, &mut slot)?;
@@ -190,15 +190,16 @@ impl Runner<'_> {
         &mut self,
         test: &ServingTest,
         rate: &str,
-        known: Vec<(u64, Option<bool>)>,
+        mut known: Vec<(u64, bool)>,
         server: &str,
         slot: &mut Slot,
     ) -> Result<(), Error> {
         let Some(spec) = self.plan.adaptive else { return Ok(()) };
-        let listed = walk(&known);
-        let found = refine(&spec, &test.concurrencies, listed, |concurrency| {
+        let listed = Bounds::of(&known);
+        refine(&spec, &test.concurrencies, &mut known, |concurrency| {
             self.case(test, &Case { rate, concurrency, adaptive: true }, server, slot)
         })?;
+        let found = Bounds::of(&known);
         let mut summary = Dict::new();
         summary.set("test_name", test.name.as_str());
         summary.set("qps", rate);

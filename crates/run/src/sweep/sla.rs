@@ -1,10 +1,6 @@
-//! `sweep serve_sla`: the largest load at which a server meets latency targets. Levels are shared between targets. A level
-//! is looked at briefly first; near the boundary it is held for as long as it needs, and repeated until its verdict is more
-//! than luck.
+//! `sweep serve_sla`: the largest load at which a server meets SLOs, by the search of `decide`. Runs are shared between SLOs.
 
 mod answers;
-mod interval_search;
-mod level;
 mod pair;
 mod result;
 mod search;
@@ -31,38 +27,32 @@ pub struct SlaPlan {
     pub variable: LoadVariable,
     /// The targets; all criteria of one must hold.
     pub targets: Vec<Vec<Criterion>>,
-    /// The share of the answer by which it may be too low.
+    /// Precision of the answer, as a fraction of it; 0 bisects down to single steps.
     pub tolerance: f64,
-    /// How many seconds a level lasts at least; without it as long as the targets need.
+    /// Seconds of a run that decides; without it as long as the targets need.
     pub seconds: Option<f64>,
     /// Time budget of a search in seconds: after it, no run is made only to narrow the range.
-    pub longest: f64,
+    pub budget: f64,
 }
 
-/// Shortest and longest duration of a level, in seconds.
+/// Shortest and longest duration of a decision, in seconds.
 const SECONDS: (f64, f64) = (5.0, 120.0);
-/// How many times the largest latency allowed a level lasts: a load that is one fiftieth too large has then queued up by it.
+/// A decision takes this many times the largest latency allowed: a load 2% above capacity has then queued up by it,
 const LATENCIES: f64 = 50.0;
-/// So many requests show that the server answers a fiftieth less than comes, whatever the latency allowed.
+/// or this many requests: they show that the server completes 2% less than arrives, whatever the latency allowed.
 const REQUESTS: f64 = 10_000.0;
-/// Fewest mean latencies that a level lasts: while the first requests are in flight, the backlog can only grow.
-const ANSWERS: f64 = 4.0;
-/// A percentile of fewer requests in a run of full length says little, if so many were asked for.
-const MIN_REQUESTS_FULL: u64 = 200;
-/// For what part of that each run of a level is held: what is far off the target shows at once, and what is near it the
-/// better the longer a run is. Several short runs are no long one: each begins with an empty server, and has too few of
-/// the rare long queues that make a percentile.
-const PARTS: [f64; 5] = [0.2, 1.0, 2.0, 4.0, 8.0];
-/// No run takes more than this share of the time that a search has.
-const LONGEST_RUN: f64 = 0.25;
+/// Fewest mean latencies of a decision: while the first requests are in flight, the backlog can only grow.
+const RESPONSES: f64 = 4.0;
+/// A single run takes no more than this fraction of the budget.
+const RUN_FRACTION: f64 = 0.25;
 
 impl SlaPlan {
-    /// How long a level must last to show whether the rate is sustained; `answer` is the mean latency in seconds.
-    fn seconds(&self, rate: f64, answer: f64) -> f64 {
+    /// How long a run must last to show whether the rate is sustained; `response` is the mean latency in seconds.
+    fn seconds(&self, rate: f64, response: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
         let queued = LATENCIES * limits.fold(0.0, f64::max);
         let needed = queued.min(REQUESTS / rate).clamp(SECONDS.0, SECONDS.1);
-        self.seconds.unwrap_or(needed.max(ANSWERS * answer))
+        self.seconds.unwrap_or(needed.max(RESPONSES * response))
     }
 }
 
@@ -118,7 +108,7 @@ pub fn sla(
                 for target in &plan.targets {
                     pair.search(session, slot, target, &mut answers)?;
                 }
-                session.add(pair.rows(archive))?;
+                session.add(pair.stored(archive).into_iter().flat_map(|level| level.results).collect())?;
             }
             Ok(())
         })?;

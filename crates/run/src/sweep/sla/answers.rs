@@ -3,69 +3,100 @@
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Answer, Boundary, Criterion, UNLIMITED};
+use tacho_decide::search::{Criterion, Estimate, LoadLevel, Model, StopReason};
 use tacho_metrics::statistics::mean;
 
-use super::interval_search::PRECISE;
-use super::level::{Level, nearest, values};
-use super::marker;
-use super::pair::Pair;
+use super::pair::{Level, Pair};
 use super::result::unreliable_client;
-use crate::experiment::{Archive, Failure, Style, load_value};
-use crate::sweep::workload::LoadVariable;
+use super::search::PRECISE;
+use super::{SlaPlan, marker};
+use crate::experiment::{Archive, Failure, Style, UNLIMITED, load_value};
+
+/// The largest load that was measured and met the criteria.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Answer {
+    Infeasible,
+    Unbounded,
+    Level(f64),
+}
 
 /// What a search found.
-#[derive(Clone, Copy)]
-pub(super) struct Outcome {
-    /// The largest load that was measured and met the criteria.
+pub(super) struct Found {
     pub(super) answer: Answer,
-    /// The estimate of the load at which they are just met, with its 95% range.
-    pub(super) found: Option<Boundary>,
-    /// The loads that are left.
-    pub(super) range: (f64, f64),
-    /// Whether no level passed although a lower one failed.
+    /// The load at which the criteria are just met.
+    pub(super) estimate: Option<Estimate>,
+    /// All loads, and their results.
+    pub(super) loads: Vec<LoadLevel>,
+    pub(super) levels: Vec<Level>,
     pub(super) monotone: bool,
     pub(super) stopped: StopReason,
+    pub(super) model: Model,
 }
 
-/// Why a search made no further run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StopReason {
-    /// The estimate is as precise as the tolerance asks.
-    Precise,
-    /// The time budget was spent.
-    Budget,
-    /// The largest number of runs was made.
-    Runs,
-    /// Even the lowest load fails.
-    Infeasible,
-    /// Even unlimited load passes.
-    Unlimited,
-}
-
-impl StopReason {
-    fn name(self) -> &'static str {
-        match self {
-            StopReason::Precise => "precision",
-            StopReason::Budget => "budget",
-            StopReason::Runs => "runs",
-            StopReason::Infeasible => "infeasible",
-            StopReason::Unlimited => "unlimited",
-        }
+impl Found {
+    pub(super) fn each(&self) -> impl Iterator<Item = (&LoadLevel, &Level)> {
+        self.loads.iter().zip(&self.levels)
     }
 
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            StopReason::Precise => "the estimate is precise enough",
-            StopReason::Budget => "the time budget (--sla-budget) is spent",
-            StopReason::Runs => "the largest number of runs was made",
-            StopReason::Infeasible => "even the lowest load fails",
-            StopReason::Unlimited => "even unlimited load passes",
+    /// The answer, or 0, and the smallest larger load that was measured and is not met.
+    pub(super) fn bracket(&self) -> (f64, f64) {
+        let left = if let Answer::Level(level) = self.answer { level } else { 0.0 };
+        let above = self.loads.iter().filter(|load| load.level > left && !load.is_met()).map(|load| load.level);
+        (left, above.reduce(f64::min).unwrap_or(UNLIMITED))
+    }
+
+    /// The load that is least beyond its target; those that were sustained come first.
+    pub(super) fn nearest(&self) -> Option<(&LoadLevel, &Level)> {
+        let distance = |load: &LoadLevel| (!load.is_sustained(), load.margin);
+        self.each().min_by(|(a, _), (b, _)| {
+            let (a, b) = (distance(a), distance(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
+    }
+
+    /// The largest limited load with a run whose client was not reliable, and the verdict on that client.
+    pub(super) fn unreliable(&self) -> Option<(f64, String)> {
+        let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
+        let doubted =
+            limited.filter_map(|level| Some((level.level, level.results.iter().find_map(unreliable_client)?)));
+        doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
+    }
+
+    /// Why no further run was made: what was asked, and what was reached.
+    pub(super) fn stop_text(&self, plan: &SlaPlan) -> String {
+        let reached = match self.estimate.map(|found| found.reach()) {
+            Some(Some(reach)) => format!("reached ±{:.1}%", reach * 100.0),
+            Some(None) => "no load fails for certain".to_owned(),
+            None => "no load met the criteria".to_owned(),
+        };
+        let precision = format!("asked ±{:.1}%, {reached}", PRECISE * plan.tolerance * 100.0);
+        match self.stopped {
+            StopReason::Precise if self.model == Model::Monotone => {
+                format!("the next larger load, {}, fails", self.bracket().1)
+            }
+            StopReason::Precise => precision,
+            StopReason::Budget => format!("budget {} s reached (--sla-budget); {precision}", plan.budget),
+            StopReason::Runs => {
+                let runs = self.loads.iter().map(|load| load.runs).sum::<usize>();
+                format!("{runs} runs made; {precision}")
+            }
+            StopReason::Infeasible => "even the lowest load fails".to_owned(),
+            StopReason::Unlimited => "even the largest load passes".to_owned(),
         }
     }
 }
 
-/// A range that reaches this many times further than wanted decides nothing.
+fn stop_name(stopped: StopReason) -> &'static str {
+    match stopped {
+        StopReason::Precise => "precision",
+        StopReason::Budget => "budget",
+        StopReason::Runs => "runs",
+        StopReason::Infeasible => "infeasible",
+        StopReason::Unlimited => "unlimited",
+    }
+}
+
+/// A range that reaches this many times further than asked decides nothing.
 const INCONCLUSIVE: f64 = 5.0;
 
 /// The verdict of a search, the same in the console, in the file and in the exit code.
@@ -79,46 +110,36 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(outcome: &Outcome, levels: &[Level], tolerance: f64) -> Self {
-        let level = match (outcome.answer, outcome.found) {
+    pub(super) fn of(found: &Found, tolerance: f64) -> Self {
+        let inconclusive = |why: &str| Verdict::Inconclusive(why.to_owned());
+        match (found.answer, found.estimate) {
             (Answer::Unbounded, _) => return Verdict::Unbounded,
-            (Answer::Infeasible, None) if outcome.stopped == StopReason::Budget => {
-                return Verdict::Inconclusive(
-                    "no load met the criteria within the time budget: raise --sla-budget".into(),
-                );
+            (Answer::Infeasible, None) if found.stopped == StopReason::Budget => {
+                return inconclusive("no load met the criteria within the time budget: raise --sla-budget");
             }
-            (Answer::Infeasible, None) => return Verdict::Infeasible,
             (Answer::Infeasible, Some(_)) => {
-                return Verdict::Inconclusive(
-                    "runs of one load disagree, and no load met the criteria on average".into(),
-                );
+                return inconclusive("runs of one load disagree, and no load met the criteria on average");
             }
-            (Answer::Level(level), _) => level,
-        };
+            (Answer::Infeasible, None) | (Answer::Level(_), _) => {}
+        }
         // The client decides where the answer was measured and where the first larger load failed.
-        let above = levels
-            .iter()
-            .map(|level| level.tried.level)
-            .filter(|&other| other > level && other < UNLIMITED)
-            .reduce(f64::min);
-        let decides = |one: &&Level| one.tried.level == level || Some(one.tried.level) == above;
-        let decided: Vec<&Level> = levels.iter().filter(decides).collect();
-        if decided.iter().any(|level| level.results.iter().any(|result| unreliable_client(result).is_some())) {
-            return Verdict::Inconclusive("the client was not reliable next to the answer".into());
+        let (left, right) = found.bracket();
+        let decides = |level: &&Level| level.level == left || (level.level == right && right < UNLIMITED);
+        let mut decided = found.levels.iter().filter(decides).flat_map(|level| &level.results);
+        if decided.any(|result| unreliable_client(result).is_some()) {
+            return inconclusive("the client was not reliable next to the answer");
         }
         let most = INCONCLUSIVE * PRECISE * tolerance;
-        match outcome.found.map(|found| found.reach()) {
-            // Without intervals, two adjacent levels bound the answer.
-            Some(None) if outcome.stopped != StopReason::Precise => {
-                Verdict::Inconclusive("no load that was measured fails for certain: raise --sla-budget".into())
-            }
-            Some(Some(reach)) if reach > most && outcome.stopped != StopReason::Precise => {
-                Verdict::Inconclusive(format!(
-                    "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
-                    reach * 100.0,
-                    most * 100.0
-                ))
-            }
+        match found.estimate.map(|found| found.reach()) {
+            _ if found.answer == Answer::Infeasible => Verdict::Infeasible,
+            // Two adjacent levels bound the answer.
+            _ if found.stopped == StopReason::Precise => Verdict::Found,
+            Some(None) => inconclusive("no load that was measured fails for certain: raise --sla-budget"),
+            Some(Some(reach)) if reach > most => Verdict::Inconclusive(format!(
+                "the 95% range reaches {:.0}% away from the estimate, more than {:.0}%: raise --sla-budget",
+                reach * 100.0,
+                most * 100.0
+            )),
             _ => Verdict::Found,
         }
     }
@@ -158,8 +179,7 @@ impl Answers {
         self.list.iter().filter_map(word).filter(|word| unmet.contains(&word.as_str())).count()
     }
 
-    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], levels: &[Level], outcome: Outcome) {
-        let answer = outcome.answer;
+    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], found: &Found, unit: &dyn Fn(f64) -> f64) {
         let mut entry = Dict::new();
         let name = marker(&pair.base, target).display().to_string();
         self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
@@ -168,37 +188,32 @@ impl Answers {
         entry.set("bench", pair.bench.shown());
         entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
         entry.set("variable", pair.plan.variable.key());
-        let verdict = Verdict::of(&outcome, levels, pair.plan.tolerance);
-        let measured = if let Answer::Level(level) = answer { Some(level) } else { None };
+        let verdict = Verdict::of(found, pair.plan.tolerance);
+        let measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         entry.set("verdict", verdict.name());
         if let Verdict::Inconclusive(why) = &verdict {
             entry.set("reason", why.as_str());
         }
-        entry.set("stopped", outcome.stopped.name());
+        entry.set("stopped", stop_name(found.stopped));
         entry.set("max_measured", measured.map_or(Value::Null, load_value));
-        let found = outcome.found.filter(|_| answer != Answer::Unbounded);
-        let estimate = found.map(|found| found.value).or(measured);
-        entry.set("estimate", Value::from(estimate));
-        entry.set("ci_low", Value::from(found.map(|found| found.low)));
+        let range = found.estimate.filter(|_| found.answer != Answer::Unbounded);
+        entry.set("estimate", Value::from(range.map(|found| found.value).or(measured)));
+        entry.set("ci_low", Value::from(range.map(|found| found.low)));
         // Without an upper end no level fails for certain.
-        entry.set("ci_high", Value::from(found.and_then(|found| found.high)));
-        entry.set("monotone", outcome.monotone);
-        let chosen = levels.iter().find(|level| Some(level.tried.level) == measured);
-        let by = pair.plan.variable;
+        entry.set("ci_high", Value::from(range.and_then(|found| found.high)));
+        entry.set("monotone", found.monotone);
         let mut achieved = Dict::new();
-        for (criterion, values) in chosen
-            .iter()
-            .flat_map(|level| target.iter().zip(values(by, target, level.results.iter()).unwrap_or_default()))
-        {
-            achieved.set(criterion.metric.as_str(), values.iter().sum::<f64>() / values.len() as f64);
+        let chosen = found.levels.iter().find(|level| Some(level.level) == measured);
+        if let Some(values) = chosen.and_then(|level| pair.values(target, &level.results).ok()) {
+            target.iter().zip(&values).for_each(|(one, values)| achieved.set(one.metric.as_str(), mean(values)));
         }
         entry.set("achieved", achieved);
-        if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
-            entry.set("best_attempt", load_value(nearest.tried.level));
+        if let Some((nearest, _)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
+            entry.set("best_attempt", load_value(nearest.level));
         }
-        entry.set("levels", levels.len());
-        entry.set("curve", curve(by, target, levels));
-        entry.set("runs", levels.iter().map(|level| level.results.len()).sum::<usize>());
+        entry.set("levels", found.levels.len());
+        entry.set("curve", curve(pair, target, found, unit));
+        entry.set("runs", found.loads.iter().map(|load| load.runs).sum::<usize>());
         self.list.push(Value::Dict(entry));
     }
 
@@ -208,19 +223,19 @@ impl Answers {
 }
 
 /// Each level with its values and verdict, for tables and charts.
-fn curve(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<Value> {
-    let entry = |level: &Level| {
+fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found, unit: &dyn Fn(f64) -> f64) -> Vec<Value> {
+    let entry = |(load, level): (&LoadLevel, &Level)| {
         let mut entry = Dict::new();
-        entry.set("level", load_value(level.tried.level));
-        entry.set("runs", level.results.len());
-        entry.set("met", level.tried.verdict.passes());
-        entry.set("sustained", level.tried.verdict.is_sustained());
-        entry.set("brief", level.tried.verdict.brief);
+        entry.set("level", load_value(load.level));
+        entry.set("runs", load.runs);
+        entry.set("met", load.is_met());
+        entry.set("sustained", load.is_sustained());
+        entry.set("brief", load.is_brief(unit(load.level)));
         entry.set("client_unreliable", level.results.iter().any(|result| unreliable_client(result).is_some()));
-        for (criterion, values) in target.iter().zip(values(by, target, level.results.iter()).unwrap_or_default()) {
+        for (criterion, values) in target.iter().zip(pair.values(target, &level.results).unwrap_or_default()) {
             entry.set(criterion.metric.as_str(), mean(&values));
         }
         Value::Dict(entry)
     };
-    levels.iter().map(entry).collect()
+    found.each().map(entry).collect()
 }

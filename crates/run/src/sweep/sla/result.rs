@@ -74,11 +74,6 @@ pub(super) fn unreliable_client(result: &Dict) -> Option<&str> {
     doubted.then(|| client.get("verdict").and_then(Value::as_str).unwrap_or("the client was not reliable"))
 }
 
-/// The number of the run at its level.
-pub(super) fn run_number(result: &Dict) -> usize {
-    result.get("run_number").and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
-}
-
 /// The mean latency of the first of these runs, in seconds; 0 where it is not known.
 pub(super) fn mean_latency(results: &[Dict]) -> f64 {
     let first = results.first().and_then(|result| number(result, "mean_e2el_ms"));

@@ -1,27 +1,23 @@
-//! The search: which level is measured next, and what is said of the levels at its end.
+//! A search in progress, and what is said of it at its end.
 
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::{Answer, Criterion, Step, Tried, UNLIMITED, boundary, bracket, is_monotone, next, refine};
+use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, Step, StopReason};
 use tacho_metrics::statistics::mean;
 
-use super::answers::{Answers, Outcome, StopReason, Verdict};
-use super::level::{Level, WAVES, nearest, values};
-use super::pair::Pair;
-use super::result::{SteadyState, mean_latency, number, unreliable_client};
+use super::answers::{Answer, Answers, Found, Verdict};
+use super::pair::{Level, Pair, completed_rate, standard_error};
+use super::result::{mean_latency, number, unreliable_client};
 use super::{level_directory, marker};
-use crate::experiment::{Failure, Slot, Style};
+use crate::experiment::{Slot, Style, UNLIMITED};
 use crate::sweep::combination::Combination;
 use crate::sweep::session::{Session, Stop};
 use crate::sweep::workload::LoadVariable;
 
-/// Loads up to this many times another count as slightly larger.
-const SLIGHTLY_LARGER: f64 = 1.1;
-/// A range that reaches no further than this share of the answer either way is narrow enough.
-const PRECISE: f64 = 0.05;
-/// For how many times as long as one level a search holds all of its levels together: 29 in one of the simulator with
-/// everything as it is by default. It is a forecast and no limit.
-const LEVELS: f64 = 30.0;
+/// The 95% range of a model may reach this many times the tolerance either way.
+pub(super) const PRECISE: f64 = 2.25;
+/// By how much loads grow where a model places the others.
+const SAMPLED_GROWTH: Growth = Growth::Factor(1.5);
 
 impl Pair<'_> {
     pub(super) fn search(
@@ -31,242 +27,198 @@ impl Pair<'_> {
         target: &[Criterion],
         answers: &mut Answers,
     ) -> Result<(), Stop> {
-        let key = self.plan.variable.key();
-        let done = marker(&self.base, target);
-        if session.archive.has(&done) && answers.has(&self.base, target) {
+        if session.archive.has(&marker(&self.base, target)) && answers.has(&self.base, target) {
             session.count();
             return Ok(());
         }
-        let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
-        session.say(SearchNote::Begins(conditions));
+        session.say(SearchNote::Begins(target.iter().map(Criterion::to_string).collect()));
         if self.plan.sweep.dry_run {
-            let (bench, directory) = (self.set(self.top(), 1, &[]), level_directory(self.plan, &self.base, self.top()));
+            let (bench, directory) =
+                (self.bench_at(self.top(), None), level_directory(self.plan, &self.base, self.top()));
             let what = Combination { serve: self.serve, bench: &bench, directory: &directory };
             session.combine_runs(slot, what, self.plan.sweep.num_runs)?;
             session.say(SearchNote::Omitted);
             session.say(SearchNote::Ends);
             return Ok(());
         }
-        session.say(SearchNote::Testing { load: self.load(), level: self.top() });
-        let top = self.level(session, slot, self.top(), target, false)?;
-        if let Some(top) = &top {
-            self.report_level(session, top, target);
+        let (mut known, stored_top): (Vec<Level>, Vec<Level>) =
+            self.stored(session.archive).into_iter().partition(|level| level.level != self.top());
+        let mut top =
+            Level { level: self.top(), results: stored_top.into_iter().flat_map(|top| top.results).collect() };
+        session.say(SearchNote::Testing { load: self.load(), level: top.level });
+        if top.results.len() < self.plan.sweep.num_runs {
+            self.run(session, slot, &mut top, None)?;
         }
-        if let Some(top) = top.filter(|top| self.has_intervals(target, &top.results)) {
-            let (levels, outcome) = self.interval_search(session, slot, target, top)?;
-            return self.conclude(session, target, &levels, outcome, answers);
-        }
-        let mut levels: Vec<Level> = Vec::new();
-        for level in self.stored(session.archive) {
-            levels.extend(self.level(session, slot, level, target, false)?);
-        }
-        let (mut first, top, load) = (None, self.top(), self.load());
-        let answer = loop {
-            let tried = self.tried(&levels);
-            if first.is_none() && tried.iter().any(|tried| tried.level == top) {
-                let start = self.first(&levels);
-                session.say(SearchNote::From { load, level: start });
-                self.forecast_duration(session, &levels, start);
-                first = Some(start);
+        self.report_level(session, &top, target)?;
+        let (model, levels) = self.model(target, &top);
+        let fastest = std::cell::Cell::new(0.0);
+        let unit = |level: f64| self.plan.seconds(level, fastest.get());
+        let tolerance = if model == Model::Monotone { 1.0 } else { PRECISE } * self.plan.tolerance;
+        let spent = top.results.iter().filter_map(|result| number(result, "duration")).sum::<f64>();
+        let search = Search { levels, model, unit: &unit, budget: self.plan.budget - spent, tolerance };
+        let stopped = if self.summary(target, &top)?.passes() {
+            StopReason::Unlimited
+        } else {
+            session.say(SearchNote::From { load: self.load(), level: levels.first });
+            session.say(SearchNote::TakesAtMost { seconds: self.plan.budget });
+            loop {
+                fastest.set(shortest_latency(&known));
+                match search.next(&self.all_measurements(target, &known)?) {
+                    Step::Done(reason) => break reason,
+                    Step::Run { level, seconds } => {
+                        session.say(SearchNote::Testing { load: self.load(), level });
+                        let before = (levels.first, completed_rate(&top.results).unwrap_or(1.0));
+                        let prompts = self.prompts_for((level, seconds), &known, before);
+                        let at = at_level(&mut known, level);
+                        self.run(session, slot, at, Some(prompts))?;
+                        self.report_level(session, at, target)?;
+                    }
+                }
             }
-            let step = next(&tried, first.unwrap_or(1.0), top, self.plan.tolerance, self.guess(&levels));
-            let step = match step {
-                Step::Done(answer) => self.narrower(&levels, &tried).unwrap_or(Step::Done(answer)),
-                step => step,
-            };
-            let (tested, confirm) = match step {
-                Step::Done(answer) => break answer,
-                Step::Try(level) => (level, false),
-                Step::Confirm(level) => (level, true),
-            };
-            session.say(SearchNote::Testing { load, level: tested });
-            let Some(level) = self.level(session, slot, tested, target, confirm)? else {
-                let text = format!("no result at {key}={tested}, which the search cannot do without");
-                return Err(Stop::Sweep(Failure::new("ValueError", text)));
-            };
-            let before = levels.iter().find(|known| known.tried.level == tested).map_or(0, |known| known.runs);
-            if confirm && level.runs <= before {
-                // A run that fails again and again would be tried for ever.
-                let text = format!("no further result at {key}={tested}, which the search cannot do without");
-                return Err(Stop::Sweep(Failure::new("ValueError", text)));
+        };
+        let outcome = search.outcome(&self.all_measurements(target, &known)?);
+        let (mut loads, monotone) = (outcome.levels, outcome.monotone);
+        let answer = match outcome.largest_met {
+            _ if stopped == StopReason::Unlimited && known.is_empty() => Answer::Unbounded,
+            Some(level) => Answer::Level(level),
+            None => Answer::Infeasible,
+        };
+        loads.push(self.summary(target, &top)?);
+        known.push(top);
+        let found = Found { answer, estimate: outcome.estimate, loads, levels: known, monotone, stopped, model };
+        self.conclude(session, target, &found, answers, &unit)
+    }
+
+    /// How the metric depends on the load, and the loads. Latencies with confidence intervals follow the model of a queue.
+    fn model(&self, target: &[Criterion], top: &Level) -> (Model, Levels) {
+        let has_interval = |result: &Dict| target.iter().all(|criterion| standard_error(criterion, result).is_some());
+        let limits = target.iter().map(|one| one.limit_seconds().filter(|limit| *limit > 0.0));
+        let limit = limits.collect::<Option<Vec<f64>>>().and_then(|limits| limits.into_iter().reduce(f64::max));
+        let limit = limit.filter(|_| top.results.iter().all(has_interval) && self.plan.tolerance > 0.0);
+        let estimate = self.plan.variable.estimate(&top.results).filter(|load| *load > 0.0).unwrap_or(1.0);
+        let most = (self.top() - 1.0).max(1.0);
+        match (self.plan.variable, limit) {
+            (LoadVariable::RequestRate, limit) => {
+                let first = if estimate < 10.0 { estimate } else { estimate.ceil() }.min(most);
+                match limit {
+                    Some(limit) => {
+                        (Model::OpenLoop { limit }, Levels { growth: SAMPLED_GROWTH, ..Levels::rates(first, most) })
+                    }
+                    None => (Model::Monotone, Levels::whole_rates(first, most)),
+                }
             }
-            self.report_level(session, &level, target);
-            levels.retain(|known| known.tried.level != tested);
-            levels.push(level);
-        };
-        // A search taken up again knows its levels in another order; what it leaves must be the same.
-        levels.sort_by(|one, other| one.tried.level.total_cmp(&other.tried.level));
-        let judged = self.tried(&levels);
-        levels.iter_mut().zip(judged).for_each(|(level, judged)| level.tried = judged);
-        let tried: Vec<Tried> = levels.iter().map(|level| level.tried).collect();
-        let (left, right) = bracket(&tried);
-        let (found, range) = (boundary(&tried), (left, right.min(self.top())));
-        let stopped = match answer {
-            Answer::Infeasible => StopReason::Infeasible,
-            Answer::Unbounded => StopReason::Unlimited,
-            Answer::Level(_) if self.spent(&levels) => StopReason::Budget,
-            Answer::Level(_) => StopReason::Precise,
-        };
-        let outcome = Outcome { answer, found, range, monotone: is_monotone(&tried), stopped };
-        self.conclude(session, target, &levels, outcome, answers)
-    }
-
-    /// What to measure beyond the answer, while there is time and its range is wide.
-    fn narrower(&self, levels: &[Level], tried: &[Tried]) -> Option<Step> {
-        refine(tried, PRECISE).filter(|_| !self.spent(levels))
-    }
-
-    /// Whether the time budget of the search is spent.
-    fn spent(&self, levels: &[Level]) -> bool {
-        levels.iter().map(|level| level.seconds).sum::<f64>() >= self.plan.longest
-    }
-
-    /// The verdicts. What the server did not answer under a little more load it does not answer under this one either: a
-    /// run may be too short for such a backlog to show.
-    fn tried(&self, levels: &[Level]) -> Vec<Tried> {
-        let judged = |level: &Level| {
-            let load = level.tried.level;
-            let slightly_larger = |other: &&Level| {
-                let (more, verdict) = (other.tried.level, other.tried.verdict);
-                // A brief run may have met a hiccup.
-                more > load && more <= SLIGHTLY_LARGER * load && !verdict.is_sustained() && !verdict.brief
-            };
-            let beyond = levels.iter().filter(slightly_larger).filter_map(saturated).any(|answered| answered < load);
-            let swamped = if beyond { level.tried.verdict.runs } else { level.tried.verdict.swamped };
-            Tried { verdict: level.tried.verdict.with_swamped(swamped), ..level.tried }
-        };
-        levels.iter().map(judged).collect()
-    }
-
-    /// A load that is likely a little too large: what the server answered of more than it could.
-    fn guess(&self, levels: &[Level]) -> Option<f64> {
-        let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
-        let most =
-            limited.filter(|level| !level.tried.verdict.is_sustained()).filter_map(saturated).reduce(f64::max)?;
-        Some((most * (1.0 + SLIGHTLY_LARGER) / 2.0).ceil())
-    }
-
-    /// Where to begin: what the server managed under the largest load, a whole number.
-    fn first(&self, levels: &[Level]) -> f64 {
-        let top = levels.iter().find(|level| level.tried.level == self.top());
-        let estimate = top.and_then(|level| self.plan.variable.estimate(&level.results)).unwrap_or(1.0);
-        estimate.ceil().clamp(1.0, UNLIMITED - 1.0)
-    }
-
-    /// Says how long the search will take, by what the largest load showed.
-    fn forecast_duration(&self, session: &Session<'_>, levels: &[Level], start: f64) {
-        let answer = levels.iter().find(|level| level.tried.level == self.top()).map(|top| mean_latency(&top.results));
-        let level_seconds = match self.plan.variable {
-            LoadVariable::RequestRate => self.plan.seconds(start, 0.0),
-            LoadVariable::MaxConcurrency => WAVES * answer.unwrap_or(0.0),
-        };
-        if levels.len() < 2 {
-            session.say(SearchNote::Takes { level_seconds, seconds: level_seconds * LEVELS });
+            (LoadVariable::MaxConcurrency, Some(limit)) => {
+                // Little's law: as many users as wait for the latency limit at that rate.
+                let users = completed_rate(&top.results).unwrap_or(1.0) * limit;
+                let levels = Levels::users(users.ceil().clamp(1.0, most), most);
+                (Model::ClosedLoop, Levels { growth: SAMPLED_GROWTH, ..levels })
+            }
+            (LoadVariable::MaxConcurrency, None) => {
+                (Model::Monotone, Levels::users(estimate.ceil().clamp(1.0, most), most))
+            }
         }
     }
 
-    /// The verdict on a level, criterion by criterion.
-    pub(super) fn report_level(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) {
-        let Ok(values) = values(self.plan.variable, target, level.results.iter()) else { return };
+    fn all_measurements(&self, target: &[Criterion], known: &[Level]) -> Result<Vec<Measurement>, Stop> {
+        let mut all = Vec::new();
+        for level in known {
+            all.extend(self.measurements(target, level)?);
+        }
+        Ok(all)
+    }
+
+    /// The verdict on a load, criterion by criterion.
+    fn report_level(&self, session: &Session<'_>, level: &Level, target: &[Criterion]) -> Result<(), Stop> {
+        let summary = self.summary(target, level)?;
+        let values = self.values(target, &level.results).map_err(Stop::Sweep)?;
         for (criterion, values) in target.iter().zip(&values) {
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
-            let (metric, condition) = (criterion.metric.clone(), criterion.condition());
+            let (metric, condition, mean) = (criterion.metric.clone(), criterion.condition(), mean(values));
             session.say(SearchNote::Criterion { metric, mean, condition, met: criterion.is_met(mean) });
         }
-        let swamped = level.tried.verdict.swamped;
-        if swamped > 0 && level.tried.level < UNLIMITED {
-            let runs = level.results.len();
-            session.say(SearchNote::NotSustained { swamped, runs });
+        if summary.overloaded > 0 && level.level < UNLIMITED {
+            session.say(SearchNote::NotSustained { overloaded: summary.overloaded, runs: summary.runs });
         }
-        let verdict = level.tried.verdict;
-        if verdict.is_doubtful() {
-            session.say(SearchNote::Doubtful);
-        }
-        session.say(SearchNote::Verdict { met: verdict.passes() });
+        session.say(SearchNote::Verdict { met: summary.passes() });
+        Ok(())
     }
 
     fn conclude(
         &self,
         session: &mut Session<'_>,
         target: &[Criterion],
-        levels: &[Level],
-        outcome: Outcome,
+        found: &Found,
         answers: &mut Answers,
+        unit: &dyn Fn(f64) -> f64,
     ) -> Result<(), Stop> {
-        let Outcome { answer, found, range: (left, right), monotone, stopped } = outcome;
         let load = self.load();
-        let (metrics, rows) =
-            (target.iter().map(|one| one.metric.clone()).collect(), table(self.plan.variable, target, levels));
-        session.say(SearchNote::Table { load, metrics, rows });
+        let rows = found.each().map(|(one, level)| self.row(target, one, level, unit)).collect();
+        session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
+        let (left, right) = found.bracket();
         session.say(SearchNote::Range { load, left, right });
-        let most = match (answer, self.plan.variable) {
+        let most = match (found.answer, self.plan.variable) {
             (Answer::Infeasible, _) => Most::Nothing,
             (Answer::Unbounded, LoadVariable::RequestRate) => Most::Unbounded(UNLIMITED),
             (Answer::Unbounded, LoadVariable::MaxConcurrency) => Most::AllPrompts(self.top()),
-            (Answer::Level(level), _) => Most::Level(level),
+            (Answer::Level(level), _) => {
+                let range = found.estimate.map(|found| (found.value, found.low, found.high));
+                Most::Level { level, range, spoken: target.iter().map(Criterion::spoken).collect() }
+            }
         };
         session.say(SearchNote::Most { load, most });
-        if let (Answer::Level(_), Some(found)) = (answer, found) {
-            let spoken = target.iter().map(Criterion::spoken).collect::<Vec<_>>().join(" and ");
-            let (value, low, high, stopped) = (found.value, found.low, found.high, stopped.text());
-            session.say(SearchNote::Estimate { load, value, low, high, spoken, stopped });
-        }
-        if let Some(nearest) = nearest(levels).filter(|_| answer == Answer::Infeasible) {
-            let (level, sustained) = (nearest.tried.level, nearest.tried.verdict.is_sustained());
-            let means = values(self.plan.variable, target, nearest.results.iter()).unwrap_or_default();
-            let found = target
+        session.say(SearchNote::Stopped { reason: found.stop_text(self.plan) });
+        if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
+            let means = self.values(target, &level.results).unwrap_or_default();
+            let shown = target
                 .iter()
                 .zip(&means)
                 .map(|(one, values)| format!("{} = {:.2}{}", one.metric, mean(values), one.condition()));
-            session.say(SearchNote::Nearest { load, level, found: found.collect(), sustained });
+            let (level, sustained) = (nearest.level, nearest.is_sustained());
+            session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
         }
-        if let Some((level, verdict)) = unreliable(levels) {
+        if let Some((level, verdict)) = found.unreliable() {
             session.warn(SearchNote::ClientDoubted { load, level, verdict });
         }
-        if let Verdict::Inconclusive(why) = Verdict::of(&outcome, levels, self.plan.tolerance) {
+        if let Verdict::Inconclusive(why) = Verdict::of(found, self.plan.tolerance) {
             session.warn(SearchNote::Inconclusive { why });
         }
-        if !monotone {
+        if !found.monotone {
             session.warn(SearchNote::NotMonotone { load });
         }
         session.say(SearchNote::Ends);
-        answers.add(self, target, levels, outcome);
-        let all = levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
+        answers.add(self, target, found, unit);
+        let all = found.levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result).map_err(Stop::Sweep)?;
         answers.store(session.archive).map_err(Stop::Sweep)
     }
-}
 
-/// The largest limited level with a run whose client was not reliable, and the verdict on that client.
-pub(super) fn unreliable(levels: &[Level]) -> Option<(f64, String)> {
-    let limited = levels.iter().filter(|level| level.tried.level < UNLIMITED);
-    let doubted =
-        limited.filter_map(|level| Some((level.tried.level, level.results.iter().find_map(unreliable_client)?)));
-    doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
-}
-
-/// How many requests a second were answered in the steady part of a level's runs.
-fn saturated(level: &Level) -> Option<f64> {
-    let rate = |result: &Dict| SteadyState::of(result)?.request_throughput();
-    level.results.iter().filter_map(rate).reduce(f64::max)
-}
-
-/// What was measured at each level.
-fn table(by: LoadVariable, target: &[Criterion], levels: &[Level]) -> Vec<SearchRow> {
-    let row = |level: &Level| {
-        let means = values(by, target, level.results.iter()).unwrap_or_default();
+    fn row(&self, target: &[Criterion], one: &LoadLevel, level: &Level, unit: &dyn Fn(f64) -> f64) -> SearchRow {
+        let means = self.values(target, &level.results).unwrap_or_default();
         let rates: Vec<f64> = level.results.iter().filter_map(|one| number(one, "request_throughput")).collect();
-        let verdict = &level.tried.verdict;
         SearchRow {
-            level: level.tried.level,
-            runs: level.results.len(),
+            level: one.level,
+            runs: one.runs,
             means: means.iter().map(|values| mean(values)).collect(),
             answered: mean(&rates),
-            met: verdict.passes(),
-            doubtful: verdict.is_doubtful(),
-            brief: verdict.brief,
-            sustained: verdict.is_sustained(),
+            met: one.is_met(),
+            doubtful: one.by_chance,
+            brief: one.is_brief(unit(one.level)),
+            sustained: one.is_sustained(),
+            client_unreliable: level.results.iter().any(|result| unreliable_client(result).is_some()),
         }
-    };
-    levels.iter().map(row).collect()
+    }
+}
+
+/// A load among the others, in their order; it is added where it is new.
+fn at_level(known: &mut Vec<Level>, level: f64) -> &mut Level {
+    let at = known.partition_point(|other| other.level < level);
+    if known.get(at).is_none_or(|other| other.level != level) {
+        known.insert(at, Level { level, results: Vec::new() });
+    }
+    &mut known[at]
+}
+
+/// How long a response takes where it takes least, in seconds.
+fn shortest_latency(known: &[Level]) -> f64 {
+    let each = known.iter().map(|level| mean_latency(&level.results)).filter(|seconds| *seconds > 0.0);
+    each.reduce(f64::min).unwrap_or(0.0)
 }

@@ -1,0 +1,205 @@
+//! Bisection: the bracket between passing and failing loads, narrowed and confirmed, and where the target is met in it.
+
+use tacho_metrics::interval::half_width;
+
+use super::{Estimate, Measurement, Search, Step, StopReason};
+
+/// Runs that decide on a load of which the error is not known: the fewest with a spread worth the name.
+const REPEATS: usize = 3;
+/// A run shorter than this fraction of what a decision needs is brief.
+const BRIEF: f64 = 0.7;
+
+/// All runs of one load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LoadLevel {
+    /// The load.
+    pub level: f64,
+    /// How many runs.
+    pub runs: usize,
+    /// How many of them did not keep up with the load.
+    pub overloaded: usize,
+    /// The longest of them, in seconds.
+    pub longest: f64,
+    /// The mean distance from the target, longer runs counting more; positive when it is missed.
+    pub margin: f64,
+    /// Half the width of its 95% interval; infinite where a single run does not say.
+    half_width: f64,
+    exact: bool,
+    /// Whether it passes beyond the answer of all runs, which may be chance.
+    pub by_chance: bool,
+}
+
+impl LoadLevel {
+    /// One load.
+    pub fn of(runs: &[Measurement]) -> Self {
+        let weights: f64 = runs.iter().map(weight).sum();
+        let exact = runs.iter().all(|run| run.error == Some(0.0));
+        let margins: Vec<f64> = runs.iter().map(|run| run.margin).collect();
+        LoadLevel {
+            level: runs.first().map_or(0.0, |run| run.level),
+            runs: runs.len(),
+            overloaded: runs.iter().filter(|run| !run.sustained).count(),
+            longest: runs.iter().map(|run| run.seconds).fold(0.0, f64::max),
+            margin: runs.iter().map(|run| run.margin * weight(run)).sum::<f64>() / weights,
+            half_width: if exact { 0.0 } else { half_width(&margins).unwrap_or(f64::INFINITY) },
+            exact,
+            by_chance: false,
+        }
+    }
+
+    /// Whether the server kept up in most runs.
+    pub fn is_sustained(&self) -> bool {
+        self.overloaded * 2 <= self.runs
+    }
+
+    /// Whether its own runs meet the target.
+    pub fn passes(&self) -> bool {
+        self.margin <= 0.0 && self.is_sustained()
+    }
+
+    /// Whether it meets the target by its own runs and by those of all other loads.
+    pub fn is_met(&self) -> bool {
+        self.passes() && !self.by_chance
+    }
+
+    /// Whether no run was long enough to decide; `unit` is how long that is.
+    pub fn is_brief(&self, unit: f64) -> bool {
+        self.longest < BRIEF * unit
+    }
+
+    fn is_open(&self) -> bool {
+        !self.exact && self.runs < REPEATS
+    }
+
+    /// The largest that the margin may be.
+    fn upper(&self) -> f64 {
+        if self.is_sustained() { self.margin + self.half_width } else { f64::INFINITY }
+    }
+
+    /// The least that it may be. A load that was never sustained fails, whatever its latencies.
+    fn lower(&self) -> f64 {
+        if self.overloaded == self.runs && self.runs > 1 { f64::INFINITY } else { self.margin - self.half_width }
+    }
+}
+
+/// Runs that took no time count equally.
+fn weight(run: &Measurement) -> f64 {
+    run.seconds.max(1e-9)
+}
+
+/// The loads in ascending order.
+pub(super) fn summarize(runs: &[Measurement]) -> Vec<LoadLevel> {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(|one, other| one.level.total_cmp(&other.level));
+    sorted.chunk_by(|one, other| one.level == other.level).map(LoadLevel::of).collect()
+}
+
+/// The smallest load that fails.
+pub(super) fn first_failing(levels: &[LoadLevel]) -> Option<f64> {
+    levels.iter().find(|level| !level.passes()).map(|level| level.level)
+}
+
+/// The largest passing load below the first failing one, and that one.
+fn bracket(levels: &[LoadLevel]) -> (Option<&LoadLevel>, Option<&LoadLevel>) {
+    let at = levels.iter().position(|level| !level.passes()).unwrap_or(levels.len());
+    (at.checked_sub(1).map(|before| &levels[before]), levels.get(at))
+}
+
+impl Search<'_> {
+    /// Grows, halves, then repeats the ends of the bracket.
+    pub(super) fn bisect(&self, runs: &[Measurement]) -> Step {
+        let levels = summarize(runs);
+        let Some(largest) = levels.last() else { return self.explore(self.levels.nearest(self.levels.first)) };
+        let (passing, failing) = bracket(&levels);
+        let Some(failing) = failing else { return self.grow(largest.level) };
+        let left = passing.map_or(0.0, |passing| passing.level);
+        let wide = failing.level - left > self.tolerance * left;
+        if let Some(middle) = self.levels.between(left, failing.level).filter(|_| wide) {
+            return self.explore(middle);
+        }
+        let spent = runs.iter().map(|run| run.seconds).sum::<f64>() >= self.budget;
+        match passing.into_iter().chain([failing]).find(|end| end.is_open()) {
+            Some(_) if spent => Step::Done(StopReason::Budget),
+            Some(end) => Step::Run { level: end.level, seconds: (self.unit)(end.level) },
+            None if passing.is_none() => Step::Done(StopReason::Infeasible),
+            None => Step::Done(StopReason::Precise),
+        }
+    }
+}
+
+/// Where straight lines between the loads meet the target: of the means, and of both ends of their intervals.
+pub(super) fn estimate(levels: &[LoadLevel]) -> Option<Estimate> {
+    let (passing, failing) = bracket(levels);
+    let passing = passing?;
+    let Some(failing) = failing else {
+        return Some(Estimate { value: passing.level, low: passing.level, high: None });
+    };
+    let value = crossing(passing, failing, LoadLevel::likely).unwrap_or(f64::midpoint(passing.level, failing.level));
+    // A load that passes significantly bounds the answer from below, one that fails significantly from above.
+    let sure = levels.iter().rposition(|level| level.upper() <= 0.0 && level.level <= passing.level);
+    let low =
+        sure.map_or(0.0, |at| crossing(&levels[at], &levels[at + 1], LoadLevel::upper).unwrap_or(levels[at].level));
+    let fails = levels.iter().position(|level| level.lower() > 0.0 && level.level >= failing.level);
+    let high = fails.map(|at| crossing(&levels[at - 1], &levels[at], LoadLevel::lower).unwrap_or(levels[at].level));
+    Some(Estimate { value, low: low.min(value), high: high.map(|high| high.max(value)) })
+}
+
+impl LoadLevel {
+    fn likely(&self) -> f64 {
+        if self.is_sustained() { self.margin } else { f64::INFINITY }
+    }
+}
+
+/// Where the line between two loads reaches zero; nothing where it cannot be drawn: of a load that was not sustained it is
+/// only known that it is too large.
+fn crossing(passing: &LoadLevel, failing: &LoadLevel, of: impl Fn(&LoadLevel) -> f64) -> Option<f64> {
+    let ((x0, y0), (x1, y1)) = ((passing.level, of(passing)), (failing.level, of(failing)));
+    (y0 <= 0.0 && y1 > 0.0 && y0.is_finite() && y1.is_finite()).then(|| x0 + (x1 - x0) * -y0 / (y1 - y0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three runs of a load around a margin.
+    fn spread(level: f64, margin: f64, spread: f64) -> Vec<Measurement> {
+        let run = |margin: f64| Measurement { margin, error: None, ..Measurement::exact(level, true) };
+        [-spread, 0.0, spread].map(|off| run(margin + off)).to_vec()
+    }
+
+    fn found(loads: &[(f64, f64, f64)]) -> Option<Estimate> {
+        estimate(&summarize(
+            &loads.iter().flat_map(|&(level, margin, off)| spread(level, margin, off)).collect::<Vec<_>>(),
+        ))
+    }
+
+    #[test]
+    fn the_estimate_lies_between_pass_and_failure() {
+        let found_at = found(&[(20.0, -0.6, 0.04), (30.0, -0.2, 0.04), (40.0, 0.1, 0.04), (50.0, 0.6, 0.04)]).unwrap();
+        assert!((30.0..40.0).contains(&found_at.value), "{found_at:?}");
+        assert!(found_at.low > 20.0 && found_at.high.is_some_and(|high| high <= 50.0), "{found_at:?}");
+        assert!(found_at.low < found_at.value && found_at.high > Some(found_at.value), "{found_at:?}");
+        assert_eq!(found(&[(20.0, -0.6, 0.04), (40.0, 0.02, 0.04)]).unwrap().high, None, "40 may fail by chance");
+        assert_eq!(found(&[(20.0, 0.6, 0.04)]), None, "nothing passes");
+    }
+
+    #[test]
+    fn where_nothing_varies_the_range_is_a_point() {
+        let point = Estimate { value: 13.0, low: 13.0, high: Some(13.0) };
+        assert_eq!(found(&[(10.0, -0.2, 0.0), (13.0, 0.0, 0.0), (14.0, 0.08, 0.0)]), Some(point));
+    }
+
+    #[test]
+    fn a_load_that_was_not_sustained_fails_whatever_its_latencies() {
+        let mut runs = spread(10.0, -0.5, 0.0);
+        runs.iter_mut().skip(1).for_each(|run| run.sustained = false);
+        let level = LoadLevel::of(&runs);
+        assert!(!level.passes() && LoadLevel::of(&runs[..2]).passes());
+    }
+
+    #[test]
+    fn longer_runs_count_more() {
+        let run = |margin: f64, seconds: f64| Measurement { margin, seconds, ..Measurement::exact(10.0, true) };
+        assert!(LoadLevel::of(&[run(-0.2, 1.0), run(0.1, 10.0)]).margin > 0.0);
+    }
+}

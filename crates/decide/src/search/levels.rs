@@ -1,0 +1,134 @@
+//! The loads that a search may try.
+
+/// Loads that may be tried, and in which order they grow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Levels {
+    /// Where to begin.
+    pub first: f64,
+    /// The smallest load worth a run.
+    pub least: f64,
+    /// The largest load.
+    pub most: f64,
+    /// Which loads lie between two others.
+    pub spacing: Spacing,
+    /// How the load grows while it passes.
+    pub growth: Growth,
+}
+
+/// Which loads lie between two others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spacing {
+    /// Whole numbers.
+    Whole,
+    /// Request rates: whole numbers from 10 on, two significant digits below.
+    Rates,
+    /// All numbers, bisected by their geometric mean.
+    Geometric,
+}
+
+/// How the load grows while it passes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Growth {
+    /// By this factor.
+    Factor(f64),
+    /// From a load by a step that doubles each time.
+    Steps {
+        /// The load.
+        from: f64,
+        /// The first step.
+        step: f64,
+    },
+}
+
+/// A server that completes fewer requests per second is searched in fractions of one.
+const SLOW: f64 = 10.0;
+/// The fraction of the capacity at which nothing queues.
+const ZERO_LOAD: f64 = 0.02;
+
+/// A rate with two significant digits below 10 requests per second, and a whole number above.
+pub fn rate_step(rate: f64) -> f64 {
+    let digits = rate_digits(rate);
+    (rate * digits).round() / digits
+}
+
+fn rate_digits(rate: f64) -> f64 {
+    if rate < SLOW { 10_f64.powf((1.0 - rate.log10().floor()).clamp(0.0, 6.0)) } else { 1.0 }
+}
+
+impl Levels {
+    /// Request rates of a server that completes `first` requests per second under unlimited load.
+    pub fn rates(first: f64, most: f64) -> Self {
+        let least = rate_step(ZERO_LOAD * first).min(1.0);
+        Levels { first, least, most, spacing: Spacing::Rates, growth: Growth::Factor(2.0) }
+    }
+
+    /// The same in whole numbers, as vLLM has them, unless the server is slow.
+    pub fn whole_rates(first: f64, most: f64) -> Self {
+        if first < SLOW { Self::rates(first, most) } else { Self::users(first, most) }
+    }
+
+    /// Whole numbers of users.
+    pub fn users(first: f64, most: f64) -> Self {
+        Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) }
+    }
+
+    /// The load nearest to one.
+    pub(super) fn nearest(&self, load: f64) -> f64 {
+        let load = match self.spacing {
+            Spacing::Whole => load.round(),
+            Spacing::Rates => rate_step(load),
+            Spacing::Geometric => load,
+        };
+        load.clamp(self.least, self.most.max(self.least))
+    }
+
+    /// The next larger load while all pass; nothing beyond the largest.
+    pub(super) fn above(&self, largest: f64) -> Option<f64> {
+        if largest >= self.most {
+            return None;
+        }
+        let grown = match self.growth {
+            Growth::Factor(factor) => largest * factor,
+            Growth::Steps { from, step } => {
+                let doublings = ((largest - from).max(0.0) / step + 1.0).log2().floor() + 1.0;
+                from + step * (doublings.exp2() - 1.0)
+            }
+        };
+        let grown = if self.spacing == Spacing::Whole { grown.max(largest + 1.0) } else { grown };
+        Some(self.nearest(grown))
+    }
+
+    /// A load that halves the range between a passing and a failing one; nothing where none lies between.
+    pub(super) fn between(&self, passing: f64, failing: f64) -> Option<f64> {
+        let middle = f64::midpoint(passing, failing);
+        let middle = match self.spacing {
+            Spacing::Whole => middle.floor(),
+            Spacing::Rates => (middle * rate_digits(middle)).floor() / rate_digits(middle),
+            Spacing::Geometric => (passing * failing).sqrt(),
+        };
+        Some(middle.max(self.least)).filter(|middle| *middle > passing && *middle < failing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_below_ten_have_two_digits() {
+        assert_eq!([0.0123, 0.7049, 7.34, 9.99, 10.4, 104.6].map(rate_step), [0.012, 0.7, 7.3, 10.0, 10.0, 105.0]);
+    }
+
+    #[test]
+    fn only_slow_servers_are_searched_in_fractions() {
+        let least = |first: f64| Levels::whole_rates(first, 100.0).least;
+        assert_eq!([least(21.0), least(0.7)], [1.0, 0.014]);
+    }
+
+    #[test]
+    fn no_load_is_above_the_largest() {
+        let levels = Levels::users(7.0, 20.0);
+        assert_eq!([14.0, 19.0, 20.0].map(|load| levels.above(load)), [Some(20.0), Some(20.0), None]);
+        assert_eq!([levels.between(3.0, 4.0), levels.between(3.0, 6.0)], [None, Some(4.0)]);
+    }
+}

@@ -1,0 +1,204 @@
+//! The rate at which a latency meets its target. Near capacity every queue has the same form (heavy traffic): a part without
+//! queueing, and one that grows as the reciprocal of the spare capacity. A load that was not sustained only bounds the capacity.
+
+use super::Measurement;
+use super::posterior::{CURVE_MISFIT, ERROR_SCALE_GRID, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
+
+/// Prior grid of the zero-load latency, as a fraction of the target.
+const ZERO_LOAD_GRID: [f64; 9] = [0.02, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+/// Prior grid of the initialization bias (a run starts on an idle server and has too few of the rare long queues), as a
+/// multiple of that of a single queue, with log weights.
+const INITIALIZATION_BIAS_GRID: [(f64, f64); 4] = [(0.0, -1.0), (0.7, 0.0), (1.4, 0.0), (2.1, -1.0)];
+/// Prior grid of the capacity around the one that was seen, in its standard errors.
+const CAPACITY_GRID: [f64; 7] = [-2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5];
+/// Prior grid of the capacity as a multiple of the largest load, where no load was too large.
+const UNSEEN_CAPACITY_GRID: [f64; 8] = [1.02, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0, 6.0];
+/// Queue lengths are autocorrelated, so the error falls slower than with the square root of the length.
+const ERRORS: ErrorModel = ErrorModel { exponent: 0.25, floor: 0.02, skew: 1.5 };
+/// The log likelihood of what is all but impossible.
+const IMPOSSIBLE: f64 = -8.0;
+/// More than this many times the target is not distinguished from endless.
+const MAX_QUEUEING: f64 = 50.0;
+/// The logistic curve of this slope approximates the normal distribution (Haley 1952).
+const LOGISTIC_SLOPE: f64 = 1.702;
+/// Relaxation time of a queue, times its idle fraction, over its 99th percentile: 4 / ln 100 of the M/M/1 queue near
+/// capacity.
+const RELAXATION: f64 = 0.87;
+
+/// Where the target is met; `limit` is the latency allowed in seconds. Nothing without a run.
+pub(super) fn posterior(runs: &[Measurement], limit: f64) -> Option<Posterior> {
+    let capacities = capacities(runs)?;
+    let evidence = evidence(runs, limit);
+    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
+    let least = runs.iter().map(|run| run.level).reduce(f64::min)?;
+    let largest = capacities.iter().map(|capacity| capacity.0).fold(0.0, f64::max);
+    quantiles(0.3 * least, largest.min(2.0 * most), |load| log_likelihood(load, &capacities, &evidence))
+}
+
+/// Capacities of the server with their log weights: what it completed of loads that were too large.
+fn capacities(runs: &[Measurement]) -> Option<Vec<(f64, f64)>> {
+    let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
+    Some(match capacity(runs) {
+        Some((mean, error)) => CAPACITY_GRID.iter().map(|off| (mean + off * error, -0.5 * off * off)).collect(),
+        None => UNSEEN_CAPACITY_GRID.iter().map(|times| (most * times, 0.0)).collect(),
+    })
+}
+
+/// What the server completed of loads that were too large, and its standard error.
+pub(super) fn capacity(runs: &[Measurement]) -> Option<(f64, f64)> {
+    let sustained = runs.iter().filter(|run| run.sustained).map(|run| run.completed_rate).fold(0.0, f64::max);
+    // Less than what was sustained otherwise is an outlier.
+    let over = || runs.iter().filter(|run| !run.sustained && run.completed_rate > 0.9 * sustained);
+    let seconds: f64 = over().map(|run| run.seconds).sum();
+    let completed: f64 = over().map(|run| run.seconds * run.completed_rate).sum();
+    let mean = completed / seconds;
+    (completed > 0.0).then(|| (mean, mean * (1.5 / completed.sqrt()).max(0.01)))
+}
+
+/// A run with its error.
+struct Evidence {
+    arrival_rate: f64,
+    log_ratio: f64,
+    sustained: bool,
+    error: f64,
+    /// Relaxation times of a queue that alone takes all of the target, while the run lasts, over the idle fraction.
+    relaxations: f64,
+}
+
+fn evidence(runs: &[Measurement], limit: f64) -> Vec<Evidence> {
+    let error = ERRORS.of(runs);
+    let one = |run: &Measurement| Evidence {
+        arrival_rate: run.arrival_rate,
+        log_ratio: run.ratio().max(1e-6).ln(),
+        sustained: run.sustained,
+        error: error(run.seconds),
+        relaxations: run.seconds / (RELAXATION * limit),
+    };
+    runs.iter().map(one).collect()
+}
+
+/// The log likelihood of all runs if the target is met at a load.
+fn log_likelihood(load: f64, capacities: &[(f64, f64)], evidence: &[Evidence]) -> f64 {
+    let mut logs = Vec::new();
+    for &(capacity, prior) in capacities.iter().filter(|capacity| capacity.0 > load) {
+        for zero_load in ZERO_LOAD_GRID {
+            let by_curve = prior + 2.0 * (1.0 - zero_load).ln();
+            let each = Curve { capacity, zero_load, load }.log_likelihoods(evidence);
+            for (each, (_, by_scale)) in each.into_iter().zip(ERROR_SCALE_GRID) {
+                let each = each.into_iter().zip(INITIALIZATION_BIAS_GRID);
+                logs.extend(each.map(|(log, (_, by_bias))| by_curve + by_scale + by_bias + log));
+            }
+        }
+    }
+    log_sum_exp(&logs)
+}
+
+/// Latency against load.
+struct Curve {
+    capacity: f64,
+    zero_load: f64,
+    /// Where the target is met.
+    load: f64,
+}
+
+impl Curve {
+    /// The log likelihoods of all runs, by error scale and initialization bias.
+    fn log_likelihoods(&self, runs: &[Evidence]) -> [[f64; INITIALIZATION_BIAS_GRID.len()]; ERROR_SCALE_GRID.len()] {
+        let mut sums = [[0.0; INITIALIZATION_BIAS_GRID.len()]; ERROR_SCALE_GRID.len()];
+        for run in runs {
+            let queueing = self.queueing(run);
+            let expected = INITIALIZATION_BIAS_GRID.map(|(bias, _)| self.expected(run, queueing, bias));
+            let misfit = CURVE_MISFIT * (self.zero_load + queueing).ln();
+            for (sums, (scale, _)) in sums.iter_mut().zip(ERROR_SCALE_GRID) {
+                let deviation = (run.error * scale).hypot(misfit);
+                sums.iter_mut()
+                    .zip(expected)
+                    .for_each(|(sum, expected)| *sum += self.log_likelihood(run, expected, deviation));
+            }
+        }
+        sums
+    }
+
+    /// Whether more arrives in a run than the server can do.
+    fn is_overloaded(&self, run: &Evidence) -> bool {
+        self.capacity - run.arrival_rate < 0.001 * self.capacity
+    }
+
+    /// The queueing part of the latency, as a fraction of the target, in a run without end.
+    fn queueing(&self, run: &Evidence) -> f64 {
+        if self.is_overloaded(run) {
+            return MAX_QUEUEING;
+        }
+        ((1.0 - self.zero_load) * (self.capacity - self.load) / (self.capacity - run.arrival_rate)).min(MAX_QUEUEING)
+    }
+
+    /// The log of what a run finds. The bias is on the queue, and a shorter queue forgets its start sooner.
+    fn expected(&self, run: &Evidence, queueing: f64, bias: f64) -> f64 {
+        let idle = (1.0 - self.load / self.capacity).clamp(0.005, 0.7);
+        let relaxations = run.relaxations * idle / (1.0 - self.zero_load);
+        (self.zero_load + queueing * (-bias * initialization_bias(relaxations)).exp()).ln()
+    }
+
+    fn log_likelihood(&self, run: &Evidence, expected: f64, deviation: f64) -> f64 {
+        if self.is_overloaded(run) && run.sustained {
+            return IMPOSSIBLE;
+        }
+        let residual = (run.log_ratio - expected) / deviation;
+        if run.sustained {
+            log_student(residual, deviation)
+        } else {
+            // The latency of a load that was not sustained is censored by the length of the run.
+            -(1.0 + (LOGISTIC_SLOPE * residual).exp()).ln().min(-IMPOSSIBLE)
+        }
+    }
+}
+
+/// By how much the log of a far percentile is too low in a run of this many relaxation times from an idle server on: a fit
+/// to simulated queues of several kinds.
+fn initialization_bias(relaxations: f64) -> f64 {
+    6.0 / (relaxations + 5.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server of 100 requests per second that meets its target at 80.
+    fn run(level: f64, seconds: f64) -> Measurement {
+        let left = 100.0 - level;
+        let margin = if left > 0.0 { 0.1 + 0.9 * 20.0 / left - 1.0 } else { 19.0 };
+        let (completed_rate, sustained) = (level.min(100.0), left > 0.0);
+        Measurement { level, arrival_rate: level, seconds, margin, error: Some(0.1), sustained, completed_rate }
+    }
+
+    #[test]
+    fn the_runs_of_a_queue_say_where_its_target_is_met() {
+        let runs: Vec<Measurement> = [70.0, 76.0, 79.0, 83.0, 87.0, 130.0].map(|level| run(level, 2000.0)).to_vec();
+        let found = posterior(&runs, 0.2).unwrap();
+        assert!((found.median - 80.0).abs() < 1.5, "{found:?}");
+        assert!(found.low < 80.0 && found.high > 80.0 && found.high - found.low < 12.0, "{found:?}");
+        let fewer = posterior(&runs[1..3], 0.2).unwrap();
+        assert!(fewer.high - fewer.low > found.high - found.low, "{fewer:?}");
+        assert_eq!(posterior(&[], 0.2), None);
+    }
+
+    #[test]
+    fn one_outlier_does_not_decide() {
+        let mut runs: Vec<Measurement> =
+            [60.0, 70.0, 76.0, 78.0, 83.0, 87.0, 130.0].map(|level| run(level, 2000.0)).to_vec();
+        let before = posterior(&runs, 0.2).unwrap();
+        runs[1].margin = 10.0 * runs[1].ratio() - 1.0;
+        let after = posterior(&runs, 0.2).unwrap();
+        assert!((after.median / before.median - 1.0).abs() < 0.05, "{before:?} {after:?}");
+        runs[1] = Measurement { sustained: false, completed_rate: 20.0, ..runs[1] };
+        let after = posterior(&runs, 0.2).unwrap();
+        assert!((after.median / before.median - 1.0).abs() < 0.05, "{before:?} {after:?}");
+    }
+
+    #[test]
+    fn a_load_that_was_not_sustained_is_too_large() {
+        let runs = [run(60.0, 100.0), run(110.0, 100.0)];
+        let found = posterior(&runs, 0.2).unwrap();
+        assert!(found.high <= 106.0 && found.median > 60.0 && found.median < 100.0, "{found:?}");
+    }
+}

@@ -1,0 +1,223 @@
+//! Runs placed by the posterior of a model: where they say most about the answer, and for how long.
+
+use super::posterior::Posterior;
+use super::{Estimate, Measurement, Model, Search, Step, StopReason, closed_loop, open_loop};
+
+/// This many runs explore.
+const EXPLORING_RUNS: usize = 4;
+/// A range narrower than this, as a fraction of the answer, needs no more of them.
+const FOUND: f64 = 0.1;
+/// Loads up to this fraction away from the answer count as near it.
+const NEAR: f64 = 0.15;
+/// More than this many times the target is not chance near the answer.
+const CLEARLY: f64 = 1.8;
+/// Each run is this much longer than the longest before it.
+const LONGER: f64 = 1.5;
+/// No run takes more than this fraction of the budget.
+const RUN_FRACTION: f64 = 0.2;
+/// A run of this fraction of what a decision needs counts as full.
+const FULL: f64 = 0.7;
+/// A search makes no more runs than this.
+const MAX_RUNS: usize = 60;
+/// The first run, as a fraction of what the server completes under unlimited load.
+const FIRST: f64 = 0.9;
+/// A load beyond the capacity, as a multiple of that.
+const BEYOND_CAPACITY: f64 = 1.3;
+
+impl Search<'_> {
+    /// The next run where a model places it.
+    pub(super) fn sample(&self, runs: &[Measurement]) -> Step {
+        let rest = self.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
+        let (made, runs) = (runs.len(), &without_lucky(runs)[..]);
+        let explore = |load: f64| self.explore(self.levels.nearest(load));
+        let loads = || runs.iter().map(|run| run.level);
+        let (Some(least), Some(most)) = (loads().reduce(f64::min), loads().reduce(f64::max)) else {
+            return explore(FIRST * self.levels.first);
+        };
+        let over = match () {
+            () if self.is_infeasible(runs) => Some(StopReason::Infeasible),
+            () if rest <= 0.0 => Some(StopReason::Budget),
+            () if made >= MAX_RUNS => Some(StopReason::Runs),
+            () => None,
+        };
+        if let Some(reason) = over {
+            return self.stop(runs, reason);
+        }
+        if runs.iter().all(Measurement::passes) {
+            return self.grow(most);
+        }
+        if self.model != Model::ClosedLoop && runs.len() < EXPLORING_RUNS - 1 && open_loop::capacity(runs).is_none() {
+            return explore(BEYOND_CAPACITY * self.levels.first.max(most));
+        }
+        if !runs.iter().any(Measurement::passes) {
+            return explore(least / 2.0);
+        }
+        match self.posterior(runs) {
+            Some(found) => self.refine(runs, &found, rest),
+            None => Step::Done(StopReason::Runs),
+        }
+    }
+
+    /// The run that narrows the posterior.
+    fn refine(&self, runs: &[Measurement], found: &Posterior, rest: f64) -> Step {
+        let half = (found.high - found.low) / 2.0 / found.median;
+        if runs.len() < EXPLORING_RUNS && half > FOUND {
+            let load = if runs.len().is_multiple_of(2) { found.median } else { found.below };
+            return self.explore(self.levels.nearest(load));
+        }
+        let unit = (self.unit)(self.levels.nearest(found.median));
+        let near = |run: &&Measurement| (run.level / found.median - 1.0).abs() < NEAR;
+        let full = runs.iter().filter(near).filter(|run| run.seconds >= FULL * unit).count();
+        if rest < super::EXPLORING * unit {
+            return self.stop(runs, StopReason::Budget);
+        }
+        if half <= self.tolerance && full >= 2 {
+            let Some(level) = only_failure(runs) else { return Step::Done(StopReason::Precise) };
+            return Step::Run { level, seconds: unit.min(rest) };
+        }
+        let time = |below: bool| {
+            let side = runs.iter().filter(near).filter(|run| (run.level <= found.median) == below);
+            side.map(|run| run.seconds).sum::<f64>()
+        };
+        let load = if time(true) <= time(false) { found.below } else { found.above };
+        let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
+        let seconds = (LONGER * longest).clamp(unit, (RUN_FRACTION * self.budget).max(unit)).min(rest);
+        Step::Run { level: self.levels.nearest(load), seconds }
+    }
+
+    /// The end, which is precise where the range is, whatever else was reached.
+    fn stop(&self, runs: &[Measurement], reason: StopReason) -> Step {
+        let precise = self.sampled(runs).and_then(|found| found.reach()).is_some_and(|reach| reach <= self.tolerance);
+        Step::Done(if precise { StopReason::Precise } else { reason })
+    }
+
+    fn posterior(&self, runs: &[Measurement]) -> Option<Posterior> {
+        match self.model {
+            Model::OpenLoop { limit } => open_loop::posterior(runs, limit),
+            Model::ClosedLoop | Model::Monotone => closed_loop::posterior(runs),
+        }
+    }
+
+    /// The estimate as far as runs support it: a curve continues where no run was made. Nothing where no run up to it met the
+    /// target; no upper end where none missed it.
+    pub(super) fn sampled(&self, runs: &[Measurement]) -> Option<Estimate> {
+        let runs = &without_lucky(runs)[..];
+        let met = || runs.iter().filter(|run| run.passes()).map(|run| run.level);
+        let (least, most) = (met().reduce(f64::min)?, met().reduce(f64::max)?);
+        if runs.iter().all(Measurement::passes) {
+            return Some(Estimate { value: most, low: most, high: None });
+        }
+        let found = self.posterior(runs).filter(|found| least <= found.high)?;
+        Some(Estimate { value: found.median, low: found.low, high: Some(found.high) })
+    }
+
+    /// Whether even the smallest load fails more than once.
+    fn is_infeasible(&self, runs: &[Measurement]) -> bool {
+        let lowest = || runs.iter().filter(|run| run.level <= self.levels.least);
+        lowest().count() > 1 && !lowest().any(Measurement::passes)
+    }
+}
+
+/// Whether it fails by so much that it is not near the answer.
+fn fails_clearly(run: &Measurement) -> bool {
+    !run.sustained || run.ratio() > CLEARLY
+}
+
+/// The runs without those that met the target at a larger load than one that failed clearly every time: they were lucky.
+fn without_lucky(runs: &[Measurement]) -> Vec<Measurement> {
+    let at = |level: f64| runs.iter().filter(move |run| run.level == level);
+    let beyond = |run: &&Measurement| at(run.level).count() > 1 && at(run.level).all(fails_clearly);
+    let broken = runs.iter().filter(beyond).map(|run| run.level).fold(f64::INFINITY, f64::min);
+    runs.iter().filter(|run| run.level < broken || !run.passes()).copied().collect()
+}
+
+/// The lowest level that failed, if it was run only once: that may have been an outlier, and it bounds the answer.
+fn only_failure(runs: &[Measurement]) -> Option<f64> {
+    let lowest = runs.iter().filter(|run| !run.passes()).map(|run| run.level).reduce(f64::min)?;
+    (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Growth, Levels};
+    use super::*;
+
+    const UNIT: &dyn Fn(f64) -> f64 = &|_| 10.0;
+
+    fn search(first: f64) -> Search<'static> {
+        let levels = Levels { growth: Growth::Factor(1.5), ..Levels::rates(first, 65535.0) };
+        Search { levels, model: Model::OpenLoop { limit: 0.2 }, unit: UNIT, budget: 600.0, tolerance: 0.05 }
+    }
+
+    fn run(level: f64, seconds: f64, (ratio, sustained): (f64, bool)) -> Measurement {
+        let (margin, error, completed_rate) = (ratio - 1.0, Some(0.05), level.min(100.0));
+        Measurement { level, arrival_rate: level, seconds, margin, error, sustained, completed_rate }
+    }
+
+    /// All runs of a search, on a server whose latencies are what the closure says, and why it stopped.
+    fn all_runs(search: &Search<'_>, server: impl Fn(f64, usize) -> (f64, bool)) -> (Vec<Measurement>, StopReason) {
+        let mut runs: Vec<Measurement> = Vec::new();
+        loop {
+            match search.next(&runs) {
+                Step::Run { level, seconds } => runs.push(run(level, seconds, server(level, runs.len()))),
+                Step::Done(reason) => return (runs, reason),
+            }
+        }
+    }
+
+    /// Capacity 100 requests/s; the target is met up to 80.
+    fn queue(level: f64) -> (f64, bool) {
+        if level < 100.0 { (0.1 + 0.9 * 20.0 / (100.0 - level), true) } else { (20.0, false) }
+    }
+
+    #[test]
+    fn a_search_ends_near_the_answer() {
+        let (runs, reason) = all_runs(&search(100.0), |level, _| queue(level));
+        let found = search(100.0).outcome(&runs).estimate.unwrap();
+        assert!((found.value - 80.0).abs() < 4.0 && runs.len() < 30, "{found:?} {}", runs.len());
+        assert!(runs.iter().map(|run| run.seconds).sum::<f64>() <= 601.0);
+        assert_eq!(reason, StopReason::Precise);
+    }
+
+    #[test]
+    fn a_single_failure_is_run_again() {
+        let outlier = |level: f64, number: usize| if number == 0 { (30.0, true) } else { queue(level) };
+        let (runs, _) = all_runs(&search(100.0), outlier);
+        let found = search(100.0).outcome(&runs).estimate.unwrap();
+        assert!((found.value - 80.0).abs() < 6.0, "{found:?}");
+    }
+
+    #[test]
+    fn what_fails_at_the_lowest_load_is_infeasible_and_costs_little() {
+        let (runs, reason) = all_runs(&search(100.0), |_, _| (5.0, true));
+        assert!(reason == StopReason::Infeasible && runs.len() < 20, "{reason:?} {}", runs.len());
+    }
+
+    #[test]
+    fn an_answer_needs_a_run_that_met_the_target() {
+        let at = |level: f64, ratio: f64| run(level, 10.0, (ratio, true));
+        let missed = [200.0, 100.0, 50.0].map(|level| at(level, 40.0));
+        assert!(search(100.0).posterior(&missed).is_some(), "the curve continues below them");
+        assert_eq!([search(100.0).sampled(&missed), search(100.0).sampled(&[])], [None, None]);
+        // Luck far above what failed again and again.
+        let lucky = [(400.0, 0.9), (100.0, 9.0), (100.0, 9.0), (50.0, 5.0), (50.0, 5.0), (25.0, 3.0), (25.0, 3.0)];
+        assert_eq!(search(100.0).sampled(&lucky.map(|(level, ratio)| at(level, ratio))), None);
+        let met = [90.0, 135.0].map(|level| at(level, 0.2));
+        let open = Some(Estimate { value: 135.0, low: 135.0, high: None });
+        assert_eq!(search(100.0).sampled(&met), open, "no upper end where no run missed the target");
+    }
+
+    #[test]
+    fn a_server_below_one_request_per_second_has_an_answer() {
+        // It saturates at 1 request per second and meets the target up to 0.8.
+        let latency = |level: f64| if level < 1.0 { (0.1 + 0.9 * 0.2 / (1.0 - level), true) } else { (20.0, false) };
+        let (model, unit) = (Model::OpenLoop { limit: 20.0 }, |_: f64| 600.0);
+        let search = Search { model, unit: &unit, budget: 36_000.0, ..search(1.0) };
+        let mut runs: Vec<Measurement> = Vec::new();
+        while let Step::Run { level, seconds } = search.next(&runs) {
+            runs.push(Measurement { completed_rate: level.min(1.0), ..run(level, seconds, latency(level)) });
+        }
+        let found = search.outcome(&runs).estimate.unwrap();
+        assert!((found.value - 0.8).abs() < 0.05, "{found:?} {runs:?}");
+    }
+}
