@@ -32,7 +32,7 @@ pub struct ClientPlan {
     pub at_most: Option<usize>,
 }
 
-/// Raises the limit of open files as far as the system allows, and tells how many connections it leaves room for.
+/// Raises the limit of open files as far as the system allows; returns how many connections it leaves room for.
 pub fn connection_limit() -> u64 {
     sys::raise_open_file_limit().saturating_sub(OTHER_FILES)
 }
@@ -131,7 +131,7 @@ impl Client {
         prepare(&self.endpoint, &self.route, &self.payload, index, request)
     }
 
-    /// A request with a body that was written elsewhere, and a header of its own.
+    /// A request with this body and one additional header.
     pub(crate) fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
         let mut headers = self.endpoint.request_headers(None);
         if let Some((name, value)) = header {

@@ -78,7 +78,7 @@ impl EndpointSpec {
     /// Checks what can be checked without the network.
     pub fn check(&self) -> Result<(), Error> {
         let suffixes = self.backend.url_suffixes();
-        // Upstream looks at the end of the whole URL; a query behind the path is no reason to refuse it.
+        // Upstream checks the end of the whole URL; a query after the path is valid here.
         let path = self.url.path.split('?').next().unwrap_or_default();
         if !suffixes.iter().any(|suffix| self.url.path.ends_with(suffix) || path.ends_with(suffix)) {
             return Err(Error::WrongPath {

@@ -5,7 +5,7 @@ use std::io;
 /// Why the client cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Requests that were put aside cannot be read.
+    /// Spilled requests cannot be read.
     #[error("cannot read back the requests that were spilled next to the log; --no-log keeps them in memory")]
     ReadBack(#[source] io::Error),
     /// Not an address.
@@ -44,7 +44,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// Nobody answers there.
+    /// Nothing listens at the address.
     #[error("cannot reach {address}: is the server running there? check --host, --port or --base-url")]
     Unreachable {
         /// Where we tried.

@@ -1,7 +1,7 @@
-//! The streaming HTTP client and the wire protocols it speaks.
+//! The streaming HTTP client and its wire protocols.
 //!
-//! `transport` moves bytes and timestamps them and knows no JSON; `backends` turn requests into bytes and stream events
-//! into tokens and know no sockets; `control` makes the calls around a run, which nobody times.
+//! `transport` moves bytes and timestamps them, without JSON. `backends` turn requests into bytes and stream events
+//! into tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
 mod client;

@@ -1,5 +1,5 @@
-//! A small HTTP server for whoever watches a run: it answers questions of a browser on this machine that know its token,
-//! and nobody else's. Read-only; a few watchers at a time; it never waits for one of them.
+//! A small HTTP server for the live view: it answers browsers on this machine that present its token, and refuses
+//! others. Read-only, for a few clients at a time, and never blocked by one of them.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -63,7 +63,7 @@ impl Drop for Watch {
     }
 }
 
-/// 128 bits that nobody guesses.
+/// 128 random bits.
 fn token() -> io::Result<String> {
     let mut bytes = [0; 16];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -91,7 +91,7 @@ impl Serve {
             }
             let own = self.clone();
             let work = move || {
-                // A watcher that went away is nobody's trouble.
+                // A viewer that disconnected needs no answer.
                 let _ = own.answer(&caller);
                 own.watchers.fetch_sub(1, Ordering::AcqRel);
             };
@@ -137,7 +137,7 @@ impl Serve {
         }
     }
 
-    /// Tells the state again and again, until the watcher or the program goes.
+    /// Sends the state repeatedly, until the client or the program ends.
     fn events(&self, mut caller: &TcpStream) -> io::Result<()> {
         caller.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",

@@ -34,7 +34,7 @@ use wall_clock::WallClock;
 
 /// One read takes at most this much; far more than a stream has waiting.
 const READ_BUFFER: usize = 256 << 10;
-/// Being this late lets events pile up that came one by one.
+/// A delay after which separate events may arrive coalesced.
 const LATE_THRESHOLD: Duration = Duration::from_micros(500);
 
 /// The client's share of one thread.
@@ -56,7 +56,7 @@ pub struct ClientWorker<'c> {
     made: HashMap<usize, Prepared>,
     timers: Timers,
     has_exact_limits: bool,
-    /// Whether somebody waits for first tokens.
+    /// Whether the load generator waits for first tokens.
     watches_tokens: bool,
     wall: WallClock,
     tokens: u64,
@@ -64,7 +64,7 @@ pub struct ClientWorker<'c> {
     waited_ns: u64,
     /// When the last wait ended; what happens until the next one is work.
     woke: Timestamp,
-    /// How long the work before the present wake-up took: longer than it takes events to pile up?
+    /// Duration of the work before the current wake-up, to detect delays that coalesce events.
     last_work: Duration,
     stats: WorkerStats,
     lag_stride: u64,
@@ -121,7 +121,7 @@ impl<'c> ClientWorker<'c> {
             }
             self.poll_sockets(Duration::from_millis(10));
             if self.idle.is_empty() && self.opening == 0 {
-                // The first ones failed, so will the rest: the requests will tell.
+                // The first ones failed, so will the rest: the requests will report it.
                 return;
             }
         }

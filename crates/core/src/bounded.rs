@@ -1,5 +1,5 @@
-//! Numbers that come from outside (files, flags, servers) with an upper bound that is checked once, where they are read.
-//! Code behind the reader can then allocate, add and convert without checks of its own.
+//! Numbers from outside (files, flags, servers) with an upper bound that is checked once, where they are read. Later
+//! code can then allocate, add and convert without further checks.
 
 use std::fmt;
 use std::time::Duration;

@@ -4,17 +4,17 @@ use std::ops::{Add, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A moment: nanoseconds since the origin of the clock that made it.
+/// Nanoseconds since the origin of the clock that made it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
     /// The clock's origin.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// Later than any moment of a run.
+    /// Later than any time of a run.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
-    /// The moment `seconds` after the origin; negative and NaN become the origin.
+    /// The time `seconds` after the origin; negative and NaN become the origin.
     pub fn from_secs(seconds: f64) -> Self {
         Timestamp((seconds * 1e9).round() as u64)
     }
@@ -53,11 +53,11 @@ impl Sub<Duration> for Timestamp {
 
 /// Where "now" comes from.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's monotonic clock, counted from the moment this was made.
+/// The machine's monotonic clock, with its origin at construction.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock {
     origin: Instant,
@@ -77,7 +77,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to, for tests.
+/// A clock that only tests advance.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: AtomicU64,

@@ -81,9 +81,9 @@ impl Observation {
         moments.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
     }
 
-    /// Rounds its moments up to the next step of [`RESOLUTION_NS`] from `origin`: what is below is noise of clocks and reads, and
-    /// takes more room in a log than all the rest. When it was due is no measurement, but what the others count from: the
-    /// noise would be in the first span after it.
+    /// Rounds its timestamps up to a multiple of [`RESOLUTION_NS`] from `origin`: the rest is noise of clocks and
+    /// reads, and would take most of the space of a log. The scheduled time is not a measurement and stays exact, since
+    /// latencies count from it.
     pub fn round(&mut self, origin: Timestamp) {
         let up = |nanos: u64| nanos.wrapping_add(RESOLUTION_NS - 1) & !(RESOLUTION_NS - 1);
         self.shift(|timestamp| Timestamp(origin.0.wrapping_add(up(timestamp.0.wrapping_sub(origin.0)))));
@@ -120,7 +120,7 @@ impl Observation {
         self.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Aborted)
     }
 
-    /// Moves all timestamps so that the moment `from` becomes `to`.
+    /// Moves all timestamps so that the time `from` becomes `to`.
     pub fn move_clock(&mut self, from: Timestamp, to: Timestamp) {
         let moved =
             |timestamp: &mut Timestamp| *timestamp = Timestamp(timestamp.0.saturating_sub(from.0).saturating_add(to.0));

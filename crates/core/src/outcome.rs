@@ -15,7 +15,7 @@ impl Outcome {
         matches!(self, Outcome::Complete)
     }
 
-    /// Whether something went wrong: it failed, and nobody wanted that.
+    /// Returns whether it failed, other than by a planned cancellation.
     pub fn is_fault(&self) -> bool {
         self.failure().is_some_and(|failure| failure.kind != FailureKind::Cancelled)
     }
@@ -28,7 +28,7 @@ impl Outcome {
         }
     }
 
-    /// A failure of `kind`, told as `message`.
+    /// A failure of `kind` with this message.
     pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
         Outcome::Failed(Failure { kind, message: message.into() })
     }

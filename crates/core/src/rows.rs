@@ -5,7 +5,7 @@ use crate::{Observation, Timestamp};
 
 /// Where the finished rows of a run go. All calls come from one thread, which is none of the workers'.
 pub trait RowSink {
-    /// The moment from which due times count is known; no row comes before this.
+    /// The origin of scheduled times is known; no row comes before this.
     fn began(&mut self, _origin: Timestamp) {}
 
     /// Rows that are over, in the order in which one worker finished them.
@@ -38,7 +38,7 @@ impl RowSink for Kept {
     }
 }
 
-/// Looks at rows on their way; whatever it does must not take long, and cannot hold up the workers.
+/// Receives rows during a run. It must return quickly, and cannot delay the workers.
 pub trait Watcher {
     /// As of [`RowSink::began`].
     fn began(&mut self, _origin: Timestamp) {}

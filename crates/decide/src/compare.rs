@@ -1,7 +1,7 @@
-//! Two sides compared on one number: by how much it changed, in which direction that is good, and how sure that is.
-//! What single requests tell and what repeated runs tell count together: runs that differ by no more than their requests
-//! explain are as good as one long run, and where they differ by more, that counts. Where both sides had the same
-//! workloads, what these leave to chance is common to them and does not count.
+//! Two sides compared on one metric: its change, which direction is better, and how certain that is. Variation within
+//! runs and between runs is combined: runs that differ by no more than their requests explain count as one long run;
+//! larger differences count as run-to-run variance. With the same workloads on both sides, their common variation
+//! cancels.
 
 mod paired;
 mod side;
@@ -47,7 +47,7 @@ impl Confidence {
 pub struct Terms {
     /// How sure intervals shall be.
     pub confidence: Confidence,
-    /// How much a number varies from run to run, as a fraction of it, where somebody knows it.
+    /// Run-to-run variation of a metric, as a fraction of it, if known.
     pub noise: Option<f64>,
 }
 
@@ -128,7 +128,7 @@ pub struct Effect {
     pub change: f64,
     /// The offered rate, where a schedule fixed the throughput of both sides and both kept up with it.
     pub offered: Option<f64>,
-    /// Where the true change lies, as far as can be told.
+    /// The confidence interval of the true change.
     pub interval: Option<(f64, f64)>,
     /// What the interval rests on.
     pub basis: Basis,
@@ -184,8 +184,8 @@ impl Effect {
         Some((bound(-low), bound(high)))
     }
 
-    /// How far the true change may lie below and above, on logarithms. Which rule counts is fixed before any number is seen:
-    /// enough runs of the same workloads tell alone; where there are few, the narrower of both, each twice as sure.
+    /// Distances of the lower and upper bound from the estimate, on logarithms. The rule is fixed before any value is
+    /// seen: enough runs of the same workloads count alone; with few, the narrower of both at half the error rate each.
     fn gaps(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
         let Some(alike) = Alike::of(base, new) else { return self.apart(confidence, data) };
@@ -201,8 +201,8 @@ impl Effect {
         found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
     }
 
-    /// The same where each side has a workload of its own: the gaps of both sides add up as independent errors do (Zou and
-    /// Donner's recovery of variances, on logarithms).
+    /// With different workloads on each side: the errors of both sides combine as independent (Zou and Donner's
+    /// recovery of variances, on logarithms).
     fn apart(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
         let spread = Runs::of(base, new);
@@ -273,7 +273,7 @@ fn change(base: f64, new: f64) -> f64 {
     if base == new { 0.0 } else { new / base - 1.0 }
 }
 
-/// The keys worth comparing that both sides can tell: rates, and the statistics of latencies.
+/// The metrics to compare that both sides have: rates, and the statistics of latencies.
 pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
     let mut keys = match base.first().and_then(StoredRun::kind) {
         Some(ResultKind::Latency) => ["avg", "p50", "p90", "p99"].map(|word| format!("{word}_latency")).to_vec(),

@@ -142,7 +142,7 @@ pub struct Decision {
     pub remedy: Option<Remedy>,
 }
 
-/// More than this many times the data is no advice.
+/// Largest factor of data that is advised.
 const MOST_DATA: f64 = 100.0;
 
 /// Judges `new` against `base` by all rules together: in at most one of twenty comparisons of equal builds (at 95%) is any

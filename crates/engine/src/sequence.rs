@@ -73,7 +73,7 @@ impl Sequence {
         self.job.prompt.len() + self.produced
     }
 
-    /// Tokens to compute before the next one; zero where there is no next one.
+    /// Tokens to compute before the next one; zero after the last.
     pub(super) fn missing_tokens(&self) -> usize {
         if self.is_complete() { 0 } else { self.known_tokens() - self.computed }
     }

@@ -64,7 +64,7 @@ impl Rendezvous {
         (count > 0).then(|| format!("{count} connection{plural} rejected for another token"))
     }
 
-    /// Tells the other ranks that they may exit, and waits briefly until they have heard it.
+    /// Allows the other ranks to exit, and waits briefly until they have received it.
     pub fn close(&self) {
         self.server.dismiss();
     }

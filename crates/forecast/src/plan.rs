@@ -53,7 +53,7 @@ pub struct PlanSpec {
     pub max_replicas: usize,
 }
 
-/// Why there is no plan.
+/// Why a plan failed.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum PlanError {

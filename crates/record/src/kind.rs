@@ -1,4 +1,4 @@
-//! Which benchmark wrote a result, told by what it holds: names of files do not matter.
+//! The benchmark that wrote a result, recognized by its contents; file names do not matter.
 
 use tacho_core::json::Dict;
 

@@ -1,6 +1,6 @@
-//! The numbers of a result, one row each: its key, what vLLM's report and its tables call it, its unit, whether more of
-//! it is better, and how it is read off a record. Whoever lists numbers (console, files, tables, comparisons, gates,
-//! plots, the documentation) reads these rows; a new number is a row here and the code that computes it.
+//! The metrics of a result, one row each: its key, its names in vLLM's report and tables, its unit, whether more is
+//! better, and how it is read from a record. Console, files, tables, comparisons, gates, plots and the documentation
+//! use these rows; a new metric is a row here and the code that computes it.
 
 mod known;
 mod timed;
@@ -98,7 +98,7 @@ impl Amount {
 pub enum Part {
     /// What was moved in which time.
     Totals,
-    /// The fullest times, which vLLM writes after its lists.
+    /// The peaks, which vLLM writes after its lists.
     Peaks,
     /// Small requests next to the load.
     Probes,

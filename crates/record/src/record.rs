@@ -110,7 +110,7 @@ impl RunRecord {
         record
     }
 
-    /// Looks for the window in which the run was at its concurrency limit, by `rule`; `asked` for by a flag or not.
+    /// Finds the window in which the run was at its concurrency limit, by `rule`; `asked` if a flag requested it.
     pub fn find_window(&mut self, rule: WindowRule, asked: bool) {
         if SteadyWindow::applies(&self.setup) {
             let window = SteadyWindow::of(&self.setup, &self.measured.samples, self.measured.duration, rule);

@@ -19,7 +19,7 @@ pub struct Restored {
     pub record: RunRecord,
     /// The client's verdict on itself.
     pub client: Option<String>,
-    /// Reasons for doubt that the file tells.
+    /// Warnings in the file.
     pub told: Vec<String>,
 }
 
@@ -56,7 +56,7 @@ pub fn provenance(dict: &Dict) -> Provenance {
     Provenance::from_value(stated.unwrap_or(&Value::Null))
 }
 
-/// What a result tells of its settings.
+/// The settings in a result.
 pub fn setup(dict: &Dict) -> Setup {
     let text = |key: &str| dict.get(key).and_then(Value::as_str).map(str::to_owned);
     let number = |key: &str| dict.get(key).and_then(Value::as_f64);

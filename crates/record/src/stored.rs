@@ -12,7 +12,7 @@ use crate::intervals::spread;
 use crate::number::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
 
-/// One run as its result file tells it.
+/// One run as read from its result file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
     /// All keys but the lists over requests.
@@ -52,8 +52,8 @@ const LISTS: [&str; 9] = [
 ];
 
 impl StoredRun {
-    /// Whether two files tell of one and the same run: a result and its summary, or two copies of it. Whatever both say of it
-    /// in a number or a word is equal, and that is enough to tell runs apart by.
+    /// Returns whether two files describe the same run: a result and its summary, or two copies. All scalar values that
+    /// both have are equal, which suffices to distinguish runs.
     pub fn is_same_run(&self, other: &StoredRun) -> bool {
         let plain = |value: &Value| !matches!(value, Value::List(_) | Value::Dict(_));
         let both = self.fields.iter().filter(|(_, value)| plain(value));
@@ -63,13 +63,13 @@ impl StoredRun {
         timed && both.peek().is_some() && both.all(|(ours, theirs)| ours == theirs)
     }
 
-    /// How much is told of it: keys, and values of single requests.
+    /// Amount of detail: keys, and values of single requests.
     pub fn details(&self) -> usize {
         let lists = [&self.requests.starts, &self.requests.ttfts, &self.requests.latencies];
         self.fields.iter().count() + lists.iter().map(|list| list.len()).sum::<usize>()
     }
 
-    /// The runs without those that are told of twice; of two files the one that says more is kept.
+    /// The runs without duplicates; of two files the more detailed one is kept.
     pub fn once(runs: Vec<StoredRun>) -> Vec<StoredRun> {
         let mut kept: Vec<StoredRun> = Vec::new();
         for run in runs {
@@ -106,12 +106,12 @@ impl StoredRun {
         StoredRun { fields, requests: Requests::default() }
     }
 
-    /// Which benchmark wrote it; nothing where the keys do not tell.
+    /// The benchmark that wrote it; `None` where the keys do not show it.
     pub fn kind(&self) -> Option<ResultKind> {
         ResultKind::of(&self.fields)
     }
 
-    /// The iterations behind an average of a run without a server; nothing where the file does not tell.
+    /// The iterations behind an average of an offline run; `None` where the file lacks them.
     pub fn iterations(&self, key: &str) -> Option<Vec<f64>> {
         let numbers = |list: &Value| list.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
         let rates = |amount: &str| {
@@ -162,8 +162,8 @@ impl StoredRun {
         Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
     }
 
-    /// What it was asked to do, in short: equal in runs of the same requests at the same times; nothing where the file does
-    /// not tell.
+    /// Fingerprint of the workload: equal in runs of the same requests at the same times; `None` where the file lacks
+    /// it.
     pub fn workload(&self) -> Option<&str> {
         self.own("workload")?.as_str()
     }
@@ -177,7 +177,7 @@ impl StoredRun {
         self.fields.get("tacho")?.get(key)
     }
 
-    /// The times of a kind of all requests that succeeded, in milliseconds; empty where the file does not tell them.
+    /// The times of a kind of all successful requests, in milliseconds; empty where the file lacks them.
     pub fn times_ms(&self, kind: MetricKind) -> Vec<f64> {
         let requests = &self.requests;
         let ms = |seconds: &[f64]| seconds.iter().map(|time| time * 1e3).collect();

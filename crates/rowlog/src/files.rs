@@ -8,7 +8,7 @@ use tacho_core::json::{self, Value};
 
 use crate::Error;
 
-/// Writes `path` through a file beside it, and makes sure that it is on the disk.
+/// Writes `path` atomically through a temporary file, and syncs it to disk.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
     let beside = path.with_extension("tmp");
     let written = File::create(&beside).and_then(|mut file| {

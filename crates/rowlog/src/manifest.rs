@@ -52,7 +52,7 @@ pub struct Manifest {
     pub host: Host,
     /// The clock that timestamps come from.
     pub clock: String,
-    /// Anything more that whoever reads the log needs.
+    /// Further data for readers of the log.
     pub more: Value,
 }
 

@@ -24,7 +24,7 @@ const UNIX_KEY: &str = "tacho.origin_unix_ns";
 pub struct Origin {
     /// The timestamp of the run's clock that due times count from.
     pub timestamp: Timestamp,
-    /// The same moment by the calendar: nanoseconds since 1970, UTC.
+    /// The same time on the wall clock: nanoseconds since 1970, UTC.
     pub unix_ns: i64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn schema_size() -> Result<u64, Error> {
     Ok(stream.get_ref().len() as u64)
 }
 
-/// The origin that a schema tells of.
+/// The origin in a schema.
 pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     let found = number(path, schema, FORMAT_KEY)?;
     known(path, found)?;

@@ -54,7 +54,8 @@ impl Stored {
         Ok(Stored { manifest, segments, closing, next })
     }
 
-    /// Whether `directory` looks like a log, of an older format too: opening that one says why it is refused.
+    /// Returns whether `directory` contains a log, possibly of an older format: opening that one explains why it is
+    /// refused.
     pub fn is_log(directory: &Path) -> bool {
         [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| directory.join(name).is_file())
     }

@@ -69,7 +69,7 @@ impl Stream {
         Self::over(path, size, Box::new(BufReader::with_capacity(1 << 18, file)))
     }
 
-    /// The same of anything that has so many bytes.
+    /// Reads any input of this many bytes.
     pub(crate) fn over(path: &Path, size: u64, input: Box<dyn Read + Send>) -> Result<Option<Self>, Error> {
         let schema = Arc::new(Schema::empty());
         let mut stream = Stream { path: path.to_owned(), input, size, at: 0, schema, tail: None };

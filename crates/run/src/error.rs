@@ -155,8 +155,8 @@ impl Error {
         matches!(self, Error::Stopped | Error::Engine(crate::offline::EngineError::Stopped))
     }
 
-    /// What went wrong with a call to somebody who is not the server under test: the client's own words would send the
-    /// reader to the server's flags.
+    /// The error of a call to another server than the one under test: the client's message would point to the wrong
+    /// flags.
     pub(crate) fn silent(url: String, error: tacho_client::Error) -> Self {
         let reason = match error {
             tacho_client::Error::Unreachable { source, .. } => source.to_string(),

@@ -127,7 +127,7 @@ impl Read<'_> {
             samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
             task: setup.task,
-            // What the run's own end cut off is no part of its result.
+            // Requests that the end of the run cut off are not part of its result.
             leaves_cut_off: doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
         };

@@ -34,8 +34,8 @@ pub(crate) struct Telemetries {
 }
 
 impl Telemetries {
-    /// Finds out what there is to look at. A machine without NVIDIA's library has no GPUs here; where an exporter tells
-    /// of GPUs, those are meant and not this machine's.
+    /// Detects telemetry sources. Without NVIDIA's library there are no local GPUs; an exporter with GPUs replaces this
+    /// machine's.
     pub(crate) fn find(plan: &TelemetryPlan, clock: SystemClock) -> Result<Self, Error> {
         let exporters = plan.exporters.iter().map(Exporter::find).collect::<Result<Vec<_>, _>>()?;
         let gpus = if exporters.iter().any(|exporter| exporter.gpus) { None } else { Gpus::find() };

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 pub use memory::{Counted, peak};
 use mutator::Mutator;
 
-/// Memory that one input may cost a reader at any moment: the most that a file may claim to hold (a page of Parquet
-/// names up to 2 GiB, which are reserved and not touched), and something to work with.
+/// Memory that one input may cost a reader: the most that a file may claim to hold (a page of Parquet states up to 2
+/// GiB, which are reserved and not touched), and working space.
 const MOST_BYTES: usize = (2 << 30) + (256 << 20);
 /// Time that one input may cost, in a build without optimisation on a machine that has other things to do.
 const MOST_TIME: Duration = Duration::from_secs(60);
@@ -44,11 +44,11 @@ pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) +
     fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
 }
 
-/// The same for readers of files: each thread has a directory of its own, in memory where the machine has one there, made
-/// ready by `prepare`.
+/// Like [`fuzz`], for readers of files: each thread has its own directory, in memory if possible, made ready by
+/// `prepare`.
 ///
 /// # Panics
-/// As [`fuzz`], and when there can be no directory.
+/// As [`fuzz`], and when the directory cannot be created.
 pub fn fuzz_files(
     target: &str,
     good: &[Vec<u8>],
@@ -174,7 +174,7 @@ impl Lane {
     }
 }
 
-/// Ends the process when a reader does not come back: there is no other way to end a thread.
+/// Ends the process when a reader hangs: a thread cannot be ended otherwise.
 fn watch(target: &str, lanes: &[Lane], over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         if let Some(input) = lanes.iter().find_map(Lane::overdue) {

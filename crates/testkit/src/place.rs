@@ -1,4 +1,4 @@
-//! The binary, run in a directory of its own.
+//! The binary, run in a temporary directory.
 
 use std::fs;
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUS
 pub struct Place {
     directory: TempDir,
     program: &'static str,
-    /// A port that nobody had a moment ago.
+    /// A port that was free.
     pub port: u16,
 }
 

@@ -10,11 +10,11 @@ use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// A terminal with a program in it. Somebody watches: what it prints is read, and thrown away.
+/// A pseudo-terminal with a program in it. Its output is read and discarded.
 pub struct Terminal {
     closed: Arc<AtomicBool>,
     watcher: JoinHandle<()>,
-    /// The program, in a session of its own whose terminal this is.
+    /// The program, in a new session with this terminal.
     pub child: Child,
 }
 
@@ -53,7 +53,7 @@ impl Terminal {
     }
 }
 
-/// Reads until it is told to go: a program that shows progress has something to say several times a second.
+/// Reads until `closed`: a program that shows progress prints several times a second.
 fn watch(master: OwnedFd, closed: &AtomicBool) {
     let (mut master, mut buffer) = (File::from(master), [0; 4096]);
     while !closed.load(Ordering::Acquire) && master.read(&mut buffer).is_ok_and(|count| count > 0) {}

@@ -65,7 +65,7 @@ pub fn write_plain(stream: &mut impl Write, status: u16, reason: &str, kind: &st
     stream.write_all(body)
 }
 
-/// A stream answer in HTTP chunks. A reader that has gone is no fault of the test's.
+/// A streamed response in HTTP chunks. A disconnected reader is ignored.
 pub fn write_stream(stream: &mut impl Write, events: &[&str]) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     for event in events {

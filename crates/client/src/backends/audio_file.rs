@@ -1,4 +1,4 @@
-//! AudioFile files: samples written as WAV, and how long a file plays.
+//! Audio files: samples written as WAV, and the duration of a file.
 
 use tacho_core::json::Value;
 

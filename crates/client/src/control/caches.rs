@@ -28,7 +28,7 @@ fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
     match answer.status {
         404 if optional => Ok(()),
         404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
-        // A refusal is told inside a good answer.
+        // Some servers refuse inside a 200 response.
         200 if says_no(&answer.body) => refused("the server refused: is it serving other clients?".to_owned()),
         200 => Ok(()),
         _ => Err(caller.refused("POST", path, &answer, "")),

@@ -53,7 +53,7 @@ impl Caller {
     /// Calls below `base_path` of the endpoint's server, each given up after `timeout` unless the call knows better.
     pub fn new(endpoint: &EndpointSpec, base_path: &str, timeout: Duration) -> Result<Caller, Error> {
         let url = endpoint.url.with_path(base_path);
-        // The same server, but no protocol of its own.
+        // The same server, without a protocol.
         let endpoint = EndpointSpec { url, backend: BackendKind::OpenAi, ..endpoint.clone() };
         let route = Route::find(&endpoint)?;
         let limits = Limits { time: timeout, body: 64 << 20 };
@@ -161,7 +161,7 @@ impl<'c> Call<'c> {
         Call { limits, began: Instant::now(), stop, asked }
     }
 
-    /// The time that is left; an error when there is none, or nobody wants the answer any more.
+    /// The time that is left; an error when there is none, or the call was cancelled.
     fn left(&self) -> io::Result<Duration> {
         if self.stop.is_some_and(|stop| (stop.draining(), stop.immediate()) != self.asked) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
@@ -269,7 +269,7 @@ impl Waiter {
         self.poller.wait(left.min(STOP_CHECK_INTERVAL), &mut Vec::new())
     }
 
-    /// Writes what the socket takes; tells whether something waits for room in it.
+    /// Writes as much as the socket accepts; returns whether more is left.
     fn write(&mut self, request: &[u8], written: &mut usize) -> io::Result<bool> {
         let unsent = match &mut self.http2 {
             Some(http2) => {

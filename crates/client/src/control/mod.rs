@@ -1,4 +1,4 @@
-//! The calls around a run, which nobody times: models, tokenizer, metrics, profiler, caches.
+//! The untimed calls around a run: models, tokenizer, metrics, profiler, caches.
 
 mod caches;
 mod call;

@@ -6,7 +6,7 @@ use super::Caller;
 use super::call::Limits;
 use crate::Error;
 
-/// A page that takes longer tells of another moment, and holds the run up.
+/// A slower page describes another time, and delays the run.
 const LIMITS: Limits = Limits { time: Duration::from_secs(5), body: 64 << 20 };
 
 /// The text of `/metrics`; none when the server has none to give.

@@ -8,7 +8,7 @@ use tacho_core::json::{Value, parse};
 use super::Caller;
 use super::call::Limits;
 
-/// Nobody waits for these calls: a server that does not answer soon stays unknown.
+/// These calls are optional: a server that does not answer soon stays unknown.
 const LIMITS: Limits = Limits { time: Duration::from_secs(2), body: 1 << 20 };
 /// No version and no setting is longer.
 const MAX_TEXT: usize = 100;

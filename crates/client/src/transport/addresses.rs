@@ -49,7 +49,7 @@ struct Known {
 }
 
 impl Addresses {
-    /// Looks up the host of a URL.
+    /// Resolves the host of a URL.
     pub(crate) fn find(url: &Url) -> Result<Arc<Addresses>, Error> {
         if let Some(path) = &url.socket {
             return Ok(Addresses::fixed(vec![Address::Unix(path.clone())]));

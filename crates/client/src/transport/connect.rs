@@ -26,7 +26,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Looks up names and sets up TLS.
+    /// Resolves names and sets up TLS.
     pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Route, Error> {
         let (url, proxy) = (&endpoint.url, endpoint.proxy.as_ref());
         let next = proxy.unwrap_or(url);

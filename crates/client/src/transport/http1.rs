@@ -10,7 +10,7 @@ const MAX_HEAD: usize = 64 << 10;
 const MAX_INFORMED: u32 = 64;
 /// By now it is clear whether a server speaks HTTP.
 const NAMED: usize = 16;
-/// Nor the line before a chunk, of which extensions nobody uses can be the better part.
+/// Longest line before a chunk, which may contain extensions.
 const MAX_CHUNK_LINE: u32 = 16 << 10;
 /// Nor all trailers together.
 const MAX_TRAILER: u32 = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) struct Head {
     pub(crate) content_type: Option<String>,
     /// What bytes in the body mean (vLLM's pooling answers).
     pub(crate) metadata: Option<String>,
-    /// Whether the body ends with the connection, so that a lost one looks like its end.
+    /// Whether the body ends with the connection, so that a lost connection is indistinguishable from its end.
     pub(crate) open_ended: bool,
     keep_alive: bool,
 }
@@ -84,7 +84,7 @@ enum State {
     /// The body ends with the connection.
     UntilClose,
     Chunk(Chunk),
-    /// HTTP/2's frames tell when it ends.
+    /// HTTP/2 frames mark its end.
     Framed,
     End,
 }
@@ -95,7 +95,7 @@ enum Chunk {
     Size(u64, bool),
     /// Behind the digits of the size.
     AfterSize(u64),
-    /// In a chunk extension, which nobody uses.
+    /// In a chunk extension, which is ignored.
     Extension(u64),
     Data(u64),
     /// Before the line end that closes a chunk.

@@ -12,11 +12,11 @@ const PIECE: usize = 4 << 10;
 #[derive(Debug)]
 pub(crate) enum Inflate {
     Gzip(GzDecoder<Vec<u8>>),
-    /// Deflate is zlib by the standard and raw by custom; the first byte tells.
+    /// Deflate is zlib by the standard and raw in practice; the first byte shows which.
     Deflate,
     Zlib(Decompress),
     Raw(Decompress),
-    /// A coding that nobody asked for.
+    /// A coding that was not requested.
     Unknown,
 }
 

@@ -269,7 +269,7 @@ fn handshake(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> i
     Ok(true)
 }
 
-/// Writes TLS records until none is left or the socket takes no more; tells whether none is left.
+/// Writes TLS records until none is left or the socket is full; returns whether none is left.
 fn write_records(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<bool> {
     while tls.wants_write() {
         if would_block(tls.write_tls(&mut socket))?.is_none() {
@@ -279,7 +279,7 @@ fn write_records(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<
     Ok(true)
 }
 
-/// Deciphers what was read; tells whether the server has said that it will say no more.
+/// Decrypts what was read; returns whether the server has closed its side.
 fn process(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io::Result<bool> {
     match tls.process_new_packets() {
         Ok(state) => Ok(state.peer_has_closed()),
@@ -312,7 +312,7 @@ impl Setup {
         None
     }
 
-    /// Looks whether one of the sockets is connected, and makes that one the link's.
+    /// Checks whether one of the sockets is connected, and makes that one the link's.
     fn connect(&mut self, socket: &mut Socket) -> io::Result<Advance> {
         loop {
             match socket.is_connected() {

@@ -120,7 +120,7 @@ impl Socket {
         }
     }
 
-    /// Asks the kernel to timestamp what arrives; tells whether it will. It has no timestamps for Unix sockets.
+    /// Asks the kernel to timestamp arrivals; returns whether it will. It does not for Unix sockets.
     pub(crate) fn timestamp_arrivals(&self, address: &Address) -> bool {
         #[cfg(target_os = "linux")]
         {

@@ -16,7 +16,7 @@ const ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error's body that are read before the connection is given up.
 const LONG_ERROR: usize = 256 << 10;
 
-/// Said of an answer that may have been cut off: nothing tells its end from a lost connection.
+/// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
 const OPEN_ENDED: &str =
     "the answer ended with the connection, and neither its length nor a closing mark says that it is whole";
 
@@ -47,7 +47,7 @@ pub(super) struct Answer {
     output_len: usize,
     rules: Rules,
     decoder: AnswerDecoder,
-    /// Apart, since few answers are compressed and all are held in memory.
+    /// Boxed, since few responses are compressed and all are held in memory.
     inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
     error_read: usize,
@@ -111,7 +111,7 @@ impl Exchange {
         self.began.max(self.answer.timestamp)
     }
 
-    /// Takes bytes that arrived at `timestamp`; tells how many token events they held.
+    /// Takes bytes that arrived at `timestamp`; returns how many token events they held.
     pub(super) fn receive(&mut self, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
         self.answer.row.first_byte.get_or_insert(timestamp);
         self.receive_by(timestamp, |reader, answer| {

@@ -12,8 +12,8 @@ use crate::EndpointSpec;
 use crate::transport::link::CONNECTION_ATTEMPT_DELAY;
 use crate::transport::sys::Interest;
 
-/// Limits below this are kept to exactly. Longer ones, such as the usual six hours, are looked at now and then, so
-/// that a request costs nothing here unless somebody asked for a limit.
+/// Limits below this are exact. Longer ones, such as the default six hours, are checked occasionally, so that they cost
+/// a request nothing.
 const EXACT: Duration = Duration::from_secs(3600);
 /// How often the longer limits are looked at.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -23,7 +23,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What a worker must look at, and when.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// Connections with a limit at that moment. It may have been met, or the connection be another's by then.
+    /// Connections with a limit at that time. It may have been met, or the connection may serve another request by
+    /// then.
     limits: BinaryHeap<Reverse<(Timestamp, usize)>>,
     /// Requests to be sent again, in the order of their moments.
     retries: VecDeque<(Timestamp, Box<Exchange>)>,
@@ -52,7 +53,7 @@ impl Timers {
         self.retries.push_back((now + PAUSE, exchange));
     }
 
-    /// Looks at a connection at that moment.
+    /// Schedules a check of a connection.
     pub(super) fn check_at(&mut self, token: usize, when: Timestamp) {
         self.limits.push(Reverse((when, token)));
     }

@@ -50,7 +50,7 @@ impl ClientWorker<'_> {
             return self.receive_http2(token, received.count, timestamp, late);
         }
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else {
-            // Nobody asked: the server is not to be trusted on this connection.
+            // Unrequested bytes: the connection cannot be trusted.
             self.close(token);
             return;
         };

@@ -31,7 +31,7 @@ impl ClientWorker<'_> {
         }
         let events = row.chunks.len() as u64;
         if !row.outcome.is_complete() || row.usage.completion_tokens.is_some_and(|tokens| tokens <= events) {
-            // No event brought more than one token, as almost always: nobody will ask where each one's text ended.
+            // No event brought more than one token, as almost always: text positions are not needed.
             row.text_ends = Vec::new();
         }
         self.finished.push(row);

@@ -36,12 +36,12 @@ fn live() -> SocketAddr {
     address
 }
 
-/// Nobody listens there.
+/// An address without a listener.
 fn dead() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// Somebody listens and never accepts, and the queue is full: nothing is heard from it.
+/// A listener that never accepts and whose queue is full: connection attempts get no reply.
 struct Silent {
     listener: TcpListener,
     _queued: Vec<TcpStream>,

@@ -58,7 +58,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || ENDINGS.iter().any(|ending| squeezed.ends_with(ending))
 }
 
-/// The words of a name in lower case: cut at what is no letter or digit, and where camel case has its humps.
+/// The words of a name in lower case: split at anything but letters and digits, and at the humps of camel case.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let letters: Vec<char> = name.chars().collect();

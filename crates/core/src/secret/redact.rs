@@ -43,7 +43,7 @@ pub fn redact_url(text: &str) -> String {
         None => text.split_at(0),
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A slash inside a password that was not encoded ends the authority too early: what follows is no port then.
+    // An unencoded slash in a password ends the authority too early: what follows is then not a port.
     let typed_badly =
         rest[..end].rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_err() && !port.ends_with(']'));
     let searched = if rest[..end].contains('@') || !typed_badly { end } else { rest.find('?').unwrap_or(rest.len()) };

@@ -14,9 +14,9 @@ pub(super) struct Side {
     pub(super) value: f64,
     /// Logarithms of the runs' numbers.
     pub(super) logs: Vec<f64>,
-    /// What each run was asked to do; nothing where a file does not tell.
+    /// Workload of each run; `None` where a file lacks it.
     pub(super) workloads: Vec<Option<String>>,
-    /// How far each run's number varies by itself; nothing where a file does not tell.
+    /// Sampling distribution of each run's metric; `None` where a file lacks it.
     spreads: Vec<Option<Spread>>,
     /// Whether the spreads are those of iterations.
     iterations: bool,
@@ -122,7 +122,7 @@ impl Side {
         Some((half, half))
     }
 
-    /// The variance of one run's logarithm by its own requests; nothing where a run does not tell.
+    /// The variance of one run's logarithm by its own requests; `None` where a run lacks it.
     fn variance_within(&self) -> Option<f64> {
         const SURE: f64 = 0.95;
         let each = self.spreads.iter().map(|spread| {

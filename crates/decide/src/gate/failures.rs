@@ -1,4 +1,4 @@
-//! Failed requests, judged before any latency: a server that answers fast because it refuses is no better one.
+//! Failed requests, judged before any latency: a server that is fast because it refuses requests has not improved.
 
 use tacho_metrics::interval::fisher_at_least;
 use tacho_record::StoredRun;

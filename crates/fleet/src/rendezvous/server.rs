@@ -103,7 +103,7 @@ impl Server {
         commands.number
     }
 
-    /// Tells the other ranks that they may exit, and waits until those that wait for it have heard it.
+    /// Allows the other ranks to exit, and waits until those that wait for it have received it.
     pub(super) fn dismiss(&self) {
         self.commands().closed = true;
         let began = Instant::now();
@@ -116,7 +116,7 @@ impl Server {
         }
     }
 
-    /// Accepts no more connections; whoever still asks may exit.
+    /// Accepts no more connections; ranks that still ask may exit.
     pub(super) fn shut(&self) {
         self.commands().closed = true;
         self.over.store(true, Ordering::Release);

@@ -150,7 +150,7 @@ impl Experiment {
         };
         let reached = reached(&self.runs, before);
         reached.sequences.into_iter().for_each(|count| known.learn("max_num_seqs", count, "reached"));
-        // A step has a token for every sequence, so that the token budget is no smaller.
+        // A step has a token for every sequence, so that the token budget is at least as large.
         let least = if known.is_known("max_num_seqs") { known.limits.max_num_seqs } else { reached.widest };
         if let Some(Held { limit, between: (low, high) }) = reached.tokens.filter(|held| held.limit >= least) {
             known.learn("max_num_batched_tokens", limit, &format!("reached: from {low} to {high}"));

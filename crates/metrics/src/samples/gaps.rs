@@ -43,7 +43,7 @@ impl Gaps {
         Iter { bytes: Cow::Borrowed(&self.bytes), at: 1 }
     }
 
-    /// The same of gaps that are somebody's or one's own.
+    /// Iterates over borrowed or owned gaps.
     pub(crate) fn iter_of(gaps: Cow<'_, Gaps>) -> Iter<'_> {
         match gaps {
             Cow::Borrowed(gaps) => gaps.iter(),

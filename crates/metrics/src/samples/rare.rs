@@ -1,4 +1,4 @@
-//! What only some requests have, kept apart from the others: a run of a million is a million samples.
+//! Rarely used fields of a sample, boxed to keep a million samples small.
 
 use std::ops::{Deref, DerefMut};
 

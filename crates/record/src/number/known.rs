@@ -6,7 +6,7 @@ use crate::{Error, ResultKind, RunRecord};
 /// A number that a result can have.
 #[derive(Clone, Copy)]
 pub enum Known {
-    /// A row of its own.
+    /// An individual row.
     Row(&'static Number),
     /// A statistic of a family of times.
     Timed(Timed),

@@ -9,7 +9,8 @@ use crate::RunRecord;
 pub struct Times {
     /// Its name in keys: `ttft` in `p99_ttft_ms`.
     pub name: &'static str,
-    /// Its name in lines of a report. vLLM's are its own; the others share no word with them that a script looks for.
+    /// Its label in reports. vLLM's labels are unchanged; the others share no word with them that a script searches
+    /// for.
     pub label: &'static str,
     /// The title of its section in vLLM's report; empty for tacho's own.
     pub title: &'static str,

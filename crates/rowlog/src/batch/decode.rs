@@ -52,7 +52,7 @@ struct Cells<'a> {
     columns: &'a Columns<'a>,
     at: usize,
     origin: Origin,
-    /// How the ids begin that are not told.
+    /// Prefix of omitted ids.
     prefix: Option<&'a str>,
 }
 

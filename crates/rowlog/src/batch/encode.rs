@@ -57,8 +57,8 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
     RecordBatch::try_new(schema, columns)
 }
 
-/// What precedes the number in the first id; nothing where a request has none, which would not be told from one that is
-/// left out.
+/// The prefix before the number in the first id; `None` where a request has no id, which would look like an omitted
+/// one.
 fn prefix<'a>(rows: &[Parts<'a>]) -> Option<&'a str> {
     let (asked, row) = rows.first().filter(|_| rows.iter().all(|(asked, _)| asked.request_id.is_some()))?;
     asked.request_id.as_deref()?.strip_suffix(&row.index.to_string())

@@ -17,11 +17,11 @@ pub struct LoggedEngine<'a> {
 }
 
 impl<'a> LoggedEngine<'a> {
-    /// Begins the log that `plan` asks for; `about` says what a reader needs beside the rows. The first `warmups` calls
-    /// with the measured batch are not logged.
+    /// Begins the log of `plan`; `about` is what a reader needs in addition to the rows. The first `warmups` calls with
+    /// the measured batch are not logged.
     ///
     /// # Errors
-    /// When it cannot be begun.
+    /// When it cannot be created.
     pub fn open(
         engine: Box<dyn OfflineEngine>,
         plan: Option<&LogPlan>,

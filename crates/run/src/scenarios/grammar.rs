@@ -1,5 +1,5 @@
-//! Whether a text is a sentence of a grammar in the EBNF that vLLM takes (`root ::= "a" rule | [0-9]+`). It is a reader of
-//! its own, so that the simulator's generator and this judge cannot share a mistake.
+//! Parser for the EBNF grammars that vLLM takes (`root ::= "a" rule | [0-9]+`): checks whether a text is a sentence.
+//! Independent of the simulator's generator, so that the two cannot share a mistake.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};

@@ -76,7 +76,7 @@ fn one(backend: BackendKind, index: usize, request: &Request) -> Result<Asked, E
     })
 }
 
-/// How long the sound of a request plays; nothing for protocols that send none.
+/// Duration of a request's audio; `None` for protocols without audio.
 fn audio_seconds(backend: BackendKind, index: usize, request: &Request) -> Result<f64, Error> {
     if backend != BackendKind::OpenAiAudio {
         return Ok(0.0);

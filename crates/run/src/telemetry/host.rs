@@ -1,5 +1,4 @@
-//! The client's own machine: how busy its processors are, its memory, its network. Read from `/proc`; other systems
-//! tell nothing here.
+//! The client's machine: CPU load, memory, network. Read from `/proc`; empty on other systems.
 
 use tacho_metrics::dcgm::Found;
 

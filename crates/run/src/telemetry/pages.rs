@@ -54,7 +54,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Looks at all of them; what they say of GPUs is returned, the rest kept.
+    /// Scrapes all exporters; returns GPU metrics and keeps the rest.
     pub(super) fn look(&mut self, exporters: &[Exporter], time: f64) -> Vec<Found> {
         self.others.resize_with(exporters.len(), ServerMetrics::default);
         let mut found = Vec::new();

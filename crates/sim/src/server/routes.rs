@@ -60,7 +60,7 @@ impl Body for Answer {
     }
 }
 
-/// The methods of a path; `None` when there is no such path.
+/// The methods of a path; `None` for unknown paths.
 fn methods(path: &str) -> Option<&'static str> {
     Some(match path {
         "/v1/models" | "/health" | "/version" | "/metrics" | "/metrics/" | "/load" | "/is_sleeping"

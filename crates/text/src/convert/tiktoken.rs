@@ -57,8 +57,8 @@ pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<
     })))
 }
 
-/// What stands behind the ranks: the tokens that the settings give ids to, names of their own for the gaps, and at least
-/// so many in all.
+/// The tokens after the ranks: those with ids in the settings, placeholder names for the gaps, and at least `least` in
+/// total.
 fn reserved(ranks: &[(Vec<u8>, u32)], settings: &Settings, least: u64) -> Vec<String> {
     let declared = declared_ids(&settings.config);
     let base = ranks.len() as u64;

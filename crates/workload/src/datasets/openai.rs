@@ -32,7 +32,7 @@ pub struct OpenAiSpec {
     pub selection: Selection,
     /// Tokens to generate, in place of each row's `max_tokens`.
     pub output_len: Option<i64>,
-    /// How far apart requests are that go out at the times of the rows; none when a schedule decides.
+    /// Factor on the times of the rows; `None` when a schedule determines them.
     pub time_scale: Option<f64>,
 }
 

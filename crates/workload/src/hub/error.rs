@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why there is no directory for an id.
+/// Why an id has no directory.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {

@@ -16,8 +16,7 @@ pub enum RepeatMode {
     Tile,
     /// Each one several times in a row.
     Interleave,
-    /// So many of them again and again, then the next so many: from one sight of a document to the next there are always
-    /// as many requests.
+    /// This many in turn, repeatedly, then the next group: the distance between two uses of a document is constant.
     Spaced(usize),
 }
 

@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(kept(ascii).unwrap(), [["a", "b"]]);
         let short = DumpSpec { max_content_len: Some(1), ..DumpSpec::default() };
         assert_eq!(kept(short).unwrap(), [["a", "b"]]);
-        // A limit of 0 is no limit.
+        // A limit of 0 means unlimited.
         let unlimited = DumpSpec { min_turns: Some(0), min_content_len: Some(0), ..DumpSpec::default() };
         assert_eq!(kept(unlimited).unwrap().len(), 2);
         assert_eq!(kept(DumpSpec { max_items: Some(1), ..DumpSpec::default() }).unwrap().len(), 1);

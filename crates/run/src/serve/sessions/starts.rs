@@ -39,7 +39,8 @@ impl SessionStart {
         }
     }
 
-    /// The starts in seconds of sessions that begin at `recorded` seconds of the file and have so many `turns`.
+    /// The starts in seconds of sessions that begin at `recorded` seconds of the file and have these numbers of
+    /// `turns`.
     pub(super) fn plan(
         &self,
         recorded: Vec<f64>,
@@ -65,7 +66,7 @@ fn ramped(start: f64, ramp: f64) -> f64 {
     if start < ramp / 2.0 { (2.0 * ramp * start).sqrt() } else { start + ramp / 2.0 }
 }
 
-/// Users come one after the other, and each place is taken anew after as long as its session takes by plan.
+/// Users start one after another, and each slot is reused after the planned duration of its session.
 fn places(turns: &[usize], users: usize, rate: f64) -> Vec<f64> {
     let gap = users as f64 / rate;
     let mut free: BinaryHeap<std::cmp::Reverse<Moment>> =

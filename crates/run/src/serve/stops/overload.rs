@@ -31,7 +31,7 @@ const FAILED: f64 = 0.1;
 
 /// Watches the backlog.
 pub(super) struct Overload {
-    /// When requests are let go, ascending.
+    /// Dispatch times, ascending.
     releases: Arc<[f64]>,
     finished: usize,
     failed: usize,
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// The second at which a server of so many requests per second and this latency is found overloaded.
+    /// The second at which a server with this capacity in requests per second and this latency is found overloaded.
     fn found(schedule: &ScheduleSpec, count: usize, capacity: f64, latency: f64) -> Option<f64> {
         let timeline = schedule.plan(count, &mut RandomState::new(1)).unwrap();
         let mut rule = Overload::new(&timeline);
