@@ -6,6 +6,8 @@ mod compare;
 mod convert;
 mod dataset;
 mod fit;
+#[cfg(test)]
+mod fuzz;
 mod gate;
 mod multi_turn;
 mod offline;

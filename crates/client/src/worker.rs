@@ -67,8 +67,8 @@ pub struct ClientWorker<'c> {
     /// Duration of the work before the current wake-up, to detect delays that coalesce events.
     last_work: Duration,
     stats: WorkerStats,
-    lag_stride: u64,
-    lag_count: u64,
+    lag_sample: receive::Sampling,
+    span_sample: receive::Sampling,
 }
 
 impl<'c> ClientWorker<'c> {
@@ -99,8 +99,8 @@ impl<'c> ClientWorker<'c> {
             woke: now,
             last_work: Duration::ZERO,
             stats: WorkerStats::default(),
-            lag_stride: 1,
-            lag_count: 0,
+            lag_sample: receive::Sampling::default(),
+            span_sample: receive::Sampling::default(),
         };
         worker.preconnect(client.plan.preconnect / of + usize::from(id < client.plan.preconnect % of));
         worker.started = client.clock.now();
@@ -228,11 +228,14 @@ impl<'c> ClientWorker<'c> {
     /// Waits for sockets and deals with those that are ready.
     fn poll_sockets(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
+        let was_full = ready.len() >= sys::MAX_READY;
         let before = self.client.clock.now();
         let waited = self.poller.wait(timeout.min(self.timers.next().since(before)), &mut ready);
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
-        self.last_work = before.since(self.woke);
+        let work = before.since(self.woke);
+        // Sockets that the last wait had no room for have waited longer.
+        self.last_work = if was_full { self.last_work + work } else { work };
         self.woke = now;
         waited.expect("the system can wait for sockets");
         self.wall.refresh(now);

@@ -10,8 +10,16 @@ use crate::json::Value;
 pub type TokenCount = BoundedCount<{ 1 << 24 }>;
 /// Requests, sessions or turns of one run: more would not fit in memory as rows.
 pub type RequestCount = BoundedCount<100_000_000>;
+/// Tokens that a server reports for one request, over all its prompts and outputs.
+pub type UsageCount = BoundedCount<1_000_000_000>;
+/// Ranks of one run.
+pub type RankCount = BoundedCount<65_536>;
 /// A pause, timeout or interval of at most a year.
 pub type Pause = BoundedDuration<31_536_000>;
+/// The time of a request after the start of its run or trace: at most ten years.
+pub type ScheduledTime = BoundedDuration<315_360_000>;
+/// The length of a run that a result or a log describes: at most about four months.
+pub type RunTime = BoundedDuration<10_000_000>;
 
 /// A number outside its range. The message names the number, its value and the range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +62,11 @@ impl<const MAX: u64> BoundedCount<MAX> {
     pub fn new(name: &str, value: impl TryInto<i128> + fmt::Display + Copy) -> Result<Self, OutOfRange> {
         let count = value.try_into().ok().and_then(|value| u64::try_from(value).ok());
         count.filter(|count| *count <= MAX).map(BoundedCount).ok_or_else(|| Self::refuse(name, &value))
+    }
+
+    /// Whether an integer is in the range.
+    pub fn holds(value: impl TryInto<u64>) -> bool {
+        value.try_into().is_ok_and(|value| value <= MAX)
     }
 
     /// Checks a float and drops its fraction, as Python's `int` does.
@@ -116,6 +129,16 @@ pub struct BoundedDuration<const MAX_SECS: u64>(Duration);
 impl<const MAX_SECS: u64> BoundedDuration<MAX_SECS> {
     /// The longest duration.
     pub const MAX: Duration = Duration::from_secs(MAX_SECS);
+
+    /// Whether seconds are in the range.
+    pub fn holds(seconds: f64) -> bool {
+        (0.0..=MAX_SECS as f64).contains(&seconds)
+    }
+
+    /// Seconds that were computed from checked ones, with those outside the range moved to its ends.
+    pub fn clamped(seconds: f64) -> Duration {
+        Duration::try_from_secs_f64(seconds.max(0.0)).map_or(Self::MAX, |duration| duration.min(Self::MAX))
+    }
 
     /// Checks seconds.
     ///
@@ -201,8 +224,9 @@ mod tests {
         assert_eq!(Minute::from_millis("t", 60_000.0).unwrap().get(), Minute::MAX);
         assert_eq!(Minute::from_secs("t", 0.25).unwrap().as_secs(), 0.25);
         for bad in [-1e-9, 60.001, 1e300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-            assert!(Minute::from_secs("t", bad).is_err(), "{bad}");
+            assert!(Minute::from_secs("t", bad).is_err() && !Minute::holds(bad), "{bad}");
         }
+        assert_eq!([-1.0, f64::NAN, 1e300].map(Minute::clamped), [Duration::ZERO, Duration::ZERO, Minute::MAX]);
         let error = Minute::from_secs("t", 61.0).unwrap_err();
         assert_eq!(error.to_string(), "t is 61.0 s, expected 0 to 60 s");
     }

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("--rank {rank} and --ranks {ranks} do not fit together: ranks count from 0")]
     BadRank { rank: usize, ranks: usize },
+    #[error("{0}: use fewer processes")]
+    TooMany(#[from] tacho_core::bounded::OutOfRange),
     #[error("{given} needs {missing}")]
     MissingFlag { given: &'static str, missing: &'static str },
     #[error("{launcher} set {name} to {value:?}, which is not a number: pass --rank and --ranks")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tacho_core::bounded::RankCount;
 
 use tacho_core::Secret;
 
@@ -104,6 +105,7 @@ impl Membership {
         let Some(found) = options.over(seen.first())? else { return Ok(None) };
         let (launcher, rank) = (found.launcher, found.rank);
         let ranks = found.ranks.ok_or(Error::NoSize { launcher, rank })?;
+        RankCount::new("--ranks", ranks as u64)?;
         if rank >= ranks {
             return Err(Error::BadRank { rank, ranks });
         }

@@ -16,7 +16,7 @@ pub enum Error {
     /// A scheduled time that is not finite.
     #[error("request {index} is scheduled at {seconds} s, which is not a valid time")]
     BadTime { index: usize, seconds: f64 },
-    /// A scheduled time decades ahead.
+    /// A scheduled time years ahead.
     #[error("request {index} is scheduled {seconds:.3e} s after the start: raise the request rate, or check the times")]
     TooFar { index: usize, seconds: f64 },
     /// A worker could not be started.

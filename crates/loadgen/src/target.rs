@@ -76,6 +76,9 @@ pub struct WorkerStats {
     pub coalesced: u64,
     /// Coalesced events that were read late, so that they may have arrived one by one.
     pub late_coalesced: u64,
+    /// Nanoseconds by which the arrival of such an event may lie before its timestamp, a sample: the kernel's timestamp of a
+    /// read is that of its last packet.
+    pub late_spans_ns: Vec<u64>,
     /// Connections that could not be opened.
     pub connect_failures: u64,
     /// Connections opened.

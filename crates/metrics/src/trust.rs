@@ -16,6 +16,8 @@ pub struct WorkerUse {
     pub coalesced: u64,
     /// Those that shared a read because this worker was late: their arrival times are unknown.
     pub late_coalesced: u64,
+    /// Seconds by which the arrival of such an event may lie before its timestamp, a sample; empty where unknown.
+    pub late_spans: Vec<f64>,
     /// Connections opened.
     pub connections: u64,
     /// Connections that could not be opened.
@@ -101,8 +103,11 @@ const SATURATED_BUSY: f64 = 0.95;
 /// Busy fraction below which a late reader was off its core rather than saturated.
 const STARVED_BUSY: f64 = 0.5;
 /// Largest acceptable measurement error, as a fraction of a metric; errors up to [`LATE_MS`] are always accepted.
-const MAX_ERROR_FRACTION: f64 = 0.25;
-/// Dispatch lateness of a late client, ms.
+const MAX_ERROR_FRACTION: f64 = 0.1;
+/// Late-coalesced events that are at most this fraction of all move no 99th percentile: they are a tenth of the values
+/// beyond it.
+const NEGLIGIBLE_FRACTION: f64 = 1e-3;
+/// Lateness of dispatch that makes a client late, ms.
 const LATE_MS: f64 = 1.0;
 /// Least fraction of the planned rate that counts as delivered.
 const MIN_DELIVERED: f64 = 0.95;
@@ -236,27 +241,28 @@ impl Trust {
     }
 }
 
-/// The client's contribution to a latency from the scheduled time, 99th percentile in ms: its lateness, and its reads.
-/// A user-space timestamp is as late as the read. A kernel timestamp is that of the arrival, unless the event shared a
-/// read with a later one; then it is as late as such reads are. The rest is the path through the socket on both sides,
-/// each of which costs about as much as a read that was not late.
+/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A timestamp of
+/// its own is as late as the read. The kernel's is that of the last packet of a read, which is the arrival of an event unless
+/// it was coalesced with a later one; then it is too late by up to the span that the worker noted. The rest is the time
+/// through the socket on both sides, each of which costs about what a read that was not late does.
 pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64 {
     let late = lateness.and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-    let mut lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
-    lags.sort_unstable_by(f64::total_cmp);
-    let lag_ms = |share: f64| if lags.is_empty() { 0.0 } else { percentile(&lags, share * 100.0) * 1e3 };
-    let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
-    let (events, late_coalesced) = (sum(|worker| worker.events).max(1.0), sum(|worker| worker.late_coalesced));
-    let kernel = workers.iter().all(|worker| worker.kernel_timestamps);
-    let way = lag_ms(0.5) + lag_ms(0.9);
-    // One event in a hundred is worse than the 99th percentile: with fewer late-coalesced events, none of them is.
-    // Late-coalesced events came with the latest reads.
-    let read = match late_coalesced / events {
-        _ if !kernel => lag_ms(0.99) + lag_ms(0.5),
-        share if share > 0.01 => lag_ms(1.0 - 1e-4 / share) + way,
-        _ => way,
+    let sorted = |of: fn(&WorkerUse) -> &[f64]| {
+        let mut values: Vec<f64> = workers.iter().flat_map(|worker| of(worker).iter().copied()).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
     };
-    late + read
+    let at = |sorted: &[f64], share: f64| if sorted.is_empty() { 0.0 } else { percentile(sorted, share * 100.0) * 1e3 };
+    let (lags, spans) = (sorted(|worker| &worker.wake_lags), sorted(|worker| &worker.late_spans));
+    let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
+    let fraction = sum(|worker| worker.late_coalesced) / sum(|worker| worker.events).max(1.0);
+    // Without spans, as in older logs: late-coalesced events came with the latest reads.
+    let spans = if spans.is_empty() { &lags } else { &spans };
+    let coalesced =
+        if fraction > NEGLIGIBLE_FRACTION { at(spans, 1.0 - 0.1 * NEGLIGIBLE_FRACTION / fraction) } else { 0.0 };
+    let kernel = workers.iter().all(|worker| worker.kernel_timestamps);
+    let read = if kernel { at(&lags, 0.5) + at(&lags, 0.9) } else { at(&lags, 0.99) + at(&lags, 0.5) };
+    late + read + coalesced
 }
 
 /// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is
@@ -405,6 +411,23 @@ mod tests {
         let error = |late| trust(&samples(0.0), worker(late)).error_p99_ms;
         assert!(error(0) > 1.2 && error(0) < 1.8, "{}", error(0));
         assert!(error(30) > 2.0, "{}", error(30));
+    }
+
+    /// Half a percent of events whose arrival is unknown by up to 10 ms can move a 99th percentile, though their timestamps
+    /// lie right before their reads.
+    #[test]
+    fn the_kernel_timestamp_of_a_coalesced_read_is_that_of_its_last_packet() {
+        let worker = |late_coalesced| WorkerUse {
+            busy: 0.6,
+            events: 10_000,
+            late_coalesced,
+            late_spans: vec![0.01; 50],
+            wake_lags: vec![4e-5; 1000],
+            kernel_timestamps: true,
+            ..WorkerUse::default()
+        };
+        let error = |late| trust(&samples(0.0), worker(late)).error_p99_ms;
+        assert!(error(50) > 10.0 && error(5) < 0.1, "{} {}", error(50), error(5));
     }
 
     #[test]

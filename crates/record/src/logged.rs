@@ -242,6 +242,7 @@ mod tests {
             workers: vec![WorkerUse {
                 busy: 0.1,
                 wake_lags: vec![1e-6, 2e-6],
+                late_spans: vec![3e-3],
                 events: 5,
                 kernel_timestamps: true,
                 ..WorkerUse::default()

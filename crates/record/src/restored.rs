@@ -1,6 +1,7 @@
 //! A detailed result read back as the record of its run: vLLM's file or ours, for reports that need single requests.
 
 use tacho_core::FailureKind;
+use tacho_core::bounded::RunTime;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::server_metrics::Series;
 use tacho_metrics::statistics::Statistic;
@@ -139,7 +140,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
         let released = released.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
         let done = done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>()));
         let times = [sent, released, done, latency, ttft].into_iter().chain(itl.iter().copied());
-        if let Some(odd) = times.into_iter().find(|time| !(-1.0..=LONGEST).contains(time)) {
+        if let Some(odd) = times.into_iter().find(|time| !(*time >= -1.0 && RunTime::holds(time.max(0.0)))) {
             return Err(Error::Impossible { key: format!("a time of request {index}"), value: format!("{odd} s") });
         }
         Ok(Sample {
@@ -161,9 +162,6 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     };
     (0..count).map(sample).collect()
 }
-
-/// No run is longer than this many seconds, about four months.
-const LONGEST: f64 = 1e7;
 
 /// vLLM's files say that a request failed, not how.
 fn failure(outcome: &str, error: &str) -> Option<FailureKind> {

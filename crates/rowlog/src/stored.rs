@@ -1,7 +1,7 @@
 //! A log as it lies on disk: of a run that is over, was killed, or is still going on.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use tacho_core::bounded::RunTime;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -18,8 +18,6 @@ use crate::{Error, Manifest, Row};
 pub(crate) const SUMMARY: &str = "summary.json";
 /// More than any summary has.
 const SUMMARY_LIMIT: u64 = 1 << 30;
-/// Longer than any run. What counts seconds would take memory for all of a time that is a broken one.
-const LONGEST: Duration = Duration::from_secs(31 * 24 * 60 * 60);
 
 /// A log that can be read.
 #[derive(Debug)]
@@ -178,12 +176,14 @@ fn is_near(row: &Observation, origin: Timestamp) -> bool {
     let moments = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
     let mut moments = moments.into_iter().chain(others).chain(row.chunks.iter().copied());
-    moments.all(|moment| u128::from(moment.0.abs_diff(origin.0)) <= LONGEST.as_nanos())
+    moments.all(|moment| u128::from(moment.0.abs_diff(origin.0)) <= RunTime::MAX.as_nanos())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LONGEST: std::time::Duration = RunTime::MAX;
 
     #[test]
     fn a_row_of_another_year_is_no_row() {

@@ -49,6 +49,8 @@ pub struct CheckPoint {
     errors: Vec<f64>,
     /// Distance of each reported gap between tokens from the true one, ascending.
     gap_errors: Vec<f64>,
+    /// Each reported gap between tokens and each true one, ascending.
+    gaps: [Vec<f64>; 2],
     /// Distance of each reported time to first token from the true one, ascending.
     first_errors: Vec<f64>,
     /// What each measured time from due is off by: the distance of its end, and how late its request was let go.
@@ -92,6 +94,11 @@ impl CheckPoint {
     /// A percentile of the error of gaps between tokens, ms.
     pub fn gap_error_ms(&self, percent: f64) -> f64 {
         percentile(&self.gap_errors, percent) * 1e3
+    }
+
+    /// A percentile of the gaps between tokens as reported, and as they were, ms.
+    pub fn gap_ms(&self, percent: f64) -> [f64; 2] {
+        self.gaps.each_ref().map(|gaps| percentile(gaps, percent) * 1e3)
     }
 
     /// A percentile of what times from due are off by, ms.
@@ -148,6 +155,7 @@ pub fn check(
         load,
         errors: Vec::new(),
         gap_errors: Vec::new(),
+        gaps: Default::default(),
         first_errors: Vec::new(),
         own_errors: Vec::new(),
         server_delays: Vec::new(),
@@ -165,7 +173,7 @@ pub fn check(
         point.compare(row, &truth(&row.text));
     }
     let all = [&mut point.errors, &mut point.gap_errors, &mut point.first_errors, &mut point.own_errors];
-    for errors in all.into_iter().chain([&mut point.server_delays]) {
+    for errors in all.into_iter().chain([&mut point.server_delays]).chain(&mut point.gaps) {
         errors.sort_unstable_by(f64::total_cmp);
     }
     Ok(point)
@@ -181,9 +189,11 @@ impl CheckPoint {
             self.server_delays.extend(planned.map(|delay| delay.max(0.0)));
         }
         self.errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs)));
+        let gap = |pair: &[Timestamp]| pair[1].secs_since(pair[0]);
+        self.gaps[0].extend(row.chunks.windows(2).map(gap));
+        self.gaps[1].extend(sent.windows(2).map(gap));
         let gaps = row.chunks.windows(2).zip(sent.windows(2));
-        self.gap_errors
-            .extend(gaps.map(|(ours, theirs)| (ours[1].secs_since(ours[0]) - theirs[1].secs_since(theirs[0])).abs()));
+        self.gap_errors.extend(gaps.map(|(ours, theirs)| (gap(ours) - gap(theirs)).abs()));
         self.first_errors.extend(row.chunks.first().zip(sent.first()).map(|(ours, theirs)| error(ours, theirs)));
     }
 }

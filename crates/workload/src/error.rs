@@ -135,7 +135,10 @@ pub enum Error {
     NoCategory { path: PathBuf, category: String, found: Vec<String> },
     #[error("--structured-output-ratio is {ratio}: it must be from 0 to 1")]
     StructuredRatio { ratio: f64 },
-    #[error("request {index} would ask for {tokens} tokens: an answer has 0 to {} of them", crate::MAX_TOKENS)]
+    #[error(
+        "request {index} would ask for {tokens} tokens: an answer has 0 to {} of them",
+        tacho_core::bounded::TokenCount::MAX
+    )]
     OutputLength { index: usize, tokens: i64 },
     #[error("request {index} is due {seconds} seconds after the start: check the times of the file and --time-scale")]
     DueNever { index: usize, seconds: f64 },

@@ -19,7 +19,6 @@ pub use datasets::names::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM, SERVE_NAMES, SER
 pub use datasets::slices::{SlicesSpec, slices};
 pub use datasets::*;
 pub use error::{Error, ImageProblem};
-pub use limits::MAX_TOKENS;
 pub use requests::Requests;
 pub use requests::carrier::{Carrier, Need};
 pub use requests::file::{read_jsonl, write_jsonl};

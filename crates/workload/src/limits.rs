@@ -1,8 +1,6 @@
 //! How much is taken from outside. Files can claim any size; beyond these nothing sensible is measured, and memory
-//! would go first. Errors name the limit.
+//! would go first. Errors name the limit. Counts and times have types in [`tacho_core::bounded`].
 
-/// Most tokens of a prompt, or of an answer.
-pub const MAX_TOKENS: i64 = 1 << 24;
 /// Most bytes that a packed text file may have when it is unpacked.
 pub(crate) const MAX_UNPACKED: u64 = 1 << 31;
 /// Most bytes of one line of a packed file.
@@ -21,15 +19,8 @@ pub(crate) const MAX_PIXELS: usize = 178_956_970;
 pub(crate) const MAX_SAMPLES: usize = 1 << 27;
 /// Most audio channels, as in libsndfile.
 pub(crate) const MAX_CHANNELS: usize = 1024;
-/// Latest time of a request, in seconds: ten years.
-pub(crate) const LATEST: f64 = 315_360_000.0;
 
-/// Whether a number of tokens can be asked for.
-pub(crate) fn is_length(tokens: i64) -> bool {
-    (0..=MAX_TOKENS).contains(&tokens)
-}
-
-/// What a length in a file must be.
+/// What a `TokenCount` in a file must be.
 pub(crate) const LENGTH: &str = "a whole number of tokens from 0 to 16777216";
 
 /// Whether an image of these sides is taken.
@@ -39,12 +30,13 @@ pub(crate) fn is_image(width: usize, height: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tacho_core::bounded::TokenCount;
+
     use super::*;
 
     #[test]
     fn texts_name_the_numbers() {
-        assert!(LENGTH.ends_with(&MAX_TOKENS.to_string()));
-        assert!(is_length(0) && is_length(MAX_TOKENS) && !is_length(-1) && !is_length(MAX_TOKENS + 1));
+        assert!(LENGTH.ends_with(&TokenCount::MAX.to_string()));
         assert!(is_image(1, 1) && !is_image(0, 9) && !is_image(60_000, 60_000) && !is_image(usize::MAX, 2));
     }
 }

@@ -6,7 +6,7 @@ use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
 use super::live::{self, LiveArgs};
-use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
 use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
@@ -85,7 +85,7 @@ static FLAGS: &[Flag] = &[
     own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
         "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model."),
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
-        "Seconds that a server may take until it is ready.").between(0.0, 1e9),
+        "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS),
     own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
     live::SCREEN,
     live::HTTP,

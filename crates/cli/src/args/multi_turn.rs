@@ -10,7 +10,7 @@ use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group
 use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::LIVE;
 
-use Kind::{Choice, Float, Int, Repeated, Str, Switch};
+use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 static INPUT: Group = group("conversation options", "options", "What is talked about.");
@@ -62,7 +62,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
         "Which active conversation is next."),
     vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail where an answer differs from the recorded one."),
-    vllm(&["--request-timeout-sec"], Float, "SECONDS", Preset::Float(120.0), &SERVER, "How long a request may take."),
+    vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "How long a request may take."),
     vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Ask for answers in one piece."),
     vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID."),
     vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write a workbook."),

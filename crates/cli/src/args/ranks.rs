@@ -36,8 +36,7 @@ flags! {
             rendezvous_plaintext: bool = switch(&["--rendezvous-plaintext"], &GROUP,
                 "Allow unencrypted connections between machines. The token and all rows then cross the network in the clear; prefer \
                  --rendezvous-cert and --rendezvous-key.");
-            /// Seconds.
-            rendezvous_timeout: f64 = own(&["--rendezvous-timeout"], Seconds, "SEC", Preset::Float(300.0), &GROUP,
+            rendezvous_timeout: Duration = own(&["--rendezvous-timeout"], Seconds, "SEC", Preset::Float(300.0), &GROUP,
                 "Seconds that ranks wait for each other before the run.").positive();
             on_lost_rank: String = own(&["--on-lost-rank"], Choice(&["finish", "stop"]), "WHAT", Preset::Str("finish"), &GROUP,
                 "What the others do if a rank is lost. The result is saved either way and names what is missing; exit code 1.");
@@ -59,7 +58,7 @@ impl RankArgs {
             key: self.rendezvous_key.as_ref().map(PathBuf::from),
             plaintext: self.rendezvous_plaintext,
             policy: Policy {
-                timeout: Duration::from_secs_f64(self.rendezvous_timeout),
+                timeout: self.rendezvous_timeout,
                 on_lost: if self.on_lost_rank == "stop" { OnLost::Stop } else { OnLost::Finish },
                 gather: if self.gather == "files" { Gather::Files } else { Gather::Stream },
             },

@@ -11,6 +11,7 @@ use super::error::{ArgError, Refusal};
 use super::machinery::flag::{Flag, Group, Kind, Preset, group, own};
 use super::machinery::grammar::Values;
 use super::serve::{self, ServeArgs};
+use tacho_core::bounded::TokenCount;
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -118,7 +119,7 @@ pub(crate) fn at_least(values: &Values, flag: &'static str, least: i64) -> Resul
 /// A number of tokens.
 pub(crate) fn tokens(values: &Values, flag: &'static str) -> Result<i64, Refusal> {
     let value = values.maybe_int(flag).unwrap_or(0);
-    if (0..=tacho_workload::MAX_TOKENS).contains(&value) {
+    if TokenCount::holds(value) {
         return Ok(value);
     }
     Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 16777216 tokens" })

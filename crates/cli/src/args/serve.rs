@@ -20,6 +20,8 @@ pub(crate) use sessions::SessionArgs;
 pub(crate) use table::BACKENDS;
 pub(crate) use table::{PREDICT, SPEED_BENCH_SUBSETS, TABLE};
 
+use std::time::Duration;
+
 use tacho_client::{BackendKind, Task, TimestampSource};
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::Secret;
@@ -165,8 +167,7 @@ typed! {
         pub(crate) ready_check_timeout_sec: i64,
         pub(crate) profile: bool,
         pub(crate) profile_batch_threshold: Option<i64>,
-        /// Seconds.
-        pub(crate) profile_duration: f64,
+        pub(crate) profile_duration: Duration,
         pub(crate) max_model_len: Option<i64>,
         /// `None` leaves it to the dataset.
         pub(crate) self_timed: Option<bool>,
@@ -225,19 +226,15 @@ typed! {
         pub(crate) workers: Option<i64>,
         pub(crate) timestamps: TimestampSource,
         pub(crate) http2: bool,
-        /// Seconds.
-        pub(crate) connect_timeout: Option<f64>,
-        /// Seconds.
-        pub(crate) timeout: f64,
+        pub(crate) connect_timeout: Option<Duration>,
+        pub(crate) timeout: Duration,
         pub(crate) fail_if: Vec<String>,
         pub(crate) allow_inconclusive: bool,
         pub(crate) require_trustworthy: bool,
-        /// Seconds.
-        pub(crate) first_token_timeout: Option<f64>,
+        pub(crate) first_token_timeout: Option<Duration>,
         pub(crate) retries: i64,
         pub(crate) ca_file: Option<String>,
-        /// Seconds.
-        pub(crate) metrics_interval: f64,
+        pub(crate) metrics_interval: Duration,
         pub(crate) reset_caches: bool,
         pub(crate) log: Option<String>,
         pub(crate) no_log: bool,

@@ -1,10 +1,12 @@
 //! Flags of `tacho sim`, the stand-alone simulator. A setting that vLLM's server has too keeps its name.
 
+use std::time::Duration;
+
 use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
 use super::machinery::grammar::Values;
 use super::machinery::typed::flags;
 
-use Kind::{Choice, Float, Int, OneOrMore, Str, TriState};
+use Kind::{Choice, Float, Int, OneOrMore, Seconds, Str, TriState};
 use Preset::Unset;
 
 static SERVER: Group = group("server options", "server options", "Address, model and role.");
@@ -14,9 +16,6 @@ static ENGINE: Group =
 static CACHE: Group = group("kv cache options", "engine options", "KV-cache blocks, prefix caching and KV transfer.");
 static FAULTS: Group =
     group("fault options", "fault options", "Fault injection, as fractions of the requests from 0 to 1.");
-
-/// The longest configurable delay in seconds: a year.
-const LONGEST: f64 = 31_536_000.0;
 
 /// `tacho sim`.
 pub(crate) static TABLE: Table = Table {
@@ -63,8 +62,8 @@ flags! {
             decode_url: Option<String> = own(&["--decode-url"], Str, "URL", Unset, &SERVER,
                 "Decode engine of the proxy; see --prefill-url.");
             /// Seconds.
-            start_delay: f64 = own(&["--start-delay"], Float, "SEC", Preset::Float(0.0), &SERVER,
-                "Seconds after the start until the server is ready.").between(0.0, LONGEST);
+            start_delay: Duration = own(&["--start-delay"], Seconds, "SEC", Preset::Float(0.0), &SERVER,
+                "Seconds after the start until the server is ready.");
             profile: Option<String> = own(&["--profile"], Str, "NAME", Unset, &ENGINE,
                 "Speed of the engine: a name of tacho help simulator, or a file of tacho fit.");
             seed: i64 = own(&["--seed"], Int, "SEED", Preset::Int(0), &ENGINE, "Seed of the generated text.").at_least(0);
@@ -89,8 +88,8 @@ flags! {
                 "KV connector, as in vLLM. DecodeBenchConnector fills the KV cache of prompts, to measure decoding alone; any other \
                  lets one simulator fetch prompts that another computed.");
             /// Seconds.
-            kv_transfer_delay: f64 = own(&["--kv-transfer-delay"], Float, "SEC", Preset::Float(0.002), &CACHE,
-                "Minimum seconds of a KV transfer.").between(0.0, LONGEST);
+            kv_transfer_delay: Duration = own(&["--kv-transfer-delay"], Seconds, "SEC", Preset::Float(0.002), &CACHE,
+                "Minimum seconds of a KV transfer.");
             kv_transfer_rate: f64 = own(&["--kv-transfer-rate"], Float, "TOKENS", Preset::Float(190_000.0), &CACHE,
                 "KV transfer rate in tokens per second.").between(f64::MIN_POSITIVE, f64::MAX);
             enable_prompt_tokens_details: bool = switch(&["--enable-prompt-tokens-details"], &CACHE,
@@ -110,8 +109,7 @@ flags! {
             stall_rate: f64 = own(&["--stall-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
                 "Requests whose stream stalls once.").between(0.0, 1.0);
             /// Seconds.
-            stall_seconds: f64 = own(&["--stall-seconds"], Float, "SEC", Preset::Float(5.0), &FAULTS, "Duration of a stall.")
-                .between(0.0, LONGEST);
+            stall_seconds: Duration = own(&["--stall-seconds"], Seconds, "SEC", Preset::Float(5.0), &FAULTS, "Duration of a stall.");
             fault_seed: i64 = own(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS,
                 "Seed of the choice of affected requests.").at_least(0);
         ]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::error::{ArgError, Refusal};
 use super::live::{self, LiveArgs};
-use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use super::machinery::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
 use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
@@ -56,7 +56,7 @@ static FLAGS: &[Flag] = &[
     own(&["--reset-caches"], Switch, "", Off, &RUNS,
         "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite."),
     own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
-        "Seconds that a server may take until it is ready.").between(0.0, 1e9),
+        "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS),
     own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print."),
     live::SCREEN,
     live::HTTP,

@@ -6,16 +6,15 @@ mod tests;
 
 use std::path::PathBuf;
 
-use tacho_core::json::{Dict, Value, dumps, float_repr};
+use tacho_core::json::{Dict, Value, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
     Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
-    CustomSpec, HfSpec, HfTextSpec, MAX_TOKENS, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
-    RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec,
-    SpeedBenchSpec, StreamOrder, TimedTraceSpec, WorkloadSpec,
+    CustomSpec, HfSpec, HfTextSpec, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec,
+    RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec,
+    StreamOrder, TimedTraceSpec, WorkloadSpec,
 };
 
-use crate::args::error::Refusal;
 use crate::args::machinery::grammar::Values;
 use crate::args::serve::TABLE;
 
@@ -58,7 +57,6 @@ pub(crate) fn hash_seed() -> u32 {
 impl Source<'_> {
     /// The settings of the dataset of that name.
     pub(crate) fn spec(&self, name: &str) -> anyhow::Result<WorkloadSpec> {
-        self.check_lengths()?;
         Ok(match name {
             "random" => WorkloadSpec::Random(self.random()?),
             "random-mm" => WorkloadSpec::RandomMm(self.random_mm()?),
@@ -84,16 +82,6 @@ impl Source<'_> {
                 Some(column) => WorkloadSpec::HfText(HfTextSpec { hf: self.hf(), column }),
                 None => WorkloadSpec::Hf(self.hf()),
             },
-        })
-    }
-
-    /// Lengths that no memory holds.
-    fn check_lengths(&self) -> Result<(), Refusal> {
-        let mut lengths = self.values.iter().filter(|(flag, _)| flag.metavar == "TOKENS");
-        let too_long = lengths.find(|(_, value)| value.as_i64().is_some_and(|tokens| tokens > MAX_TOKENS));
-        too_long.map_or(Ok(()), |(flag, value)| {
-            let (flag, value, allowed) = (flag.names[0], dumps(value), "at most 16777216 tokens");
-            Err(Refusal::OutOfRange { flag, value, allowed })
         })
     }
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tacho_core::bounded::Pause;
 
 use anyhow::{Context, bail};
 use tacho_client::control::Caller;
@@ -124,7 +125,7 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
     endpoint.headers = args.headers.clone();
     // Upstream gives long answers more time: a fifth of a second per token.
     let longest = args.limit_max_tokens.max(0) as f64 * 0.2;
-    endpoint.timeout = Duration::from_secs_f64(args.timeout.max(longest.floor()));
+    endpoint.timeout = Pause::clamped(args.timeout.max(longest.floor()));
     Ok(MultiTurnPlan {
         endpoint,
         model_name: args.served_model_name.clone().unwrap_or_else(|| args.model.clone()),

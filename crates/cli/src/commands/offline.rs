@@ -13,7 +13,6 @@ pub(super) use workload::{multimodal, throughput as throughput_workload};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use tacho_core::json::{Dict, Value};
@@ -116,7 +115,7 @@ pub(super) fn python(
         accepts_async_flags: false,
         mm_stats: false,
         environment: Vec::new(),
-        timeout: worker.worker_timeout.map(Duration::from_secs_f64),
+        timeout: worker.worker_timeout,
         log: log_tap(worker.engine_log.as_deref())?,
         stop: stop.clone(),
     })

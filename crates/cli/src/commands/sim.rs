@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -98,7 +97,8 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     }
     engine.enable_prefix_caching = args.enable_prefix_caching.unwrap_or(engine.enable_prefix_caching);
     engine.policy = Policy::parse(&args.scheduling_policy).unwrap_or_default();
-    engine.transfer = Transfer { fixed_ns: args.kv_transfer_delay * 1e9, per_token_ns: 1e9 / args.kv_transfer_rate };
+    engine.transfer =
+        Transfer { fixed_ns: args.kv_transfer_delay.as_nanos() as f64, per_token_ns: 1e9 / args.kv_transfer_rate };
     if let Some(config) = &args.kv_transfer_config {
         let connector = connector(config)?;
         engine.decode_bench = connector == "DecodeBenchConnector";
@@ -110,8 +110,8 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         stream_error_rate: args.stream_error_rate,
         disconnect_rate: args.disconnect_rate,
         truncate_rate: args.truncate_rate,
-        stall: (args.stall_rate > 0.0).then(|| (args.stall_rate, Duration::from_secs_f64(args.stall_seconds))),
-        start_delay: Duration::from_secs_f64(args.start_delay),
+        stall: (args.stall_rate > 0.0).then(|| (args.stall_rate, args.stall_seconds)),
+        start_delay: args.start_delay,
         seed: args.fault_seed.unsigned_abs(),
     };
     Ok(spec)

@@ -2,6 +2,7 @@
 //! Accepts what Python accepts: `NaN`, infinities, lone surrogates in escapes.
 
 use std::ops::Range;
+use tacho_core::bounded::UsageCount;
 
 /// The text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,9 +10,6 @@ pub(crate) struct NotJson;
 
 /// Nesting beyond this is refused: the text comes from a server.
 const MAX_DEPTH: u32 = 256;
-
-/// No request has as many tokens: a hundred times the longest context there is.
-const MAX_COUNT: f64 = 1e9;
 
 /// The kind of the value at the cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,7 +143,7 @@ impl<'a> Cursor<'a> {
             return Ok(None);
         }
         let number = self.number()?;
-        let possible = (0.0..=MAX_COUNT).contains(&number) && number.fract() == 0.0;
+        let possible = (0.0..=UsageCount::MAX as f64).contains(&number) && number.fract() == 0.0;
         self.met_impossible |= !possible;
         Ok(possible.then_some(number as u64))
     }

@@ -28,6 +28,9 @@ pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+/// Sockets that one wait reports at most.
+pub(crate) const MAX_READY: usize = 1024;
+
 #[cfg(target_os = "linux")]
 mod poller {
     use super::*;
@@ -43,7 +46,7 @@ mod poller {
         pub(crate) fn new() -> io::Result<Self> {
             // SAFETY: no pointers; the descriptor is owned from here on.
             let epoll = unsafe { OwnedFd::from_raw_fd(check(libc::epoll_create1(libc::EPOLL_CLOEXEC))?) };
-            Ok(Poller { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; 1024], precise: true })
+            Ok(Poller { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; MAX_READY], precise: true })
         }
 
         pub(crate) fn add(&mut self, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {

@@ -8,8 +8,34 @@ use crate::TimestampSource;
 use crate::transport::http1::{Head, Reader, Sink};
 use crate::transport::link::Received;
 
-/// Wake-up lags that are kept; beyond this, every second one is dropped.
-const MAX_WAKE_LAGS: usize = 1 << 16;
+/// Values of a sample; beyond this, every second one is dropped.
+const MAX_SAMPLE: usize = 1 << 16;
+
+/// A systematic sample of a series of unknown length.
+#[derive(Debug, Default)]
+pub(super) struct Sampling {
+    seen: u64,
+    /// Every value counts until the sample is full, then every 2nd, 4th, …
+    halvings: u32,
+}
+
+impl Sampling {
+    fn push(&mut self, sample: &mut Vec<u64>, value: u64) {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(1 << self.halvings) {
+            return;
+        }
+        if sample.len() == MAX_SAMPLE {
+            let mut keep = false;
+            sample.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.halvings += 1;
+        }
+        sample.push(value);
+    }
+}
 
 /// Hears what no request has asked for.
 struct Discard;
@@ -45,9 +71,8 @@ impl ClientWorker<'_> {
         let after = slot.exchange.as_ref().map_or(Timestamp::ZERO, |exchange| exchange.earliest());
         let is_http2 = slot.http2.is_some();
         let timestamp = self.timestamp(received, after, now);
-        let late = self.last_work > LATE_THRESHOLD || now.since(timestamp) > LATE_THRESHOLD;
         if is_http2 {
-            return self.receive_http2(token, received.count, timestamp, late);
+            return self.receive_http2(token, received.count, timestamp, after);
         }
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else {
             // Unrequested bytes: the connection cannot be trusted.
@@ -55,24 +80,38 @@ impl ClientWorker<'_> {
             return;
         };
         let (progress, events) = exchange.receive(&self.buffer[..received.count], timestamp);
-        self.count(events, late);
+        self.count(events, timestamp, after);
         if progress != Progress::More {
             self.settle(token, progress);
         }
     }
 
-    /// Notes token events that came in one read.
-    fn count(&mut self, events: usize, late: bool) {
+    /// Notes token events that came in one read; the event before them on this connection arrived at `after`.
+    fn count(&mut self, events: usize, timestamp: Timestamp, after: Timestamp) {
         self.tokens += events as u64;
         self.stats.events += events as u64;
-        self.stats.coalesced += events.saturating_sub(1) as u64;
-        if late {
-            self.stats.late_coalesced += events.saturating_sub(1) as u64;
+        if events > 1 {
+            self.coalesced(events as u64 - 1, timestamp, after);
         }
     }
 
+    /// Notes events that came in the same read as a later one. A server may have sent them together; but where this worker
+    /// was busy since its last wait, they may have arrived one by one meanwhile, and only the last one's arrival is known.
+    fn coalesced(&mut self, events: u64, timestamp: Timestamp, after: Timestamp) {
+        self.stats.coalesced += events;
+        let now = self.client.clock.now();
+        let busy = self.last_work + now.since(self.woke);
+        let lag = now.since(timestamp);
+        if busy.max(lag) <= LATE_THRESHOLD {
+            return;
+        }
+        self.stats.late_coalesced += events;
+        let span = busy.max(lag).min(timestamp.since(after));
+        self.span_sample.push(&mut self.stats.late_spans_ns, span.as_nanos() as u64);
+    }
+
     /// Takes the first `count` bytes of the buffer as HTTP/2; they may be about the connection alone.
-    fn receive_http2(&mut self, token: usize, count: usize, timestamp: Timestamp, late: bool) {
+    fn receive_http2(&mut self, token: usize, count: usize, timestamp: Timestamp, after: Timestamp) {
         let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
         let bytes = &self.buffer[..count];
         let Some(exchange) = exchange else {
@@ -86,7 +125,7 @@ impl ClientWorker<'_> {
         };
         let (progress, events) = exchange.receive_http2(http2, bytes, timestamp);
         let again = http2.has_refused() && !exchange.resent;
-        self.count(events, late);
+        self.count(events, timestamp, after);
         match progress {
             Progress::More => {}
             _ if again => self.resend(token),
@@ -106,18 +145,7 @@ impl ClientWorker<'_> {
             self.stats.timestamp_anomalies += 1;
             return now;
         };
-        self.lag_count += 1;
-        if self.lag_count.is_multiple_of(self.lag_stride) {
-            if self.stats.wake_lags_ns.len() == MAX_WAKE_LAGS {
-                let mut keep = false;
-                self.stats.wake_lags_ns.retain(|_| {
-                    keep = !keep;
-                    keep
-                });
-                self.lag_stride *= 2;
-            }
-            self.stats.wake_lags_ns.push(now.0 - arrival.0);
-        }
+        self.lag_sample.push(&mut self.stats.wake_lags_ns, now.0 - arrival.0);
         match self.client.endpoint.timestamps {
             TimestampSource::Kernel => arrival,
             TimestampSource::User => now,

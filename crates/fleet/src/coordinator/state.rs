@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tacho_core::bounded::RankCount;
 
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
@@ -263,8 +264,8 @@ impl Shared {
 
     /// Admits a rank that has the same plan.
     pub(crate) fn join(&self, hello: &Value) -> Result<usize, String> {
-        let rank = hello.get("rank").and_then(Value::as_i64).and_then(|rank| usize::try_from(rank).ok());
-        let rank = rank.ok_or("the message does not name a rank")?;
+        let rank = hello.get("rank").and_then(|rank| RankCount::from_json("rank", rank).ok());
+        let rank = rank.ok_or("the message does not name a rank")?.as_usize();
         let machine = printable(hello.get("machine").and_then(Value::as_str).unwrap_or(""));
         let mut state = self.state();
         if let Err(reason) = self.admits(&state, rank, hello) {

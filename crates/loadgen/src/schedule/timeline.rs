@@ -1,12 +1,10 @@
 //! The schedule of a run: when each request is due, in seconds after the start, and the arrival process it came from.
 
 use std::sync::Arc;
+use tacho_core::bounded::ScheduledTime;
 
 use super::RampUp;
 use crate::Error;
-
-/// The latest scheduled time that is not taken for a mistake: about 30 years.
-const MAX_SECONDS: f64 = 1e9;
 
 /// The arrival process of a timeline, as reports state it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,7 +38,7 @@ impl Timeline {
         if let Some(index) = scheduled.iter().position(|seconds| !seconds.is_finite()) {
             return Err(Error::BadTime { index, seconds: scheduled[index] });
         }
-        if let Some(index) = scheduled.iter().position(|&seconds| seconds > MAX_SECONDS) {
+        if let Some(index) = scheduled.iter().position(|&seconds| !ScheduledTime::holds(seconds.max(0.0))) {
             return Err(Error::TooFar { index, seconds: scheduled[index] });
         }
         Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals })

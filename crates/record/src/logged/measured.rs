@@ -143,8 +143,9 @@ fn read_probe(fields: Fields<'_>) -> Result<ProbeStatistics, Error> {
 fn worker_use(of: &WorkerUse) -> Dict {
     let mut dict = Dict::new();
     dict.set("busy", of.busy);
-    let lags = of.wake_lags.iter().map(|lag| Value::Int((lag * 1e9).round() as i64));
-    dict.set("wake_lags_ns", lags.collect::<Vec<_>>());
+    let nanos = |seconds: &[f64]| seconds.iter().map(|one| Value::Int((one * 1e9).round() as i64)).collect::<Vec<_>>();
+    dict.set("wake_lags_ns", nanos(&of.wake_lags));
+    dict.set("late_spans_ns", nanos(&of.late_spans));
     dict.set("events", of.events);
     dict.set("coalesced", of.coalesced);
     dict.set("late_coalesced", of.late_coalesced);
@@ -154,18 +155,21 @@ fn worker_use(of: &WorkerUse) -> Dict {
     dict
 }
 
+fn read_seconds(fields: &Fields<'_>, key: &str) -> Result<Vec<f64>, Error> {
+    Ok(fields.floats(key)?.into_iter().map(|nanos| nanos / 1e9).collect())
+}
+
 /// Older logs have them in seconds.
 fn read_lags(fields: &Fields<'_>) -> Result<Vec<f64>, Error> {
-    match fields.maybe("wake_lags") {
-        Some(_) => fields.floats("wake_lags"),
-        None => Ok(fields.floats("wake_lags_ns")?.into_iter().map(|nanos| nanos / 1e9).collect()),
-    }
+    if fields.maybe("wake_lags").is_some() { fields.floats("wake_lags") } else { read_seconds(fields, "wake_lags_ns") }
 }
 
 fn read_worker(fields: &Fields<'_>) -> Result<WorkerUse, Error> {
     Ok(WorkerUse {
         busy: fields.float("busy")?,
         wake_lags: read_lags(fields)?,
+        // Older logs have none.
+        late_spans: fields.maybe("late_spans_ns").map_or(Ok(Vec::new()), |_| read_seconds(fields, "late_spans_ns"))?,
         events: fields.count("events")?,
         coalesced: fields.count("coalesced")?,
         late_coalesced: fields.count("late_coalesced")?,

@@ -1,8 +1,8 @@
 //! The clients as a load model: each sends, waits for its response, or pauses.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
 
+use tacho_core::bounded::Pause;
 use tacho_core::{Clock, EventSink, FailureKind, Observation, Outcome, SystemClock, Timestamp};
 use tacho_loadgen::{LoadModel, Worker};
 use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
@@ -216,7 +216,7 @@ impl LoadModel for Clients<'_> {
         self.report_response(id, row, attempt);
         let length = self.conversations[conversation].messages.len();
         let now = self.clock.now();
-        let later = |seconds: f64| now + Duration::from_secs_f64(seconds);
+        let later = |seconds: f64| now + Pause::clamped(seconds);
         match self.clients[id].came_out(attempt, length) {
             Then::Again(pause) => {
                 self.result.retries += 1;

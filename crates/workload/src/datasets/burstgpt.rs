@@ -1,6 +1,7 @@
 //! `burstgpt`: the lengths of recorded GPT-4 requests, with synthetic text.
 
 use std::path::PathBuf;
+use tacho_core::bounded::TokenCount;
 
 use rayon::prelude::*;
 use tacho_core::{Counters, Request};
@@ -8,7 +9,7 @@ use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::limits::{LENGTH, is_length};
+use crate::limits::LENGTH;
 use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -101,7 +102,7 @@ impl BurstGptSpec {
         for (line, fields) in &records.rows {
             let number = |place: usize, field: &str| {
                 let number = fields.get(place).and_then(|text| python_float(text));
-                number.filter(|number| is_length(*number as i64)).ok_or_else(|| Error::LineField {
+                number.filter(|number| TokenCount::holds(*number as i64)).ok_or_else(|| Error::LineField {
                     path: self.path.clone(),
                     line: *line,
                     field: field.to_owned(),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use tacho_core::bounded::TokenCount;
 
 use rayon::prelude::*;
 use tacho_core::json::{Dict, Value};
@@ -10,7 +11,7 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::limits::{LENGTH, is_length};
+use crate::limits::LENGTH;
 use crate::sampling::chat::Chat;
 use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
@@ -233,7 +234,7 @@ impl OutputLengths {
             Some(Value::Str(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| lines.wrong(row, "output_tokens", LENGTH))
+        whole.filter(|tokens| TokenCount::holds(*tokens)).ok_or_else(|| lines.wrong(row, "output_tokens", LENGTH))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use tacho_core::bounded::TokenCount;
 
 use rayon::prelude::*;
 use tacho_core::json::{self, Dict, Value};
@@ -10,7 +11,7 @@ use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::limits::{LENGTH, is_length};
+use crate::limits::LENGTH;
 use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -75,7 +76,7 @@ impl OpenAiSpec {
         let asked = match asked {
             None | Some(Value::Null) => OUTPUT_LEN,
             Some(value) => {
-                let tokens = value.as_i64().filter(|tokens| is_length(*tokens));
+                let tokens = value.as_i64().filter(|tokens| TokenCount::holds(*tokens));
                 tokens.ok_or_else(|| lines.wrong(row, "max_tokens", LENGTH))?
             }
         };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{Value, float_repr};
 use tacho_core::{Content, Counters, Request};
@@ -10,7 +11,7 @@ use tacho_pyrand::{Globals, HashKey, Random};
 use tacho_text::Tokenizer;
 
 use crate::Error;
-use crate::limits::{LATEST, LENGTH, is_length};
+use crate::limits::LENGTH;
 use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -89,7 +90,8 @@ impl TimedTraceSpec {
             Value::Str(text) => python_float(text),
             other => other.as_f64(),
         };
-        let seconds = seconds.map(|seconds| seconds * self.sec_multiplier).filter(|seconds| seconds.abs() <= LATEST);
+        let seconds =
+            seconds.map(|seconds| seconds * self.sec_multiplier).filter(|seconds| ScheduledTime::holds(seconds.abs()));
         seconds.ok_or_else(|| self.wrong(row, &self.timestamp_label, "a time, and no more than ten years in seconds"))
     }
 
@@ -139,7 +141,7 @@ impl TimedTraceSpec {
             Value::Float(number) if number.fract() == 0.0 => Some(*number as i64),
             other => other.as_i64(),
         };
-        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| self.wrong(row, label, LENGTH))
+        whole.filter(|tokens| TokenCount::holds(*tokens)).ok_or_else(|| self.wrong(row, label, LENGTH))
     }
 
     fn field<'o>(&self, row: &'o Line, label: &str, flag: &'static str) -> Result<&'o Value, Error> {

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::path::Path;
+use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{Content, Request};
 
 use crate::Error;
-use crate::limits::{LATEST, LENGTH, is_length};
+use crate::limits::LENGTH;
 use crate::sources::read_text;
 
 /// Writes requests and the seconds after the start at which they are due. A request without a due time has none. The
@@ -101,11 +102,11 @@ impl Line<'_> {
 
     fn tokens(&self, dict: &mut Dict, field: &'static str) -> Result<i64, Error> {
         let whole = dict.remove(field).and_then(|value| value.as_i64());
-        whole.filter(|tokens| is_length(*tokens)).ok_or_else(|| self.wrong(field, LENGTH))
+        whole.filter(|tokens| TokenCount::holds(*tokens)).ok_or_else(|| self.wrong(field, LENGTH))
     }
 
     fn number(&self, dict: &mut Dict, field: &'static str) -> Result<Option<f64>, Error> {
-        let number = |value: Value| value.as_f64().filter(|number| number.abs() <= LATEST);
+        let number = |value: Value| value.as_f64().filter(|number| ScheduledTime::holds(number.abs()));
         present(dict, field).map(|value| number(value).ok_or_else(|| self.wrong(field, "a number or null"))).transpose()
     }
 

@@ -1,9 +1,9 @@
 //! What sampling hands back.
 
 use tacho_core::Request;
+use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use crate::Error;
-use crate::limits::{LATEST, is_length};
 
 /// A finished workload.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -19,11 +19,11 @@ impl Sampled {
     /// first of them is in place `first` of the workload.
     pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
         for (index, request) in (first..).zip(&self.requests) {
-            if !is_length(request.output_len) {
+            if !TokenCount::holds(request.output_len) {
                 return Err(Error::OutputLength { index, tokens: request.output_len });
             }
             match request.timestamp {
-                Some(seconds) if seconds.is_nan() || seconds.abs() > LATEST => {
+                Some(seconds) if !ScheduledTime::holds(seconds.abs()) => {
                     return Err(Error::DueNever { index, seconds });
                 }
                 _ => {}

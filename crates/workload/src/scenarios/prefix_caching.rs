@@ -1,6 +1,7 @@
 //! Prompts that come several times, so that a prefix cache can serve them.
 
 use std::path::PathBuf;
+use tacho_core::bounded::TokenCount;
 
 use tacho_core::{Content, Request};
 use tacho_pyrand::{Globals, Random};
@@ -24,7 +25,7 @@ impl PrefixLengths {
     pub fn parse(text: &str) -> Option<Self> {
         let (least, most) = text.split_once(':')?;
         let lengths = PrefixLengths { least: least.trim().parse().ok()?, most: most.trim().parse().ok()? };
-        (0 <= lengths.least && lengths.least <= lengths.most && lengths.most <= crate::MAX_TOKENS).then_some(lengths)
+        (0 <= lengths.least && lengths.least <= lengths.most && TokenCount::holds(lengths.most)).then_some(lengths)
     }
 }
 

@@ -1,42 +1,49 @@
 //! How much a trace may ask for. Files and flags can name any number; these bounds refuse those that no server could be
 //! sent, before memory is spent on them.
 
+use tacho_core::bounded::{BoundedCount, OutOfRange, Pause, ScheduledTime, TokenCount};
+
 use super::error::TraceError;
 use super::model::{Step, Trace, Turn};
-use crate::limits::MAX_TOKENS;
 
 /// Most steps of a trace after its sessions are repeated or branched.
 pub(super) const MAX_STEPS: usize = 1_000_000;
 /// Highest number of a turn.
-const MAX_TURNS: usize = 1_000_000;
+type TurnNumber = BoundedCount<1_000_000>;
 /// Most earlier steps whose messages are sent before a step's own.
 pub(super) const MAX_HISTORY: usize = 100_000;
 /// The same, all steps of a trace together.
 pub(super) const MAX_HISTORY_IN_ALL: usize = 50_000_000;
 
 impl Trace {
-    /// Refuses a step that is larger than any server takes.
+    /// Refuses a step that is larger or later than any server is sent.
     pub(super) fn check_sizes(&self) -> Result<(), String> {
-        self.steps.iter().try_for_each(Step::check_sizes)
+        let check = |step: &Step| {
+            let checked = step.check_sizes().and_then(|()| step.check_times());
+            checked.map_err(|problem| format!("request {:?}: {problem}", step.id()))
+        };
+        self.steps.iter().try_for_each(check)
     }
 }
 
 impl Step {
-    fn check_sizes(&self) -> Result<(), String> {
-        let within = |what: &str, size: u64, limit: u64| {
-            let fits = size <= limit;
-            fits.then_some(()).ok_or_else(|| format!("request {:?}: {what} {size}: at most {limit}", self.id()))
-        };
-        let tokens = MAX_TOKENS as u64;
-        within("input tokens", self.input_tokens.unwrap_or(0), tokens)?;
-        within("output tokens", self.output_tokens.unwrap_or(0), tokens)?;
+    fn check_sizes(&self) -> Result<(), OutOfRange> {
+        TokenCount::new("input tokens", self.input_tokens.unwrap_or(0))?;
+        TokenCount::new("output tokens", self.output_tokens.unwrap_or(0))?;
         let named = self.blocks.iter().flat_map(|blocks| &blocks.named);
-        let in_blocks = named.fold(0, |sum: u64, (_, size)| sum.saturating_add(*size));
-        within("tokens in blocks", in_blocks, tokens)?;
-        match self.turn {
-            Turn::Number(turn) => within("turn", turn as u64, MAX_TURNS as u64),
-            Turn::Name(_) => Ok(()),
+        TokenCount::new("tokens in blocks", named.map(|(_, size)| u128::from(*size)).sum::<u128>())?;
+        if let Turn::Number(turn) = self.turn {
+            TurnNumber::new("turn", turn as u64)?;
         }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), OutOfRange> {
+        ScheduledTime::from_millis("at_ms", self.at_ms.unwrap_or(0.0).max(0.0))?;
+        let waits = [("start_delay_ms", self.start_delay_ms), ("gap_ms", self.gap_ms)];
+        let waits = waits.into_iter().filter_map(|(name, ms)| Some((name, ms?)));
+        let after = self.parents.iter().map(|edge| ("after_ms", edge.after_ms));
+        waits.chain(after).try_for_each(|(name, ms)| Pause::from_millis(name, ms.max(0.0)).map(drop))
     }
 }
 
@@ -69,6 +76,9 @@ mod tests {
         assert!(refused(|step| step.input_tokens = Some(HUGE)));
         assert!(refused(|step| step.output_tokens = Some(HUGE)));
         assert!(refused(|step| step.turn = Turn::Number(HUGE as usize)));
+        assert!(refused(|step| step.at_ms = Some(1e300)) && refused(|step| step.gap_ms = Some(1e300)));
+        assert!(refused(|step| step.start_delay_ms = Some(f64::INFINITY)));
+        assert!(refused(|step| step.parents = vec![Edge { parent: 0, after_ms: 1e300 }]));
         let blocks = || Blocks { named: vec![(1, u64::MAX), (2, 1)], ..Blocks::default() };
         assert!(refused(|step| step.blocks = Some(blocks())));
         assert!(!refused(|step| step.input_tokens = Some(1_000_000)));

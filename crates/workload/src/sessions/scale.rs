@@ -1,5 +1,6 @@
 //! A part of a trace, or the same at another pace. Sessions are taken whole or not at all.
 
+use tacho_core::bounded::{Pause, ScheduledTime};
 use tacho_pyrand::Random;
 
 use super::error::TraceError;
@@ -47,9 +48,9 @@ impl Scaling {
         let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1000.0);
         let (from, to) = self.window_ms;
         within("--time-scale", self.time_scale, |scale| scale > 0.0, "a number above 0")?;
-        within("--idle-gap-cap", seconds(self.idle_gap_cap_ms), |cap| cap >= 0.0, "0 or more seconds")?;
-        within("--window-start", seconds(from), |start| start >= 0.0, "0 or more seconds")?;
-        within("--window-end", seconds(to), |end| end >= 0.0, "0 or more seconds")?;
+        within("--idle-gap-cap", seconds(self.idle_gap_cap_ms), Pause::holds, "0 to 31536000 seconds")?;
+        within("--window-start", seconds(from), ScheduledTime::holds, "0 to 315360000 seconds")?;
+        within("--window-end", seconds(to), ScheduledTime::holds, "0 to 315360000 seconds")?;
         match (from, to) {
             (Some(from), Some(to)) if from > to => Err(TraceError::Setting {
                 flag: "--window-end",

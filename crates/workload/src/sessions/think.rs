@@ -1,5 +1,6 @@
 //! Pauses between turns that are drawn rather than read: how long users think.
 
+use tacho_core::bounded::Pause;
 use tacho_pyrand::RandomState;
 
 use super::error::TraceError;
@@ -29,7 +30,7 @@ impl ThinkTime {
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':').map(str::trim);
         let (name, rest) = (parts.next()?, parts.map(|part| part.parse::<f64>().ok()).collect::<Option<Vec<f64>>>()?);
-        let good = rest.iter().all(|number| number.is_finite() && (0.0..1e9).contains(number));
+        let good = rest.iter().all(|number| Pause::holds(*number));
         let found = match (name, &rest[..]) {
             ("constant", [seconds]) => ThinkTime::Constant(*seconds),
             ("uniform", [low, high]) if low <= high => ThinkTime::Uniform(*low, *high),
@@ -37,7 +38,7 @@ impl ThinkTime {
             ("lognormal", [median, sigma]) if *median > 0.0 && *sigma <= 10.0 => ThinkTime::Lognormal(*median, *sigma),
             ("normal", [mean, deviation]) => ThinkTime::Normal(*mean, *deviation),
             (seconds, []) => {
-                let seconds = seconds.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds))?;
+                let seconds = seconds.parse::<f64>().ok().filter(|seconds| Pause::holds(*seconds))?;
                 ThinkTime::Constant(seconds)
             }
             _ => return None,

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use tacho_core::bounded::{Pause, RequestCount, TokenCount};
 use tacho_core::json::{Value, parse};
 
 /// What a flag takes from the command line.
@@ -152,10 +153,21 @@ pub(crate) enum Bounds {
     Between(f64, f64),
     /// Above the one, up to the other and with it.
     Above(f64, f64),
+    /// Up to the one and with it.
+    AtMost(f64),
 }
 
-/// Over thirty years: any clock here can count them.
-const MOST_SECONDS: f64 = 1e9;
+/// The largest whole number of a flag: tokens and other counts have types with bounds, seeds do not.
+const fn most_of(metavar: &str) -> Option<u64> {
+    match metavar.as_bytes() {
+        b"TOKENS" => Some(TokenCount::MAX),
+        b"N" => Some(RequestCount::MAX),
+        _ => None,
+    }
+}
+
+/// Most seconds of a flag.
+pub(crate) const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
 
 impl Bounds {
     /// Whether a number is one of them.
@@ -163,6 +175,7 @@ impl Bounds {
         match self {
             Bounds::Between(least, most) => (least..=most).contains(&number),
             Bounds::Above(least, most) => number > least && number <= most,
+            Bounds::AtMost(most) => number <= most,
         }
     }
 }
@@ -176,6 +189,7 @@ impl fmt::Display for Bounds {
             Bounds::Between(least, most) => write!(f, "{least} to {most}"),
             Bounds::Above(least, f64::INFINITY) => write!(f, "more than {least}, or inf"),
             Bounds::Above(least, most) => write!(f, "more than {least} and at most {most}"),
+            Bounds::AtMost(most) => write!(f, "at most {most}"),
         }
     }
 }
@@ -198,7 +212,11 @@ impl Flag {
 
     /// With numbers from `least` on.
     pub(crate) const fn at_least(self, least: i64) -> Flag {
-        Flag { bounds: Some(Bounds::Between(least as f64, i64::MAX as f64)), ..self }
+        let most = match most_of(self.metavar) {
+            Some(most) => most as f64,
+            None => i64::MAX as f64,
+        };
+        self.between(least as f64, most)
     }
 
     /// With numbers from `least` to `most`.
@@ -290,8 +308,9 @@ pub(crate) const fn vllm(
     group: &'static Group,
     help: &'static str,
 ) -> Flag {
-    let bounds = match kind {
-        Kind::Seconds => Some(Bounds::Between(0.0, MOST_SECONDS)),
+    let bounds = match (kind, most_of(metavar)) {
+        (Kind::Seconds, _) => Some(Bounds::Between(0.0, MOST_SECONDS)),
+        (Kind::Int, Some(most)) => Some(Bounds::AtMost(most as f64)),
         _ => None,
     };
     Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, help }

@@ -1,8 +1,10 @@
 //! From values to typed arguments: a field is read from its flag, by its type.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use tacho_client::{BackendKind, TimestampSource};
+use tacho_core::bounded::Pause;
 use tacho_core::json::Value;
 use tacho_core::secret::Secret;
 use tacho_loadgen::RampUpStrategy;
@@ -123,6 +125,22 @@ macro_rules! unsigned {
 }
 
 unsigned!(usize, u64, u32);
+
+impl FromFlag for Duration {
+    const NEEDS_BOUNDS: bool = true;
+
+    fn from_flag(values: &Values, flag: &str) -> Self {
+        Pause::clamped(values.float(flag))
+    }
+}
+
+impl FromFlag for Option<Duration> {
+    const NEEDS_BOUNDS: bool = true;
+
+    fn from_flag(values: &Values, flag: &str) -> Self {
+        values.maybe_float(flag).map(Pause::clamped)
+    }
+}
 
 impl FromFlag for Vec<String> {
     fn from_flag(values: &Values, flag: &str) -> Self {

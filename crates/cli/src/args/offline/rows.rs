@@ -2,6 +2,8 @@
 
 pub(crate) use crate::args::live::LIVE;
 pub(crate) use crate::args::machinery::flag::HELP;
+use std::time::Duration;
+
 use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
 use crate::args::machinery::typed::flags;
 
@@ -63,7 +65,7 @@ flags! {
             worker_script: Option<String> = own(&["--worker-script"], Str, "FILE", Unset, &OWN,
                 "Worker to run instead of the built-in one. It speaks the protocol of docs/guides/offline.md.");
             /// Seconds.
-            worker_timeout: Option<f64> = own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
+            worker_timeout: Option<Duration> = own(&["--worker-timeout"], Seconds, "SEC", Unset, &OWN,
                 "Maximum seconds of an engine operation (start, warm-up, run). Then the engine is killed.").positive();
             engine_log: Option<String> = own(&["--engine-log"], Str, "FILE", Unset, &OWN,
                 "Write the engine's log to a file instead of standard error.");

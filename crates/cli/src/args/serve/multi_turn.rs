@@ -1,7 +1,7 @@
 //! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
 
 use crate::args::error::Refusal;
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use crate::args::machinery::flag::{Flag, Group, Kind, MOST_SECONDS, Preset, group, own, switch};
 use crate::args::machinery::grammar::Values;
 
 use Kind::{Float, Int};
@@ -26,7 +26,7 @@ pub(super) const FLAGS: &[Flag] = &[
     own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
         "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1),
     own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
-        .between(0.0, 1e12),
+        .between(0.0, MOST_SECONDS * 1e3),
     own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
         "Tokens of each further question of random. 0 is --random-input-len.").at_least(0),
     own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,

@@ -1,5 +1,8 @@
 //! Flags of `tacho serve` about sessions.
 
+use std::time::Duration;
+
+use tacho_core::bounded::Pause;
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
@@ -8,7 +11,7 @@ use crate::args::error::Refusal;
 use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
 use crate::args::machinery::grammar::Values;
 
-use Kind::{Choice, Float, Int, Repeated, Str};
+use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
 use Preset::Unset;
 
 pub(super) static SESSIONS: Group = group(
@@ -65,8 +68,8 @@ pub(super) const FLAGS: &[Flag] = &[
     own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
         "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
          follows.").between(f64::MIN_POSITIVE, f64::MAX),
-    own(&["--session-ramp-up"], Float, "SEC", Preset::Float(0.0), &USERS,
-        "Seconds over which --sessions-concurrency or --session-rate is reached.").between(0.0, 1e9),
+    own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
+        "Seconds over which --sessions-concurrency or --session-rate is reached."),
     own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
         "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0),
     switch(&["--server-history"], &SESSIONS,
@@ -89,7 +92,7 @@ pub(crate) struct SessionArgs {
     pub(crate) users: Option<i64>,
     pub(crate) user_rate: Option<f64>,
     /// Seconds.
-    pub(crate) ramp_up: f64,
+    pub(crate) ramp_up: Duration,
     pub(crate) warmup: i64,
     pub(crate) server_history: bool,
     /// Conversations that are generated, or taken from a dataset.
@@ -132,7 +135,7 @@ impl From<&Values> for SessionArgs {
             tool_latency: v.maybe_text("--tool-latency"),
             users: v.maybe_int("--num-users"),
             user_rate: v.maybe_float("--user-centric-rate"),
-            ramp_up: v.float("--session-ramp-up"),
+            ramp_up: Pause::clamped(v.float("--session-ramp-up")),
             warmup: v.int("--warmup-sessions"),
             server_history: v.switch("--server-history"),
             multi_turn: MultiTurnFlags::are_asked_for(v).then(|| MultiTurnFlags::from(v)),
@@ -191,7 +194,7 @@ impl SessionArgs {
                 let others = [
                     ("--session-rate", self.rate.is_some()),
                     ("--think-time", self.think_time.is_some()),
-                    ("--session-ramp-up", self.ramp_up > 0.0),
+                    ("--session-ramp-up", !self.ramp_up.is_zero()),
                 ];
                 if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
                     return Err(Refusal::Together { flag, other });
@@ -200,7 +203,7 @@ impl SessionArgs {
             (Some(_), None) => return Err(Refusal::Alone { flag: "--num-users", other: "--user-centric-rate" }),
             (None, Some(_)) => return Err(Refusal::Alone { flag: "--user-centric-rate", other: "--num-users" }),
         }
-        if self.ramp_up > 0.0 && self.concurrency.is_none() && self.rate.is_none() {
+        if !self.ramp_up.is_zero() && self.concurrency.is_none() && self.rate.is_none() {
             let other = "--sessions-concurrency or --session-rate";
             return Err(Refusal::Alone { flag: "--session-ramp-up", other });
         }

@@ -1,5 +1,7 @@
 //! Flags about when a run ends, besides the end of its requests.
 
+use std::time::Duration;
+
 use tacho_core::json::float_repr;
 use tacho_record::number::Known;
 
@@ -14,10 +16,8 @@ const MOST_PROMPTS: f64 = 1e7;
 typed! {
     /// What ends a run before its requests do.
     pub(crate) struct StopArgs {
-        /// Seconds.
-        pub(crate) duration: Option<f64>,
-        /// Seconds.
-        pub(crate) grace: f64,
+        pub(crate) duration: Option<Duration>,
+        pub(crate) grace: Duration,
         pub(crate) stop_on_failures: Option<String>,
         pub(crate) stop_on_overload: bool,
         pub(crate) until: Option<String>,
@@ -44,7 +44,7 @@ impl StopArgs {
         if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
             return Err(Refusal::OutOfRange {
                 flag: "--duration",
-                value: float_repr(self.duration.unwrap_or_default()),
+                value: float_repr(self.duration.unwrap_or_default().as_secs_f64()),
                 allowed: "so little that at most 10000000 requests are due, or lower --request-rate",
             });
         }
@@ -135,8 +135,13 @@ mod tests {
     fn precision_is_of_a_number_that_has_an_interval() {
         let of = |text: &str| {
             let until = Some(text.to_owned());
-            let args =
-                StopArgs { duration: Some(60.0), grace: 0.0, stop_on_failures: None, stop_on_overload: false, until };
+            let args = StopArgs {
+                duration: Some(Duration::from_secs(60)),
+                grace: Duration::ZERO,
+                stop_on_failures: None,
+                stop_on_overload: false,
+                until,
+            };
             args.precision().ok().flatten()
         };
         assert_eq!(of("p99_ttft_ms:5%"), Some(("p99_ttft_ms".into(), 0.05)));
@@ -151,7 +156,7 @@ mod tests {
         let of = |text: &str| {
             let args = StopArgs {
                 duration: None,
-                grace: 0.0,
+                grace: Duration::ZERO,
                 stop_on_failures: Some(text.into()),
                 stop_on_overload: false,
                 until: None,

@@ -9,7 +9,9 @@ use tacho_workload::SERVE_NAMES;
 
 use super::{NEEDS_A_SERVER, multi_turn, points, repeats, sessions};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, switch, vllm};
+use crate::args::machinery::flag::{
+    Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm,
+};
 use crate::args::ranks;
 
 use Kind::{
@@ -375,7 +377,7 @@ const VLLM: &[Flag] = &[
         .between(0.0, u32::MAX as f64),
     vllm(&["--ramp-up-end-rps"], Int, "RPS", Unset, &LOAD, "Request rate at the end of a ramp.").between(0.0, u32::MAX as f64),
     vllm(&["--ready-check-timeout-sec"], Int, "SEC", Preset::Int(0), &WARMUP,
-        "Seconds to wait until the server answers a test request. 0 sends none.").between(-1e9, 1e9),
+        "Seconds to wait until the server answers a test request. 0 sends none.").between(-MOST_SECONDS, MOST_SECONDS),
     vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
         "Variables of the chat template, for custom and speed_bench, such as '{\"enable_thinking\": false}'."),
     vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
@@ -429,8 +431,8 @@ const OURS: &[Flag] = &[
         "Maximum requests in prefill (sent, no first token yet).").at_least(1),
     own(&["--request-cancellation-rate"], Float, "PERCENT", Preset::Float(0.0), &sessions::USERS,
         "Percentage of requests to cancel. Cancelled requests are counted separately, not as failures.").between(0.0, 100.0),
-    own(&["--request-cancellation-delay"], Float, "SEC", Preset::Float(0.0), &sessions::USERS,
-        "Seconds after which such a request is cancelled.").between(0.0, 1e9),
+    own(&["--request-cancellation-delay"], Seconds, "SEC", Preset::Float(0.0), &sessions::USERS,
+        "Seconds after which such a request is cancelled."),
     switch(&["--custom-skip-chat-template"], &CUSTOM, "Alias of --skip-chat-template, its name in older releases."),
     own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
         "Use the lines of this poem as prompts. Short for --dataset-name sonnet --dataset-path FILE."),

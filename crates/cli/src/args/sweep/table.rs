@@ -1,7 +1,9 @@
 //! The flags of the sweeps, one row each, in vLLM's order.
 
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, switch, vllm};
+use crate::args::machinery::flag::{
+    Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm,
+};
 use crate::args::ranks;
 
 use Kind::{Choice, Float, Int, OptionalStr, Seconds, Str, Switch};
@@ -26,7 +28,7 @@ const CLIENT: &[Flag] = &[
         "Command to run after each benchmark (default: reset the server's caches)."),
     vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands."),
     vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
-        "Seconds that a server may take to become ready.").between(0.0, 1e9),
+        "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS),
     vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
         "JSON file with parameter sets of the server: a list of objects, or an object of named ones."),
     vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
@@ -109,10 +111,9 @@ const SLA_FLAGS: &[Flag] = &[
     own(&["--sla-tolerance"], Float, "FRACTION", Preset::Float(0.02), &SLA,
         "Precision of the answer: stop when its 95% range is within 2.25 times this fraction (default: +/-4.5%). 0 searches in \
          single steps, as vLLM does.").between(0.0, 1.0),
-    own(&["--sla-seconds"], Float, "SEC", Unset, &SLA,
+    own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
         "Minimum duration of a run near the answer; --num-prompts follows from it. Default: 50 times the largest latency limit or \
-         the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.")
-        .between(f64::MIN_POSITIVE, f64::MAX),
+         the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.").positive(),
     own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
         "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance."),
 ];

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
+use tacho_core::bounded::Pause;
 
 use anyhow::Context;
 use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
@@ -68,7 +69,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
     let url = Url::parse(&format!("{base_url}{}", args.endpoint()))?;
     let variable = |name: &str| std::env::var(name).ok();
     let proxy = if args.own.sim { None } else { proxy_for(&url, &variable)? };
-    let timeout = Duration::from_secs_f64(args.own.timeout);
+    let timeout = args.own.timeout;
     Ok(EndpointSpec {
         url,
         backend: args.target.backend,
@@ -79,9 +80,9 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,
         http2: args.own.http2,
-        connect_timeout: args.own.connect_timeout.map_or(timeout, Duration::from_secs_f64),
+        connect_timeout: args.own.connect_timeout.unwrap_or(timeout),
         timeout,
-        first_token_timeout: args.own.first_token_timeout.map(Duration::from_secs_f64),
+        first_token_timeout: args.own.first_token_timeout,
         retries: u32::try_from(args.own.retries)?,
         timestamps: args.own.timestamps,
     })
@@ -124,13 +125,12 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         warmups_must_pass: false,
         reset_caches: args.own.reset_caches,
         profile: load.profile,
-        profile_when: load.profile_batch_threshold.map(|running| BusyProfile {
-            running: running.unsigned_abs(),
-            lasting: Duration::from_secs_f64(load.profile_duration),
-        }),
+        profile_when: load
+            .profile_batch_threshold
+            .map(|running| BusyProfile { running: running.unsigned_abs(), lasting: load.profile_duration }),
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.
-        metrics_interval: Duration::from_secs_f64(if args.own.strict_parity { 0.0 } else { args.own.metrics_interval }),
+        metrics_interval: if args.own.strict_parity { Duration::ZERO } else { args.own.metrics_interval },
         telemetry: telemetry(args)?,
         workers: args.own.workers.map(usize::try_from).transpose()?,
         grace: GRACE,
@@ -141,19 +141,19 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
 /// The requests to be called off, if any are.
 fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
     let share = args.values.float("--request-cancellation-rate") / 100.0;
-    let delay = Duration::from_secs_f64(args.values.float("--request-cancellation-delay"));
+    let delay = Pause::clamped(args.values.float("--request-cancellation-delay"));
     (share > 0.0).then_some(Cancellation { share, delay })
 }
 
 fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
     let urls = args.telemetry.urls.iter().map(|url| Url::parse(url).context("--telemetry-url"));
     let exporters = urls.collect::<anyhow::Result<Vec<_>>>()?;
-    let interval = args.telemetry.interval.map(Duration::from_secs_f64);
+    let interval = args.telemetry.interval.map(Pause::clamped);
     Ok(interval.map(|interval| TelemetryPlan { interval, exporters }))
 }
 
 /// Seconds that requests under way may go on after an overload, where nothing else was asked for.
-const HOPELESS: f64 = 2.0;
+const HOPELESS: Duration = Duration::from_secs(2);
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
@@ -162,9 +162,9 @@ fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let args = &args.stops;
     Ok(StopPlan {
         endless,
-        duration: args.duration.map(Duration::from_secs_f64),
-        drain: Duration::from_secs_f64(args.grace),
-        hopeless: Duration::from_secs_f64(hopeless),
+        duration: args.duration,
+        drain: args.grace,
+        hopeless: hopeless,
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
             Failures::Count(count) => FailureLimit::Count(count),

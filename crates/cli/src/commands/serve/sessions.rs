@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tacho_client::BackendKind;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
@@ -45,7 +44,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         tool_latency: flags.tool_latency.as_deref().and_then(ThinkTime::parse),
         start: start(args)?,
         max_sessions: flags.concurrency.map(usize::try_from).transpose()?,
-        ramp: Duration::from_secs_f64(flags.ramp_up),
+        ramp: flags.ramp_up,
         warmup: usize::try_from(flags.warmup)?,
         on_failure: flags.on_failure,
         server_history: flags.server_history,

@@ -111,10 +111,13 @@ const LAGS: usize = 4096;
 
 /// What a worker says of itself.
 pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
-    let lags = stats.wake_lags_ns.iter().step_by(stats.wake_lags_ns.len().div_ceil(LAGS).max(1));
+    let sample = |nanos: &[u64]| {
+        nanos.iter().step_by(nanos.len().div_ceil(LAGS).max(1)).map(|&nanos| nanos as f64 / 1e9).collect()
+    };
     WorkerUse {
         busy: stats.busy_ns as f64 / stats.total_ns.max(1) as f64,
-        wake_lags: lags.map(|&nanos| nanos as f64 / 1e9).collect(),
+        wake_lags: sample(&stats.wake_lags_ns),
+        late_spans: sample(&stats.late_spans_ns),
         events: stats.events,
         coalesced: stats.coalesced,
         late_coalesced: stats.late_coalesced,

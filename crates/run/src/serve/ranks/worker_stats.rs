@@ -14,9 +14,12 @@ pub(super) fn write(workers: &[WorkerStats]) -> Dict {
 }
 
 fn worker_json(stats: &WorkerStats) -> Dict {
-    let step = (stats.wake_lags_ns.len() / MAX_LAGS).max(1);
+    let sample = |nanos: &[u64]| {
+        nanos.iter().step_by((nanos.len() / MAX_LAGS).max(1)).map(|&one| one.into()).collect::<Vec<Value>>()
+    };
     let mut out = Dict::new();
-    out.set("wake_lags_ns", stats.wake_lags_ns.iter().step_by(step).map(|&lag| lag.into()).collect::<Vec<Value>>());
+    out.set("wake_lags_ns", sample(&stats.wake_lags_ns));
+    out.set("late_spans_ns", sample(&stats.late_spans_ns));
     out.set("busy_ns", stats.busy_ns);
     out.set("total_ns", stats.total_ns);
     out.set("events", stats.events);
@@ -38,9 +41,10 @@ pub(crate) fn read(closing: &Value) -> Vec<WorkerStats> {
 fn worker_of(value: &Value) -> WorkerStats {
     let whole = |value: &Value| value.as_i64().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     let number = |name: &str| value.get(name).map_or(0, whole);
-    let lags = value.get("wake_lags_ns").and_then(Value::as_list).unwrap_or_default();
+    let list = |name: &str| value.get(name).and_then(Value::as_list).unwrap_or_default().iter().map(whole).collect();
     WorkerStats {
-        wake_lags_ns: lags.iter().map(whole).collect(),
+        wake_lags_ns: list("wake_lags_ns"),
+        late_spans_ns: list("late_spans_ns"),
         busy_ns: number("busy_ns"),
         total_ns: number("total_ns"),
         events: number("events"),
@@ -61,6 +65,7 @@ mod tests {
     fn worker_statistics_round_trip() {
         let stats = WorkerStats {
             wake_lags_ns: vec![1, 2, 3],
+            late_spans_ns: vec![4, 5],
             busy_ns: 4,
             total_ns: 5,
             events: 6,

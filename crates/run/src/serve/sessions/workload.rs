@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tacho_client::{BackendKind, ClientPlan};
 use tacho_core::Request;
+use tacho_core::bounded::Pause;
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_fleet::Membership;
@@ -23,14 +24,6 @@ use crate::serve::prepare::lora;
 
 /// Seed offset of tool latencies, so that they change no other draw.
 const TOOL_SEED: u32 = 0x7001;
-
-/// The longest pause: 100 years, so that sums of pauses stay within the range of a timestamp.
-const MAX_PAUSE: Duration = Duration::from_secs(100 * 365 * 86_400);
-
-/// A pause of a trace, which may be any number.
-fn pause(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(MAX_PAUSE).min(MAX_PAUSE)
-}
 
 /// Sessions that are ready to run.
 #[derive(Debug)]
@@ -99,7 +92,7 @@ impl SessionWorkload {
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
         Ok(SessionWorkload {
             source: described(plan, &trace)?,
-            tools: trace.steps.iter().map(latency).map(pause).collect(),
+            tools: trace.steps.iter().map(latency).map(Pause::clamped).collect(),
             starts: order.iter().map(|&tree| starts[tree]).collect(),
             trace,
             replay,
@@ -333,7 +326,7 @@ fn keep_distance(trace: &mut Trace, gap_ms: f64) {
 
 /// The steps, their times counted from their session's start.
 fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Graph {
-    let ms = |ms: f64| pause(ms / 1000.0);
+    let ms = |ms: f64| Pause::clamped(ms / 1000.0);
     let node = |(step, &tree): (&sessions::Step, &usize)| Node {
         session: rank[tree],
         at: ms(step.at_ms.map_or(0.0, |at| at - begins[tree]) + step.start_delay_ms.unwrap_or(0.0)),
@@ -342,16 +335,4 @@ fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Grap
         sends: step.sends(),
     };
     Graph::new(trace.steps.iter().zip(trees).map(node).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_of_any_length_is_a_duration() {
-        assert_eq!(pause(0.25), Duration::from_millis(250));
-        assert_eq!([1e300, f64::INFINITY, 1e12].map(pause), [MAX_PAUSE; 3]);
-        assert_eq!([-1.0, f64::NAN].map(pause), [Duration::ZERO; 2]);
-    }
 }
