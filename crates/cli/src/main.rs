@@ -16,15 +16,17 @@ use args::machinery::variables;
 use commands::COMMANDS;
 use exit::Exit;
 
-// Tests count what they take.
-#[cfg(not(test))]
-#[global_allocator]
-static BUDGETED: tacho_text::Budgeted = tacho_text::Budgeted(std::alloc::System);
+/// The argument of the helper process that renders chat templates. It is not a command: no user types it.
+const RENDER: &str = "__render";
 
 fn main() -> ExitCode {
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {
         return commands::supervise::run(&command);
     }
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == RENDER) {
+        return tacho_text::serve_templates().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    tacho_text::sandbox_templates(&[RENDER]);
     logging::init();
     interrupt::outlive_limits();
     // A terminal that has closed no longer says that it was one: it is asked while it is there.

@@ -159,7 +159,7 @@ macro_rules! lists {
     )+};
 }
 
-lists!(u32, f64, String);
+lists!(u32, f64, String, (String, Value));
 
 impl<T: Pack> Pack for Option<T> {
     fn pack(&self, out: &mut Vec<u8>) {

@@ -42,6 +42,11 @@ pub enum Error {
     #[error("the chat template cannot be rendered")]
     Template {
         #[source]
-        source: minijinja::Error,
+        source: TemplateError,
     },
 }
+
+/// Why a chat template cannot be compiled or rendered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TemplateError(pub(crate) String);

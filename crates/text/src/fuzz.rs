@@ -1,19 +1,14 @@
 //! Broken chat templates: an error or a text, never a panic, an abort or a loop without end.
 
-use std::time::Duration;
-
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz};
 
-use crate::budget::Budget;
+use crate::ChatInput;
 use crate::template::Templates;
-use crate::{Budgeted, ChatInput};
+use crate::template::tests::SMALL;
 
 #[global_allocator]
-static COUNTED: Budgeted<Counted> = Budgeted(Counted);
-
-/// Threads that asked for more keep what they have.
-const SMALL: Budget = Budget { bytes: 24 << 20, time: Duration::from_secs(60) };
+static COUNTED: Counted = Counted;
 
 const GOOD: [&str; 5] = [
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'user' %}[{{ m['content'].strip() }}]{% endif %}{% endfor %}",
@@ -31,7 +26,7 @@ fn fuzz_templates() {
     fuzz("templates", &GOOD.map(|text| text.as_bytes().to_vec()), 300, |bytes| {
         let mut templates = Templates::default();
         templates.add("default", String::from_utf8_lossy(bytes));
-        let Ok(template) = templates.compile_within(SMALL, false, &named) else { return };
+        let Ok(template) = templates.compile_in(Some(SMALL), false, &named) else { return };
         let _ = template.render(&ChatInput { messages: &messages, tools: None, variables: None, now });
     });
 }

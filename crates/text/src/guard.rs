@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
+use std::sync::{Once, mpsc};
+use std::thread;
+use std::time::Duration;
 
 /// What work unwinds with that cannot go on, where no caller expects it to fail: a line for a person.
 #[derive(Debug)]
@@ -29,6 +31,22 @@ pub fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     made.ok()
 }
 
+/// As large as that of the main thread.
+const STACK: usize = 8 << 20;
+
+/// The same on another thread, which is left behind when it takes longer than `limit`.
+pub(crate) fn guarded_within<T: Send + 'static>(
+    limit: Duration,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (made, wait) = mpsc::channel();
+    let work = move || {
+        let _ = made.send(guarded(read));
+    };
+    thread::Builder::new().stack_size(STACK).spawn(work).ok()?;
+    wait.recv_timeout(limit).ok().flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +56,15 @@ mod tests {
         assert_eq!(guarded(|| 1), Some(1));
         assert_eq!(guarded(|| -> i32 { panic!("broken") }), None);
         assert!(!GUARDED.get());
+    }
+
+    #[test]
+    fn what_never_ends_is_left_behind() {
+        assert_eq!(guarded_within(Duration::from_secs(60), || 1), Some(1));
+        assert_eq!(guarded_within(Duration::from_secs(60), || -> i32 { panic!("broken") }), None);
+        let never = || loop {
+            thread::park();
+        };
+        assert_eq!(guarded_within::<()>(Duration::from_millis(1), never), None);
     }
 }

@@ -4,8 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Error;
-use crate::budget::Budget;
-use crate::guard::{GaveUp, guarded};
+use crate::guard::{GaveUp, guarded, guarded_within};
 
 /// A tokenizer of the general library.
 pub(crate) struct General {
@@ -14,8 +13,11 @@ pub(crate) struct General {
     path: PathBuf,
 }
 
-/// What loading one may take; the largest there are take a second and half of that.
-const BUDGET: Budget = Budget { bytes: 2 << 30, time: Duration::from_secs(60) };
+/// How long loading may take; the largest there are take a second.
+const MAX_TIME: Duration = Duration::from_secs(60);
+
+/// What a file must describe.
+pub(crate) const USABLE: &str = "a tokenizer that can be used";
 
 impl General {
     /// From the bytes of `tokenizer.json`. Truncation and padding that the file may ask for are switched off: a
@@ -23,13 +25,13 @@ impl General {
     pub(crate) fn new(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let (bytes, file) = (bytes.to_vec(), path.to_path_buf());
         // Some mistakes of a file show only when it is used: the library panics on them, or never ends.
-        let tried = BUDGET.spend(move || {
+        let tried = guarded_within(MAX_TIME, move || {
             let general = General::read(&bytes, file)?;
             drop(general.decode(&general.encode("a trial", true)));
             Ok(general)
         });
-        let unusable = |_| Error::NotVocabulary { path: path.to_path_buf(), kind: "a tokenizer that can be used" };
-        tried.map_err(unusable)?.map_err(|source| Error::NotTokenizer { path: path.to_path_buf(), source })
+        let unusable = || Error::NotVocabulary { path: path.to_path_buf(), kind: USABLE };
+        tried.ok_or_else(unusable)?.map_err(|source| Error::NotTokenizer { path: path.to_path_buf(), source })
     }
 
     fn read(bytes: &[u8], path: PathBuf) -> tokenizers::Result<Self> {

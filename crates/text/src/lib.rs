@@ -1,7 +1,6 @@
 //! Tokenizers and chat templates: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
 //! reads no environment.
 
-mod budget;
 mod builtin;
 mod byte_level;
 mod charsmap;
@@ -11,22 +10,24 @@ mod decode;
 mod error;
 #[cfg(test)]
 mod fuzz;
+mod growth;
 mod guard;
 mod hf;
 mod hub;
 mod mode;
 mod prompt_ids;
+mod sandbox;
 mod sentencepiece;
 mod settings;
 mod template;
 mod tokenizer;
 
-pub use budget::Budgeted;
 pub use decode::Decoder;
-pub use error::Error;
+pub use error::{Error, TemplateError};
 pub use guard::{GaveUp, guarded};
 pub use hub::HubCache;
 pub use mode::TokenizerMode;
 pub use prompt_ids::prompt_ids;
+pub use sandbox::{sandbox_templates, serve_templates};
 pub use template::{ChatInput, ChatTemplate, unicode_text};
 pub use tokenizer::Tokenizer;

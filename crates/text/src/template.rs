@@ -8,10 +8,7 @@ mod methods;
 mod percent;
 mod python_text;
 #[cfg(test)]
-mod tests;
-
-use std::sync::Arc;
-use std::time::Duration;
+pub(crate) mod tests;
 
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
@@ -20,7 +17,9 @@ use minijinja::{Environment, Error as JinjaError, ErrorKind};
 use tacho_core::json::{Dict, Value as Json};
 
 use crate::Error;
-use crate::budget::{Budget, Spent};
+use crate::error::TemplateError;
+use crate::guard::guarded;
+use crate::sandbox::{Helper, Sandbox, sandbox};
 pub use json_filter::unicode_text;
 
 /// What a template is rendered with.
@@ -63,21 +62,23 @@ impl Templates {
 
     /// Compiles the template for requests with or without tools.
     pub(crate) fn compile(&self, with_tools: bool, named: &[(String, String)]) -> Result<ChatTemplate, Error> {
-        self.compile_within(BUDGET, with_tools, named)
+        self.compile_in(sandbox(), with_tools, named)
     }
 
-    /// The same, where compiling and each rendering may take so much.
-    pub(crate) fn compile_within(
+    /// The same in a helper process, or in this one.
+    pub(crate) fn compile_in(
         &self,
-        budget: Budget,
+        sandbox: Option<Sandbox>,
         with_tools: bool,
         named: &[(String, String)],
     ) -> Result<ChatTemplate, Error> {
         let source = percent::as_filter(&without_generation_marks(self.choose(with_tools).ok_or(Error::NoTemplate)?));
-        // What is constant is computed here already.
-        let environment = within(budget, move || environment(source))?;
+        let engine = match sandbox {
+            Some(sandbox) => Helper::start(sandbox, &source).map(Engine::Helper),
+            None => Local::new(source).map(|local| Engine::Local(Box::new(local))),
+        };
         let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
-        Ok(ChatTemplate { environment: Arc::new(environment), named, budget })
+        Ok(ChatTemplate { engine: engine.map_err(|source| Error::Template { source })?, named })
     }
 }
 
@@ -102,60 +103,81 @@ fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
     Ok(environment)
 }
 
-/// What compiling or rendering a template may take: far more than any conversation needs.
-const BUDGET: Budget = Budget { bytes: 512 << 20, time: Duration::from_secs(30) };
+/// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
+const MAX_STEPS: u64 = 10_000_000;
 
-/// Lets the engine work; it must not take the process down, whatever a template makes it do.
-fn within<T: Send + 'static>(
-    budget: Budget,
-    work: impl FnOnce() -> Result<T, JinjaError> + Send + 'static,
-) -> Result<T, Error> {
-    let refused = |why: String| Err(JinjaError::new(ErrorKind::InvalidOperation, why));
-    let made = budget.spend(work).unwrap_or_else(|spent| match spent {
-        Spent::Memory => refused(format!(
-            "it takes more than {} MiB of memory or nests deeper than the stack, the most there may be",
-            budget.bytes >> 20
-        )),
-        Spent::Time => refused(format!("it takes longer than {} s, the most there may be", budget.time.as_secs())),
-        Spent::Broken => refused("the template engine cannot follow it".to_owned()),
-    });
-    made.map_err(|source| Error::Template { source })
+/// The time that a template may print, and its variables by name.
+pub(crate) type Variables = (String, Vec<(String, Json)>);
+
+/// A template in this process, limited in its steps alone.
+pub(crate) struct Local(Environment<'static>);
+
+impl Local {
+    pub(crate) fn new(source: String) -> Result<Self, TemplateError> {
+        understood(guarded(|| environment(source))).map(Local)
+    }
+
+    pub(crate) fn render(&self, (now, variables): &Variables) -> Result<String, TemplateError> {
+        let now: DateTime = now.parse().map_err(|error| TemplateError(format!("{error}")))?;
+        let strftime = Value::from_function(move |format: String| -> Result<String, JinjaError> {
+            jiff::fmt::strtime::format(&format, now)
+                .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
+        });
+        let variables = variables.iter().map(|(name, value)| (name.as_str(), to_jinja(value)));
+        // The function is first, so that a variable of its name wins.
+        let all = Value::from_pairs(std::iter::once(("strftime_now", strftime)).chain(variables));
+        understood(guarded(|| self.0.get_template("chat")?.render(all)))
+    }
 }
 
-/// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
-const MAX_STEPS: u64 = 50_000_000;
+/// What the engine made, unless it panicked.
+fn understood<T>(made: Option<Result<T, JinjaError>>) -> Result<T, TemplateError> {
+    let made = made
+        .ok_or_else(|| TemplateError("it exceeds what the engine can represent, the limit of a template".to_owned()))?;
+    made.map_err(|error| {
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(&error);
+        while let Some(next) = cause {
+            text += &format!(": {next}");
+            cause = next.source();
+        }
+        TemplateError(text)
+    })
+}
 
 /// A template ready to be rendered many times, from any thread.
 pub struct ChatTemplate {
-    environment: Arc<Environment<'static>>,
+    engine: Engine,
     named: Vec<(String, String)>,
-    budget: Budget,
+}
+
+enum Engine {
+    Local(Box<Local>),
+    Helper(Helper),
 }
 
 impl ChatTemplate {
     /// The text of the messages with the prompt for an answer behind them.
     ///
     /// # Errors
-    /// When the template refuses the messages, or has a mistake in it.
+    /// When the template refuses the messages, has a mistake in it, or exceeds its limits.
     pub fn render(&self, input: &ChatInput<'_>) -> Result<String, Error> {
-        let mut variables: Vec<(String, Value)> = Vec::with_capacity(self.named.len() + 8);
-        variables.extend(self.named.iter().map(|(name, token)| (name.clone(), Value::from(token.as_str()))));
-        variables.push(("messages".into(), to_jinja(input.messages)));
-        variables.push(("tools".into(), input.tools.map_or(Value::from(()), to_jinja)));
-        variables.push(("documents".into(), Value::from(())));
-        variables.push(("add_generation_prompt".into(), Value::from(true)));
-        let now = input.now;
-        let strftime = Value::from_function(move |format: String| -> Result<String, JinjaError> {
-            jiff::fmt::strtime::format(&format, now)
-                .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
-        });
-        variables.push(("strftime_now".into(), strftime));
+        let mut variables: Vec<(String, Json)> = Vec::with_capacity(self.named.len() + 8);
+        variables.extend(self.named.iter().map(|(name, token)| (name.clone(), Json::from(token.as_str()))));
+        variables.push(("messages".into(), input.messages.clone()));
+        variables.push(("tools".into(), input.tools.map_or(Json::Null, Json::clone)));
+        variables.push(("documents".into(), Json::Null));
+        variables.push(("add_generation_prompt".into(), Json::Bool(true)));
         if let Some(more) = input.variables {
             variables.retain(|(name, _)| more.get(name).is_none());
-            variables.extend(more.iter().map(|(name, value)| (name.to_owned(), to_jinja(value))));
+            variables.extend(more.iter().map(|(name, value)| (name.to_owned(), value.clone())));
         }
-        let environment = self.environment.clone();
-        within(self.budget, move || environment.get_template("chat")?.render(Value::from_pairs(variables)))
+        let variables = (input.now.to_string(), variables);
+        let rendered = match &self.engine {
+            Engine::Local(local) => local.render(&variables),
+            Engine::Helper(helper) => helper.render(&variables),
+        };
+        rendered.map_err(|source| Error::Template { source })
     }
 }
 

@@ -8,7 +8,8 @@ use crate::builtin;
 use crate::byte_level::{ByteLevel, form};
 use crate::charsmap;
 use crate::convert;
-use crate::hf::General;
+use crate::growth;
+use crate::hf::{General, USABLE};
 use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
@@ -292,6 +293,9 @@ fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engi
     if let Some(normalizer) = json.get("normalizer") {
         charsmap::check(normalizer)
             .map_err(|source| Error::NotTokenizer { path: file.to_path_buf(), source: source.into() })?;
+    }
+    if ["normalizer", "pre_tokenizer", "decoder"].iter().filter_map(|part| json.get(part)).any(growth::is_excessive) {
+        return Err(Error::NotVocabulary { path: file.to_path_buf(), kind: USABLE });
     }
     Ok(Engine::General(Box::new(General::new(bytes, file)?)))
 }

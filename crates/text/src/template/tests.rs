@@ -7,24 +7,82 @@ use tacho_core::json;
 
 use super::{ChatInput, Templates};
 use crate::Error;
-use crate::budget::Budget;
+use crate::sandbox::{Sandbox, serve_templates};
 
-/// Threads that asked for more keep what they have.
-const SMALL: Budget = Budget { bytes: 24 << 20, time: Duration::from_secs(4) };
+/// The helper process of tests is a test.
+pub(crate) const SMALL: Sandbox = Sandbox {
+    args: &["--exact", "template::tests::helper", "--ignored", "--nocapture"],
+    bytes: 24 << 20,
+    time: Duration::from_secs(60),
+};
 
+#[test]
+#[ignore = "the helper process of other tests"]
+fn helper() {
+    let _ = serve_templates();
+}
+
+/// Renders a template that may never end.
 fn render(template: &str) -> Result<String, Error> {
+    let brief = Sandbox { time: Duration::from_secs(5), ..SMALL };
     let messages = json::parse(r#"[{"role": "user", "content": "hello"}]"#).expect("JSON");
     let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
     let mut templates = Templates::default();
     templates.add("default", template);
-    let template = templates.compile_within(SMALL, false, &[])?;
+    let template = templates.compile_in(Some(brief), false, &[])?;
     template.render(&ChatInput { messages: &messages, tools: None, variables: None, now })
 }
 
 fn is_refused(template: &str) {
-    let refused = render(template).unwrap_err();
+    let refused = render(template).map(|text| text.len()).unwrap_err();
     let why = refused.source().expect("a reason").to_string();
-    assert!(why.contains("the most there may be"), "{template:.80}: {why}");
+    assert!(why.contains("limit of a template"), "{template:.80}: {why}");
+}
+
+#[test]
+fn a_helper_renders_as_this_process_does() {
+    let messages = json::parse(r#"[{"role": "user", "content": "h\u00e9 \ud83d\ude00", "n": [1, 1.5, null, true]}]"#);
+    let messages = messages.expect("JSON");
+    let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 7);
+    let more = json::parse(r#"{"bos_token": "<other>", "extra": {"a": 1}}"#).expect("JSON");
+    let input = ChatInput { messages: &messages, tools: None, variables: more.as_dict(), now };
+    let named = [("bos_token".to_owned(), "<s>".to_owned()), ("eos_token".to_owned(), "</s>".to_owned())];
+    for template in [
+        "{{ bos_token }}{{ eos_token }}{{ extra | tojson }}{{ tools is none }}{{ add_generation_prompt }}",
+        "{% for m in messages %}{{ m.content }}{{ m.n }}{{ m | tojson }}{% endfor %}{{ strftime_now('%Y %H %f') }}",
+        "{{ raise_exception('no ' ~ messages[0].role) }}",
+        "{{ missing.more }}",
+        "{% if %}",
+    ] {
+        let mut templates = Templates::default();
+        templates.add("default", template);
+        let render = |sandbox| {
+            let made = templates.compile_in(sandbox, false, &named)?;
+            // A helper renders many times.
+            assert_eq!(made.render(&input).ok(), made.render(&input).ok());
+            made.render(&input)
+        };
+        let [here, there] = [None, Some(SMALL)].map(|sandbox| render(sandbox).map_err(|error| format!("{error:?}")));
+        assert_eq!(here, there);
+    }
+}
+
+#[test]
+fn a_template_that_takes_too_long_is_stopped() {
+    let mut templates = Templates::default();
+    templates.add(
+        "default",
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = a %}{% endfor %}{% endfor %}",
+    );
+    let brief = Sandbox { time: Duration::from_millis(200), ..SMALL };
+    // A machine under load may need longer than that to start the helper, which is refused in the same words.
+    let render = || {
+        let template = templates.compile_in(Some(brief), false, &[])?;
+        let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
+        template.render(&ChatInput { messages: &json::Value::Null, tools: None, variables: None, now })
+    };
+    let why = render().unwrap_err().source().expect("a reason").to_string();
+    assert!(why.contains("takes longer than"), "{why}");
 }
 
 /// A template's numbers are anybody's.
@@ -91,7 +149,7 @@ fn what_doubles_again_and_again_is_refused() {
         often("[1]", "{% set ns.x = [ns.x, ns.x] %}") + "{{ ns.x ~ '' }}",
         often("[1]", "{% set ns.x = {'a': ns.x, 'b': ns.x} %}") + "{{ ns.x | tojson }}",
         "{{ (1,) * 10 ** 8 }}".to_owned(),
-        "{{ ('ab' * 10 ** 7) | upper }}".to_owned(),
+        "{{ ('ab' * (5 * 10 ** 7)) | upper }}".to_owned(),
     ] {
         is_refused(&template);
     }

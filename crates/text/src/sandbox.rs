@@ -1,0 +1,171 @@
+//! Chat templates in a helper process with limits on memory, stack and time: a template that asks for more ends the helper
+//! and not this process. The helper is this program, started with another argument.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tacho_core::packed::Pack;
+
+use crate::error::TemplateError;
+use crate::template::{Local, Variables};
+
+/// This program, also after its file was replaced.
+const PROGRAM: &str = "/proc/self/exe";
+
+/// How the helper is started, and what it may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sandbox {
+    pub(crate) args: &'static [&'static str],
+    /// Memory beyond that of the program itself.
+    pub(crate) bytes: u64,
+    /// For compiling the template, and for each rendering.
+    pub(crate) time: Duration,
+}
+
+static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+
+/// Renders templates in helper processes from here on: this program with `args`, which must call [`serve_templates`]. The
+/// limits are far above the needs of any conversation.
+pub fn sandbox_templates(args: &'static [&'static str]) {
+    let _ = SANDBOX.set(Sandbox { args, bytes: 512 << 20, time: Duration::from_secs(30) });
+}
+
+/// The sandbox of this process, if it uses one.
+pub(crate) fn sandbox() -> Option<Sandbox> {
+    SANDBOX.get().copied()
+}
+
+/// A template in a helper process.
+pub(crate) struct Helper {
+    sandbox: Sandbox,
+    process: Mutex<Process>,
+}
+
+impl Helper {
+    /// Starts a helper and compiles the template there.
+    pub(crate) fn start(sandbox: Sandbox, source: &str) -> Result<Self, TemplateError> {
+        let process = Process::start(sandbox)
+            .map_err(|error| TemplateError(format!("the helper process cannot be started: {error}")))?;
+        let helper = Helper { sandbox, process: Mutex::new(process) };
+        helper.ask(&(sandbox.bytes, source.to_owned())).map(|_| helper)
+    }
+
+    /// Renders the template.
+    pub(crate) fn render(&self, variables: &Variables) -> Result<String, TemplateError> {
+        self.ask(variables)
+    }
+
+    fn ask(&self, question: &impl Pack) -> Result<String, TemplateError> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = send(&mut process.stream, question).and_then(|()| receive::<Reply>(&mut process.stream));
+        match asked {
+            Ok((true, text)) => Ok(text),
+            Ok((false, problem)) => Err(TemplateError(problem)),
+            Err(error) => {
+                let _ = process.child.kill();
+                Err(TemplateError(self.limit(&error)))
+            }
+        }
+    }
+
+    /// The limit that the helper reached.
+    fn limit(&self, error: &io::Error) -> String {
+        let Sandbox { bytes, time, .. } = self.sandbox;
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                format!("it takes longer than {} s, the limit of a template", time.as_secs())
+            }
+            _ => format!("it exceeds {} MiB of memory or the stack, the limit of a template", bytes >> 20),
+        }
+    }
+}
+
+/// Whether a template was rendered, and its text or the problem.
+type Reply = (bool, String);
+
+struct Process {
+    child: Child,
+    stream: UnixStream,
+}
+
+impl Process {
+    fn start(sandbox: Sandbox) -> io::Result<Self> {
+        let (stream, theirs) = UnixStream::pair()?;
+        stream.set_read_timeout(Some(sandbox.time))?;
+        stream.set_write_timeout(Some(sandbox.time))?;
+        // An interrupt from the terminal is for this process alone, and so are the secrets of its environment.
+        let child = Command::new(PROGRAM)
+            .args(sandbox.args)
+            .env_clear()
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        Ok(Process { child, stream })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The helper process: compiles and renders what comes on standard input, until that is closed.
+///
+/// # Errors
+/// When the other end is gone.
+pub fn serve_templates() -> io::Result<()> {
+    let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let (bytes, source): (u64, String) = receive(&mut stream)?;
+    limit_memory(bytes)?;
+    let local = match Local::new(source) {
+        Ok(local) => local,
+        Err(TemplateError(problem)) => return send(&mut stream, &(false, problem)),
+    };
+    send(&mut stream, &(true, String::new()))?;
+    loop {
+        let variables: Variables = receive(&mut stream)?;
+        let reply: Reply = match local.render(&variables) {
+            Ok(text) => (true, text),
+            Err(TemplateError(problem)) => (false, problem),
+        };
+        send(&mut stream, &reply)?;
+    }
+}
+
+/// Limits the address space to what is used now and `bytes` more; a process that exceeds it leaves no core file.
+fn limit_memory(bytes: u64) -> io::Result<()> {
+    const PAGE: u64 = 4096;
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let used = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE;
+    for (resource, most) in [(Resource::As, used + bytes), (Resource::Core, 0)] {
+        let most = Some(getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most)));
+        setrlimit(resource, Rlimit { current: most, maximum: most })?;
+    }
+    Ok(())
+}
+
+fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
+    let mut bytes = vec![0; size_of::<u64>()];
+    value.pack(&mut bytes);
+    let len = (bytes.len() - size_of::<u64>()) as u64;
+    bytes[..size_of::<u64>()].copy_from_slice(&len.to_le_bytes());
+    stream.write_all(&bytes)
+}
+
+fn receive<T: Pack>(stream: &mut UnixStream) -> io::Result<T> {
+    let mut len = [0; size_of::<u64>()];
+    stream.read_exact(&mut len)?;
+    let mut bytes = Vec::new();
+    stream.take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
+    T::unpack(&mut bytes.as_slice()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
