@@ -145,6 +145,9 @@ fn the_list_of_pages_is_one_that_mdbook_reads() {
     assert!(text.starts_with("# Summary\n") && pages.len() > 15);
     let book = fs::read_to_string(root().join("docs/book.toml")).unwrap();
     assert!(book.contains("[book]") && book.contains("src = \".\""), "{book}");
+    let cargo = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let repository = cargo.lines().find_map(|line| line.strip_prefix("repository = \"")?.strip_suffix('"')).unwrap();
+    assert!(book.contains(&format!("edit-url-template = \"{repository}/")), "the edit link leads to {repository}");
 }
 
 /// Names in the source that have the form of a variable and are something else: metrics of DCGM, tokens of grammars, words
