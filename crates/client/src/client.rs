@@ -15,7 +15,7 @@ use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
 use requests::{Batch, Requests};
 
-/// Files that are open besides connections, generously.
+/// Files that are open in addition to connections, generously.
 const OTHER_FILES: u64 = 64;
 
 /// Between two checks for requests to encode.

@@ -199,7 +199,7 @@ const QUERY: Part = Part { plain: "?/:@", kept: "=+&;", blank: "+" };
 
 /// How one part of a URL is written.
 struct Part {
-    /// What stands for itself here, besides what does so everywhere.
+    /// What stands for itself here, in addition to what does so everywhere.
     plain: &'static str,
     /// What does so too, but means something else where it is encoded.
     kept: &'static str,

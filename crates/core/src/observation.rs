@@ -69,7 +69,7 @@ pub struct Observation {
     pub text: Vec<u8>,
     /// What the server said of token counts.
     pub usage: Usage,
-    /// What a later request needs of the answer besides its text; kept only where one does.
+    /// What a later request needs of the answer in addition to its text; kept only where one does.
     pub reply: Option<Box<Reply>>,
 }
 

@@ -1,4 +1,4 @@
-//! What an answer says besides its text, for the requests that follow from it.
+//! What an answer says in addition to its text, for the requests that follow from it.
 
 /// The parts of an answer that a later request refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

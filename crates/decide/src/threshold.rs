@@ -36,7 +36,7 @@ pub enum Standing {
     Kept,
     /// It significantly holds: the run fails.
     Broken,
-    /// The interval lies on both sides, or there is no number at all.
+    /// The interval lies on both sides, or there is none at all.
     Inconclusive,
 }
 

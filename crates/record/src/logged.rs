@@ -64,7 +64,7 @@ pub fn doubts(closing: &Value) -> Result<Vec<Caveat>, Error> {
     doubts.iter().map(|doubt| read_doubt(Fields::new(doubt)?)).collect()
 }
 
-/// The names of the kinds of doubt that do not follow from rows, besides those of [`EndedBy`].
+/// The names of the kinds of doubt that do not follow from rows, in addition to those of [`EndedBy`].
 const MISMATCH: &str = "tokenizer_mismatch";
 const RESUMED: &str = "resumed";
 

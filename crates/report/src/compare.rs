@@ -1,4 +1,4 @@
-//! `tacho compare`: results beside each other. Tables of values and ratios per load level, the largest level within
+//! `tacho compare`: results side by side. Tables of values and ratios per load level, the largest level within
 //! latency limits, and for each number whether the difference is real.
 
 mod file_name;
@@ -52,7 +52,7 @@ pub struct CompareSpec {
     pub confidence: Confidence,
     /// The share up to which a change does not matter.
     pub margin: f64,
-    /// How much numbers vary from run to run, as a share, where somebody knows it.
+    /// How much numbers vary from run to run, as a share, where it is known.
     pub noise: Option<f64>,
     /// Whether the user set the latency limits; those of vLLM's script are not shown otherwise.
     pub limits_set: bool,

@@ -191,7 +191,7 @@ fn name_of(row: &Dict) -> &str {
     row.get("Test name").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The commands beside a result, if there are any.
+/// The commands next to a result, if there are any.
 fn commands(path: &Path) -> Result<Option<Dict>, Error> {
     if !path.is_file() {
         return Ok(None);

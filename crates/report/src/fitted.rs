@@ -1,4 +1,4 @@
-//! Text for a screen: lines are broken at words, and Markdown tables that are too wide for it are laid out anew. Nothing
+//! Text for a screen: lines are broken at words, and Markdown tables that are too wide for it are laid out again. Nothing
 //! is cut off: headings and long cells take several lines, and columns that find no room follow below.
 
 use crate::style::fold;

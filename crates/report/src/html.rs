@@ -77,7 +77,7 @@ pub(crate) fn page(title: &str, body: &str, figures: Figures) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A page of pictures: each of some panels beside each other, under a heading.
+/// A page of pictures: each of some panels side by side, under a heading.
 pub fn picture_page(title: &str, pictures: &[Picture]) -> String {
     let mut figures = Figures::default();
     let mut body =

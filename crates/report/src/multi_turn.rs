@@ -16,7 +16,7 @@ use crate::tables::workbook::{self, Sheet, SheetRow};
 pub const SEPARATOR: &str =
     "----------------------------------------------------------------------------------------------------";
 
-/// What the tables are about, beside the samples.
+/// What the tables are about, next to the samples.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Names and values of the run's settings.

@@ -1,4 +1,4 @@
-//! Where result files go: vLLM's names, and the files beside them.
+//! Where result files go: vLLM's names, and the files next to them.
 
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ pub fn result_path(setup: &Setup, directory: Option<&Path>, name: Option<&str>) 
     directory.map_or_else(|| PathBuf::from(&name), |directory| directory.join(&name))
 }
 
-/// The file beside a result: its last extension replaced by `suffix`, such as `pytorch.json`.
+/// The file next to a result: its last extension replaced by `suffix`, such as `pytorch.json`.
 pub fn side_path(result: &Path, suffix: &str) -> PathBuf {
     result.with_extension(suffix)
 }

@@ -1,4 +1,4 @@
-//! Standard output. That nobody reads it any more (a pipe that was closed, a terminal that hung up) is no error: what
+//! Standard output. That it has no reader any more (a pipe that was closed, a terminal that hung up) is no error: what
 //! comes after the print, a verdict or a file, counts all the same.
 
 use std::io::{self, IsTerminal, Stdout, Write};
@@ -44,7 +44,7 @@ impl Write for Out {
     }
 }
 
-/// What came of a write: none when nobody is left to hear it.
+/// What came of a write: none when no reader is left.
 fn heard<T>(written: io::Result<T>, terminal: bool) -> io::Result<Option<T>> {
     match written {
         Ok(value) => Ok(Some(value)),

@@ -27,7 +27,7 @@ pub struct StructuredSetup {
     pub request_rate: f64,
     /// Shape of the gaps.
     pub burstiness: f64,
-    /// Limit on requests under way.
+    /// Limit on requests in flight.
     pub max_concurrency: Option<i64>,
     /// Whether the server's profiler ran.
     pub profiled: bool,

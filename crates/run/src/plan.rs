@@ -157,7 +157,7 @@ pub struct TrafficPlan {
     pub probe_rate: f64,
     /// Between two scrapes of the server's metrics; zero scrapes only before and after the run.
     pub metrics_interval: Duration,
-    /// Telemetry besides the server's metrics.
+    /// Telemetry in addition to the server's metrics.
     pub telemetry: Option<TelemetryPlan>,
     /// Threads; none leaves it to the machine.
     pub workers: Option<usize>,

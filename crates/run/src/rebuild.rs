@@ -176,7 +176,7 @@ impl Read<'_> {
         Provenance { seed: stated.seed.or(*seed), host: stated.host.or_else(|| Some(host.clone())), ..stated }
     }
 
-    /// What the log holds besides its rows.
+    /// What the log holds in addition to its rows.
     fn stored(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
         Ok(match self.closing {
             Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),

@@ -53,7 +53,7 @@ pub struct CheckPoint {
     gaps: [Vec<f64>; 2],
     /// Distance of each reported time to first token from the true one, ascending.
     first_errors: Vec<f64>,
-    /// What each measured time from due is off by: the distance of its end, and how late its request was let go.
+    /// What each measured time from due is off by: the distance of its end, and how late its request was dispatched.
     own_errors: Vec<f64>,
     /// How late the server itself sent each token, ascending.
     server_delays: Vec<f64>,

@@ -21,7 +21,7 @@ use crate::Error;
 pub struct TelemetryPlan {
     /// Between two samples.
     pub interval: Duration,
-    /// Exporters besides the server.
+    /// Exporters in addition to the server.
     pub exporters: Vec<Url>,
 }
 

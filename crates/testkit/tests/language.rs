@@ -228,18 +228,18 @@ fn sources() -> Vec<(String, String)> {
 }
 
 #[test]
-fn messages_use_the_terms_of_the_field() {
+fn messages_and_doc_comments_use_the_terms_of_the_field() {
     let mut wrong = Vec::new();
     for (file, source) in sources() {
         for (line, text) in said(&source) {
-            let Said::Message(text) = text else { continue };
-            // Names in code (keys, formats) are not sentences.
-            let found = BANNED
-                .iter()
-                .chain(BANNED_IN_MESSAGES)
-                .filter(|(phrase, _)| text.contains(' ') && has_word(&text, phrase));
-            wrong
-                .extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
+            let (text, further) = match text {
+                // Names in code (keys, formats) are not sentences.
+                Said::Message(text) if text.contains(' ') => (text, BANNED_IN_MESSAGES),
+                Said::Message(_) => continue,
+                Said::Comment(text) => (text, &[][..]),
+            };
+            let found = BANNED.iter().chain(further).filter(|(phrase, _)| has_word(&text, phrase));
+            wrong.extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -149,7 +149,7 @@ impl Requests {
     }
 }
 
-/// Bytes on the wire besides the content: the head, the other fields of the body.
+/// Bytes on the wire in addition to the content: the head, the other fields of the body.
 const AROUND: usize = 512;
 
 /// Approximate memory of a request, which is held twice: as it is, and encoded for the wire.

@@ -1,4 +1,4 @@
-//! Flags about files beside the result; `serve` and `report` share their names.
+//! Flags about files next to the result; `serve` and `report` share their names.
 
 use std::path::PathBuf;
 

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(code(&findings, args.allow_inconclusive))
 }
 
-/// Code 3 where a condition is true, or not surely false.
+/// Code 3 where a condition is true, or not false at 95% confidence.
 pub(crate) fn code(findings: &[Finding], allow_inconclusive: bool) -> Exit {
     let fails = |finding: &Finding| match finding.standing {
         Standing::Kept => false,

@@ -1,4 +1,4 @@
-//! `tacho compare`: results beside each other.
+//! `tacho compare`: results side by side.
 
 mod steps;
 

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     report(args, &result, generator)
 }
 
-/// The screen, with what clients do told beside it: standard output has what was said, and the tables.
+/// The screen, with what clients do reported next to it: standard output has what was said, and the tables.
 struct Told<'s>(&'s Screen);
 
 impl EventSink for Told<'_> {

@@ -37,7 +37,7 @@ impl Outputs {
         self.summary == Some(Destination::Stdout)
     }
 
-    /// Prints the report: to standard output, or beside it where that is for a script.
+    /// Prints the report: to standard output, or next to it where that is for a script.
     pub(crate) fn print(&self, record: &RunRecord) -> io::Result<()> {
         if !self.owns_stdout() {
             return console::print(record, self.shown);
@@ -47,7 +47,7 @@ impl Outputs {
         io::stderr().write_all(text.as_bytes())
     }
 
-    /// Writes the files; `about` is what the page says beside the record.
+    /// Writes the files; `about` is what the page says next to the record.
     pub(crate) fn write(&self, record: &RunRecord, about: &About) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::save(record, path)?;

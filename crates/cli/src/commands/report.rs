@@ -1,4 +1,4 @@
-//! `tacho report`: a run anew from its log or its result, several results on one page, or the tables of a directory.
+//! `tacho report`: a run again from its log or its result, several results on one page, or the tables of a directory.
 
 mod log;
 mod offline;

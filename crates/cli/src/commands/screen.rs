@@ -158,7 +158,7 @@ impl View for Page {
     }
 }
 
-/// Keeps the history, whoever looks.
+/// Keeps the history for every view.
 fn remember(monitor: Arc<Monitor>, over: Arc<AtomicBool>) -> anyhow::Result<()> {
     let work = move || {
         while !over.load(Ordering::Acquire) {

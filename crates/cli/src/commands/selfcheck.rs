@@ -32,7 +32,7 @@ const BROKEN: f64 = LIMITS[LIMITS.len() - 1];
 /// Why a rising row of loads came to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Somebody gave way.
+    /// One of them gave way.
     Broken(Broken),
     /// More streams would need more open files than there are.
     Files,
@@ -271,7 +271,7 @@ fn json(rises: &[Rise], workers: usize) -> Value {
     Value::Dict(all)
 }
 
-/// Who gave way; nothing where nobody did.
+/// Who gave way; nothing where none did.
 fn broke(end: End) -> Option<&'static str> {
     match end {
         End::Broken(Broken::Client) => Some("client"),

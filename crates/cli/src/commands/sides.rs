@@ -23,7 +23,7 @@ pub(crate) fn of_log(path: &Path) -> anyhow::Result<Option<Dict>> {
     Stored::is_log(path).then(|| logged(path)).transpose()
 }
 
-/// The same sides with the times of single requests where a log beside a result tells them.
+/// The same sides with the times of single requests where a log next to a result tells them.
 pub(crate) fn detailed(files: &[PathBuf], sides: Vec<Side>) -> Vec<Side> {
     let known: Vec<Option<Dict>> = files.iter().map(|file| beside(file)).collect();
     if known.iter().all(Option::is_none) {
@@ -49,7 +49,7 @@ fn logged(directory: &Path) -> anyhow::Result<Dict> {
     Ok(ResultFile::new(&run.record, Detail::PerRequest).to_dict())
 }
 
-/// The log that the run of a result left beside it: one of the same name, and of the same run.
+/// The log that the run of a result left next to it: one of the same name, and of the same run.
 pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
     let date = dict.get("date")?.as_str()?;
     let same = |directory: &PathBuf| {

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 
 use orphans::descendants;
 
-/// The word that asks for it. No command of its own: nobody types it.
+/// The word that asks for it. No command of its own: it is not for users.
 pub(crate) const WORD: &str = "__supervise";
 
 /// How long a command may take to end when asked to.

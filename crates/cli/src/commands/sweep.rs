@@ -203,7 +203,7 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
     Ok(())
 }
 
-/// A picture of each search beside its answer.
+/// A picture of each search next to its answer.
 fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;

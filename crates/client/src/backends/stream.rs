@@ -106,7 +106,7 @@ impl StreamDecoder {
         }
     }
 
-    /// As the request asks for: with what a later one may need besides the text, and without a closing mark.
+    /// As the request asks for: with what a later one may need in addition to the text, and without a closing mark.
     pub(super) fn expecting(mut self, expected: &Expected) -> Self {
         self.keeps_reply = expected.keeps_reply;
         self.end_marker_optional = expected.end_marker_optional;

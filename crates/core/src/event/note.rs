@@ -23,7 +23,7 @@ pub enum Note {
     Tune(TuneNote),
     /// Of conversations with a server.
     Talk(TalkNote),
-    /// Words of somebody else: of a dataset about its data, or of a command that shows what it was asked.
+    /// Text of another source: of a dataset about its data, or of a command that shows what it was asked.
     Text(String),
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Notes of a benchmark of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServeNote {
-    /// The model is asked for because nobody named it.
+    /// The model is asked for because none was named.
     ModelUnknown,
     /// The server's first model.
     ModelFound {
@@ -153,7 +153,7 @@ pub enum ProfilerNote {
     Stopped,
     /// There is none.
     Missing,
-    /// The server never served so many requests at once, so that there is no profile.
+    /// The server never served that many requests at once, so that there is no profile.
     NeverBusy {
         /// So many.
         running: u64,

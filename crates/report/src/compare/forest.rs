@@ -67,7 +67,7 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
 }
 
 impl ForestRow {
-    /// The change between the two values as they are printed: whoever divides them gets it.
+    /// The change between the two values as they are printed: dividing them gives it.
     fn printed_change(&self) -> f64 {
         let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
         let ratio: f64 = rounded(self.values.1) / rounded(self.values.0);

@@ -11,7 +11,7 @@ pub struct MetricTable {
     pub metric: String,
     /// The table: level, values, ratios.
     pub table: Table,
-    /// The curves, those of a side beside each other.
+    /// The curves, those of a side side by side.
     pub(super) curves: Vec<Curve>,
 }
 

@@ -62,7 +62,7 @@ impl Side {
         kinds
     }
 
-    /// The same with the results of serving runs alone. A table beside the runs that it was made of says more of them
+    /// The same with the results of serving runs alone. A table next to the runs that it was made of says more of them
     /// than they do themselves.
     pub(super) fn serving(&self) -> Side {
         let tabled = self.rows.iter().any(|row| row.run.is_none());
@@ -147,7 +147,7 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What tells a run from others beside it where results do not say their settings: a suite names its files after tests,
+/// What tells a run from others next to it where results do not say their settings: a suite names its files after tests,
 /// a sweep over starts its directories after combinations.
 fn test_name(path: &Path, kind: ResultKind) -> Option<String> {
     let name = match path.file_name().is_some_and(|name| name == "summary.json") {

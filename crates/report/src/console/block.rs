@@ -37,7 +37,7 @@ const DIM: &str = "2";
 const LABEL: usize = 14;
 /// Completions that a steady state must hold for its means to be worth printing.
 const MIN_STEADY_COMPLETIONS: f64 = 50.0;
-/// Percentiles of a latency in the table, besides the median: the highest that were asked for.
+/// Percentiles of a latency in the table, in addition to the median: the highest that were asked for.
 const PERCENTILES: usize = 2;
 
 /// The block that follows vLLM's closing line.

@@ -1,4 +1,4 @@
-//! The PyTorch benchmark format: one record per latency metric, beside the result file.
+//! The PyTorch benchmark format: one record per latency metric, next to the result file.
 
 use std::io::Write;
 use std::path::Path;

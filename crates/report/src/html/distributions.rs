@@ -14,7 +14,7 @@ const TIMES: [(MetricKind, &str); 4] = [
     (MetricKind::Itl, "Inter-token latency (ITL)"),
     (MetricKind::E2el, "End-to-end latency (E2EL)"),
 ];
-/// Points of a curve; more could not be told apart.
+/// Points of a curve; more could not be distinguished.
 const POINTS: usize = 400;
 /// Bars of a histogram.
 const BARS: usize = 40;

@@ -123,7 +123,7 @@ fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {
     layer.set("notes", notes);
 }
 
-/// JSON has no word for what is no number.
+/// JSON has no word for what is not a number.
 fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
     values.map(|value| if value.is_finite() { Value::Float(value) } else { Value::Null }).collect()
 }

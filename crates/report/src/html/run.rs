@@ -19,12 +19,12 @@ use crate::json::write_whole;
 
 const SCRIPT: &str = include_str!("run/run.js");
 
-/// What a page says beside its record.
+/// What a page says next to its record.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     /// The client's verdict on itself, where the record cannot tell it.
     pub client: Option<String>,
-    /// Reasons for doubt beside those of the record.
+    /// Reasons for doubt next to those of the record.
     pub told: Vec<String>,
 }
 

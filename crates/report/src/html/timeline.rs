@@ -44,7 +44,7 @@ impl Thresholds {
     }
 }
 
-/// What a row shows beside its segments: the wait before it was sent, and the time after the last token of a request
+/// What a row shows next to its segments: the wait before it was sent, and the time after the last token of a request
 /// that failed. They follow the classes of segments in the page's list of names.
 const MORE: [&str; 3] = ["wait for a slot", "failed", "cut off"];
 
@@ -114,7 +114,7 @@ fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
     rows
 }
 
-/// What the page knows of the requests besides their times.
+/// What the page knows of the requests in addition to their times.
 fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> Dict {
     let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
     let mut dict = Dict::new();
@@ -158,7 +158,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// When each request was sent, in seconds after the first was let go, as doubles.
+/// When each request was sent, in seconds after the first was dispatched, as doubles.
 fn starts(samples: &[Cow<'_, Sample>]) -> Vec<u8> {
     let first = samples.iter().map(|sample| sample.released.min(sample.sent)).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()

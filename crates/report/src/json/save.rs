@@ -38,7 +38,7 @@ const READER: Duration = Duration::from_secs(2);
 /// A file being written.
 type Out = BufWriter<File>;
 
-/// Writes `path` through a file beside it that takes its name only when complete. What is there but is not a plain
+/// Writes `path` through a file next to it that takes its name only when complete. What is there but is not a plain
 /// file (a pipe, a terminal) is written to directly.
 pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
     // A link keeps pointing where it does: the file behind it is replaced.
@@ -58,7 +58,7 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
     })
 }
 
-/// Opens what is no plain file. A pipe that nobody reads would be waited for without end.
+/// Opens what is no plain file. A pipe without a reader would be waited for without end.
 fn open_special(path: &Path) -> io::Result<File> {
     let open = || OpenOptions::new().write(true).open(path);
     if !fs::metadata(path)?.file_type().is_fifo() {

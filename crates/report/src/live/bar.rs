@@ -47,7 +47,7 @@ struct State {
     warnings: Box<dyn Write + Send>,
     /// The screen area of the bars while there are any.
     area: Option<MultiProgress>,
-    /// The bars under way, the outermost first: a run inside a sweep has its own below the sweep's.
+    /// The active bars, the outermost first: a run inside a sweep has its own below the sweep's.
     running: Vec<Running>,
 }
 
@@ -169,7 +169,7 @@ fn waiting(began: Instant, seconds: u64) -> String {
     format!("waiting for the server: {} of at most {}", clock(began.elapsed().as_secs()), clock(seconds))
 }
 
-/// Columns for the text beside a bar.
+/// Columns for the text next to a bar.
 fn room(work: Work) -> usize {
     let width = usize::from(Term::stderr().size().1);
     let bar = if width >= 100 { 30 } else { 10 };

@@ -9,7 +9,7 @@ use super::reading::done;
 
 const SCRIPT: &str = include_str!("web.js");
 
-/// The page. It asks for `events` beside it, with the same question that it was asked with.
+/// The page. It asks for `events` next to it, with the same question that it was asked with.
 pub fn page() -> String {
     let body = "<header><h1 id=\"title\">tacho</h1><p class=\"sub\" id=\"sub\"></p>\n\
                 <div class=\"cards\" id=\"cards\"></div></header>\n<main></main>\n";

@@ -96,7 +96,7 @@ pub fn json(record: &MmProcessorRecord) -> Value {
     Value::Dict(dict)
 }
 
-/// vLLM writes `p99.0`; the plain `p99` stands beside it.
+/// vLLM writes `p99.0`; the plain `p99` stands next to it.
 fn stage_dict(stage: &StageStatistics) -> Value {
     let mut dict = Dict::new();
     dict.set("mean", stage.mean);

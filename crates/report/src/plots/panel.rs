@@ -101,7 +101,7 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// Those that can be told apart, in the order of use.
+    /// Those that can be distinguished, in the order of use.
     pub const ALL: [Marker; 5] = [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
 }
 
@@ -168,7 +168,7 @@ pub enum Series {
         /// Its name.
         name: String,
     },
-    /// Lines of text beside a point.
+    /// Lines of text next to a point.
     Note {
         /// The point.
         at: (f64, f64),
@@ -271,7 +271,7 @@ impl Frame<'_> {
         );
     }
 
-    /// As many as have room beside each other.
+    /// As many as have room side by side.
     fn x_ticks(&self) -> Vec<(f64, String)> {
         let mut wish = ((self.rect.width / 55.0) as usize).clamp(2, 9);
         loop {
@@ -395,7 +395,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Beside the point, where no other point or note is.
+    /// Next to the point, where no other point or note is.
     fn note(&mut self, at: (f64, f64), lines: &[String]) {
         let Some(point) = self.at(at) else { return };
         let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);

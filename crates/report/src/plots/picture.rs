@@ -1,4 +1,4 @@
-//! A picture: panels beside and below each other with a title and a legend. It becomes a file, or part of a page that
+//! A picture: panels next to and below each other with a title and a legend. It becomes a file, or part of a page that
 //! draws it itself.
 
 use super::{Anchor, LegendEntry, Panel, Rect, Scene, draw_legend, legend_width};
@@ -19,7 +19,7 @@ pub struct Picture {
     pub note: String,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
-    /// How many are beside each other.
+    /// How many are side by side.
     pub columns: usize,
     /// The size of each in points, its labels included.
     pub size: (f64, f64),

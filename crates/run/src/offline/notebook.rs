@@ -21,7 +21,7 @@ pub struct Notebook<'a> {
 }
 
 impl<'a> Notebook<'a> {
-    /// Creates the log of `plan`; `about` is what a reader needs besides the rows.
+    /// Creates the log of `plan`; `about` is what a reader needs in addition to the rows.
     ///
     /// # Errors
     /// When it cannot be begun.

@@ -1,5 +1,5 @@
-//! What other tools call things. The page about moving over is the list: what it says in its tables is what somebody is
-//! told who types a flag, a value or a command as at home.
+//! What other tools call things. The page about moving over is the list: what it says in its tables is what you get
+//! if you type a flag, a value or a command as at home.
 
 use super::help::{columns, paragraph};
 

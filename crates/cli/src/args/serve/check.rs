@@ -44,7 +44,7 @@ fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal>
     if holds { Ok(()) } else { Err(refusal()) }
 }
 
-/// vLLM passes over names that it does not know; a report without the line that was asked for helps nobody.
+/// vLLM passes over names that it does not know; a report without the line that was asked for is useless.
 fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
     let names = args.percentile_metrics();
     let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
@@ -216,7 +216,7 @@ fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
     }
 }
 
-/// A chosen hit rate needs both of its numbers, and prompts that are not tokenized anew.
+/// A chosen hit rate needs both of its numbers, and prompts that are not tokenized again.
 fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
     let (fraction, ratio) = ("--random-cache-hit-fraction", "--random-cache-ratio");
     for (flag, other) in [(fraction, ratio), (ratio, fraction)] {

@@ -1,4 +1,4 @@
-//! Flags about when a run ends, besides the end of its requests.
+//! Flags about when a run ends, in addition to the end of its requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A run beside what was predicted for it, step by step.
+//! A run next to what was predicted for it, step by step.
 
 use std::path::{Path, PathBuf};
 

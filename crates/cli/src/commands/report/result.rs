@@ -1,4 +1,4 @@
-//! What a result file gives: the run's report and files, from its log where that lies beside it, from the values of its
+//! What a result file gives: the run's report and files, from its log where that lies next to it, from the values of its
 //! requests where it keeps them, and a page of what it does keep where it does not.
 
 use std::io::Write;

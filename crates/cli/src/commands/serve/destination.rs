@@ -11,14 +11,14 @@ use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
 
-/// The directory and name of the result file and the files beside it; nothing when none is wanted.
+/// The directory and name of the result file and the files next to it; nothing when none is wanted.
 pub(super) struct Destination {
     file: Option<Place>,
 }
 
 struct Place {
     directory: Option<PathBuf>,
-    /// Nothing when only files beside the result are wanted.
+    /// Nothing when only files next to the result are wanted.
     mode: Option<SaveMode>,
 }
 

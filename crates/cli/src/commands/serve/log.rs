@@ -16,7 +16,7 @@ use crate::commands::values_for;
 /// How the names of logs end.
 const ENDING: &str = "rows";
 
-/// The log that the arguments ask for. By default there is one beside each result, and of each run that takes longer
+/// The log that the arguments ask for. By default there is one next to each result, and of each run that takes longer
 /// than a minute; `command` is what was typed. Upstream has none, and neither has strict parity unless it is asked for.
 pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     let own = &args.own;
@@ -55,7 +55,7 @@ pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
     }
 }
 
-/// Beside the result; while its name is not known, under one of its own.
+/// Next to the result; while its name is not known, under one of its own.
 fn preset(args: &ServeArgs) -> PathBuf {
     let directory = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
     match &args.report.result_filename {
@@ -67,7 +67,7 @@ fn preset(args: &ServeArgs) -> PathBuf {
     }
 }
 
-/// Puts the log beside the result, now that its name is known, and those of other ranks that lie in the same directory.
+/// Puts the log next to the result, now that its name is known, and those of other ranks that lie in the same directory.
 /// Where that fails they stay where they are. Gives the place of the log, if there is one.
 pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) -> Option<PathBuf> {
     let log = plan.log.as_ref().filter(|log| Stored::is_log(&log.directory))?;

@@ -1,4 +1,4 @@
-//! `--plot-timeline` and `--plot-dataset-stats`: files beside the result. A picture that fails costs a warning, never
+//! `--plot-timeline` and `--plot-dataset-stats`: files next to the result. A picture that fails costs a warning, never
 //! the run.
 
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Res
     Ok(note)
 }
 
-/// Draws what was asked for beside `result`.
+/// Draws what was asked for next to `result`.
 pub(super) fn draw(
     args: &ServeArgs,
     record: &RunRecord,

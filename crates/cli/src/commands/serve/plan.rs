@@ -152,7 +152,7 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
     Ok(interval.map(|interval| TelemetryPlan { interval, exporters }))
 }
 
-/// Seconds that requests under way may go on after an overload, where nothing else was asked for.
+/// Seconds that requests in flight may go on after an overload, where nothing else was asked for.
 const HOPELESS: Duration = Duration::from_secs(2);
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {

@@ -83,7 +83,7 @@ pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBu
     destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
 }
 
-/// Prints the sum and saves it beside the results.
+/// Prints the sum and saves it next to the results.
 fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
     let runs = MultiRun::of(records);
     let text = multi_run::text(&runs);

@@ -25,7 +25,7 @@ impl Files {
         Files { experiment, rows: RefCell::default() }
     }
 
-    /// Shows what came out, and says where it is: on standard error, beside what upstream prints.
+    /// Shows what came out, and says where it is: on standard error, next to what upstream prints.
     pub(crate) fn conclude(&self) {
         let (rows, place) = (self.rows.borrow(), self.experiment.display());
         if rows.is_empty() {
@@ -36,7 +36,7 @@ impl Files {
     }
 }
 
-/// Beside the result of a run while it is under way: what lies there is not complete.
+/// Next to the result of a run while it runs: what lies there is not complete.
 fn mark(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.begun"))

@@ -59,7 +59,7 @@ fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Op
     Ok(picture)
 }
 
-/// Writes a picture as PNG, and beside it as SVG.
+/// Writes a picture as PNG, and next to it as SVG.
 pub(super) fn save(scene: &Scene, path: &Path, dpi: f64, with_svg: bool) -> anyhow::Result<()> {
     let pixels = png(scene, dpi)?;
     write_whole(path, |out| out.write_all(&pixels))?;

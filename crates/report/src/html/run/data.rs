@@ -15,7 +15,7 @@ use crate::verdict::is_burst;
 const BARS: usize = 48;
 /// Requests whose own time is shown.
 const SLOWEST: usize = 12;
-/// Pieces of such a time; more could not be told apart.
+/// Pieces of such a time; more could not be distinguished.
 const PIECES: usize = 1000;
 
 /// A column: its name in the page's script, and what it holds. Nothing is sent as NaN.

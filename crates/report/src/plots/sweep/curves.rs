@@ -8,7 +8,7 @@ use tacho_record::number::Known;
 use super::data::{natural, python_text};
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
-/// Dashes that can be told apart.
+/// Dashes that can be distinguished.
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
 
 /// What each value of the curve variables looks like, the same in all panels.

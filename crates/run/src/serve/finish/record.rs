@@ -50,7 +50,7 @@ pub(crate) fn local_text(unix_ns: i64) -> String {
     moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
-/// What was observed besides the responses.
+/// What was observed in addition to the responses.
 pub(crate) struct Observed {
     pub(crate) before: Scrape,
     pub(crate) after: Scrape,

@@ -51,7 +51,7 @@ impl<'a> RowStore<'a> {
         }
     }
 
-    /// Lets go of what the log has, once it is much.
+    /// Drops what the log has, once it is much.
     fn make_room(&mut self) {
         if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
             self.logged += self.kept.len();

@@ -20,7 +20,7 @@ pub enum SessionStart {
         /// Shape of the gaps' distribution.
         burstiness: f64,
     },
-    /// So many users, who together send so many requests per second; each sends its turns at an even distance, and when
+    /// So many users, who together send this many requests per second; each sends its turns at an even distance, and when
     /// all of a session would be sent, the next user takes the place.
     Users {
         /// Users at once.
