@@ -239,7 +239,8 @@ fn messages_and_doc_comments_use_the_terms_of_the_field() {
                 Said::Comment(text) => (text, &[][..]),
             };
             let found = BANNED.iter().chain(further).filter(|(phrase, _)| has_word(&text, phrase));
-            wrong.extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
+            wrong
+                .extend(found.map(|(phrase, instead)| format!("{file}:{line}: \"{phrase}\": write {instead}: {text}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
