@@ -1,4 +1,7 @@
-//! Whether the tokenizer is the server's: told after a run, never in a run that must be upstream's.
+//! Whether the tokenizer is the server's: reported after a run, except in strict parity. And its chat template, which may be
+//! hostile.
+
+use tacho_testkit::golden_path;
 
 use crate::backends::Sim;
 use crate::tacho::{Place, stderr, stdout};
@@ -34,4 +37,30 @@ fn another_tokenizer_is_a_caveat_with_the_ratio() {
     assert!(!text.contains("the server counts"), "{text}");
     let (text, _) = run(&place, "golden/tokenizers/mistral-v3", &["--strict-parity"]);
     assert!(!text.contains("the server counts"), "{text}");
+}
+
+/// Renders a template for one prompt.
+fn template(place: &Place, template: &str) -> std::process::Output {
+    let directory = place.path().join("tokenizer");
+    std::fs::create_dir_all(&directory).unwrap();
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        std::fs::copy(golden_path(&format!("tokenizers/gpt2/{name}")), directory.join(name)).unwrap();
+    }
+    std::fs::write(directory.join("chat_template.jinja"), template).unwrap();
+    let args = ["serve", "--model", "m", "--tokenizer", "tokenizer", "--dataset-name", "custom", "--num-prompts", "1"];
+    place.run(&[&args[..], &["--dataset-path", "p.jsonl", "--dry-run", "--save-workload", "w.jsonl"]].concat())
+}
+
+#[test]
+fn a_template_ends_its_helper_process_and_not_the_command() {
+    let place = Place::new();
+    prompts(&place);
+    let output = template(&place, "[{{ messages[0].content[:4] }}]");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let saved = std::fs::read_to_string(place.path().join("w.jsonl")).unwrap();
+    assert!(saved.contains(r#""prompt": "[Tell]""#), "{saved}");
+    let grow = "{% set ns = namespace(x='ab') %}{% for i in range(40) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}";
+    let output = template(&place, grow);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("512 MiB"), "{}", stderr(&output));
 }
