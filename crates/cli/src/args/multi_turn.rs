@@ -1,24 +1,28 @@
-//! What was typed after `tacho multi-turn`: vLLM's multi-turn script, flag for flag.
+//! Flags of `tacho multi-turn`: those of vLLM's script.
 
 use std::path::PathBuf;
 
 use tacho_client::Headers;
 
-use crate::args::error::{ArgError, Refusal, UsageError};
+use crate::args::error::{ArgError, Refusal};
 use crate::args::live::{self, LiveArgs};
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
 use crate::args::machinery::grammar::Values;
+use crate::args::machinery::typed::flags;
 use crate::args::offline::rows::LIVE;
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
-static INPUT: Group = group("conversation options", "options", "What is talked about.");
-static SERVER: Group = group("server options", "options", "Whom to ask.");
-static LOAD: Group = group("load options", "options", "How many at once, and for how long.");
-static OUTPUT: Group = group("output options", "options", "What is printed and written.");
+/// The largest number of 32 bits.
+const U32_MAX: f64 = u32::MAX as f64;
 
-/// The table.
+static INPUT: Group = group("conversation options", "options", "Conversations and seed.");
+static SERVER: Group = group("server options", "options", "Server, model and requests.");
+static LOAD: Group = group("load options", "options", "Clients, turns and rate.");
+static OUTPUT: Group = group("output options", "options", "Tables and files.");
+
+/// `tacho multi-turn`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho multi-turn",
     about: "Hold conversations with a server, its own answers as history, as vLLM's multi-turn benchmark does.",
@@ -27,145 +31,96 @@ pub(crate) static TABLE: Table = Table {
         ("tacho multi-turn -i generate.json -m gpt2 --dry-run --save-workload conversations.json", "only make them"),
     ],
     groups: &[&INPUT, &SERVER, &LOAD, &OUTPUT, &LIVE],
-    flags: FLAGS,
+    flags: rows!(&[HELP], ROWS, UNREAD, &[live::SCREEN, live::HTTP]),
     ..Table::PLAIN
 };
 
+/// Accepted for scripts; nothing reads them.
 #[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    HELP,
-    vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
-        "Conversations (a list), or how to make them (an object with filetype generate_conversations)."),
-    vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's answers."),
-    vllm(&["--seed"], Int, "SEED", Preset::Int(0), &INPUT, "Seed of conversations, choices and pauses."),
-    vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model, and the tokenizer that counts."),
-    vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "What requests call the model, where it is not --model."),
-    vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "The server."),
-    vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "Key to sign requests with."),
-    vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "A header for all requests. May be given several times."),
-    vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Clients. Each has one request in flight at most."),
-    vllm(&["--max-active-conversations", "-k"], Int, "N", Unset, &LOAD,
-        "Conversations that all clients together take turns with. As many as clients without it."),
-    vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Requests of all clients together."),
-    vllm(&["--warmup-step"], Switch, "", Off, &LOAD, "Send all first messages before the measurement."),
-    vllm(&["--warmup-percentages"], Str, "LIST", Preset::Str("0%"), &OUTPUT,
-        "Shares of the first samples to leave out, with commas between: a table each."),
-    vllm(&["--max-turns"], Int, "N", Unset, &LOAD, "Most messages of a conversation."),
-    vllm(&["--no-early-stop"], Switch, "", Off, &LOAD, "Let all clients finish when the first one has."),
-    vllm(&["--limit-max-tokens"], Int, "N", Preset::Int(0), &LOAD,
-        "Tokens to generate. 0 takes them from the recorded answer, below 0: no limit."),
-    vllm(&["--limit-min-tokens"], Int, "N", Preset::Int(0), &LOAD,
-        "Fewest tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM."),
-    vllm(&["--request-rate"], Float, "RATE", Preset::Float(0.0), &LOAD,
-        "Requests per second of each client: the mean of a pause after each."),
-    vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "How often a failed request is sent again (default: MULTITURN_BENCH_MAX_RETRIES)."),
-    vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
-        "Which active conversation is next."),
-    vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail where an answer differs from the recorded one."),
-    vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "How long a request may take."),
-    vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Ask for answers in one piece."),
-    vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID."),
-    vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write a workbook."),
-    vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write a sample per request."),
-    vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Log what each client does, and add the time between a user's messages."),
-    vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and answers as they come."),
-    vllm(&["--trust-remote-code"], Switch, "", Off, &INPUT, "Accepted, and not needed. No code is ever run."),
-    own(&["--exact-lengths"], Switch, "", Off, &LOAD,
-        "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos)."),
-    own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing."),
-    own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held."),
-    live::SCREEN,
-    live::HTTP,
+const UNREAD: &[Flag] = &[
+    vllm(&["--trust-remote-code"], Switch, "", Off, &INPUT, "Accepted for old scripts. Has no effect."),
 ];
 
-/// All flags of `tacho multi-turn`.
-#[derive(Debug, Clone)]
-pub(crate) struct MultiTurnArgs {
-    pub(crate) input_file: PathBuf,
-    pub(crate) output_file: Option<PathBuf>,
-    pub(crate) seed: u32,
-    pub(crate) model: String,
-    pub(crate) served_model_name: Option<String>,
-    pub(crate) url: String,
-    /// In the order in which they are set.
-    pub(crate) headers: Headers,
-    pub(crate) num_clients: usize,
-    pub(crate) max_active: Option<i64>,
-    pub(crate) max_num_requests: Option<i64>,
-    pub(crate) warmup_step: bool,
-    pub(crate) warmup_percentages: Vec<f64>,
-    pub(crate) max_turns: Option<usize>,
-    pub(crate) early_stop: bool,
-    pub(crate) limit_max_tokens: i64,
-    pub(crate) limit_min_tokens: i64,
-    pub(crate) request_rate: f64,
-    pub(crate) max_retries: u32,
-    pub(crate) random: bool,
-    pub(crate) verify_output: bool,
-    pub(crate) timeout: f64,
-    pub(crate) stream: bool,
-    pub(crate) send_conversation_id: bool,
-    pub(crate) excel_output: bool,
-    pub(crate) stats_json_output: Option<PathBuf>,
-    pub(crate) verbose: bool,
-    pub(crate) print_content: bool,
-    pub(crate) exact_lengths: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) save_workload: Option<PathBuf>,
-    /// What is shown meanwhile.
-    pub(crate) live: LiveArgs,
+flags! {
+    /// The flags of `tacho multi-turn`.
+    MultiTurnArgs {
+        ROWS [
+            input_file: PathBuf = vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
+                "Conversations (a list), or how to make them (an object with filetype generate_conversations).").required();
+            output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's answers.");
+            seed: u32 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &INPUT, "Seed of conversations, choices and pauses.").between(0.0, U32_MAX);
+            model: String = vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model, and the tokenizer that counts.").required();
+            served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "What requests call the model, where it is not --model.");
+            url: String = vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "The server.");
+            api_key: Option<String> = vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "Key to sign requests with.");
+            header: Vec<String> = vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "A header for all requests. May be given several times.");
+            num_clients: usize = vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Clients. Each has one request in flight at most.").between(1.0, U32_MAX);
+            max_active_conversations: Option<i64> = vllm(&["--max-active-conversations", "-k"], Int, "N", Unset, &LOAD,
+                "Conversations that all clients together take turns with. As many as clients without it.");
+            max_num_requests: Option<i64> = vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Requests of all clients together.");
+            warmup_step: bool = vllm(&["--warmup-step"], Switch, "", Off, &LOAD, "Send all first messages before the measurement.");
+            warmup_percentages: String = vllm(&["--warmup-percentages"], Str, "LIST", Preset::Str("0%"), &OUTPUT,
+                "Shares of the first samples to leave out, with commas between: a table each.");
+            max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &LOAD, "Most messages of a conversation.").between(1.0, U32_MAX);
+            no_early_stop: bool = vllm(&["--no-early-stop"], Switch, "", Off, &LOAD, "Let all clients finish when the first one has.");
+            limit_max_tokens: i64 = vllm(&["--limit-max-tokens"], Int, "N", Preset::Int(0), &LOAD,
+                "Tokens to generate. 0 takes them from the recorded answer, below 0: no limit.");
+            limit_min_tokens: i64 = vllm(&["--limit-min-tokens"], Int, "N", Preset::Int(0), &LOAD,
+                "Fewest tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM.");
+            request_rate: f64 = vllm(&["--request-rate"], Float, "RATE", Preset::Float(0.0), &LOAD,
+                "Requests per second of each client: the mean of a pause after each.");
+            max_retries: Option<u32> = vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "How often a failed request is sent again (default: MULTITURN_BENCH_MAX_RETRIES).").between(0.0, U32_MAX);
+            conversation_sampling: String = vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
+                "Which active conversation is next.");
+            verify_output: bool = vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail where an answer differs from the recorded one.");
+            request_timeout_sec: f64 = vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "How long a request may take.");
+            no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Ask for answers in one piece.");
+            send_conversation_id: bool = vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID.");
+            excel_output: bool = vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write a workbook.");
+            stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write a sample per request.");
+            verbose: bool = vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Log what each client does, and add the time between a user's messages.");
+            print_content: bool = vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and answers as they come.");
+            exact_lengths: bool = own(&["--exact-lengths"], Switch, "", Off, &LOAD,
+                "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos).");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing.");
+            save_workload: Option<PathBuf> = own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held.");
+        ]
+        ..live: LiveArgs;
+    }
 }
 
 impl MultiTurnArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let required = |name: &'static str, what: &'static str| {
-            v.maybe_text(name)
-                .ok_or(ArgError::Usage { command: TABLE.command, error: UsageError::Missing { what: what.to_owned() } })
-        };
-        let path = |name| v.maybe_text(name).map(PathBuf::from);
-        let mut headers = Vec::new();
-        for text in v.list("--header").unwrap_or_default() {
-            headers.push(header(&text)?);
-        }
-        let args = MultiTurnArgs {
-            input_file: PathBuf::from(required("--input-file", "-i/--input-file")?),
-            output_file: path("--output-file"),
-            seed: within("--seed", v.int("--seed"), 0, "0 to 4294967295")? as u32,
-            model: required("--model", "-m/--model")?,
-            served_model_name: v.maybe_text("--served-model-name"),
-            url: v.text("--url"),
-            headers: combined(headers, v.maybe_text("--api-key")),
-            num_clients: within("--num-clients", v.int("--num-clients"), 1, "1 or more")? as usize,
-            max_active: v.maybe_int("--max-active-conversations"),
-            max_num_requests: v.maybe_int("--max-num-requests"),
-            warmup_step: v.switch("--warmup-step"),
-            warmup_percentages: percentages(&v.text("--warmup-percentages"), v.switch("--warmup-step"))?,
-            max_turns: v
-                .maybe_int("--max-turns")
-                .map(|turns| within("--max-turns", turns, 1, "1 or more"))
-                .transpose()?
-                .map(|turns| turns as usize),
-            early_stop: !v.switch("--no-early-stop"),
-            limit_max_tokens: v.int("--limit-max-tokens"),
-            limit_min_tokens: v.int("--limit-min-tokens"),
-            request_rate: v.float("--request-rate"),
-            max_retries: within("--max-retries", retries(v)?, 0, "0 or more")? as u32,
-            random: v.text("--conversation-sampling") == "random",
-            verify_output: v.switch("--verify-output"),
-            timeout: v.float("--request-timeout-sec"),
-            stream: !v.switch("--no-stream"),
-            send_conversation_id: v.switch("--send-conversation-id"),
-            excel_output: v.switch("--excel-output"),
-            stats_json_output: path("--stats-json-output"),
-            verbose: v.switch("--verbose"),
-            print_content: v.switch("--print-content"),
-            exact_lengths: v.switch("--exact-lengths"),
-            dry_run: v.switch("--dry-run"),
-            save_workload: path("--save-workload"),
-            live: LiveArgs::from(v),
-        };
+        let args = Self::from(v);
         args.check()?;
+        args.headers()?;
+        args.percentages()?;
+        args.retries()?;
         Ok(args)
+    }
+
+    /// The headers of all requests, in the order in which they are set.
+    pub(crate) fn headers(&self) -> Result<Headers, Refusal> {
+        let headers = self.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
+        Ok(combined(headers, self.api_key.clone()))
+    }
+
+    /// The shares of warm-up samples, in percent, ascending.
+    pub(crate) fn percentages(&self) -> Result<Vec<f64>, Refusal> {
+        percentages(&self.warmup_percentages, self.warmup_step)
+    }
+
+    /// How often a failed request is sent again: the flag, or the variable that stands for it.
+    pub(crate) fn retries(&self) -> Result<u32, Refusal> {
+        const NAME: &str = "MULTITURN_BENCH_MAX_RETRIES";
+        match (self.max_retries, std::env::var(NAME)) {
+            (Some(retries), _) => Ok(retries),
+            (None, Err(_)) => Ok(0),
+            (None, Ok(value)) => {
+                let parsed = value.trim().parse();
+                parsed.map_err(|_| Refusal::OutOfRange { flag: NAME, value, allowed: "a whole number, 0 or more" })
+            }
+        }
     }
 
     fn check(&self) -> Result<(), Refusal> {
@@ -178,17 +133,17 @@ impl MultiTurnArgs {
                 "both limits of 1 or more, the least at most the most",
             );
         }
-        if self.timeout.is_nan() || self.timeout <= 0.0 {
-            return refused("--request-timeout-sec", self.timeout.to_string(), "more than 0");
+        if self.request_timeout_sec.is_nan() || self.request_timeout_sec <= 0.0 {
+            return refused("--request-timeout-sec", self.request_timeout_sec.to_string(), "more than 0");
         }
         if self.request_rate.is_nan() || self.request_rate < 0.0 {
             return refused("--request-rate", self.request_rate.to_string(), "0 or more");
         }
         let clients = self.num_clients as i64;
-        if self.max_active.is_some_and(|active| active < clients) {
+        if self.max_active_conversations.is_some_and(|active| active < clients) {
             return refused(
                 "--max-active-conversations",
-                self.max_active.unwrap_or(0).to_string(),
+                self.max_active_conversations.unwrap_or(0).to_string(),
                 "at least one per client",
             );
         }
@@ -200,25 +155,6 @@ impl MultiTurnArgs {
             );
         }
         Ok(())
-    }
-}
-
-fn within(flag: &'static str, value: i64, least: i64, allowed: &'static str) -> Result<i64, Refusal> {
-    let good = (least..1 << 32).contains(&value);
-    if good { Ok(value) } else { Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed }) }
-}
-
-/// The flag, or the variable that stands for it.
-fn retries(v: &Values) -> Result<i64, Refusal> {
-    const NAME: &str = "MULTITURN_BENCH_MAX_RETRIES";
-    match (v.maybe_int("--max-retries"), std::env::var(NAME)) {
-        (Some(retries), _) => Ok(retries),
-        (None, Err(_)) => Ok(0),
-        (None, Ok(text)) => text.trim().parse().map_err(|_| Refusal::OutOfRange {
-            flag: "MULTITURN_BENCH_MAX_RETRIES",
-            value: text,
-            allowed: "a whole number",
-        }),
     }
 }
 

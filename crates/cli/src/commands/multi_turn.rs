@@ -113,19 +113,19 @@ fn base_path(url: &str) -> &str {
 
 fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
     if args.num_clients > count {
-        bail!("--num-clients {} is more than the {count} conversations: give fewer clients", args.num_clients);
+        bail!("--num-clients {} is more than the {count} conversations: lower it", args.num_clients);
     }
-    let active = args.max_active.map_or(Ok(args.num_clients), usize::try_from)?;
+    let active = args.max_active_conversations.map_or(Ok(args.num_clients), usize::try_from)?;
     if active > count {
-        bail!("--max-active-conversations {active} is more than the {count} conversations");
+        bail!("--max-active-conversations {active} is more than the {count} conversations: lower it");
     }
     let url = Url::parse(&format!("{}/v1/chat/completions", args.url.trim_end_matches('/')))?;
     let mut endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAiChat);
     endpoint.proxy = proxy_for(&url, &|name| std::env::var(name).ok())?;
-    endpoint.headers = args.headers.clone();
+    endpoint.headers = args.headers()?;
     // Upstream gives long answers more time: a fifth of a second per token.
     let longest = args.limit_max_tokens.max(0) as f64 * 0.2;
-    endpoint.timeout = Pause::clamped(args.timeout.max(longest.floor()));
+    endpoint.timeout = Pause::clamped(args.request_timeout_sec.max(longest.floor()));
     Ok(MultiTurnPlan {
         endpoint,
         model_name: args.served_model_name.clone().unwrap_or_else(|| args.model.clone()),
@@ -136,15 +136,15 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
             max_requests: args.max_num_requests.map(usize::try_from).transpose()?.map(|most| most / args.num_clients),
             skip_first: false,
             max_turns: args.max_turns,
-            random: args.random,
+            random: args.conversation_sampling == "random",
             request_rate: args.request_rate,
-            max_retries: args.max_retries,
+            max_retries: args.retries()?,
         },
         warmup_step: args.warmup_step,
-        early_stop: args.early_stop,
+        early_stop: !args.no_early_stop,
         limit_max_tokens: args.limit_max_tokens,
         exact_lengths: args.exact_lengths,
-        stream: args.stream,
+        stream: !args.no_stream,
         send_conversation_id: args.send_conversation_id,
         verify_output: args.verify_output,
         print_content: args.print_content,
@@ -177,7 +177,7 @@ fn report(args: &MultiTurnArgs, result: &MultiTurnResult, generator: Described) 
     let summary = Summary {
         parameters: parameters(args, result),
         generator,
-        warmup_percentages: args.warmup_percentages.clone(),
+        warmup_percentages: args.percentages()?,
         warmup_runtime_sec: result.warmup_runtime_sec,
         verbose: args.verbose,
     };
@@ -228,7 +228,7 @@ fn parameters(args: &MultiTurnArgs, result: &MultiTurnResult) -> Vec<(String, Va
     parameters.set("model", args.model.as_str());
     parameters.set("num_clients", args.num_clients);
     parameters.set("num_conversations", result.num_conversations);
-    parameters.set("active_conversations", args.max_active);
+    parameters.set("active_conversations", args.max_active_conversations);
     parameters.set("seed", i64::from(args.seed));
     if args.limit_min_tokens > 0 {
         parameters.set("min_tokens", args.limit_min_tokens);

@@ -5,7 +5,7 @@ use std::io::Write;
 use tacho_report::json::write_whole;
 use tacho_report::tables::describe::Describe;
 use tacho_text::{Tokenizer, TokenizerMode};
-use tacho_workload::sessions::{Conversation, conversations_text, convert_dump};
+use tacho_workload::sessions::{Conversation, DumpSpec, conversations_text, convert_dump};
 
 use crate::args::convert::sharegpt::SharegptArgs;
 use crate::commands::sim::load;
@@ -16,13 +16,14 @@ const PERCENTILES: &[f64] = &[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
 /// Converts the file.
 pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     let tokenizer = args.model.as_deref().map(|model| load(model, None, TokenizerMode::Auto)).transpose()?;
-    let converted = convert_dump(&args.input, &args.spec)?;
+    let (input, output, spec) = (&args.files[0], &args.files[1], args.spec());
+    let converted = convert_dump(input, &spec)?;
     let mut text = format!(
         "{}Total items in input file: {}\nShuffling dataset with seed {}\nTotal unique conversations (IDs) in input file: \
          {}\n\n{}",
-        heading(args),
+        heading(args, &spec),
         converted.items,
-        args.spec.seed,
+        spec.seed,
         converted.unique,
         statistics(&converted.passed, None)
     );
@@ -37,17 +38,16 @@ pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     text += &format!(
         "\nTotal conversations converted (after filtering): {}\n\nWriting file: {}\n",
         written.len(),
-        args.output.display()
+        output.display()
     );
-    write_whole(&args.output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
+    write_whole(output, |out| out.write_all(conversations_text(written, 2).as_bytes()))?;
     tacho_report::out().write_all(text.as_bytes())?;
-    saved(&args.output);
+    saved(output);
     Ok(Exit::Done)
 }
 
-/// What was asked for.
-fn heading(args: &SharegptArgs) -> String {
-    let spec = &args.spec;
+/// The parameters, as vLLM's script prints them.
+fn heading(args: &SharegptArgs, spec: &DumpSpec) -> String {
     let shown = |limit: Option<usize>| limit.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
     let mut text = format!(
         "Input parameters:\nseed={}, max_items={}, min_content_len={}, max_content_len={}, min_turns={}, \
@@ -62,7 +62,7 @@ fn heading(args: &SharegptArgs) -> String {
     if let Some(model) = &args.model {
         text += &format!("Loading tokenizer from: {model}\n");
     }
-    text + &format!("Reading file: {}\n", args.input.display())
+    text + &format!("Reading file: {}\n", args.files[0].display())
 }
 
 /// The table about conversations.

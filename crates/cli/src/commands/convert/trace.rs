@@ -22,9 +22,10 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
     let options = Options::parse(args.options.iter().map(String::as_str))?;
     let to = args.to.as_deref().map(|name| named("--to", name)).transpose()?.unwrap_or(Format::Model);
-    args.scaling.check()?;
-    let mut trace = sessions::read(&args.input, format, &options)?;
-    trace.scale(&args.scaling)?;
+    let scaling = args.scaling();
+    scaling.check()?;
+    let mut trace = sessions::read(&args.input[0], format, &options)?;
+    trace.scale(&scaling)?;
     // The model is written step by step; other formats are checked as a whole before a byte of them is written.
     let text = if to == Format::Model { None } else { Some(trace.written_as(to)?) };
     let write = |out: &mut dyn Write| match &text {
@@ -36,9 +37,9 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     for notice in &trace.notices {
         tracing::warn!("{notice}");
     }
-    let told = trace.reading(to);
-    if !told.is_empty() {
-        tracing::warn!("the file does not say it: read it with --option {}", told.join(" --option "));
+    let missing = trace.reading(to);
+    if !missing.is_empty() {
+        tracing::warn!("the file does not say it: read it with --option {}", missing.join(" --option "));
     }
     match &args.output {
         Some(path) => {
