@@ -5,7 +5,7 @@
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Error {
     /// A limit of the engine is zero.
-    #[error("{name} is 0; give at least 1")]
+    #[error("{name} is 0; use at least 1")]
     ZeroLimit { name: &'static str },
     /// A step cannot hold one token of every sequence.
     #[error(
@@ -14,10 +14,10 @@ pub enum Error {
     )]
     BudgetBelowSeqs { max_num_batched_tokens: usize, max_num_seqs: usize },
     /// More KV blocks than memory allows.
-    #[error("num_blocks={blocks} is more than {limit}; give fewer blocks, or larger ones")]
+    #[error("num_blocks={blocks} is more than {limit}; use fewer blocks, or larger ones")]
     TooManyBlocks { blocks: usize, limit: usize },
     /// The mean of natural output lengths is invalid.
-    #[error("mean_output_len={value} is not a length; give a number from 1")]
+    #[error("mean_output_len={value} is not a length; use a number from 1")]
     MeanOutputLen { value: f64 },
     /// No profile has that name.
     #[error("no speed profile is called {name:?}; there are {known}")]

@@ -66,7 +66,7 @@ pub enum Error {
         problem: String,
     },
     /// Two sides of a comparison have nothing in common.
-    #[error("{base} holds {base_kinds} results and {other} {other_kinds} results: give results of one kind")]
+    #[error("{base} holds {base_kinds} results and {other} {other_kinds} results: pass results of one kind")]
     Kinds {
         /// The first side.
         base: String,

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum Error {
     #[error(transparent)]
     Client(tacho_client::Error),
-    #[error("{url} has no page of metrics (status {status}): give the address of a Prometheus page")]
+    #[error("{url} has no page of metrics (status {status}): pass the address of a Prometheus page")]
     Exporter { url: String, status: u16 },
     #[error("{url} does not answer: {reason}")]
     Silent { url: String, reason: String },
@@ -100,7 +100,7 @@ pub enum Error {
     },
     #[error("{}: it is not the log of a rank", path.display())]
     NoRank { path: PathBuf },
-    #[error("{}: it is of another run than {}: give the logs of one run's ranks", path.display(), first.display())]
+    #[error("{}: it is of another run than {}: pass the logs of one run's ranks", path.display(), first.display())]
     OtherRun { path: PathBuf, first: PathBuf },
     #[error("{} and {} are both of rank {rank}", first.display(), path.display())]
     RankTwice { rank: usize, path: PathBuf, first: PathBuf },

@@ -10,7 +10,7 @@ pub enum Error {
     #[error(transparent)]
     Engine(#[from] tacho_engine::Error),
     /// A fault rate is not a probability.
-    #[error("{name}={value} is not a probability; give a number from 0 to 1")]
+    #[error("{name}={value} is not a probability; use a number from 0 to 1")]
     FaultRate { name: &'static str, value: f64 },
     /// The URL of an engine behind the proxy is invalid.
     #[error("{url:?} is not the address of an engine; use one such as http://127.0.0.1:8100")]

@@ -149,7 +149,7 @@ pub enum Error {
         #[source]
         source: arrow_schema::ArrowError,
     },
-    #[error("{}: an object with {}, where a list of rows was expected: give JSON lines, or one list", path.display(), keys.join(", "))]
+    #[error("{}: an object with {}, where a list of rows was expected: use JSON lines, or one list", path.display(), keys.join(", "))]
     NoRows { path: PathBuf, keys: Vec<String> },
     #[error("{flag} is {value}: it must be 1 or more")]
     NotPositive { flag: &'static str, value: i64 },

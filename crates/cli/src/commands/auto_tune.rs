@@ -190,7 +190,7 @@ fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>)
         }
         if simulators.is_some() && tacho_run::experiment::option(&plan.serve_cmd, "--port").is_none() {
             bail!(
-                "--bench-cmd {client:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
+                "--bench-cmd {client:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
             );
         }
     }

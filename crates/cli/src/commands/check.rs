@@ -17,7 +17,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     for path in &args.results {
         let runs: Vec<_> = sides(std::slice::from_ref(path))?.iter().flat_map(|side| side.runs()).collect();
         if runs.is_empty() {
-            bail!("{} holds tables of results, not results: give files that a run wrote", path.display());
+            bail!("{} holds tables of results, not results: pass files that a run wrote", path.display());
         }
         if args.results.len() > 1 || runs.len() > 1 {
             writeln!(tacho_report::out(), "{}:", harmless_line(&path.display().to_string()))?;

@@ -46,7 +46,7 @@ fn engines(args: &SimArgs) -> anyhow::Result<Option<(String, String)>> {
     match (args.prefill_url.clone(), args.decode_url.clone()) {
         (None, None) => Ok(None),
         (Some(prefill), Some(decode)) => Ok(Some((prefill, decode))),
-        _ => anyhow::bail!("a proxy has two engines: give both --prefill-url and --decode-url"),
+        _ => anyhow::bail!("a proxy has two engines: pass both --prefill-url and --decode-url"),
     }
 }
 
@@ -65,7 +65,7 @@ fn proxy(args: &SimArgs, prefill: String, decode: String, signals: &mut Signals)
 
 fn host(args: &SimArgs) -> anyhow::Result<IpAddr> {
     args.host.parse().with_context(|| {
-        format!("--host {:?} is not an IP address: give one of this machine's, such as 127.0.0.1", args.host)
+        format!("--host {:?} is not an IP address: use one of this machine's, such as 127.0.0.1", args.host)
     })
 }
 

@@ -197,7 +197,7 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
     }
     if simulators.is_some() && option(&plan.serve_cmd, "--port").is_none() {
         bail!(
-            "--bench-cmd {program:?} cannot know where the simulator listens: give --serve-cmd 'tacho sim --port PORT'"
+            "--bench-cmd {program:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
         );
     }
     Ok(())
@@ -275,7 +275,7 @@ pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     let twice = sets.iter().enumerate().find(|(at, set)| sets[..*at].iter().any(|other| other.name() == set.name()));
     if let Some((_, set)) = twice.filter(|_| hidden) {
         bail!(
-            "{path}: two sets are called {:?} once their secrets are hidden: give each a _benchmark_name",
+            "{path}: two sets are called {:?} once their secrets are hidden: set a _benchmark_name in each",
             set.name()
         );
     }

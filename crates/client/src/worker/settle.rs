@@ -91,7 +91,7 @@ impl ClientWorker<'_> {
             }
             _ => {
                 let status = exchange.reader.head().status;
-                let message = format!("redirected to another server, {location:?}: give that one as --base-url");
+                let message = format!("redirected to another server, {location:?}: pass that one as --base-url");
                 self.finish(exchange, Outcome::failed(FailureKind::Http(status), message));
             }
         }

@@ -253,7 +253,7 @@ mod tests {
         let latency = file("l.json", r#"{"avg_latency": 1.0, "latencies": [1.0], "percentiles": {"99": 1.0}}"#);
         let throughput = file("t.json", r#"{"elapsed_time": 1.0, "requests_per_second": 2.0}"#);
         let text = load(&[latency.clone(), throughput.clone()]).unwrap_err().to_string();
-        assert_eq!(text, "l holds latency results and t throughput results: give results of one kind");
+        assert_eq!(text, "l holds latency results and t throughput results: pass results of one kind");
         let sides = load(&[latency, directory.path().to_owned()]).unwrap();
         assert_eq!(sides[1].kinds(), [ResultKind::Latency, ResultKind::Throughput]);
         let other = file("x.json", "{}");

@@ -10,7 +10,7 @@ use tacho_core::json::ParseError;
 pub enum Error {
     #[error("{flag}: {what}: check the quotes of the command")]
     Quoting { flag: &'static str, what: &'static str },
-    #[error("{flag} is empty: give the command to run")]
+    #[error("{flag} is empty: pass the command to run")]
     EmptyCommand { flag: &'static str },
     #[error("{flag} ends with {word}, which has no value that {key:?} of the parameter file could replace")]
     NoValueToReplace { flag: &'static str, word: String, key: String },
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{}: item {at} has no criterion: write such as {{\"p99_ttft_ms\": \"<=200\"}}", path.display())]
     NoCriterion { path: PathBuf, at: usize },
     #[error(
-        "--serve-cmd {program:?}: how to reset its caches between runs is not known: give --after-bench-cmd \
+        "--serve-cmd {program:?}: how to reset its caches between runs is not known: pass --after-bench-cmd \
          (such as 'true' to do nothing)"
     )]
     NoReset { program: String },

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error("no Python was found: give --python FILE, activate a virtual environment, or put python3 on the PATH")]
+    #[error("no Python was found: pass --python FILE, activate a virtual environment, or put python3 on the PATH")]
     NoPython,
     #[error("cannot start the engine's Python, {}: check --python", python.display())]
     Start {
@@ -25,7 +25,7 @@ pub enum EngineError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the engine is not installed: {message}; give --python FILE of an environment that has it")]
+    #[error("the engine is not installed: {message}; pass --python FILE of an environment that has it")]
     Missing { message: String },
     #[error("{message}")]
     Usage { message: String },

@@ -10,13 +10,13 @@ pub enum HubError {
     NeitherPathNorId { name: String, what: &'static str },
     #[error(
         "{id:?} is not in the Hub's cache ({} is not there), and HF_HUB_OFFLINE forbids to ask: \
-         unset it, or give a local path",
+         unset it, or pass a local path",
         looked_for.display()
     )]
     Offline { id: String, looked_for: PathBuf },
     #[error(
         "the Hub at {endpoint} cannot be reached for {id:?}: check the connection, HF_ENDPOINT and the proxy, \
-         or give a local path"
+         or pass a local path"
     )]
     Unreachable {
         id: String,
@@ -31,7 +31,7 @@ pub enum HubError {
          (HTTP {status})"
     )]
     Refused { id: String, page: String, status: u16 },
-    #[error("the Hub has no {kind} {id:?} at revision {revision:?}: check the name, or give a local path")]
+    #[error("the Hub has no {kind} {id:?} at revision {revision:?}: check the name, or pass a local path")]
     NotFound { kind: &'static str, id: String, revision: String },
     #[error("the Hub answered HTTP {status} for {what}: try again later")]
     Status { what: String, status: u16 },

@@ -152,7 +152,7 @@ impl Maker<'_> {
         match drawn {
             distribution::Drawn::Whole(values) => Ok(values),
             distribution::Drawn::Real(_) => {
-                Err(self.wrong(&format!("prompt_input.{field}"), "must give whole numbers".into()))
+                Err(self.wrong(&format!("prompt_input.{field}"), "must be whole numbers".into()))
             }
         }
     }

@@ -41,7 +41,7 @@ impl Scaling {
     pub fn check(&self) -> Result<(), TraceError> {
         let within = |flag, value: Option<f64>, good: fn(f64) -> bool, allowed: &str| match value {
             Some(value) if !(value.is_finite() && good(value)) => {
-                Err(TraceError::Setting { flag, problem: format!("{value} is out of range: give {allowed}") })
+                Err(TraceError::Setting { flag, problem: format!("{value} is out of range: use {allowed}") })
             }
             _ => Ok(()),
         };

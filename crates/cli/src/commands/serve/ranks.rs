@@ -39,7 +39,7 @@ pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
         );
     }
     if args.values.maybe_text("--cache-salt").as_deref() == Some("random") {
-        return misused("--cache-salt random would be another at each rank: give all of them the same salt");
+        return misused("--cache-salt random would be another at each rank: pass the same salt to all");
     }
     if args.ranks.gather == "files" {
         if args.own.no_log {
@@ -70,7 +70,7 @@ pub(super) fn dealt(args: &ServeArgs, place: Option<&Membership>) -> anyhow::Res
         let there = if ranks == 1 { "is 1 rank".to_owned() } else { format!("are {ranks} ranks") };
         let count = urls.len();
         return misused(format!(
-            "--base-url names {count} servers, which are dealt out to ranks, and there {there}: give one, or start more ranks"
+            "--base-url names {count} servers, which are dealt out to ranks, and there {there}: pass one, or start more ranks"
         ));
     }
     let mut own = args.clone();
