@@ -31,7 +31,7 @@ flags! {
     /// The flags of `tacho completions`.
     ShellArgs {
         SHELLS [
-            words: Vec<String> = own(&["SHELL"], Rest(1), "bash | zsh | fish | powershell", Unset, &OPTIONS,
+            words: Vec<String> = own(&["SHELL"], Rest(1), "SHELL", Unset, &OPTIONS,
                 "The shell: bash, zsh, fish or powershell.").required();
         ]
     }
