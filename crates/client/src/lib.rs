@@ -20,5 +20,5 @@ pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, connection_limit};
 pub use endpoint::{EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
-pub use transport::sys::return_memory;
+pub use transport::sys::{allowed_processors, pin_thread, return_memory};
 pub use url::{Url, host_and_port};

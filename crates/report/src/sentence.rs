@@ -61,7 +61,7 @@ pub(crate) fn title(work: Work) -> &'static str {
 pub(crate) fn unit(work: Work) -> (&'static str, u64) {
     match work {
         Work::Downloading => ("MB/s", 1_000_000),
-        Work::Sweep => ("run/s", 1),
+        Work::Sweep | Work::Suite | Work::Settings => ("run/s", 1),
         _ => ("req/s", 1),
     }
 }

@@ -1,5 +1,5 @@
-//! `tacho selfcheck`: how far this machine's client can be trusted, found out by measuring a server that tells the
-//! truth. The server is not ours to start (it is the simulator's); only its address and its answers come in here.
+//! `tacho selfcheck`: the client's own timing error and capacity, measured against a reference server that timestamps its
+//! tokens. The server is started elsewhere (it is the simulator's); only its address and its responses are used here.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -69,12 +69,12 @@ pub struct CheckPoint {
     pub requests: usize,
 }
 
-/// Who gave way under a load.
+/// The side that failed under a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// The client's times are off by more than the limit.
     Client,
-    /// The server sent later than it should have: it measures itself.
+    /// The reference server sent later than planned: it measures itself.
     Server,
     /// Requests failed or did not end.
     Requests,
@@ -111,7 +111,7 @@ impl CheckPoint {
         percentile(&self.server_delays, percent) * 1e3
     }
 
-    /// Who gave way, if the error is to stay below `limit_ms`. A server that is late says nothing of its client.
+    /// The side that failed, if the error is to stay below `limit_ms`. A server that is late says nothing of its client.
     pub fn broken(&self, limit_ms: f64) -> Option<Broken> {
         match self {
             _ if self.server_delay_ms(99.0) >= limit_ms => Some(Broken::Server),
@@ -135,19 +135,20 @@ pub fn check(
     workers: usize,
     timestamps: TimestampSource,
     clock: SystemClock,
+    counters: &Counters,
 ) -> Result<CheckPoint, Error> {
     let requests = vec![Request::text("p", 1, load.tokens() as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
-    let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
+    let payload = PayloadSpec { model: "reference".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(server, timestamps)?, &payload, &requests, plan, clock)?;
     // Streams begin evenly spread over a tenth of the time, so that not all tokens fall together.
     let starts = (0..load.streams).map(|at| at as f64 / load.streams as f64 * load.seconds * 0.1).collect();
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
-    let (stop, counters) = (StopSignal::default(), Counters::default());
+    let stop = StopSignal::default();
     // A server that cannot keep up would be waited for without end.
     let drain_timeout = Duration::from_secs_f64(load.seconds + LONGEST_WAIT);
     let duration = Some(Duration::from_secs_f64(0.1 * load.seconds + LONGEST_WAIT));
-    let drive_plan = Drive { workers, duration, drain_timeout, ..Drive::of(&timeline, &clock, &stop, &counters) };
+    let drive_plan = Drive { workers, duration, drain_timeout, ..Drive::of(&timeline, &clock, &stop, counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept)?;
     let rows = kept.into_rows();

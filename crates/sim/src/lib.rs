@@ -2,16 +2,16 @@
 
 mod error;
 mod faults;
-pub mod metronome;
 mod offline;
 mod proxy;
+pub mod reference_server;
 mod server;
 mod spec;
 
 pub use error::Error;
 pub use faults::FaultSpec;
-pub use metronome::{Metronome, MetronomeSpec};
 pub use offline::{Drained, MediaTimes, Offline, StartUp};
 pub use proxy::{Proxy, ProxySpec};
+pub use reference_server::{ReferenceServer, ReferenceSpec};
 pub use server::Server;
 pub use spec::SimSpec;

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use tacho_sim::metronome;
+use tacho_sim::reference_server;
 
 use crate::server::Server;
 use crate::sessions::{BEGIN, PAUSE};
@@ -69,7 +69,7 @@ fn begins(load: Load, token: usize) -> u64 {
 
 /// A request as long as that of this turn: what was asked and answered before stands in it.
 fn request(load: Load, turn: usize) -> Vec<u8> {
-    let body = vec![b' '; 2 + turn * load.tokens * metronome::DIGITS];
+    let body = vec![b' '; 2 + turn * load.tokens * reference_server::DIGITS];
     let head = format!("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
     [head.into_bytes(), body].concat()
 }

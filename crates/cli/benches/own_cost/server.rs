@@ -1,4 +1,4 @@
-//! The metronome in a process of its own, on the first core.
+//! The reference server in a process of its own, on the first core.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tacho_core::SystemClock;
-use tacho_sim::{Metronome, MetronomeSpec};
+use tacho_sim::{ReferenceServer, ReferenceSpec};
 
 use crate::{Load, system};
 
@@ -15,9 +15,9 @@ pub(crate) fn serve(spec: &str) {
     system::pin(system::cores().0);
     let numbers: Vec<u64> = spec.split(',').map(|number| number.parse().unwrap()).collect();
     let (gap, first) = (Duration::from_nanos(numbers[1]), Duration::from_nanos(numbers[2]));
-    let spec = MetronomeSpec { tokens: numbers[0] as usize, gap, first };
-    let metronome = Metronome::start(spec, SystemClock::start()).unwrap();
-    println!("{}", metronome.addr());
+    let spec = ReferenceSpec { tokens: numbers[0] as usize, gap, first };
+    let server = ReferenceServer::start(spec, SystemClock::start()).unwrap();
+    println!("{}", server.addr());
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 

@@ -9,7 +9,7 @@ use tacho_loadgen::{
     drive_sessions,
 };
 use tacho_pyrand::RandomState;
-use tacho_sim::metronome::send_times;
+use tacho_sim::reference_server::send_times;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::{ReceivedResponse, Replay, ReplaySpec, SyntheticSpec, Trace};
 
@@ -46,7 +46,7 @@ pub(crate) fn run(load: Load) -> Seen {
     let replay = ReplaySpec { chat: false, server_history: false, output_len: load.tokens as u64, seed: 0 };
     let talk = Talk(trace.replay(&replay, None).unwrap());
     let connections = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
-    let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
+    let payload = PayloadSpec { model: "reference".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(&server), &payload, &talk.0.requests, connections, clock).unwrap();
     let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = at_once.plan(trace.steps.len(), &mut RandomState::new(0)).unwrap();

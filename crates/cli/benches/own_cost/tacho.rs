@@ -4,7 +4,7 @@ use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, T
 use tacho_core::{Counters, Kept, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
 use tacho_pyrand::RandomState;
-use tacho_sim::metronome::send_times;
+use tacho_sim::reference_server::send_times;
 
 use crate::server::Server;
 use crate::{Load, Seen, system};
@@ -14,7 +14,7 @@ pub(crate) fn run(load: Load) -> Seen {
     let clock = SystemClock::start();
     let requests = vec![Request::text("p", 32, load.tokens as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
-    let payload = PayloadSpec { model: "metronome".into(), ..PayloadSpec::default() };
+    let payload = PayloadSpec { model: "reference".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(&server), &payload, &requests, plan, clock).unwrap();
     let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = at_once.plan(load.streams, &mut RandomState::new(0)).unwrap();

@@ -1,38 +1,76 @@
-//! `tacho selfcheck`: the machine's envelope, as a table, a picture and numbers.
+//! `tacho selfcheck`: how many streams the client measures well on this machine, as a table, bars and numbers.
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use tacho_client::connection_limit;
+use tacho_client::{allowed_processors, connection_limit, pin_thread};
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_core::{Counters, EventSink, RunEvent, SystemClock, Work};
+use tacho_decide::search::{Levels, Measurement, Model, Search, Step};
 use tacho_report::json::write_whole;
 use tacho_report::style::title;
 use tacho_report::{Live, Progress};
 use tacho_run::selfcheck::{Broken, CheckLoad, CheckPoint, check};
 use tacho_run::serve::default_workers;
-use tacho_sim::metronome::send_times;
-use tacho_sim::{Metronome, MetronomeSpec};
+use tacho_sim::reference_server::send_times;
+use tacho_sim::{ReferenceServer, ReferenceSpec};
 
 use crate::args::selfcheck::SelfcheckArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// The errors whose envelope is told, in ms.
+/// The errors whose envelope is reported, in ms.
 const LIMITS: [f64; 3] = [0.1, 1.0, 10.0];
 /// Width of the longest bar.
 const BAR: usize = 40;
 
 /// The error at which a client counts as broken, in ms.
 const BROKEN: f64 = LIMITS[LIMITS.len() - 1];
+/// The limit of streams is narrowed to this fraction of it.
+const PRECISION: f64 = 0.25;
+/// With fewer processors, client and reference server share them.
+const SEPARATE: usize = 4;
 
-/// Why a rising row of loads came to its end.
+/// The processors of both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cores {
+    client: Vec<usize>,
+    server: Vec<usize>,
+    workers: usize,
+}
+
+impl Cores {
+    /// Divides the processors: two thirds for the reference server, whose writes take longer than the client's reads, or what
+    /// the workers asked for leave. Few are shared.
+    fn divide(mut all: Vec<usize>, workers: Option<usize>) -> Self {
+        let wanted = workers.unwrap_or(all.len().div_ceil(3));
+        if all.len() < SEPARATE || wanted >= all.len() {
+            return Cores { client: Vec::new(), server: Vec::new(), workers: workers.unwrap_or_else(default_workers) };
+        }
+        let server = all.split_off(wanted);
+        Cores { client: all, server, workers: wanted }
+    }
+
+    fn are_shared(&self) -> bool {
+        self.server.is_empty()
+    }
+
+    fn text(&self) -> String {
+        let workers = self.workers;
+        if self.are_shared() {
+            return format!("{workers} worker(s); the client and the reference server share the cores");
+        }
+        let (client, server) = (self.client.len(), self.server.len());
+        format!("{workers} worker(s) on {client} cores; the reference server has {server} other cores")
+    }
+}
+
+/// Why streams of one token rate were not raised further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// One of them gave way.
+    /// A side failed.
     Broken(Broken),
     /// More streams would need more open files than there are.
     Files,
@@ -42,7 +80,7 @@ enum End {
     Asked,
 }
 
-/// A row of rising loads of one token rate, and how it ended.
+/// The loads of one token rate, and how they ended.
 struct Rise {
     points: Vec<CheckPoint>,
     end: End,
@@ -50,90 +88,120 @@ struct Rise {
     next: Option<usize>,
 }
 
-/// Raises the load of each rate until something gives way, and prints what was found.
+/// Raises the load of each rate until a side fails, and prints what was found.
 pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
-    let workers = args.workers.unwrap_or_else(default_workers);
+    let cores = Cores::divide(allowed_processors(), args.workers);
     check_files(args)?;
     let live = Live::new(Progress::Shown);
-    let counters = Arc::new(Counters::default());
-    let planned = (args.rates.len() * args.streams.len()) as u64;
-    live.event(RunEvent::Started { work: Work::Selfcheck, total: planned, counters: counters.clone() });
     let began = Instant::now();
     let mut rises = Vec::new();
     for (at, &rate) in args.rates.iter().enumerate() {
         // What the first rates leave of the time is for the others.
         let share = args.max_seconds * (at + 1) as f64 / args.rates.len() as f64;
         let until = began + Duration::from_secs_f64(share);
-        rises.push(rise(args, rate, workers, until, &counters)?);
+        rises.push(rise(args, rate, &cores, until, &live)?);
     }
-    live.event(RunEvent::Finished);
     let mut out = tacho_report::out();
-    out.write_all(text(&rises, workers).as_bytes())?;
+    out.write_all(text(&rises, &cores).as_bytes())?;
     if let Some(path) = &args.json {
-        let json = dumps(&json(&rises, workers));
+        let json = dumps(&json(&rises, &cores));
         write_whole(path.as_ref(), |out| out.write_all(json.as_bytes()))?;
     }
     Ok(Exit::Done)
 }
 
-/// Checks one rate with more and more streams: those asked for, or ever twice as many.
+/// Checks one rate with more and more streams: those asked for, then twice as many each time, then between the last that was
+/// good and the first that was not.
 fn rise(
     args: &SelfcheckArgs,
     tokens_per_second: f64,
-    workers: usize,
+    cores: &Cores,
     until: Instant,
-    counters: &Counters,
+    live: &dyn EventSink,
 ) -> anyhow::Result<Rise> {
-    let (mut points, mut rows): (Vec<CheckPoint>, Vec<usize>) = (Vec::new(), args.streams.clone());
-    rows.sort_unstable();
-    let mut rows = rows.into_iter().peekable();
+    let mut listed = args.streams.clone();
+    listed.sort_unstable();
+    let mut listed = listed.into_iter().peekable();
+    let most = (connection_limit() / 2) as f64;
+    let levels = Levels::users(1.0, most.max(1.0));
+    let search = Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: PRECISION };
+    let (mut points, mut known): (Vec<CheckPoint>, Vec<Measurement>) = (Vec::new(), Vec::new());
+    let mut broken = None;
     loop {
-        let doubled = points.last().map(|point| point.load.streams * 2).filter(|_| args.goes_on);
-        let Some(streams) = rows.next().or(doubled) else {
-            return Ok(Rise { points, end: End::Asked, next: None });
+        let asked = if broken.is_none() { listed.next() } else { None };
+        let (searched, files) = match search.next(&known) {
+            Step::Run { level, .. } if args.goes_on => (Some(level as usize), false),
+            Step::Run { .. } => (None, false),
+            Step::Done(_) => (None, broken.is_none() && args.goes_on),
+        };
+        let next = if broken.is_none() { listed.peek().copied() } else { None };
+        let Some(streams) = asked.or(searched) else {
+            let end = broken.map_or(if files { End::Files } else { End::Asked }, End::Broken);
+            return Ok(Rise { points, end, next });
         };
         let stopped = match () {
-            () if 2 * streams as u64 > connection_limit() => Some(End::Files),
-            () if !points.is_empty() && Instant::now() >= until => Some(End::Time),
+            () if streams as f64 > most => Some(End::Files),
+            () if !points.is_empty() && Instant::now() >= until => Some(broken.map_or(End::Time, End::Broken)),
             () => None,
         };
         if let Some(end) = stopped {
             return Ok(Rise { points, end, next: Some(streams) });
         }
-        let point = measure(CheckLoad { streams, tokens_per_second, seconds: args.seconds }, workers, args)?;
-        counters.finished.fetch_add(1, Ordering::Relaxed);
-        let broken = point.broken(BROKEN);
+        let counters = Arc::new(Counters::default());
+        live.event(RunEvent::Started { work: Work::Selfcheck, total: streams as u64, counters: counters.clone() });
+        let load = CheckLoad { streams, tokens_per_second, seconds: args.seconds };
+        let point = measure(load, cores, args, &counters)?;
+        live.event(RunEvent::Finished);
+        let side = point.broken(BROKEN);
+        broken = side.or(broken);
+        known.push(Measurement::exact(streams as f64, side.is_none()));
         points.push(point);
-        if let Some(broken) = broken {
-            return Ok(Rise { points, end: End::Broken(broken), next: rows.peek().copied() });
-        }
+    }
+}
+
+/// The side that limits a load that failed.
+fn limited_by(broken: Broken, cores: &Cores) -> &'static str {
+    match broken {
+        Broken::Client | Broken::Server if cores.are_shared() => "cores",
+        Broken::Client => "client",
+        Broken::Server => "reference server",
+        Broken::Requests => "failed requests",
     }
 }
 
 impl Rise {
+    /// The smallest load at which a side failed.
+    fn first_broken(&self) -> Option<(&CheckPoint, Broken)> {
+        let broken = self.points.iter().filter_map(|point| Some((point, point.broken(BROKEN)?)));
+        broken.min_by_key(|(point, _)| point.load.streams)
+    }
+
     /// How it ended, in a sentence.
-    fn text(&self) -> String {
+    fn text(&self, cores: &Cores) -> String {
+        let load =
+            |point: &CheckPoint| format!("{} streams x {} tokens/s", point.load.streams, point.load.tokens_per_second);
+        if let Some((point, broken)) = self.first_broken() {
+            let what = match broken {
+                Broken::Client => format!("the client's times are off by {:.1} ms (p99)", point.error_ms(99.0)),
+                Broken::Server => format!(
+                    "the reference server sent {:.1} ms late (p99), so the client may be able to do more",
+                    point.server_delay_ms(99.0)
+                ),
+                Broken::Requests => format!("{} of {} requests failed or did not end", point.failed, point.requests),
+            };
+            return format!("limited by: {}, at {}: {what}", limited_by(broken, cores), load(point));
+        }
         let Some(last) = self.points.last() else { return String::new() };
-        let load = format!("{} streams x {} tokens/s", last.load.streams, last.load.tokens_per_second);
         match self.end {
-            End::Broken(Broken::Client) => {
-                format!("broke: the client, at {load}: its times are off by {:.1} ms (p99)", last.error_ms(99.0))
-            }
-            End::Broken(Broken::Server) => format!(
-                "broke: the server, at {load}: it sent {:.1} ms late (p99), so the client may be able to do more",
-                last.server_delay_ms(99.0)
-            ),
-            End::Broken(Broken::Requests) => {
-                format!("broke: {} of {} requests failed or did not end, at {load}", last.failed, last.requests)
-            }
             End::Files => format!(
-                "nothing broke up to {load}: {} streams would need more open files than the limit of {} leaves (ulimit -n)",
-                self.next.unwrap_or_default(),
+                "no limit up to {}: {} streams would need more open files than the limit of {} leaves (ulimit -n)",
+                load(last),
+                self.next.unwrap_or(2 * last.load.streams),
                 connection_limit()
             ),
-            End::Time => format!("nothing broke up to {load}: the time was over (--max-seconds)"),
-            End::Asked => format!("nothing broke up to {load}"),
+            End::Time => format!("no limit up to {}: the time was over (--max-seconds)", load(last)),
+            End::Asked | End::Broken(_) => format!("no limit up to {}", load(last)),
         }
     }
 }
@@ -155,17 +223,26 @@ fn total(load: &CheckLoad) -> f64 {
     load.streams as f64 * load.tokens_per_second
 }
 
-fn measure(load: CheckLoad, workers: usize, args: &SelfcheckArgs) -> anyhow::Result<CheckPoint> {
+fn measure(load: CheckLoad, cores: &Cores, args: &SelfcheckArgs, counters: &Counters) -> anyhow::Result<CheckPoint> {
     let clock = SystemClock::start();
-    let spec = MetronomeSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
-    let server = Metronome::start(spec, clock)?;
-    Ok(check(load, server.addr(), &send_times, workers, args.timestamps, clock)?)
+    let spec = ReferenceSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
+    let processors = cores.server.clone();
+    let begin = move |number: usize| {
+        // Without the permission to pin, the kernel places the thread.
+        let _ = processors.get(number).is_none_or(|&at| pin_thread(&[at]));
+    };
+    let server = ReferenceServer::start_threads(spec, clock, cores.server.len(), begin)?;
+    if !cores.are_shared() {
+        let _ = pin_thread(&cores.client);
+    }
+    Ok(check(load, server.addr(), &send_times, cores.workers, args.timestamps, clock, counters)?)
 }
 
-fn text(rises: &[Rise], workers: usize) -> String {
+fn text(rises: &[Rise], cores: &Cores) -> String {
     let points = sorted(rises);
     let mut lines = vec![title(" Client selfcheck ", '=')];
-    lines.push(format!("{workers} worker(s); errors against the server's own send times, p99 in ms"));
+    lines.push(cores.text());
+    lines.push("errors against the reference server's send times, p99 in ms".to_owned());
     lines.push(format!(
         "{:>8} {:>9} {:>11} {:>9} {:>9} {:>9} {:>9} {:>6}",
         "streams", "tok/s ea.", "tok/s all", "arrival", "gap", "TTFT", "claimed", "busy"
@@ -184,6 +261,9 @@ fn text(rises: &[Rise], workers: usize) -> String {
             point.busiest * 100.0,
             bar(point.error_ms(99.0)),
         ));
+        if let Some(broken) = point.broken(BROKEN) {
+            lines.push(format!("{:>8} limited by: {}", "", limited_by(broken, cores)));
+        }
         if point.failed > 0 {
             lines.push(format!("{:>8} of {} requests failed", point.failed, point.requests));
         }
@@ -199,7 +279,7 @@ fn text(rises: &[Rise], workers: usize) -> String {
             None => format!("p99 error under {limit} ms: not at any load tried"),
         });
     }
-    lines.extend(rises.iter().map(Rise::text));
+    lines.extend(rises.iter().map(|rise| rise.text(cores)));
     lines.push(title("", '='));
     lines.join("\n") + "\n"
 }
@@ -226,11 +306,14 @@ fn envelope(points: &[&CheckPoint], limit_ms: f64) -> Option<CheckLoad> {
         .map(|point| point.load)
 }
 
-fn json(rises: &[Rise], workers: usize) -> Value {
+fn json(rises: &[Rise], cores: &Cores) -> Value {
     let points = sorted(rises);
     let mut all = Dict::new();
     all.set("version", 1_u64);
-    all.set("workers", workers);
+    all.set("workers", cores.workers);
+    all.set("client_cores", cores.client.len());
+    all.set("server_cores", cores.server.len());
+    all.set("shared_cores", cores.are_shared());
     let point = |point: &&CheckPoint| {
         let mut dict = Dict::new();
         dict.set("streams", point.load.streams);
@@ -263,28 +346,18 @@ fn json(rises: &[Rise], workers: usize) -> Value {
         let mut end = Dict::new();
         end.set("tokens_per_second", load.tokens_per_second);
         end.set("streams", load.streams);
-        end.set("broke", broke(rise.end));
-        end.set("text", rise.text());
+        end.set("limited_by", rise.first_broken().map(|(_, broken)| limited_by(broken, cores)));
+        end.set("text", rise.text(cores));
         Some(Value::Dict(end))
     });
     all.set("ends", ends.collect::<Vec<_>>());
     Value::Dict(all)
 }
 
-/// Who gave way; nothing where none did.
-fn broke(end: End) -> Option<&'static str> {
-    match end {
-        End::Broken(Broken::Client) => Some("client"),
-        End::Broken(Broken::Server) => Some("server"),
-        End::Broken(Broken::Requests) => Some("requests"),
-        End::Files | End::Time | End::Asked => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use tacho_client::TimestampSource;
 
     fn args(streams: Vec<usize>, rates: Vec<f64>, seconds: f64) -> SelfcheckArgs {
@@ -298,7 +371,8 @@ mod tests {
         let args = args(vec![load.streams], vec![load.tokens_per_second], load.seconds);
         let (mut held, mut ratios, began) = (0, Vec::new(), Instant::now());
         while ratios.len() < rounds && began.elapsed() < Duration::from_secs(60) {
-            let point = measure(load, workers, &args).unwrap();
+            let cores = Cores { client: Vec::new(), server: Vec::new(), workers };
+            let point = measure(load, &cores, &args, &Counters::default()).unwrap();
             let truth = point.own_error_ms(99.0);
             if point.claimed_ms < truth {
                 println!(
@@ -345,15 +419,28 @@ mod tests {
 
     #[test]
     fn a_rising_load_ends_and_says_why() {
-        let counters = Counters::default();
+        let cores = Cores { client: Vec::new(), server: Vec::new(), workers: 1 };
         let soon = Instant::now() + Duration::from_secs(60);
-        let asked = rise(&args(vec![3, 1], vec![50.0], 0.1), 50.0, 1, soon, &counters).unwrap();
-        let ended_well = matches!(asked.end, End::Asked | End::Broken(_));
-        assert!(ended_well && !asked.points.is_empty() && !asked.text().is_empty(), "{}", asked.text());
-        let over = rise(&args(vec![1, 2, 3], vec![50.0], 0.1), 50.0, 1, Instant::now(), &counters).unwrap();
+        let asked = rise(&args(vec![3, 1], vec![50.0], 0.1), 50.0, &cores, soon, &()).unwrap();
+        let ended = matches!(asked.end, End::Asked | End::Broken(_));
+        assert!(ended && !asked.points.is_empty() && !asked.text(&cores).is_empty(), "{}", asked.text(&cores));
+        let over = rise(&args(vec![1, 2, 3], vec![50.0], 0.1), 50.0, &cores, Instant::now(), &()).unwrap();
         assert!(over.points.len() == 1, "one load is tried in any case");
         let goes_on = SelfcheckArgs { goes_on: true, ..args(vec![1 << 40], vec![50.0], 0.1) };
-        let none = rise(&goes_on, 50.0, 1, soon, &counters).unwrap();
+        let none = rise(&goes_on, 50.0, &cores, soon, &()).unwrap();
         assert_eq!((none.points.len(), none.end, none.next), (0, End::Files, Some(1 << 40)));
+    }
+
+    #[test]
+    fn both_sides_have_cores_where_there_are_enough() {
+        let divided = Cores::divide((0..16).collect(), None);
+        assert_eq!((divided.workers, divided.client.len(), divided.server.len()), (6, 6, 10));
+        assert!(divided.client.iter().all(|at| !divided.server.contains(at)) && !divided.are_shared());
+        assert_eq!(limited_by(Broken::Server, &divided), "reference server");
+        let asked = Cores::divide((0..16).collect(), Some(12));
+        assert_eq!((asked.workers, asked.server.len()), (12, 4));
+        let few = Cores::divide(vec![0, 1], None);
+        assert!(few.are_shared() && few.text().contains("share the cores"));
+        assert_eq!(limited_by(Broken::Server, &few), "cores");
     }
 }

@@ -216,6 +216,37 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
+/// The processors that this thread may use; none where that is not known.
+pub fn allowed_processors() -> Vec<usize> {
+    #[cfg(target_os = "linux")]
+    // SAFETY: all-zero is a valid set, and it lives through the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) == 0 {
+            return (0..libc::CPU_SETSIZE as usize).filter(|at| libc::CPU_ISSET(*at, &set)).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// Restricts this thread, and those that it starts, to some processors; false where that is not possible.
+pub fn pin_thread(processors: &[usize]) -> bool {
+    #[cfg(target_os = "linux")]
+    // SAFETY: all-zero is a valid set, and it lives through the calls.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &at in processors.iter().filter(|at| **at < libc::CPU_SETSIZE as usize) {
+            libc::CPU_SET(at, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) == 0
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = processors;
+        false
+    }
+}
+
 /// Returns free memory to the system. The allocator would otherwise keep what ended threads leave behind.
 pub fn return_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

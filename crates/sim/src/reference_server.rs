@@ -1,13 +1,14 @@
-//! Reference server with self-timestamped tokens: the send time in each token is compared with the client's
-//! measurement. No engine and no batching; one thread writes each token at its planned time, or as fast as the client
-//! reads.
+//! Reference server with self-timestamped tokens: the send time in each token is compared with the client's measurement.
+//! No engine and no batching; each thread writes the tokens of its connections at their planned times, or as fast as the
+//! client reads.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::Error;
 
 /// Polling interval of connections without a stream.
 const POLL: Duration = Duration::from_micros(500);
+/// Connections polled at a time, so that no token is late for it.
+const POLLED: usize = 128;
 /// A wait shorter than this is spun.
 const SPIN: Duration = Duration::from_micros(60);
 /// Tokens per write when nothing is paced.
@@ -24,14 +27,14 @@ const FLOOD_BATCH: usize = 32;
 /// Hex digits of a token's text.
 pub const DIGITS: usize = 16;
 
-const EVENT_HEAD: &str = "data: {\"id\":\"cmpl-metronome\",\"object\":\"text_completion\",\"created\":1790000000,\
-    \"model\":\"metronome\",\"choices\":[{\"index\":0,\"text\":\"";
+const EVENT_HEAD: &str = "data: {\"id\":\"cmpl-reference\",\"object\":\"text_completion\",\"created\":1790000000,\
+    \"model\":\"reference\",\"choices\":[{\"index\":0,\"text\":\"";
 const EVENT_TAIL: &str = "\",\"logprobs\":null,\"finish_reason\":null,\"stop_reason\":null,\
     \"prompt_token_ids\":null,\"token_ids\":null}]}\n\n";
 
 /// Settings of the reference server.
 #[derive(Debug, Clone, Copy)]
-pub struct MetronomeSpec {
+pub struct ReferenceSpec {
     /// Tokens per response.
     pub tokens: usize,
     /// Time between two tokens of a stream; zero floods.
@@ -42,25 +45,47 @@ pub struct MetronomeSpec {
 
 /// A running reference server; dropping it stops it.
 #[derive(Debug)]
-pub struct Metronome {
+pub struct ReferenceServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
-impl Metronome {
-    /// Listens on a free port of 127.0.0.1. Each token's text is its send time by `clock`, as [`DIGITS`] hex digits of
+impl ReferenceServer {
+    /// One thread on a free port of 127.0.0.1. Each token's text is its send time by `clock`, as [`DIGITS`] hex digits of
     /// nanoseconds.
-    pub fn start(spec: MetronomeSpec, clock: SystemClock) -> Result<Metronome, Error> {
+    pub fn start(spec: ReferenceSpec, clock: SystemClock) -> Result<ReferenceServer, Error> {
+        Self::start_threads(spec, clock, 1, |_| {})
+    }
+
+    /// Several threads that share the connections; each calls `begin` with its number first.
+    pub fn start_threads(
+        spec: ReferenceSpec,
+        clock: SystemClock,
+        threads: usize,
+        begin: impl Fn(usize) + Clone + Send + 'static,
+    ) -> Result<ReferenceServer, Error> {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let failed = |source| Error::Bind { addr: any, source };
         let listener = TcpListener::bind(any).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let over = Arc::new(AtomicBool::new(false));
-        let player = Player { spec, clock, listener, over: over.clone(), streams: Vec::new(), due: BinaryHeap::new() };
-        let thread = std::thread::Builder::new().name("metronome".into()).spawn(move || player.play());
-        Ok(Metronome { address, over, thread: Some(thread.map_err(failed)?) })
+        let mut server = ReferenceServer { address, over: over.clone(), threads: Vec::new() };
+        let mut inboxes = Vec::new();
+        for number in 0..threads.max(1) {
+            let (inbox, accepted) = channel();
+            inboxes.push(inbox);
+            let (over, begin) = (over.clone(), begin.clone());
+            let run = move || {
+                begin(number);
+                let (streams, idle, due) = (Vec::new(), VecDeque::new(), BinaryHeap::new());
+                Writer { spec, clock, accepted, over, streams, idle, due }.run();
+            };
+            server.threads.push(std::thread::Builder::new().name("reference".into()).spawn(run).map_err(failed)?);
+        }
+        let accept = move || accept(&listener, &over, &inboxes);
+        server.threads.push(std::thread::Builder::new().name("accept".into()).spawn(accept).map_err(failed)?);
+        Ok(server)
     }
 
     /// Its address.
@@ -69,11 +94,31 @@ impl Metronome {
     }
 }
 
-impl Drop for Metronome {
+impl Drop for ReferenceServer {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        // A last connection ends the wait for connections.
+        let _ = TcpStream::connect(self.address);
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Distributes connections over the threads in turn.
+fn accept(listener: &TcpListener, over: &AtomicBool, inboxes: &[Sender<TcpStream>]) {
+    for inbox in inboxes.iter().cycle() {
+        let accepted = listener.accept();
+        if over.load(Ordering::Relaxed) {
+            return;
+        }
+        // No descriptor may be free for a while.
+        let Ok((socket, _)) = accepted else {
+            std::thread::sleep(POLL);
+            continue;
+        };
+        if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok() {
+            let _ = inbox.send(socket);
         }
     }
 }
@@ -88,25 +133,27 @@ struct Stream {
     left: Option<usize>,
 }
 
-struct Player {
-    spec: MetronomeSpec,
+struct Writer {
+    spec: ReferenceSpec,
     clock: SystemClock,
-    listener: TcpListener,
+    accepted: Receiver<TcpStream>,
     over: Arc<AtomicBool>,
     streams: Vec<Option<Stream>>,
+    /// Connections that wait for a request.
+    idle: VecDeque<usize>,
     /// Due time of each paced stream's next token.
     due: BinaryHeap<Reverse<(Timestamp, usize)>>,
 }
 
-impl Player {
-    fn play(mut self) {
-        let mut next_look = Timestamp::ZERO;
+impl Writer {
+    fn run(mut self) {
+        let mut next_poll = Timestamp::ZERO;
         while !self.over.load(Ordering::Relaxed) {
             let now = self.clock.now();
-            if now >= next_look {
-                self.accept();
-                self.listen();
-                next_look = self.clock.now() + POLL;
+            if now >= next_poll {
+                self.take_accepted();
+                self.poll_idle();
+                next_poll = self.clock.now() + POLL;
             }
             if self.spec.gap.is_zero() {
                 if !self.flood() {
@@ -115,7 +162,7 @@ impl Player {
                 continue;
             }
             self.tick();
-            let next = self.due.peek().map_or(next_look, |Reverse((due, _))| (*due).min(next_look));
+            let next = self.due.peek().map_or(next_poll, |Reverse((due, _))| (*due).min(next_poll));
             let wait = next.since(self.clock.now());
             if wait > SPIN {
                 std::thread::sleep(wait - SPIN);
@@ -123,24 +170,20 @@ impl Player {
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok((socket, _)) = self.listener.accept() {
-            if socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)).is_ok() {
-                let stream = Stream { socket, received: Vec::new(), unsent: Vec::new(), left: None };
-                match self.streams.iter().position(Option::is_none) {
-                    Some(vacant) => self.streams[vacant] = Some(stream),
-                    None => self.streams.push(Some(stream)),
-                }
-            }
+    fn take_accepted(&mut self) {
+        for socket in self.accepted.try_iter() {
+            self.idle.push_back(self.streams.len());
+            self.streams.push(Some(Stream { socket, received: Vec::new(), unsent: Vec::new(), left: None }));
         }
     }
 
-    /// Reads requests on connections that have no stream.
-    fn listen(&mut self) {
-        for at in 0..self.streams.len() {
-            let Some(stream) = self.streams[at].as_mut().filter(|stream| stream.left.is_none()) else { continue };
+    /// Reads requests on some of the connections that have no stream.
+    fn poll_idle(&mut self) {
+        for _ in 0..self.idle.len().min(POLLED) {
+            let Some(at) = self.idle.pop_front() else { return };
+            let Some(stream) = self.streams[at].as_mut() else { continue };
             match stream.receive() {
-                Ok(false) => {}
+                Ok(false) => self.idle.push_back(at),
                 Ok(true) => {
                     stream.left = Some(self.spec.tokens);
                     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
@@ -166,6 +209,7 @@ impl Player {
             stream.left = Some(left - 1);
             if left == 1 {
                 stream.finish(self.spec.tokens);
+                self.idle.push_back(at);
             } else {
                 self.due.push(Reverse((due + self.spec.gap, at)));
             }
@@ -191,6 +235,7 @@ impl Player {
                 stream.left = Some(left - batch);
                 if left == batch {
                     stream.finish(self.spec.tokens);
+                    self.idle.push_back(at);
                 }
             }
             match stream.flush() {
@@ -226,7 +271,7 @@ impl Stream {
     /// The end of a response: usage, `[DONE]`, the last chunk.
     fn finish(&mut self, tokens: usize) {
         let usage = format!(
-            "data: {{\"id\":\"cmpl-metronome\",\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\
+            "data: {{\"id\":\"cmpl-reference\",\"choices\":[],\"usage\":{{\"prompt_tokens\":1,\
              \"completion_tokens\":{tokens}}}}}\n\ndata: [DONE]\n\n"
         );
         let _ = write!(self.unsent, "{:x}\r\n{usage}\r\n0\r\n\r\n", usage.len());
@@ -264,10 +309,12 @@ pub fn send_times(text: &[u8]) -> Vec<Timestamp> {
 mod tests {
     use super::*;
 
-    fn answer(spec: MetronomeSpec) -> String {
-        let clock = SystemClock::start();
-        let metronome = Metronome::start(spec, clock).unwrap();
-        let mut socket = TcpStream::connect(metronome.addr()).unwrap();
+    fn response(spec: ReferenceSpec) -> String {
+        respond(&ReferenceServer::start(spec, SystemClock::start()).unwrap())
+    }
+
+    fn respond(server: &ReferenceServer) -> String {
+        let mut socket = TcpStream::connect(server.addr()).unwrap();
         socket.write_all(b"POST /v1/completions HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}").unwrap();
         let mut text = Vec::new();
         let mut buffer = [0; 4096];
@@ -279,9 +326,9 @@ mod tests {
     }
 
     #[test]
-    fn tokens_tell_when_they_were_sent() {
+    fn tokens_carry_their_send_times() {
         let gap = Duration::from_millis(2);
-        let text = answer(MetronomeSpec { tokens: 5, gap, first: Duration::ZERO });
+        let text = response(ReferenceSpec { tokens: 5, gap, first: Duration::ZERO });
         let digits: String = text.split("\"text\":\"").skip(1).map(|rest| &rest[..DIGITS]).collect();
         let times = send_times(digits.as_bytes());
         assert_eq!(times.len(), 5);
@@ -292,7 +339,21 @@ mod tests {
 
     #[test]
     fn a_flood_has_all_its_tokens() {
-        let text = answer(MetronomeSpec { tokens: 1000, gap: Duration::ZERO, first: Duration::ZERO });
+        let text = response(ReferenceSpec { tokens: 1000, gap: Duration::ZERO, first: Duration::ZERO });
         assert_eq!(text.matches("\"text\":\"").count(), 1000);
+    }
+
+    #[test]
+    fn connections_are_shared_by_all_threads() {
+        let spec = ReferenceSpec { tokens: 3, gap: Duration::ZERO, first: Duration::ZERO };
+        let (begun, threads) = channel();
+        let begin = move |number: usize| begun.send(number).unwrap();
+        let server = ReferenceServer::start_threads(spec, SystemClock::start(), 2, begin).unwrap();
+        for _ in 0..3 {
+            assert_eq!(respond(&server).matches("\"text\":\"").count(), 3);
+        }
+        let mut numbers: Vec<usize> = threads.iter().take(2).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1]);
     }
 }
