@@ -1,19 +1,24 @@
-//! A small HTTP server for the live view: it answers browsers on this machine that present its token, and refuses
-//! others. Read-only, for a few clients at a time, and never blocked by one of them.
+//! A small read-only HTTP server for the live page. It listens on this machine only and answers requests that know its token.
+//! Slow clients block no one else: a request has a deadline, and the oldest unread request gives way to a new one.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Watchers at a time; more are turned away.
-const WATCHERS: usize = 16;
-/// The most that a question may have.
-const QUESTION: u64 = 8 << 10;
-/// How long a watcher may take to ask, or to take an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Event streams at a time.
+const MAX_STREAMS: usize = 16;
+/// Connections at a time whose request is not read yet; beyond it the oldest one is closed.
+const MAX_UNREAD: usize = 16;
+/// Largest head of a request.
+const MAX_HEAD: usize = 8 << 10;
+/// How long a client may take to send its request, and to take each write.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// How long the end of the program waits for the last events.
+const LAST_EVENT: Duration = Duration::from_secs(1);
 /// Between two events.
 const PERIOD: Duration = Duration::from_millis(500);
 
@@ -27,26 +32,48 @@ pub trait View: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
-/// The server; it ends when this is dropped.
+/// The server; dropping it ends it.
 pub struct Watch {
     address: SocketAddr,
     token: String,
-    over: Arc<AtomicBool>,
+    over: Arc<Over>,
+    streams: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// Whether the server ends, for threads that sleep meanwhile.
+#[derive(Default)]
+struct Over {
+    flag: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Over {
+    fn set(&self) {
+        *self.flag.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it is set, after at most `patience`.
+    fn within(&self, patience: Duration) -> bool {
+        let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.changed.wait_timeout_while(flag, patience, |over| !*over).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
 impl Watch {
-    /// Listens on 127.0.0.1; port 0 takes any that is free.
+    /// Listens on 127.0.0.1; port 0 is any free one.
     pub fn start(port: u16, view: Arc<dyn View>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let (address, token) = (listener.local_addr()?, token()?);
-        let over = Arc::new(AtomicBool::new(false));
-        let serve = Serve { view, token: token.clone(), over: over.clone(), watchers: Arc::default() };
+        let (over, streams) = (Arc::<Over>::default(), Arc::<AtomicUsize>::default());
+        let (ends, open, unread) = (over.clone(), streams.clone(), Arc::default());
+        let serve = Serve { view, token: token.clone(), over: ends, streams: open, unread };
         let thread = std::thread::Builder::new().name("live-http".into()).spawn(move || serve.run(&listener))?;
-        Ok(Watch { address, token, over, thread: Some(thread) })
+        Ok(Watch { address, token, over, streams, thread: Some(thread) })
     }
 
-    /// Where to look.
+    /// The address of the page, with its token.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token)
     }
@@ -54,9 +81,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Release);
-        // The thread waits for a caller: be one.
-        let _ = TcpStream::connect_timeout(&self.address, PATIENCE);
+        self.over.set();
+        // The program may exit next: pages get their last event first.
+        let end = Instant::now() + LAST_EVENT;
+        while self.streams.load(Ordering::Acquire) > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // The thread waits for a connection: make one.
+        let _ = TcpStream::connect_timeout(&self.address, DEADLINE);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -74,100 +106,155 @@ fn token() -> io::Result<String> {
 struct Serve {
     view: Arc<dyn View>,
     token: String,
-    over: Arc<AtomicBool>,
-    watchers: Arc<AtomicUsize>,
+    over: Arc<Over>,
+    streams: Arc<AtomicUsize>,
+    /// Connections whose request is not read yet, oldest first.
+    unread: Arc<Mutex<VecDeque<Arc<TcpStream>>>>,
 }
 
 impl Serve {
     fn run(&self, listener: &TcpListener) {
-        for caller in listener.incoming() {
-            if self.over.load(Ordering::Acquire) {
+        for client in listener.incoming() {
+            if self.over.within(Duration::ZERO) {
                 return;
             }
-            let Ok(caller) = caller else { continue };
-            if self.watchers.fetch_add(1, Ordering::AcqRel) >= WATCHERS {
-                self.watchers.fetch_sub(1, Ordering::AcqRel);
-                continue;
-            }
-            let own = self.clone();
+            let Ok(client) = client.map(Arc::new) else { continue };
+            self.admit(&client);
+            let (own, kept) = (self.clone(), client.clone());
             let work = move || {
-                // A viewer that disconnected needs no answer.
-                let _ = own.answer(&caller);
-                own.watchers.fetch_sub(1, Ordering::AcqRel);
+                // A client that disconnected needs no response.
+                let _ = own.answer(&client);
+                own.read(&client);
             };
-            if std::thread::Builder::new().name("live-watcher".into()).spawn(work).is_err() {
-                self.watchers.fetch_sub(1, Ordering::AcqRel);
+            if std::thread::Builder::new().name("live-client".into()).spawn(work).is_err() {
+                self.read(&kept);
             }
         }
     }
 
-    fn answer(&self, caller: &TcpStream) -> io::Result<()> {
-        caller.set_read_timeout(Some(PATIENCE))?;
-        caller.set_write_timeout(Some(PATIENCE))?;
-        let mut lines = BufReader::new(caller.take(QUESTION)).lines();
-        let question = lines.next().unwrap_or_else(|| Ok(String::new()))?;
-        // The rest is read so that closing does not cut off the answer.
-        for line in lines {
-            if line?.is_empty() {
-                break;
-            }
+    fn unread(&self) -> MutexGuard<'_, VecDeque<Arc<TcpStream>>> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lists a connection as unread; too many close the oldest one.
+    fn admit(&self, client: &Arc<TcpStream>) {
+        let mut unread = self.unread();
+        if unread.len() >= MAX_UNREAD
+            && let Some(oldest) = unread.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both);
         }
-        let mut words = question.split(' ');
+        unread.push_back(client.clone());
+    }
+
+    /// Takes a connection off the list.
+    fn read(&self, client: &Arc<TcpStream>) {
+        self.unread().retain(|other| !Arc::ptr_eq(other, client));
+    }
+
+    fn answer(&self, client: &Arc<TcpStream>) -> io::Result<()> {
+        client.set_write_timeout(Some(DEADLINE))?;
+        let head = head(client)?;
+        self.read(client);
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap_or_default().split(' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if method != "GET" {
-            return send(caller, "405 Method Not Allowed", "text/plain", "only GET is answered\n");
+            return send(client, "405 Method Not Allowed", "text/plain", "only GET is supported\n");
+        }
+        if !lines.all(|line| is_local_host(line)) {
+            return send(client, "421 Misdirected Request", "text/plain", "use the address that tacho printed\n");
         }
         if !query.split('&').any(|pair| pair.strip_prefix("token=").is_some_and(|token| same(token, &self.token))) {
-            return send(
-                caller,
-                "403 Forbidden",
-                "text/plain",
-                "open the address that tacho printed, with its token\n",
-            );
+            let text = "open the address that tacho printed, with its token\n";
+            return send(client, "403 Forbidden", "text/plain", text);
         }
         match path {
-            "/" => send(caller, "200 OK", "text/html; charset=utf-8", &self.view.page()),
+            "/" => send(client, "200 OK", "text/html; charset=utf-8", &self.view.page()),
             "/metrics" => {
                 let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-                send(caller, "200 OK", kind, &self.view.metrics())
+                send(client, "200 OK", kind, &self.view.metrics())
             }
-            "/events" => self.events(caller),
-            _ => send(caller, "404 Not Found", "text/plain", "there is /, /events and /metrics\n"),
+            "/events" if self.streams.fetch_add(1, Ordering::AcqRel) >= MAX_STREAMS => {
+                self.streams.fetch_sub(1, Ordering::AcqRel);
+                send(client, "503 Service Unavailable", "text/plain", "too many pages are open\n")
+            }
+            "/events" => {
+                let sent = self.events(client);
+                self.streams.fetch_sub(1, Ordering::AcqRel);
+                sent
+            }
+            _ => send(client, "404 Not Found", "text/plain", "paths: /, /events, /metrics\n"),
         }
     }
 
-    /// Sends the state repeatedly, until the client or the program ends.
-    fn events(&self, mut caller: &TcpStream) -> io::Result<()> {
-        caller.write_all(
+    /// Sends the state again and again until the client or the program ends; the last event is named `end`.
+    fn events(&self, mut client: &TcpStream) -> io::Result<()> {
+        client.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
         )?;
-        while !self.over.load(Ordering::Acquire) {
-            caller.write_all(format!("data: {}\n\n", self.view.event()).as_bytes())?;
-            std::thread::sleep(PERIOD);
+        loop {
+            client.write_all(format!("data: {}\n\n", self.view.event()).as_bytes())?;
+            if self.over.within(PERIOD) {
+                break;
+            }
         }
-        caller.write_all(format!("data: {}\n\n", self.view.event()).as_bytes())
+        client.write_all(format!("event: end\ndata: {}\n\n", self.view.event()).as_bytes())
     }
+}
+
+/// Reads up to the empty line, within the deadline however the bytes come.
+fn head(mut client: &TcpStream) -> io::Result<String> {
+    let end = Instant::now() + DEADLINE;
+    let mut head = Vec::new();
+    let mut part = [0; 1024];
+    while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") && head.len() < MAX_HEAD {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        client.set_read_timeout(Some(left))?;
+        match client.read(&mut part)? {
+            0 => break,
+            count => head.extend_from_slice(&part[..count]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+/// Whether a header line is not a `Host`, or names this machine: a foreign name is a page of another site that was
+/// rebound to this address. The port may be that of a tunnel.
+fn is_local_host(line: &str) -> bool {
+    let Some((name, value)) = line.split_once(':') else { return true };
+    if !name.trim().eq_ignore_ascii_case("host") {
+        return true;
+    }
+    let value = value.trim();
+    let host = value.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map_or(value, |(host, _)| host);
+    ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| host.eq_ignore_ascii_case(local))
 }
 
 /// Compares all characters, however soon they differ.
-fn same(given: &str, token: &str) -> bool {
-    given.len() == token.len() && given.bytes().zip(token.bytes()).fold(0, |found, (a, b)| found | (a ^ b)) == 0
+fn same(sent: &str, token: &str) -> bool {
+    sent.len() == token.len() && sent.bytes().zip(token.bytes()).fold(0, |found, (a, b)| found | (a ^ b)) == 0
 }
 
-fn send(mut caller: &TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
+fn send(mut client: &TcpStream, status: &str, kind: &str, body: &str) -> io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\ncache-control: no-store\r\n\
+         content-security-policy: frame-ancestors 'none'\r\nx-frame-options: DENY\r\n\
          x-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    caller.write_all(head.as_bytes())?;
-    caller.write_all(body.as_bytes())
+    client.write_all(head.as_bytes())?;
+    client.write_all(body.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
 
     struct Fixed;
 
@@ -197,7 +284,7 @@ mod tests {
     fn only_the_token_opens_the_page() {
         let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
         assert!(watch.address.ip().is_loopback() && watch.token.len() == 32);
-        let get = |target: &str| asked(&watch, &format!("GET {target} HTTP/1.1\r\nhost: x\r\n\r\n"));
+        let get = |target: &str| asked(&watch, &format!("GET {target} HTTP/1.1\r\nhost: LocalHost:1234\r\n\r\n"));
         assert!(get(&format!("/?token={}", watch.token)).ends_with("the page"));
         assert!(get(&format!("/metrics?a=b&token={}", watch.token)).ends_with("# EOF\n"));
         for target in ["/", "/?token=", "/?token=00000000000000000000000000000000", "/metrics", "/events"] {
@@ -205,6 +292,34 @@ mod tests {
         }
         assert!(get(&format!("/x?token={}", watch.token)).starts_with("HTTP/1.1 404"));
         assert!(asked(&watch, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn pages_of_other_sites_get_nothing() {
+        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        for host in ["127.0.0.1:8000", "localhost", "[::1]:80"] {
+            let answer = asked(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            assert!(answer.contains("frame-ancestors 'none'") && answer.ends_with("the page"), "{host}: {answer}");
+        }
+        for host in ["evil.example:80", "127.0.0.1.evil.example", ""] {
+            let answer = asked(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            assert!(answer.starts_with("HTTP/1.1 421"), "{host}: {answer}");
+        }
+    }
+
+    #[test]
+    fn clients_that_never_finish_their_request_lock_nobody_out() {
+        let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
+        let slow: Vec<TcpStream> = (0..5 * MAX_UNREAD)
+            .map(|_| {
+                let mut stream = TcpStream::connect(watch.address).unwrap();
+                let _ = stream.write_all(b"GET / HT");
+                stream
+            })
+            .collect();
+        let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token);
+        assert!(asked(&watch, &get).ends_with("the page"));
+        drop(slow);
     }
 
     #[test]
@@ -222,14 +337,16 @@ mod tests {
     }
 
     #[test]
-    fn events_flow_until_the_end() {
+    fn events_flow_and_the_last_one_is_named() {
         let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
         let mut stream = TcpStream::connect(watch.address).unwrap();
         write!(stream, "GET /events?token={} HTTP/1.1\r\n\r\n", watch.token).unwrap();
         let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
         assert!(lines.by_ref().any(|line| line == "data: {}"));
+        let streams = watch.streams.clone();
         drop(watch);
-        // The stream ends by itself.
-        assert!(lines.filter(|line| line == "data: {}").count() >= 1);
+        assert_eq!(streams.load(Ordering::Acquire), 0, "the last event is sent before the program can exit");
+        let rest: Vec<String> = lines.collect();
+        assert!(rest.ends_with(&["event: end".to_owned(), "data: {}".to_owned(), String::new()]), "{rest:?}");
     }
 }

@@ -15,8 +15,12 @@ use crate::style::harmless_line;
 const MAX_POINTS: usize = 600;
 /// Messages that are kept.
 const MAX_LINES: usize = 50;
+/// Most characters of a message.
+const MAX_LINE: usize = 400;
 /// Seconds between two points of a new history.
 const STEP_SECONDS: f64 = 0.5;
+/// Seconds over which the target rate is counted: random arrivals vary from one interval to the next.
+const TARGET_SECONDS: f64 = 5.0;
 /// Seconds of the moving mean of rates: a rate of one interval jumps.
 const MEAN_SECONDS: f64 = 10.0;
 
@@ -225,7 +229,11 @@ impl EventSink for Monitor {
 
 impl State {
     fn say(&mut self, text: &str) {
-        self.lines.extend(text.lines().map(harmless_line));
+        let line = |line: &str| match line.char_indices().nth(MAX_LINE) {
+            Some((end, _)) => harmless_line(&line[..end]) + "…",
+            None => harmless_line(line),
+        };
+        self.lines.extend(text.lines().map(line));
         while self.lines.len() > MAX_LINES {
             self.lines.pop_front();
         }
@@ -265,7 +273,7 @@ impl Watched {
         self.history.push(Point {
             time,
             requests_per_s: rate(finished, self.before.finished),
-            target_per_s: board.target_rate(then, time),
+            target_per_s: board.target_rate((time - TARGET_SECONDS).clamp(0.0, then), time),
             tokens_per_s: rate(tokens, self.before.tokens),
             in_flight,
             waiting: board.waiting(time, finished + in_flight),
@@ -349,6 +357,8 @@ mod tests {
         assert_eq!((snapshot.finished, snapshot.total, snapshot.over), (3, 4, false));
         assert!(snapshot.left.is_some() && (snapshot.latency[0].unwrap()[0] / 100.0 - 1.0).abs() < 0.03);
         assert_eq!(snapshot.lines, ["warning: a\\x1b[2J", "b"]);
+        monitor.say(&"Namespace(".repeat(100));
+        assert_eq!(monitor.snapshot().lines[2].chars().count(), MAX_LINE + 1);
         assert_eq!((snapshot.waiting, snapshot.verdict()), (None, None));
         counters.live.lock().lateness.add(0.0001);
         assert!(monitor.snapshot().verdict().unwrap().starts_with("client ok: sent p99 0.10 ms"));

@@ -1,35 +1,58 @@
 (() => {
   const { Plot, node, fmt } = Draw;
-  const place = node("div", undefined, "stack"), main = document.querySelector("main");
-  main.append(place);
+  const $ = (id) => document.getElementById(id), main = document.querySelector("main");
   const clock = (s) => { const t = Math.round(s), two = (n) => String(n).padStart(2, "0"); return (t >= 3600 ? Math.floor(t / 3600) + ":" : "") + two(Math.floor(t / 60) % 60) + ":" + two(t % 60); };
-  const x = { label: "seconds since it began", tight: true, zero: true };
-  const plot = (title, unit, key, color) => {
-    const layer = { name: unit, kind: "area_under", color, x: [], y: [], head: (k) => fmt(layer.x[k]) + " s", tip: (k) => [[unit, fmt(layer.y[k])]] };
-    const made = new Plot(place, { title, group: "time", height: 190, x, y: { label: unit, zero: true }, layers: [layer] });
-    return (state) => { made.layers[0].x = layer.x = state.times; made.layers[0].y = layer.y = state[key]; made.redraw(); };
+  const known = (v, unit = "") => v === null || v === undefined ? "–" : fmt(v) + unit;
+  const x = { label: "seconds since the start", tight: true, zero: true };
+  // Each layer is [name, key of the series, color, kind].
+  const plot = (host, title, unit, layers) => {
+    const made = new Plot(host, { title, group: "time", height: 190, x, y: { label: unit, zero: true }, layers: layers.map(([name, key, color, kind]) => ({ name, key, kind, color, x: [], y: [] })) });
+    for (const layer of made.layers) { layer.head = (k) => clock(layer.x[k]); layer.tip = (k) => [[layer.name, fmt(layer.y[k]) + " " + unit]]; }
+    return (series) => {
+      for (const layer of made.layers) { const at = series.time.map((_, k) => k).filter((k) => series[layer.key][k] !== null); layer.x = at.map((k) => series.time[k]); layer.y = at.map((k) => series[layer.key][k]); }
+      made.figure.hidden = !made.layers.some((layer) => layer.x.length);
+      made.redraw();
+    };
   };
-  const updates = [plot("Output: token events per second", "tokens/s", "tokens_per_s", 0), plot("Requests finished per second", "requests/s", "requests_per_s", 2), plot("Requests under way", "requests", "running", 4)];
-  const told = node("pre", undefined, "note");
-  main.append(node("h2", "What was said"), told);
-  const card = (name, value, more) => { const made = node("div", undefined, "card"); made.append(node("span", name), node("b", value)); if (more) made.append(node("small", more)); return made; };
-  const times = (name, values) => values ? [card(`${name} p50`, fmt(values[0]) + " ms", `p90 ${fmt(values[1])}, p99 ${fmt(values[2])} ms`)] : [];
+  const section = (title) => { const place = node("div", undefined, "grid"); main.append(node("h2", title), place); return place; };
+  const table = node("table", undefined, "facts"); table.hidden = true;
+  const latency = section("Latency"); latency.before(table);
+  const updates = ["TTFT", "TPOT", "ITL", "E2EL"].map((name) => plot(latency, name, "ms", [["p50", name + " p50", 0, "line"], ["p99", name + " p99", 1, "line"]]));
+  const load = section("Load");
+  updates.push(plot(load, "Requests per second", "req/s", [["achieved", "requests", 2, "line"], ["target", "target", 1, "line"]]),
+    plot(load, "Output throughput", "tok/s", [["output", "tokens", 0, "area_under"]]),
+    plot(load, "Concurrency", "requests", [["in flight", "in_flight", 2, "line"], ["queued", "queued", 3, "line"]]));
+  const messages = node("pre", undefined, "note");
+  main.append(node("h2", "Messages"), messages);
+  const card = (name, value, more, bad) => { const made = node("div", undefined, "card"); made.append(node("span", name), node("b", value, bad ? "problem" : undefined)); if (more) made.append(node("small", more)); return made; };
+  const row = (cells, kind) => { const made = node("tr"); cells.forEach((text, k) => made.append(node(k ? kind : "th", text, k ? "n" : undefined))); return made; };
+  const status = (text, kind) => { $("status").className = "verdict" + kind; $("status").firstChild.textContent = text; };
+  let last = null;
   const show = (state) => {
-    const share = state.total ? state.finished / state.total * 100 : 0, last = (list) => list.length ? list[list.length - 1] : 0;
-    document.title = `${fmt(share)} % · tacho`;
-    document.getElementById("title").textContent = [...state.outer, state.title || "tacho"].join(" › ");
-    document.getElementById("sub").textContent = state.over ? `over after ${clock(state.elapsed)}` : `${clock(state.elapsed)} elapsed${state.left === null ? "" : `, about ${clock(state.left)} left`}`;
+    last = state;
+    const share = state.total ? Math.min(100, state.finished / state.total * 100) : 0;
+    document.title = `${Math.floor(share)}% · ${state.model || "tacho"}`;
+    $("title").textContent = state.model || "tacho";
+    $("sub").textContent = [state.load, state.server].filter(Boolean).join(" · ");
+    const left = state.left === null || state.over ? "" : `, about ${clock(state.left)} left`;
+    status(`${[...state.outer, state.over ? state.phase + " ended" : state.phase].join(" › ")}: ${fmt(state.finished)}${state.total ? ` of ${fmt(state.total)} (${Math.floor(share)}%)` : ""} in ${clock(state.elapsed)}${left}`, state.failed ? " warn" : "");
+    $("progress").value = share;
     const kinds = Object.entries(state.failures).map(([kind, count]) => `${kind} ${count}`).join(", ");
-    document.getElementById("cards").replaceChildren(
-      card("finished", `${fmt(state.finished)} of ${fmt(state.total)}`, fmt(share) + " %"), card("under way", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} waiting for a slot`),
-      card("tokens per second", fmt(last(state.tokens_per_s))), card("requests per second", fmt(last(state.requests_per_s))),
-      ...times("TTFT", state.ttft), ...times("ITL", state.itl), ...times("E2EL", state.e2el), card("failed", fmt(state.failed), kinds),
-      ...Object.entries(state.server).map(([name, value]) => card(`server: ${name}`, fmt(value))), ...(state.verdict ? [card("client", state.verdict.split(": ")[0].replace("client ", ""), state.verdict.split(": ")[1])] : []));
-    told.textContent = state.lines.slice(-12).join("\n");
-    updates.forEach((update) => update(state));
+    $("cards").replaceChildren(
+      card("achieved", known(state.achieved, " req/s"), state.target === null ? "mean of 10 s" : `target ${fmt(state.target)}, mean of 10 s`), card("output", known(state.output, " tok/s"), "mean of 10 s"),
+      card("in flight", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} queued`), card("failed", fmt(state.failed), kinds, state.failed > 0),
+      ...(state.late_ms === null ? [] : [card("client", state.is_late ? "LATE" : "ok", `sent p99 ${fmt(state.late_ms)} ms behind schedule`, state.is_late)]),
+      ...Object.entries(state.gauges).map(([name, value]) => card(`server: ${name}`, fmt(value))));
+    const rows = Object.entries(state.latency).filter(([, values]) => values);
+    table.hidden = !rows.length;
+    table.replaceChildren(row(["ms", "p50", "p90", "p99"], "th"), ...rows.map(([name, values]) => row([name, ...values.map(fmt)], "td")));
+    messages.textContent = state.lines.slice(-12).join("\n") || "none";
+    updates.forEach((update) => update(state.series));
     document.documentElement.dataset.ready = "yes";
   };
   const source = new EventSource("events" + location.search);
-  source.onmessage = (event) => { const state = JSON.parse(event.data); show(state); if (state.over) document.getElementById("sub").textContent += " (live until the program ends)"; };
-  source.onerror = () => { document.getElementById("sub").textContent = "the run has ended, or cannot be reached"; };
+  source.onmessage = (event) => show(JSON.parse(event.data));
+  // The page keeps what it has when the program ends.
+  source.addEventListener("end", (event) => { source.close(); show(JSON.parse(event.data)); status(`Run ended after ${clock(last.elapsed)}: ${fmt(last.finished)} finished, ${fmt(last.failed)} failed. This page keeps the last state.`, last.failed ? " warn" : ""); });
+  source.onerror = () => status(last ? "Connection lost: the program ended or cannot be reached. This page keeps the last state." : "The program cannot be reached.", " bad");
 })();

@@ -9,9 +9,11 @@ use super::reading::done;
 
 const SCRIPT: &str = include_str!("web.js");
 
-/// The page. It asks for `events` next to it, with the same question that it was asked with.
+/// The page. It reads `events` with the same query.
 pub fn page() -> String {
     let body = "<header><h1 id=\"title\">tacho</h1><p class=\"sub\" id=\"sub\"></p>\n\
+                <div class=\"verdict\" id=\"status\" role=\"status\"><b>Connecting</b>\
+                <progress id=\"progress\" max=\"100\" value=\"0\" style=\"width:100%\"></progress></div>\n\
                 <div class=\"cards\" id=\"cards\"></div></header>\n<main></main>\n";
     let document = Document { title: "tacho", policy: "; connect-src 'self'", body, data: "", script: SCRIPT };
     let mut out = Vec::new();

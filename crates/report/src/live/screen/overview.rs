@@ -130,8 +130,9 @@ pub(super) fn draw(grid: &mut Grid, area: Area, shown: &Snapshot, (span, metric)
 fn latencies(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "latency ms", &[]);
-    let heading = format!(" {:>6} {:>6} {:>6} ", "p50", "p90", "p99");
-    grid.put((area.x + 10, head.y), area.width, &heading, Style::color(GRAY));
+    for (at, word) in [" p50 ", " p90 ", " p99 "].into_iter().enumerate() {
+        grid.put((area.x + 13 + 7 * at, head.y), area.width, word, Style::color(GRAY));
+    }
     let sparks = Area { x: area.x + 2 + TABLE, width: area.width.saturating_sub(TABLE + 3), ..rest };
     let halves = sparks.columns(2, 2);
     for (half, word) in halves.iter().zip([" p50 over time ", " p99 over time "]) {
