@@ -65,7 +65,7 @@ impl Interrupt {
         tacho_report::live::restore();
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
-            // On a line of its own, below whatever bar stands there.
+            // On a separate line, below whatever bar stands there.
             exit::tell(&format!("\n{text}"));
         }
         std::process::exit(Exit::Interrupted as i32);

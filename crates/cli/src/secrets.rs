@@ -14,7 +14,7 @@ fn known() -> Vec<Secret> {
     let words: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let mut secrets = secrets_of(&words);
     let variables = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
-    // A shell's own: where it stands is no password.
+    // A shell's own: where it stands is not a password.
     let secret = variables.filter(|(name, _)| is_secret_name(name) && !matches!(name.as_str(), "PWD" | "OLDPWD"));
     secrets.extend(secret.map(|(_, value)| Secret::new(value.to_string_lossy())));
     // A short value would tear holes into every text, and hides nothing that matters.

@@ -35,7 +35,7 @@ pub enum Error {
         /// Why.
         source: tacho_rowlog::Error,
     },
-    /// A picture would have no pixels, or more than can be drawn.
+    /// A chart would have no pixels, or more than can be drawn.
     #[error("a figure of {width} by {height} pixels cannot be drawn; choose another size or fewer dots per inch")]
     PictureSize {
         /// Its width.
@@ -57,7 +57,7 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file is no result.
+    /// A file is not a result.
     #[error("{} is not a result file: {problem}", path.display())]
     NotAResult {
         /// The file.

@@ -82,7 +82,7 @@ impl Screen {
         out
     }
 
-    /// How many of the first columns tell all rows apart.
+    /// How many of the first columns distinguish all rows.
     fn keys(&self) -> usize {
         let apart = |count: &usize| {
             let key = |row: usize| self.columns[..*count].iter().map(|column| &column.cells[row]).collect::<Vec<_>>();

@@ -76,7 +76,7 @@ impl<'a> ResultFile<'a> {
     /// Writes it as one line without a newline.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         self.fields.write(self.samples, out)?;
-        // A list that is not whole is no list.
+        // A list that is not whole is not a list.
         self.samples.check()
     }
 

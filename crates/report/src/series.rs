@@ -6,7 +6,7 @@ use tacho_metrics::{Sample, Samples};
 /// Requests that a step should have, for a rate in it to say something.
 const REQUESTS: f64 = 5.0;
 
-/// The moment that times count from: when the first request was due.
+/// The time that times count from: when the first request was due.
 pub(crate) fn origin(samples: &Samples) -> f64 {
     let first = samples.iter().map(|sample| sample.due.min(sample.released)).fold(f64::INFINITY, f64::min);
     if first.is_finite() { first } else { 0.0 }
@@ -33,7 +33,7 @@ pub(crate) const RUNNING: usize = 4;
 pub(crate) const WAITING: usize = 5;
 
 impl OverTime {
-    /// The run of `samples` in so many steps at least and at most; nothing without requests.
+    /// The run of `samples` in this many steps at least and at most; nothing without requests.
     pub(crate) fn of(samples: &Samples, (least, most): (f64, f64)) -> Option<Self> {
         let origin = origin(samples);
         let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;

@@ -110,7 +110,7 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
     lines
 }
 
-/// What upstream's score does not tell: answers that obey, and requests that failed.
+/// What upstream's score does not report: answers that obey, and requests that failed.
 pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
     let mut lines = vec![title(" tacho ", '=')];
     let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];

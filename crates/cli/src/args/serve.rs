@@ -101,7 +101,7 @@ pub(crate) struct ServeArgs {
     /// What vLLM does not have.
     pub(crate) own: OwnArgs,
     pub(crate) ranks: RankArgs,
-    /// Files beside the result.
+    /// Files next to the result.
     pub(crate) outputs: Outputs,
     /// When the run ends, besides with its requests.
     pub(crate) stops: StopArgs,
@@ -113,7 +113,7 @@ pub(crate) struct ServeArgs {
     pub(crate) name: Option<String>,
     /// What is shown meanwhile.
     pub(crate) live: LiveArgs,
-    /// What is looked at beside the server.
+    /// Telemetry sources other than the server.
     pub(crate) telemetry: TelemetryArgs,
     /// What was typed, flag by flag.
     pub(crate) values: Values,

@@ -27,7 +27,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     (key.trim() == name).then(|| value.trim())
 }
 
-/// Cores without their second threads, where the system tells them apart.
+/// Cores without their second threads, where the system distinguishes them.
 fn physical_cores() -> Option<usize> {
     let text = about_processors();
     let mut cores: Vec<(&str, &str)> = text

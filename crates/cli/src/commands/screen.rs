@@ -80,7 +80,7 @@ impl Screen {
     pub(crate) fn close(&self) {
         drop(lock(&self.tui).take());
         let held = std::mem::take(&mut *lock(&self.held));
-        // A reader that went away is no reason to end a run.
+        // A reader that went away is not a reason to end a run.
         let _ = self.print(&held);
     }
 

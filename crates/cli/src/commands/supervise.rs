@@ -1,6 +1,6 @@
-//! The supervisor of a sweep's commands: this program, started as a process of its own between the sweep and the
+//! The supervisor of a sweep's commands: this program, started as a separate process between the sweep and the
 //! command. It ends the command's whole process group when the sweep closes the pipe, and a sweep that is killed
-//! closes it too. What the command started in sessions of their own ends with it.
+//! closes it too. What the command started in separate sessions ends with it.
 
 mod orphans;
 

@@ -56,7 +56,7 @@ pub enum TalkNote {
     Ends {
         /// Which client.
         client: usize,
-        /// Why, where it is no failure that was told.
+        /// Why, unless it is a reported failure.
         why: Option<&'static str>,
         /// Answered exchanges.
         successes: usize,

@@ -148,7 +148,7 @@ fn differs_between_alone(sides: &[Side], key: &str) -> bool {
     all.iter().all(|values| values.len() == 1) && all.windows(2).any(|pair| pair[0] != pair[1])
 }
 
-/// The rows with a column for each setting that tells rows of one side and level apart, as those of a sweep do.
+/// The rows with a column for each setting that distinguishes rows of one side and level, as those of a sweep do.
 fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
     let mut keys: Vec<String> = Vec::new();
     for side in &sides {
@@ -238,7 +238,7 @@ fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<
     Group { about, metrics, summary }
 }
 
-/// The level of a row and what else tells it apart.
+/// The level of a row and what else distinguishes it.
 type Level = (f64, Vec<String>);
 
 fn metric_table(

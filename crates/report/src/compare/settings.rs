@@ -1,5 +1,5 @@
 //! What was set for a run: everything in its result that was not measured. Runs are repeats of each other only if all of
-//! it is equal; what differs is what tells them apart.
+//! it is equal; what differs is what distinguishes them.
 
 use tacho_record::StoredRun;
 use tacho_record::number::Known;
@@ -58,7 +58,7 @@ pub(crate) fn only(set: &Settings, keys: &[String]) -> Settings {
     set.iter().filter(|(key, _)| keys.contains(key)).cloned().collect()
 }
 
-/// What tells runs apart that should be repeats of each other; nothing where they are.
+/// What distinguishes runs that should be repeats of each other; nothing where they are.
 pub fn varied(runs: &[StoredRun]) -> Option<String> {
     let sets: Vec<Settings> = runs.iter().map(settings).collect();
     let keys = varying(sets.iter());

@@ -73,7 +73,7 @@ fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
 }
 
-/// Changes beyond this share are told as being beyond it.
+/// Changes beyond this share are reported as being beyond it.
 const BEYOND: f64 = 100.0;
 
 fn percent(share: f64) -> String {

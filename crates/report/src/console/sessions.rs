@@ -61,7 +61,7 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// What of the prompts was found in the server's cache; what it does not tell is not 0.
+/// What of the prompts was found in the server's cache; what it does not report is not 0.
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
     let (name, cached) = match (reuse.cached_tokens, reuse.reported_cached_tokens) {

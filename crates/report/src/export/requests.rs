@@ -16,7 +16,7 @@ use crate::json::write_whole;
 /// What a column holds of a request. Times that were not there are nothing, never 0.
 enum Of {
     Int(fn(&Sample) -> Option<i64>),
-    /// Seconds from the moment that the first request was due.
+    /// Seconds from the time that the first request was due.
     Moment(fn(&Sample) -> Option<f64>),
     Float(fn(&Sample) -> Option<f64>),
     Text(fn(&Sample) -> Option<String>),
@@ -99,11 +99,11 @@ pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
         Some(Format::Parquet) => save_parquet(samples, path)?,
         None => return Err(Error::RequestsFormat { path: path.to_owned() }),
     }
-    // A table that is not whole is no table.
+    // A table that is not whole is not a table.
     samples.check().map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// The moment that others are counted from.
+/// The time that others are counted from.
 fn first_due(samples: &Samples) -> f64 {
     samples.iter().map(|sample| sample.due).fold(f64::INFINITY, f64::min)
 }
@@ -182,7 +182,7 @@ fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
         let columns = || COLUMNS.iter().map(|column| (column.name, column.values(&part, origin)));
         wanted.then(|| columns().collect::<Columns>())
     });
-    // Written beside and renamed, as every other file.
+    // Written next to it and renamed, as every other file.
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     let written = write_parquet(&beside, parts);
     if written.is_err() {

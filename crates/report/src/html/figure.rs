@@ -52,7 +52,7 @@ fn layers(series: &[Series]) -> Vec<Value> {
     let mut layers: Vec<Dict> = Vec::new();
     for one in series {
         match one {
-            // Words belong to the points that they stand beside.
+            // Words belong to the points that they stand next to.
             Series::Note { at, lines } => note(&mut layers, *at, &lines.join("\n")),
             other => layers.push(layer(other)),
         }
@@ -112,7 +112,7 @@ fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {
         let (xs, ys) = (list(dict, "x"), list(dict, "y"));
         xs.iter().zip(&ys).position(|(x, y)| (x.as_f64(), y.as_f64()) == (Some(at.0), Some(at.1)))
     };
-    // The last layer is drawn on top: what a note is beside is most likely there.
+    // The last layer is drawn on top: what a note is next to is most likely there.
     let Some((layer, place)) = layers.iter_mut().rev().find_map(|layer| place(layer).map(|place| (layer, place)))
     else {
         return;

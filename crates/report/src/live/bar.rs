@@ -109,7 +109,7 @@ impl Live {
         let mut state = self.state();
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
-        // A bar gives way to what is said beside it.
+        // A bar gives way to what is said next to it.
         let wide = Term::stderr().size().1 >= 100;
         let template = if wide { "{prefix} |{bar:30}| {msg}" } else { "{prefix} |{bar:10}| {msg}" };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
@@ -202,7 +202,7 @@ impl Drop for Live {
 }
 
 impl State {
-    /// Writes a line, with the bar out of the way. A reader that went away is no reason to end a run.
+    /// Writes a line, with the bar out of the way. A reader that went away is not a reason to end a run.
     fn say(&mut self, stream: fn(&mut State) -> &mut Box<dyn Write + Send>, line: &str) {
         let area = self.area.clone();
         let mut write = || {
@@ -235,7 +235,7 @@ impl Running {
     }
 }
 
-/// Does something again and again on a thread of its own.
+/// Does something again and again on a separate thread.
 struct Ticker {
     over: Arc<AtomicBool>,
     /// None where the system has no thread left: the run goes on without progress.

@@ -1,4 +1,4 @@
-//! The counters at one moment, as a line that fits.
+//! The counters at one time, as a line that fits.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    /// Run by the test below, on a terminal of its own.
+    /// Run by the test below, on a separate terminal.
     #[test]
     #[ignore = "takes the terminal and panics"]
     fn panics_on_a_taken_terminal() {

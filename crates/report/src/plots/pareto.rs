@@ -71,7 +71,7 @@ impl Pareto {
         (self.points.len(), self.frontier.len())
     }
 
-    /// The picture.
+    /// The chart.
     pub fn picture(&self, spec: &ParetoSpec) -> Picture {
         let place = |point: &Point| (point.per_user, point.per_gpu);
         let hint = |point: &Point| {
@@ -126,7 +126,7 @@ impl Pareto {
     }
 }
 
-/// What tells the points apart: what was swept, and the number of GPUs where it differs.
+/// What distinguishes the points: what was swept, and the number of GPUs where it differs.
 fn labels(combinations: &[Combination], points: &[Point]) -> Vec<String> {
     let mut keys = swept(combinations);
     let gpus = |point: &Point| count(&point.record, "gpu_count");

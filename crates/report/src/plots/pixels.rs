@@ -9,7 +9,7 @@ use super::scene::{Anchor, Scene, Shape, Stroke};
 use super::{Color, font};
 use crate::Error;
 
-/// Most pixels of a picture; beyond it memory would be the limit.
+/// Most pixels of a chart; beyond it memory would be the limit.
 const MOST: f64 = 3e8;
 
 /// The scene as a PNG file at `dpi` dots per inch.

@@ -1,4 +1,4 @@
-//! What a picture consists of: shapes in points (1/72 inch) from the top left corner. Knows nothing of data or files.
+//! What a chart consists of: shapes in points (1/72 inch) from the top left corner. Knows nothing of data or files.
 
 use super::Color;
 
@@ -80,7 +80,7 @@ pub enum Shape {
     },
 }
 
-/// A picture.
+/// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     /// Its width in points.
@@ -92,7 +92,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// An empty picture.
+    /// An empty chart.
     pub fn new(width: f64, height: f64) -> Self {
         Scene { width, height, shapes: Vec::new() }
     }

@@ -51,7 +51,7 @@ impl Describe {
         self.names.iter().map(String::as_str).zip(self.rows.iter().map(Vec::as_slice))
     }
 
-    /// The table with at most so many decimals.
+    /// The table with at most this many decimals.
     pub fn text(&self, decimals: usize) -> String {
         let mut lines: Vec<String> = std::iter::once(String::new()).chain(self.names.iter().cloned()).collect();
         pad(&mut lines, false);

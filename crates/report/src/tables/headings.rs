@@ -100,7 +100,7 @@ pub(crate) fn serving_row(result: &Dict) -> Dict {
         let rate = rate.clone();
         result.set("qps", rate);
     }
-    // Without a limit all requests may be under way at once.
+    // Without a limit all requests may be in flight at once.
     if result.get("max_concurrency").is_none_or(|limit| *limit == Value::Null) {
         let _ = result.remove("max_concurrency");
     }

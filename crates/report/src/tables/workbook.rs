@@ -52,7 +52,7 @@ pub fn sheet_names(wanted: &[String]) -> Vec<String> {
             let ending = format!("_{number}");
             cut(NAME_LENGTH - ending.len()) + &ending
         });
-        // Programs do not tell capitals apart.
+        // Programs do not distinguish capitals.
         let taken = |name: &String| names.iter().any(|other| other.to_lowercase() == name.to_lowercase());
         let free = std::iter::once(cut(NAME_LENGTH)).chain(numbered).find(|name| !taken(name));
         names.extend(free);

@@ -149,7 +149,7 @@ fn explore(
 }
 
 impl WorkloadPlan {
-    /// Where a level's results lie. The level itself is no part of the client set's name.
+    /// Where a level's results lie. The level itself is not a part of the client set's name.
     fn place(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
         let label = format!("{}-", self.label);
         let level = format!("{}={}", self.variable.key(), python_str(value));

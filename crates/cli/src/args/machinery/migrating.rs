@@ -80,7 +80,7 @@ pub(crate) fn listing(width: usize) -> String {
     out
 }
 
-/// A row of two columns; a left one that is too long has lines of its own.
+/// A row of two columns; a left one that is too long has separate lines.
 fn entry(theirs: &str, ours: &str, width: usize) -> String {
     if theirs.chars().count() + 2 <= width {
         return columns(theirs, ours, width * 2 / 5, width);

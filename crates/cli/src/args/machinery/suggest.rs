@@ -80,7 +80,7 @@ fn elsewhere(table: &'static Table, look: impl FnOnce() -> Option<String>) -> Op
     (table.command == SERVE).then(look).flatten()
 }
 
-/// What each of the words was meant to be that belong to nothing; the value of an unknown flag is no word of its own.
+/// What each of the words was meant to be that belong to nothing; the value of an unknown flag is not a separate word.
 fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -115,7 +115,7 @@ fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<
     Some(format!("did you mean {}?", nearest(typed, names)?))
 }
 
-/// What a word was meant to be that is no flag.
+/// What a word was meant to be that is not a flag.
 fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     if word == "help" {
         return Some(format!("{} --help", table.command));
@@ -134,7 +134,7 @@ fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     }
 }
 
-/// What to read about a word that is no topic.
+/// What to read about a word that is not a topic.
 fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {
     if let Some(meant) = nearest(word, choices.iter().copied()) {
         return Some(format!("did you mean {HELP} {meant}?"));

@@ -80,7 +80,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     check_address(args)?;
     let (url, backend) = (args.api_url(), target.backend);
     let suffixes = backend.url_suffixes();
-    // Upstream looks at the end of the whole URL; a query behind the path is no reason to refuse it.
+    // Upstream looks at the end of the whole URL; a query behind the path is not a reason to refuse it.
     let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
     ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || Refusal::Endpoint {
         url: url.clone(),

@@ -1,4 +1,4 @@
-//! Flags whose text has parts of its own: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
+//! Flags whose text has structured parts: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
 
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
@@ -32,7 +32,7 @@ impl ServeArgs {
             Some(url) if self.own.strict_parity => url.clone(),
             Some(url) => {
                 let url = url.trim_end_matches('/');
-                // Where others are told the API's address, vLLM's command wants the server's.
+                // Other tools take the API's address, vLLM's command the server's.
                 let doubled = url.strip_suffix("/v1").filter(|_| self.endpoint().starts_with("/v1/"));
                 doubled.unwrap_or(url).to_owned()
             }
@@ -40,7 +40,7 @@ impl ServeArgs {
         }
     }
 
-    /// Whether servers are told to generate on past the end: always where prompts have no natural answer.
+    /// Whether servers generate past the end-of-sequence token: always where prompts have no natural answer.
     pub(crate) fn ignore_eos(&self) -> bool {
         let sampled = self.own.workload.is_none();
         let trace = self.dataset.kind.name == "timed_trace";

@@ -135,7 +135,7 @@ fn variables(entry: &Dict) -> Vec<(String, String)> {
     given.map(|(key, value)| (name(key), text(value))).filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// A key that is no setting, and nearly one. Others are variables for the server.
+/// A key that is not a setting, and nearly one. Others are variables for the server.
 fn mistyped(variables: &[(String, String)]) -> Option<(&str, &'static str)> {
     let known = || VARIABLES.into_iter().map(|(name, _)| name);
     let mut unknown =

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();
     let Measured { record, ended } = if args.sim {
-        // Made once here, so that wrong limits are told before anything is started.
+        // Made once here, so that wrong limits are reported before anything is started.
         SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Cold)?;
         run_startup(&plan, &SimulatedMaker { args }, &mut notebook, &interrupt.stop, &sink)?
     } else {

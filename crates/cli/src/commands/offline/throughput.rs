@@ -57,7 +57,7 @@ fn local(
     let log = args.log.as_deref().map(asked);
     let about = super::about("throughput", &plan.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
-    // A wrong argument of the engine is told before anything is sampled.
+    // A wrong argument of the engine is reported before anything is sampled.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
     let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
     if let Some(path) = &args.save_workload {
@@ -199,7 +199,7 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
     })
 }
 
-/// Each of several processes writes a file of its own: `o.json` becomes `o.dp0.json`.
+/// Each of several processes writes a separate file: `o.json` becomes `o.dp0.json`.
 fn of_rank(path: &str, share: Option<(usize, usize)>) -> String {
     let Some((rank, _)) = share else { return path.to_owned() };
     let ending =

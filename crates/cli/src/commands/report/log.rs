@@ -82,7 +82,7 @@ fn tell(path: &std::path::Path, run: &Rebuilt) {
     if run.log.segments.len() > 1 {
         let gaps: f64 = run.log.segments.iter().map(|segment| segment.gap_ns as f64 / 1e9).sum();
         let (count, again) = (run.log.segments.len(), run.log.replaced);
-        // A run that was killed left no word of what was under way.
+        // A run that was killed left no word of what was in flight.
         let again = if again == 0 { String::new() } else { format!(", {again} requests sent again") };
         tracing::warn!("{path}: the run was resumed: {count} segments, {gaps:.1} s between them left out{again}");
     }

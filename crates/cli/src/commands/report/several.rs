@@ -22,7 +22,7 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     }
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
-    // Where a log beside a result tells of single requests, more can be decided.
+    // Where a log next to a result tells of single requests, more can be decided.
     let sides = detailed(files, sides(files)?);
     let verdicts = verdicts(&sides, &spec)?;
     let comparison = Comparison::new(&sides, &spec)?;

@@ -128,7 +128,7 @@ fn online(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Ex
     Ok(interrupt.or(Exit::Done))
 }
 
-/// How the server says that it schedules; nothing where it does not tell, as outside of vLLM's development mode.
+/// How the server says that it schedules; `None` where it does not report it, as outside of vLLM's development mode.
 fn policy(plan: &ServePlan) -> Option<String> {
     let caller = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5)).ok()?;
     let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;

@@ -1,4 +1,4 @@
-//! `--sweep-max-concurrency` and `--sweep-request-rate`: one load after another, each with a result of its own, and all
+//! `--sweep-max-concurrency` and `--sweep-request-rate`: one load after another, each with a separate result, and all
 //! of them in one table. `--compare`: two results side by side.
 
 use std::io::{self, Write};

@@ -145,7 +145,7 @@ mod tests {
     /// A fifth, a half and four fifths of what the server can do, with requests enough for what each remembers.
     const LOADS: [(f64, u32); 3] = [(80.0, 2_000), (200.0, 5_000), (320.0, 20_000)];
 
-    /// A rate as it is in a run of its own. Arrivals of a plan are stretched until they last as long as they should, which
+    /// A rate as an independent run has it. Arrivals of a plan are stretched until they last as long as they should, which
     /// makes runs more alike than what happens to them: this is by how much they would have been off.
     fn as_it_falls(rate: f64, requests: u32, seed: u64) -> String {
         let draw = |at: u64| {

@@ -1,4 +1,4 @@
-//! `--num-runs`: the same benchmark several times, each with a result of its own, and all of them summed up.
+//! `--num-runs`: the same benchmark several times, each with a separate result, and all of them summed up.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub(super) fn once(
     measure(args, &plan, prepared, interrupt, &screen, &destination)
 }
 
-/// The arguments of one of several runs: files of its own, and a seed of its own where that is wanted.
+/// The arguments of one of several runs: separate files, and a separate seed where that is wanted.
 fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     let mut own = named(args, &format!("run{number}"));
     if args.repeats.vary_seed {
@@ -60,7 +60,7 @@ fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     own
 }
 
-/// The arguments of one of several runs that is called so: with files of its own.
+/// The arguments of one of several runs that is called so: with separate files.
 pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     let mut own = args.clone();
     own.name = Some(name.to_owned());

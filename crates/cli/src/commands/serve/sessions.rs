@@ -1,4 +1,4 @@
-//! From the flags about sessions to what the run is told of them.
+//! From the flags about sessions to the run's plan.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

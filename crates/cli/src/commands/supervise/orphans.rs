@@ -1,4 +1,4 @@
-//! Processes that left the command's group: daemons in sessions of their own. On Linux they come to the supervisor as
+//! Processes that left the command's group: daemons in separate sessions. On Linux they come to the supervisor as
 //! its children when their parents end, so that they can be found; elsewhere there is no way to.
 
 use std::collections::HashMap;

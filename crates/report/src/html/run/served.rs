@@ -9,7 +9,7 @@ use tacho_record::RunRecord;
 /// Moments and values.
 type Points = Vec<(f64, f64)>;
 
-/// The pictures that can be drawn of what the server said.
+/// The charts that can be drawn of what the server said.
 pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
     let server = &record.measured.server;
     let gauge = |concept| server.by_concept(concept).map(|series| server.points(series));
@@ -57,7 +57,7 @@ fn machines(telemetry: &Telemetry) -> Vec<Value> {
     MACHINES.into_iter().filter_map(picture).chain(exporters(telemetry)).collect()
 }
 
-/// What other exporters say: a picture for each name, with a line for each exporter.
+/// What other exporters say: a chart for each name, with a line for each exporter.
 fn exporters(telemetry: &Telemetry) -> Vec<Value> {
     let foreign = |track: &&Track| !(track.source.starts_with("gpu") || track.source == "host");
     let mut names: Vec<&str> = Vec::new();
@@ -75,7 +75,7 @@ fn exporters(telemetry: &Telemetry) -> Vec<Value> {
     names.into_iter().filter_map(picture).collect()
 }
 
-/// One picture; nothing where no line has two points, or all are 0.
+/// One chart; nothing where no line has two points, or all are 0.
 fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Value> {
     let known = lines.into_iter().filter_map(|(name, points)| Some((name, points?)));
     let lines: Vec<(&str, Points)> = known.filter(|(_, points)| points.len() > 1).collect();

@@ -81,7 +81,7 @@ fn turns(turns: &[TurnSummary]) -> String {
     )
 }
 
-/// By what the server had to compute of the prompt; nothing where it does not tell.
+/// By what the server had to compute of the prompt; nothing where it does not report.
 fn ranges(ranges: &[UncachedSummary]) -> String {
     if ranges.is_empty() {
         return String::new();

@@ -24,7 +24,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
     whole_page(title, &body, figures)
 }
 
-/// The client's verdict and the caveats that the file tells.
+/// The client's verdict and the caveats that the file reports.
 fn told(run: &StoredRun) -> Vec<String> {
     let Some(own) = run.fields.get("tacho") else { return Vec::new() };
     let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
@@ -33,7 +33,7 @@ fn told(run: &StoredRun) -> Vec<String> {
     verdict.into_iter().chain(texts).map(str::to_owned).collect()
 }
 
-/// Every number that the file has. An empty sample is no zero.
+/// Every number that the file has. An empty sample is not a zero.
 fn cards(run: &StoredRun) -> String {
     if run.is_empty() {
         return card("Successful requests", 0.0, "", None);

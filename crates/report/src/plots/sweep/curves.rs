@@ -1,4 +1,4 @@
-//! The curves of a panel: means over runs with their spread, and what tells curves apart.
+//! The curves of a panel: means over runs with their spread, and what distinguishes curves.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::half_width;
@@ -20,7 +20,7 @@ pub(super) struct Looks {
 
 impl Looks {
     pub(super) fn new(keys: &[String], records: &[Dict]) -> Self {
-        // More than three variables cannot be told apart each by its own means.
+        // More than three variables cannot be distinguished each by its own means.
         let keys: Vec<String> = if keys.len() > 3 { vec![keys.join(", ")] } else { keys.to_vec() };
         let mut looks = Looks { values: vec![(Vec::new(), true); keys.len()], keys };
         for record in records {
@@ -43,7 +43,7 @@ impl Looks {
         looks
     }
 
-    /// The values of the curve variables in a record, one text per means of telling apart.
+    /// The values of the curve variables in a record, one text per means of distinction.
     fn texts(&self, record: &Dict) -> Vec<String> {
         let text = |key: &str| record.get(key).map_or_else(String::new, python_text);
         self.keys

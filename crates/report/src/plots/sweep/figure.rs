@@ -1,4 +1,4 @@
-//! The figures of a sweep: which records go where, and the picture of each.
+//! The figures of a sweep: which records go where, and the chart of each.
 
 use tacho_core::json::Dict;
 
@@ -15,7 +15,7 @@ type Group = Vec<(String, String)>;
 /// One figure: a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The values that set it apart.
+    /// The values that distinguish it.
     pub group: Group,
     /// The values of the rows, one entry where there is one row.
     rows: Vec<Group>,
@@ -84,7 +84,7 @@ impl Figure {
         (self.rows.len().max(1), self.columns.len().max(1))
     }
 
-    /// The picture; nothing where the filters leave no record.
+    /// The chart; nothing where the filters leave no record.
     pub fn picture(&self, spec: &SweepPlotSpec) -> Result<Option<Picture>, Error> {
         let records = self.kept(spec)?;
         if records.is_empty() {
@@ -117,7 +117,7 @@ impl Figure {
         }))
     }
 
-    /// What it shows: the numbers, and the values that set it apart.
+    /// What it shows: the numbers, and the values that distinguish it.
     fn title(&self, spec: &SweepPlotSpec) -> String {
         let mut title = format!("{} against {}", bare(&spec.y), bare(&spec.x));
         let values = self.group.iter().map(|(key, value)| format!("{} {value}", bare(key)));

@@ -16,7 +16,7 @@ pub(crate) fn swept(combinations: &[Combination]) -> Vec<String> {
     let sets: Vec<_> = first.filter_map(|run| StoredRun::from_dict(run).ok()).map(|run| settings(&run)).collect();
     let spelt = |key: &str| key.replace('-', "_");
     let mut keys: Vec<String> = Vec::new();
-    // A parameter may stand beside the result's own key of the same meaning.
+    // A parameter may stand next to the result's own key of the same meaning.
     for key in varying(sets.iter()) {
         if !keys.iter().any(|known| spelt(known) == spelt(&key)) {
             keys.push(key);

@@ -31,7 +31,7 @@ fn recorded_errors_are_errors() {
     let mut seen = Vec::new();
     for entry in all.as_array().unwrap() {
         let case = Case::from_error(entry);
-        // A path beside a synthetic dataset is refused where flags are read.
+        // A path next to a synthetic dataset is refused where flags are read.
         let ours = case.flag("--dataset-name") == Some("random") && case.flag("--dataset-path").is_none();
         if !ours || !case.name.starts_with("random-") {
             continue;
