@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use tacho_client::TimestampSource;
-use tacho_core::SystemClock;
+use tacho_core::{Counters, SystemClock};
 use tacho_pyrand::Generator;
 use tacho_run::selfcheck::{CheckLoad, CheckPoint, check};
-use tacho_sim::metronome::send_times;
-use tacho_sim::{Metronome, MetronomeSpec};
+use tacho_sim::reference_server::send_times;
+use tacho_sim::{ReferenceServer, ReferenceSpec};
 
 /// What a verdict of "ok" allows: this fraction of a latency, or a millisecond.
 const FRACTION: f64 = 0.1;
@@ -21,9 +21,11 @@ fn number(name: &str, preset: usize) -> usize {
 
 fn measured(load: CheckLoad, workers: usize) -> CheckPoint {
     let clock = SystemClock::start();
-    let spec = MetronomeSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
-    let server = Metronome::start(spec, clock).unwrap();
-    check(load, server.addr(), &send_times, workers, TimestampSource::Kernel, clock).unwrap()
+    let spec = ReferenceSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
+    // Half of the cores send, so that the client is what is measured.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = ReferenceServer::start_threads(spec, clock, cores / 2, |_| ()).unwrap();
+    check(load, server.addr(), &send_times, workers, TimestampSource::Kernel, clock, &Counters::default()).unwrap()
 }
 
 #[test]
