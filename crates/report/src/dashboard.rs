@@ -17,6 +17,12 @@ use crate::{Error, results};
 const NOT_RESULTS: [&str; 5] =
     ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json", ".runs.json"];
 
+/// Whether a file is one that tacho or another tool leaves among results, by its name.
+pub fn is_by_product(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    NOT_RESULTS.iter().any(|ending| name.ends_with(ending))
+}
+
 /// The tables of a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dashboard {
@@ -36,7 +42,7 @@ impl Dashboard {
         let mut dashboard = Dashboard::default();
         for path in results::files_in(directory, ".json")? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if NOT_RESULTS.iter().any(|ending| name.ends_with(ending)) {
+            if is_by_product(&path) {
                 continue;
             }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

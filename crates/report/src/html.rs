@@ -16,6 +16,7 @@ use flate2::write::ZlibEncoder;
 
 pub(crate) use self::distributions::distributions;
 pub use self::escape::escape;
+pub use self::hero::{Head, Tone};
 pub(crate) use self::figure::Figures;
 use crate::plots::Picture;
 
@@ -66,31 +67,29 @@ impl Document<'_> {
     }
 }
 
-/// A page of texts, tables and figures.
-pub(crate) fn page(title: &str, body: &str, figures: Figures) -> String {
-    let body = format!("<header><h1>{}</h1></header>\n<main>\n{body}</main>\n", escape(title));
+/// A page of a head, texts, tables and figures.
+pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
+    let body = format!("<header>\n{}</header>\n<main>\n{body}</main>\n", head.html());
     let figures = in_script(&tacho_core::json::dumps(&figures.into_value()));
     let data = format!("<script type=\"application/json\" id=\"figures\">{figures}</script>\n");
     let mut out = Vec::new();
-    let document = Document { title, policy: "", body: &body, data: &data, script: FIGURES };
+    let document = Document { title: &head.title, policy: "", body: &body, data: &data, script: FIGURES };
     document.write(&mut out).expect("writing to memory does not fail");
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A page of pictures: each of some panels side by side, under a heading.
-pub fn picture_page(title: &str, pictures: &[Picture]) -> String {
+/// A page of charts, each with panels in a grid under a heading.
+pub fn picture_page(head: &Head, pictures: &[Picture]) -> String {
     let mut figures = Figures::default();
-    let mut body =
-        String::from("<p class=\"note\">Drag to zoom, double-click to reset; click a name to hide it.</p>\n");
+    let mut body = String::new();
     for picture in pictures {
         body += &format!("<h2>{}</h2>\n", escape(&picture.title));
-        if !picture.note.is_empty() {
-            body += &format!("<p class=\"note\">{}</p>\n", escape(&picture.note));
-        }
+        let note = format!("{} Drag to zoom, double-click to reset; click a name to hide it.", picture.note);
+        body += &format!("<p class=\"note\">{}</p>\n", escape(note.trim()));
         let places: String = picture.panels.iter().map(|panel| figures.panel(panel, &picture.title)).collect();
         body += &format!("<div class=\"grid\">{places}</div>\n");
     }
-    page(title, &body, figures)
+    page(head, &body, figures)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, Violation};
 use tacho_record::StoredRun;
 use tacho_record::number::Known;
 use tacho_report::compare::load;
-use tacho_report::html::picture_page;
+use tacho_report::html::{Head, Tone, picture_page};
 use tacho_report::plots::load::{LoadCurve, picture};
 use tacho_report::plots::{png, svg};
 use tacho_report::tables::markdown::Table;
@@ -62,7 +62,17 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     lines.extend(compared(&planner, &measured)?);
     lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
     if let Some(path) = &args.plot {
-        draw(&curves(&planner, &levels, &measured), path)?;
+        let machine = &planner.spec().machine.name;
+        let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
+            .fact("profile", machine.as_str())
+            .fact("workload", args.bench_cmd.as_str())
+            .fact("router", args.router.as_str())
+            .fact("tacho", env!("CARGO_PKG_VERSION"))
+            .verdict(Tone::Good, &format!("{replicas} replicas meet the SLOs."), Some("Simulated, not measured."), None)
+            .card("Replicas", &replicas.to_string(), &format!("headroom {:+.0}%", headroom * 100.0))
+            .card("Sustainable rate of one replica", &format!("{largest_rate:.2} requests/s"), "")
+            .card("Limiting factor", &limiting, "");
+        draw(&head, &curves(&planner, &levels, &measured), path)?;
         lines.push(format!("chart: {}", path.display()));
     }
     say(&lines)?;
@@ -192,11 +202,11 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 }
 
 /// Writes the chart in the format of its file name.
-fn draw(curves: &[LoadCurve], path: &Path) -> anyhow::Result<()> {
+fn draw(head: &Head, curves: &[LoadCurve], path: &Path) -> anyhow::Result<()> {
     let Some(picture) = picture(curves) else { return Ok(()) };
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => png(&picture.scene(), 150.0)?,
-        Some("html") => picture_page("Latency against load, predicted", &[picture]).into_bytes(),
+        Some("html") => picture_page(head, &[picture]).into_bytes(),
         _ => svg(&picture.scene()).into_bytes(),
     };
     std::fs::write(path, bytes).with_context(|| format!("the chart cannot be written to {}", path.display()))

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_record::ResultKind;
-use tacho_report::dashboard::Dashboard;
+use tacho_report::dashboard::{Dashboard, is_by_product};
 use tacho_report::plots::sweep::{Combination, read_sweep};
 use tacho_report::results;
 use tacho_rowlog::Stored;
@@ -26,19 +26,22 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
         bail!("no such file or directory: {}", missing.display());
     }
-    let logs = args.paths.iter().filter(|path| Stored::is_log(path)).count();
-    match args.paths.as_slice() {
+    // A shell's dir/*.json names more than results.
+    let wanted = |path: &&PathBuf| args.paths.len() == 1 || !is_by_product(path);
+    let paths: Vec<PathBuf> = args.paths.iter().filter(wanted).cloned().collect();
+    let logs = paths.iter().filter(|path| Stored::is_log(path)).count();
+    match paths.as_slice() {
         [path] if logs == 1 => {
             let stored = Stored::open(path)?;
             match offline::about(&stored) {
                 Some(about) => offline::report(path, &stored, about, args),
-                None => log::report(&args.paths, &args.log),
+                None => log::report(&paths, &args.log),
             }
         }
         paths if logs == paths.len() => log::report(paths, &args.log),
         [file] if file.is_file() => result::report(file, args),
         files if logs < files.len() && files.iter().all(|path| path.is_file() || Stored::is_log(path)) => {
-            several::report(files, args)
+            several::report(files, false, args)
         }
         [directory] if args.log_flags.is_empty() => tables(directory, args),
         [directory] => inside(directory, args),
@@ -65,7 +68,7 @@ fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
             if directory.join("sweep.json").exists() { ", or draw the sweep with tacho sweep plot --html" } else { "" }
         ),
         [file] => result::report(file, args),
-        several => several::report(several, args),
+        several => several::report(several, true, args),
     }
 }
 

@@ -16,12 +16,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use tacho_core::json::Dict;
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::Statistic;
 use tacho_record::number::Known;
 use tacho_report::Progress;
 use tacho_report::html::picture_page;
 use tacho_report::json::write_whole;
+use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
 use tacho_run::experiment::{
     AfterBench, Host, Links, ParamSet, ProcessHost, ResetKind, Supervised, apply, option, parse_params, program_exists,
@@ -208,15 +210,18 @@ fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;
     let mut pictures = Vec::new();
+    let combinations = read_sweep(experiment).unwrap_or_default();
+    let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
     for (at, entry) in entries.iter().enumerate() {
-        if let Some(picture) = search::picture(entry) {
+        if let Some(picture) = search::picture(entry, &runs) {
             let path = experiment.join(format!("sla_{at}.svg"));
             write_whole(&path, |out| out.write_all(svg(&picture.scene()).as_bytes()))?;
             pictures.push(picture);
         }
     }
     if !pictures.is_empty() {
-        let (path, page) = (experiment.join("sla.html"), picture_page(&experiment.display().to_string(), &pictures));
+        let path = experiment.join("sla.html");
+        let page = picture_page(&search::head(&entries[0], &runs), &pictures);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         saved(&path);
     }

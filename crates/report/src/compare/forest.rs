@@ -136,22 +136,34 @@ fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
     cells.into_iter().collect::<String>().trim_end().to_owned()
 }
 
+/// The ends of a page's axis: round changes beyond every change and limit. Losses reach further than gains, and one
+/// wide interval sets neither.
+fn span(rows: &[ForestRow]) -> (f64, f64) {
+    const ROUND: [f64; 11] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0];
+    let ends = || rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change])).filter(|end| end.is_finite());
+    let round = |end: f64| ROUND.into_iter().find(|round| *round >= end * 1.1).unwrap_or(10.0);
+    let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |least, end| least.max(-end)));
+    // Zero stays away from the edges.
+    let (gain, loss) = (round(gain.max(loss / 5.0)), round(loss.max(gain / 5.0)));
+    (-loss, gain)
+}
+
 /// The same as an SVG for a page; colours are the page's own.
 pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
     const ROW: usize = 22;
     const LEFT: f64 = 330.0;
     const WIDTH: f64 = 420.0;
     const RIGHT: f64 = 170.0;
-    let reach = reach(rows);
+    let (least, most) = span(rows);
     let height = ROW * rows.len() + 34;
-    let x = |change: f64| LEFT + ((change / reach).clamp(-1.0, 1.0) + 1.0) / 2.0 * WIDTH;
+    let x = |change: f64| LEFT + (change.clamp(least, most) - least) / (most - least) * WIDTH;
     let bottom = height - 26;
     let mut out = format!(
         "<svg class=\"forest\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {height}\">",
         escape(title),
         LEFT + WIDTH + RIGHT
     );
-    for (at, text) in [(-reach, change(-reach)), (0.0, "0".to_owned()), (reach, change(reach))] {
+    for (at, text) in [(least, change(least)), (0.0, "0".to_owned()), (most, change(most))] {
         let (at, below) = (x(at), height - 8);
         out += &format!("<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"4\" y2=\"{bottom}\"/>");
         out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>");
@@ -171,14 +183,14 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
             LEFT - 12.0,
             y + 4.0
         );
-        for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
+        for limit in row.limits.iter().filter(|limit| (least..=most).contains(*limit)) {
             let at = x(*limit);
             let (top, low) = (y - 9.0, y + 9.0);
             out += &format!("<line class=\"limit\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{low:.1}\"/>");
         }
         if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
             let (from, to) = (x(low), x(high));
-            for (beyond, at, tip) in [(low < -reach, from, -7.0), (high > reach, to, 7.0)] {
+            for (beyond, at, tip) in [(low < least, from, -7.0), (high > most, to, 7.0)] {
                 if beyond {
                     let (up, down, tip) = (y - 5.0, y + 5.0, at + tip);
                     out +=
@@ -210,6 +222,14 @@ mod tests {
             limits: vec![0.12],
             note: String::new(),
         }
+    }
+
+    #[test]
+    fn the_axis_of_a_page_reaches_to_every_change() {
+        let rows = [row(7.5, Some((7.0, 8.0))), row(-0.02, None)];
+        let (least, most) = span(&rows);
+        assert!(most >= 7.5 && least <= -0.12, "{least} {most}");
+        assert!(!forest_svg(&rows, "t").contains("<path"), "nothing is beyond the axis");
     }
 
     #[test]

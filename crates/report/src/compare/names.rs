@@ -1,7 +1,56 @@
 //! What the parts of a comparison are called: sheets, tables, pages.
 
+use super::Side;
 use super::join::{Comparison, Group};
+use super::settings::{Settings, varying};
+use crate::plots::bare;
 use crate::tables::workbook::sheet_names;
+
+/// Longer names of files hide what differs.
+const MAX_NAME: usize = 24;
+
+/// The sides under names that say what differs, where their own are long.
+pub fn by_difference(sides: Vec<Side>) -> Vec<Side> {
+    let names = short_names(&sides);
+    sides.into_iter().zip(names).map(|(side, label)| Side { label, ..side }).collect()
+}
+
+/// Names of sides: their own without what all share, or else the settings that differ, or else numbers.
+pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
+    let own = unshared(sides);
+    let fits = |names: &[String], most: usize| {
+        let distinct = (1..names.len()).all(|at| !names[..at].contains(&names[at]));
+        distinct && names.iter().all(|name| !name.is_empty() && name.chars().count() <= most)
+    };
+    let sets: Vec<Settings> = sides.iter().map(|side| side.rows.first().map(|row| row.settings()).unwrap_or_default()).collect();
+    let keys = varying(sets.iter());
+    let value = |set: &Settings, key: &String| set.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+    let by_settings: Vec<String> = sets
+        .iter()
+        .map(|set| {
+            let parts = keys.iter().filter_map(|key| Some(format!("{} {}", bare(key), value(set, key)?)));
+            parts.collect::<Vec<_>>().join(", ")
+        })
+        .collect();
+    match () {
+        () if fits(&own, MAX_NAME) => own,
+        () if fits(&by_settings, 2 * MAX_NAME) => by_settings,
+        () => (1..=sides.len()).map(|number| format!("run {number}")).collect(),
+    }
+}
+
+/// Labels without the path and ending that all of them share.
+fn unshared(sides: &[Side]) -> Vec<String> {
+    let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
+    let first = labels.first().copied().unwrap_or_default();
+    let places = first.char_indices().map(|(at, _)| at).chain([first.len()]);
+    let shared = places.take_while(|at| labels.iter().all(|label| label.get(..*at) == first.get(..*at))).last();
+    let start = first[..shared.unwrap_or(0)].rfind(['/', '-', '_']).map_or(0, |at| at + 1);
+    let short = |label: &&str| {
+        label.get(start..).filter(|rest| !rest.is_empty()).unwrap_or(label).trim_end_matches(".json").to_owned()
+    };
+    if labels.len() < 2 { labels.into_iter().map(str::to_owned).collect() } else { labels.iter().map(short).collect() }
+}
 
 impl Group {
     fn value(&self, key: &str) -> &str {

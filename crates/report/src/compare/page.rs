@@ -3,52 +3,63 @@
 use std::fmt::Write;
 
 use tacho_core::json::Value;
+use tacho_decide::compare::{Effect, Verdict};
+use tacho_record::StoredRun;
 
-use super::forest::forest_svg;
+use super::forest::{change, forest_svg};
 use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
+use super::names::short_names;
+use super::repeats::{are_repeats, head_and_table};
 use super::{CompareSpec, Side, Verdicts};
+use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, page};
-use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category};
+use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
+use crate::style::short;
 use crate::tables::markdown::{Table, plain};
 
 impl Comparison {
-    /// The page: the verdicts in one sentence each, what was measured as distributions on each other, then tables.
+    /// The page: verdicts with their forest plots, then distributions on the same axes, then tables of load levels.
     pub fn html(&self, sides: &[Side], verdicts: &[Verdicts], spec: &CompareSpec) -> String {
         let mut figures = Figures::default();
         let mut body = String::new();
+        let names = short_names(sides);
+        let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
+        let head = Head::new(self.title(&names)).facts(common(&runs.iter().collect::<Vec<_>>()));
+        let repeated = verdicts.is_empty() && are_repeats(sides, true);
+        let head = if repeated {
+            let (head, table) = head_and_table(head, sides, &names);
+            put(&mut body, &format!("<h2>Every run</h2>\n{}", html_table(&table, |_, _| "")));
+            head
+        } else {
+            verdicts.iter().fold(head, |head, verdict| stated(head, verdict, spec))
+        };
         for verdict in verdicts {
-            put(&mut body, &format!("<p class=\"lead\">{}</p>\n", escape(&verdict.sentence(spec))));
+            put(&mut body, &effects(verdict, spec));
         }
-        for verdict in verdicts {
-            put(&mut body, &format!("<h2>{}</h2>\n", escape(&verdict.title)));
-            if !verdict.differs.is_empty() {
-                put(&mut body, &format!("<p>Settings that differ: {}</p>\n", escape(&verdict.differs)));
-            }
-            put(
-                &mut body,
-                "<p class=\"note\">Change of the candidate against the baseline with its confidence interval; dashed: margin.</p>\n",
-            );
-            put(&mut body, &format!("<div class=\"wide\">{}</div>", forest_svg(&verdict.rows(spec), &verdict.title)));
-            let table = verdict.table(spec);
-            let table = html_table(&table, |row, at| verdict_class(&table, row, at));
-            put(&mut body, &format!("<details><summary>Table</summary>{table}</details>\n"));
-        }
-        let named: Vec<_> = sides.iter().zip(short_labels(sides)).map(|(side, label)| (label, side.runs())).collect();
+        let named: Vec<_> = sides.iter().zip(names).map(|(side, label)| (label, side.runs())).collect();
         put(&mut body, &distributions(&named, &mut figures));
         // One load level is in the verdicts already.
-        let levels = |group: &&Group| verdicts.is_empty() || group.metrics.iter().any(|one| one.table.rows.len() > 1);
+        let several = |group: &&Group| group.metrics.iter().any(|one| one.table.rows.len() > 1);
+        let levels = |group: &&Group| !repeated && (verdicts.is_empty() || several(group));
         for group in self.groups.iter().filter(levels) {
             put(&mut body, &self.section(group, spec, &mut figures));
         }
-        page(&format!("Comparison: {}", self.labels.join(", ")), &body, figures)
+        page(&head, &body, figures)
     }
 
     /// The page of one group alone.
     pub fn group_html(&self, group: &Group, spec: &CompareSpec) -> String {
         let mut figures = Figures::default();
         let body = self.section(group, spec, &mut figures);
-        page(&format!("Comparison: {}", self.labels.join(", ")), &body, figures)
+        page(&Head::new(self.title(&self.labels)), &body, figures)
+    }
+
+    fn title(&self, names: &[String]) -> String {
+        match names {
+            [base, new] => format!("{new} against {base}"),
+            _ => format!("{} results: {}", names.len(), names.join(", ")),
+        }
     }
 
     fn section(&self, group: &Group, spec: &CompareSpec, figures: &mut Figures) -> String {
@@ -171,20 +182,41 @@ fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> St
     out + "</tbody></table></div>\n"
 }
 
-/// Names of sides without the path and ending that all of them share.
-fn short_labels(sides: &[Side]) -> Vec<String> {
-    let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
-    let first = labels.first().copied().unwrap_or_default();
-    let cut = |ends: &dyn Fn(&str, usize) -> bool| {
-        let places = first.char_indices().map(|(at, _)| at).chain([first.len()]);
-        places.take_while(|at| labels.iter().all(|label| ends(label, *at))).last().unwrap_or(0)
+/// The head with a verdict: its sentence, and the change of three metrics where there is one pair.
+fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec) -> Head {
+    let verdict = |effect: &Effect| effect.verdict(spec.margin);
+    let any = |wanted: Verdict| verdicts.effects.iter().any(|effect| verdict(effect) == wanted);
+    let tone = match () {
+        () if any(Verdict::Worse) => Tone::Bad,
+        () if any(Verdict::Inconclusive) => Tone::Warning,
+        () => Tone::Good,
     };
-    let shared = cut(&|label, at| label.get(..at) == first.get(..at));
-    let start = first[..shared].rfind(['/', '-', '_']).map_or(0, |at| at + 1);
-    let short = |label: &&str| {
-        label.get(start..).filter(|rest| !rest.is_empty()).unwrap_or(label).trim_end_matches(".json").to_owned()
-    };
-    if labels.len() < 2 { labels.into_iter().map(str::to_owned).collect() } else { labels.iter().map(short).collect() }
+    let differs = Some(verdicts.differs.as_str()).filter(|text| !text.is_empty());
+    let differs = differs.map(|text| format!("Settings that differ: {text}"));
+    let head = head.verdict(tone, &verdicts.sentence(spec), differs.as_deref(), None);
+    let shown = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
+    shown.take(3).fold(head, |head, effect| {
+        let values = format!("{} → {}, {}", short(effect.base), short(effect.new), verdict(effect).text());
+        head.card(&in_words(&effect.key), &change(effect.change), &values)
+    })
+}
+
+/// Metrics of the head, the first three that were compared.
+const HEADLINES: [&str; 5] = ["output_throughput", "p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms"];
+
+/// A pair of sides: forest plot and table.
+fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
+    let mut rows = verdicts.rows(spec);
+    rows.iter_mut().for_each(|row| row.name = in_words(&row.name));
+    let table = verdicts.table(spec);
+    format!(
+        "<h2>{}</h2>\n<p class=\"note\">Change of the candidate against the baseline with its confidence interval; \
+         dashed: margin. An arrow marks an end beyond the axis.</p>\n<div class=\"wide\">{}</div>\
+         <details><summary>Table with intervals and methods</summary>{}</details>\n",
+        escape(&verdicts.title),
+        forest_svg(&rows, &verdicts.title),
+        html_table(&table, |row, at| verdict_class(&table, row, at))
+    )
 }
 
 fn put(out: &mut String, text: &str) {

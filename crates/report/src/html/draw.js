@@ -189,11 +189,12 @@ const Draw = (() => {
       const whole = this.fullX();
       const x = this.view || whole;
       const inside = (layer) => {
-        if (ALOFT.includes(layer.kind)) return [];
+        // Bands are clipped: a wide interval must not press the data flat.
+        if (ALOFT.includes(layer.kind) || layer.kind === "band") return [];
         const found = [];
         for (let i = 0; i < layer.x.length; i++) {
           const at = this.x.to(layer.x[i]);
-          if (at >= x[0] && at <= x[1]) found.push(...(layer.kind === "band" ? [layer.low[i], layer.high[i]] : [layer.y[i]]));
+          if (at >= x[0] && at <= x[1]) found.push(layer.y[i]);
           // A line or a step enters the view from outside.
           else if (layer.y && !SINGLE(layer) && at < x[0] && i + 1 < layer.x.length && this.x.to(layer.x[i + 1]) > x[0]) found.push(layer.y[i]);
         }
@@ -487,14 +488,14 @@ const Draw = (() => {
       this.pen.globalAlpha = 1;
     }
 
-    // Marks on the axis, with their names above the plot where they do not lie on each other.
+    // Marks on the axis with their names: percentiles above the plot, where they do not lie on each other; SLOs inside it.
     rules(area) {
       const { pen } = this;
       pen.font = "10px system-ui, sans-serif";
       pen.textAlign = "center";
       pen.textBaseline = "top";
       let end = -Infinity;
-      for (const layer of this.shown().filter((layer) => layer.kind === "rule")) {
+      for (const layer of this.shown().filter((layer) => layer.kind === "rule").sort((a, b) => a.at - b.at)) {
         const x = this.px(layer.at);
         if (!(x >= area.left && x <= area.left + area.w)) continue;
         pen.strokeStyle = pen.fillStyle = css(layer.slo ? "--bad" : "--soft");
@@ -505,7 +506,12 @@ const Draw = (() => {
         pen.stroke();
         pen.setLineDash([]);
         const half = pen.measureText(layer.text).width / 2;
-        if (x - half > end + 4) { pen.fillText(layer.text, x, area.top - 10); end = x + half; }
+        if (layer.slo) {
+          const room = x + 2 * half + 6 < area.left + area.w;
+          pen.textAlign = room ? "left" : "right";
+          pen.fillText(layer.text, x + (room ? 4 : -4), area.top + 4);
+          pen.textAlign = "center";
+        } else if (x - half > end + 4) { pen.fillText(layer.text, x, area.top - 10); end = x + half; }
       }
     }
 

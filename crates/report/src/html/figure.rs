@@ -54,6 +54,7 @@ fn layers(series: &[Series]) -> Vec<Value> {
         match one {
             // Words belong to the points that they stand next to.
             Series::Note { at, lines } => note(&mut layers, *at, &lines.join("\n")),
+            Series::Points { points, .. } if points.is_empty() => {}
             other => layers.push(layer(other)),
         }
     }

@@ -1,20 +1,100 @@
 //! The head of every page: what was run, the verdict, and the metrics that answer most questions.
 
+use tacho_core::json::Dict;
 use tacho_metrics::Interval;
 use tacho_record::{Provenance, StoredRun};
 
 use super::escape;
 use crate::console::bounds;
 use crate::style::short;
+use crate::tables::markdown::plain;
 
 /// Facts by name.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
-/// What was run, in one line.
-pub(crate) fn what(facts: &Facts) -> String {
-    let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
-    let items: String = facts.iter().filter(|(_, value)| !value.is_empty()).map(item).collect();
-    if items.is_empty() { items } else { format!("<p class=\"what\">{items}</p>\n") }
+/// How good the news is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As wanted.
+    Good,
+    /// To be interpreted with care.
+    Warning,
+    /// Not as wanted.
+    Bad,
+}
+
+/// The head of a page.
+#[derive(Debug, Clone, Default)]
+pub struct Head {
+    pub(crate) title: String,
+    facts: Facts,
+    verdict: String,
+    cards: Vec<String>,
+}
+
+impl Head {
+    /// A head with a title.
+    pub fn new(title: impl Into<String>) -> Self {
+        Head { title: title.into(), ..Head::default() }
+    }
+
+    /// The head of a page about several results: with the facts in which they agree.
+    pub fn of_results(title: impl Into<String>, results: &[&Dict]) -> Self {
+        let runs: Vec<StoredRun> = results.iter().filter_map(|result| StoredRun::from_dict(result).ok()).collect();
+        let mut head = Head::new(title).facts(common(&runs.iter().collect::<Vec<_>>()));
+        head.facts.push(("runs", runs.len().to_string()));
+        head
+    }
+
+    /// Adds a fact; an empty one is not shown.
+    pub fn fact(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.facts.push((name, value.into()));
+        self
+    }
+
+    pub(crate) fn facts(mut self, facts: Facts) -> Self {
+        self.facts.extend(facts);
+        self
+    }
+
+    /// Sets the verdict, with its reason and the command that helps where there are any.
+    pub fn verdict(self, tone: Tone, sentence: &str, reason: Option<&str>, next: Option<&str>) -> Self {
+        let items = reason.map_or_else(String::new, |reason| format!("<li>{}</li>", escape(reason)));
+        self.verdict_with(tone, sentence, &items, next)
+    }
+
+    /// Sets the verdict with reasons that are list items already.
+    pub(crate) fn verdict_with(mut self, tone: Tone, sentence: &str, items: &str, next: Option<&str>) -> Self {
+        let class = match tone {
+            Tone::Good => "",
+            Tone::Warning => " warn",
+            Tone::Bad => " bad",
+        };
+        let items = if items.is_empty() { String::new() } else { format!("<ul>{items}</ul>") };
+        let next = next.map_or_else(String::new, |next| format!("<p class=\"next\">Next: {}</p>", escape(next)));
+        self.verdict += &format!("<div class=\"verdict{class}\"><b>{}</b>{items}{next}</div>\n", escape(sentence));
+        self
+    }
+
+    /// Adds a large metric with a line below it.
+    pub fn card(self, name: &str, value: &str, below: &str) -> Self {
+        self.cards(vec![fact_card(name, value, below)])
+    }
+
+    pub(crate) fn cards(mut self, cards: Vec<String>) -> Self {
+        self.cards.extend(cards);
+        self
+    }
+
+    /// The markup.
+    pub(crate) fn html(&self) -> String {
+        let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
+        let facts: String = self.facts.iter().filter(|(_, value)| !value.is_empty()).map(item).collect();
+        let facts = if facts.is_empty() { facts } else { format!("<p class=\"what\">{facts}</p>\n") };
+        let cards = self.cards.concat();
+        let cards = if cards.is_empty() { cards } else { format!("<div class=\"hero\">{cards}</div>\n") };
+        format!("<h1>{}</h1>\n{facts}{}{cards}", escape(&self.title), self.verdict)
+    }
 }
 
 /// Facts of a run's origin that belong in the head of its page.
@@ -29,51 +109,21 @@ pub(crate) fn origin(provenance: &Provenance) -> Facts {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// What is common to several runs: facts in which all of them that state one agree.
+/// The facts in which several runs agree.
 pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
-    let text = |run: &StoredRun, key: &str| run.fields.get(key).map(crate::tables::markdown::plain);
-    let of = |run: &StoredRun| {
-        let load = [("max_concurrency", "in flight at most"), ("request_rate", "req/s")];
-        let load = load.into_iter().filter_map(|(key, unit)| {
-            let value = text(run, key).filter(|value| !["", "inf", "None", "null"].contains(&value.as_str()))?;
-            Some(format!("{value} {unit}"))
+    let of = |run: &&StoredRun| {
+        let text = |key: &str| run.fields.get(key).map(plain).unwrap_or_default();
+        let loads = [("request_rate", "req/s"), ("max_concurrency", "in flight at most")];
+        let load = loads.iter().filter_map(|(key, unit)| {
+            let value = run.number(key).filter(|value| value.is_finite())?;
+            Some(format!("{} {unit}", crate::style::short_tick(value)))
         });
-        let mut facts: Facts = vec![("model", text(run, "model_id").unwrap_or_default())];
-        facts.push(("load", load.collect::<Vec<_>>().join(", ")));
-        facts.extend(origin(&run.provenance()));
-        facts
+        let load = load.collect::<Vec<_>>().join(", ");
+        vec![("model", text("model_id")), ("load", load)].into_iter().chain(origin(&run.provenance())).collect()
     };
-    let all: Vec<Facts> = runs.iter().map(|run| of(run)).collect();
+    let all: Vec<Facts> = runs.iter().map(of).collect();
     let Some((first, others)) = all.split_first() else { return Facts::new() };
-    let agrees = |(name, value): &&(&'static str, String)| {
-        others.iter().all(|facts| facts.iter().all(|(other, found)| other != name || found == value))
-    };
-    first.iter().filter(agrees).cloned().collect()
-}
-
-/// How good the news is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
-    Good,
-    Warning,
-    Bad,
-}
-
-/// The verdict in a sentence, with reasons as finished list items and the command that helps.
-pub(crate) fn verdict(tone: Tone, sentence: &str, items: &str, next: Option<&str>) -> String {
-    let class = match tone {
-        Tone::Good => "",
-        Tone::Warning => " warn",
-        Tone::Bad => " bad",
-    };
-    let items = if items.is_empty() { String::new() } else { format!("<ul>{items}</ul>") };
-    let next = next.map_or_else(String::new, |next| format!("<p class=\"next\">Next: {}</p>", escape(next)));
-    format!("<div class=\"verdict{class}\"><b>{}</b>{items}{next}</div>\n", escape(sentence))
-}
-
-/// Large metrics.
-pub(crate) fn metrics(cards: &[String]) -> String {
-    if cards.is_empty() { String::new() } else { format!("<div class=\"hero\">{}</div>\n", cards.concat()) }
+    first.iter().filter(|fact| others.iter().all(|facts| facts.contains(fact))).cloned().collect()
 }
 
 /// One metric with its confidence interval.
@@ -83,8 +133,24 @@ pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f6
     fact_card(name, &format!("{}{unit}", short(value)), &interval)
 }
 
-/// One metric with a line below it.
-pub(crate) fn fact_card(name: &str, value: &str, below: &str) -> String {
+fn fact_card(name: &str, value: &str, below: &str) -> String {
     let below = if below.is_empty() { String::new() } else { format!("<small>{}</small>", escape(below)) };
     format!("<div class=\"card\"><span>{}</span><b>{}</b>{below}</div>", escape(name), escape(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    #[test]
+    fn several_runs_show_what_they_have_in_common() {
+        let run = |text: &str| parse(text).unwrap().as_dict().unwrap().clone();
+        let one = run(r#"{"model_id": "m", "request_rate": 10.0, "max_concurrency": null, "duration": 1.0}"#);
+        let other = run(r#"{"model_id": "m", "request_rate": 20.0, "max_concurrency": null, "duration": 1.0}"#);
+        let html = Head::of_results("t <b>", &[&one, &other]).html();
+        assert!(html.contains("model <b>m</b>") && html.contains("runs <b>2</b>"), "{html}");
+        assert!(!html.contains("req/s") && !html.contains("<b>t"), "{html}");
+        assert!(Head::of_results("t", &[&one]).html().contains("10 req/s"));
+    }
 }

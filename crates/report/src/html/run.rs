@@ -13,7 +13,7 @@ use std::path::Path;
 
 use tacho_record::RunRecord;
 
-use super::{Document, escape, in_script, packed};
+use super::{Document, in_script, packed};
 use crate::Error;
 use crate::json::write_whole;
 
@@ -35,12 +35,10 @@ pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error>
 
 /// Writes the page of `record` to `out`.
 pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io::Result<()> {
-    let title = words::title(record);
+    let head = words::head(record, about);
     let body = format!(
-        "<header>\n<h1>{}</h1>\n{}{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
-        escape(&title),
-        words::subtitle(record),
-        words::verdict(record, about),
+        "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
+        head.html(),
         words::cards(record) + &sessions::section(record) + &adapters::section(record),
         words::ranks(record) + &words::facts(record),
     );
@@ -51,5 +49,5 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
          <script type=\"application/octet-stream\" id=\"rows\">{}</script>\n",
         packed(&rows)?
     );
-    Document { title: &title, policy: "", body: &body, data: &data, script: SCRIPT }.write(out)
+    Document { title: &head.title, policy: "", body: &body, data: &data, script: SCRIPT }.write(out)
 }

@@ -77,7 +77,7 @@ impl Pareto {
         let hint = |point: &Point| {
             let labels = self.labels(point).join("\n");
             let (user, gpu) = (point.per_user, point.per_gpu);
-            format!("{labels}\ntokens/s for a user: {user:.2}\ntokens/s of a GPU: {gpu:.2}").trim_start().to_owned()
+            format!("{labels}\ntok/s/user: {user:.2}\ntok/s/GPU: {gpu:.2}").trim_start().to_owned()
         };
         let mut best: Vec<&Point> = self.frontier.iter().map(|&at| &self.points[at]).collect();
         best.sort_by(|a, b| a.per_user.total_cmp(&b.per_user));
@@ -100,19 +100,19 @@ impl Pareto {
             },
         ];
         // From right to left the points rise, so that notes stack up in their order.
-        series.extend(best.iter().rev().map(|point| Series::Note { at: place(point), lines: self.labels(point) }));
+        series.extend(best.iter().rev().map(|point| Series::Note { at: place(point), lines: vec![self.labels(point).join(", ")] }));
         let over =
             |label: &str, of: fn(&Point) -> f64| AxisSpec::over(label, ScaleKind::Linear, self.points.iter().map(of));
         let panel = Panel {
             title: Vec::new(),
-            x: over("Output tokens per second for a user", |point| point.per_user),
-            y: over("Output tokens per second of a GPU", |point| point.per_gpu),
+            x: over("tok/s/user", |point| point.per_user),
+            y: over("tok/s/GPU", |point| point.per_gpu),
             grid: Grid::Dashed,
             series,
         };
         Picture {
-            title: "Speed for a user against speed of a GPU".into(),
-            note: "No setting is better in both than one on the frontier.".into(),
+            title: "Throughput per GPU against speed per user".into(),
+            note: "Output tokens. No setting beats one on the frontier in both.".into(),
             panels: vec![panel],
             columns: 1,
             size: (480.0, 330.0),
@@ -122,7 +122,7 @@ impl Pareto {
 
     fn labels(&self, point: &Point) -> Vec<String> {
         let found = self.labels.iter().filter_map(|key| Some((key, lookup(&point.record, key)?)));
-        found.map(|(key, value)| format!("{}: {}", bare(key), value_text(value))).collect()
+        found.map(|(key, value)| format!("{} {}", bare(key), value_text(value))).collect()
     }
 }
 

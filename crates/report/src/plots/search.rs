@@ -1,11 +1,13 @@
 //! The chart of an SLO search: each metric against load, the SLO, and the answer where the two cross.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::statistics::mean;
 
 use super::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, category, in_words,
+    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, in_words,
 };
-use crate::style::short;
+use crate::html::{Head, Tone};
+use crate::style::{short, short_tick};
 
 /// What a load level showed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,48 +44,77 @@ impl<'a> Criterion<'a> {
         Some(Criterion { text, metric, limit })
     }
 
+    /// As people write it: `P99 TTFT ≤ 200 ms`.
+    fn in_words(&self) -> String {
+        let words = in_words(self.metric);
+        let unit = words.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
+        let sign = if self.is_upper() { "≤" } else { "≥" };
+        format!("{} {sign} {} {unit}", bare(self.metric), short_tick(self.limit)).trim_end().to_owned()
+    }
+
+    fn is_upper(&self) -> bool {
+        self.text[self.metric.len()..].starts_with('<')
+    }
+
     fn holds(&self, value: f64) -> bool {
-        if self.text[self.metric.len()..].starts_with('<') { value <= self.limit } else { value >= self.limit }
+        if self.is_upper() { value <= self.limit } else { value >= self.limit }
     }
 }
 
-/// The figure of an entry of `sla_summary.json`: a panel per criterion. Nothing without levels.
-pub fn picture(entry: &Dict) -> Option<Picture> {
+/// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`. Nothing
+/// without levels.
+pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str);
     let criteria: Vec<Criterion<'_>> = criteria.filter_map(Criterion::parse).collect();
     let variable = entry.get("variable").and_then(Value::as_str)?;
     let panels: Vec<Panel> =
-        criteria.iter().filter_map(|one| panel(one, &criteria, variable, entry, &levels)).collect();
+        criteria.iter().filter_map(|one| panel(one, &criteria, variable, entry, (&levels, runs))).collect();
     let point = |outcome: Outcome| {
         let (name, color) = outcome.style();
         LegendEntry::Point(color, name.into())
     };
     let seen = |outcome: &Outcome| levels.iter().any(|level| outcome_of(level, &criteria) == *outcome);
     let legend = Outcome::ALL.into_iter().filter(seen).map(point).collect();
-    let title = headline(entry, variable, &levels);
-    let text = |key: &str| entry.get(key).and_then(Value::as_str);
-    let reason = text("reason").map_or_else(String::new, |why| format!(": {why}"));
-    let verdict = text("verdict").map_or_else(String::new, |word| format!("Verdict: {word}{reason}. "));
-    let note = format!("{verdict}A value far beyond the SLO is drawn at the top of the frame, with its number.");
+    let title = criteria.iter().map(Criterion::in_words).collect::<Vec<_>>().join(", ");
+    let title = format!("{title} against {}", bare(variable));
+    let note = "Ribbon: 95% CI of each run. A value far beyond the SLO is drawn at the top of the frame, with its number.";
+    let note = note.to_owned();
     (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend })
 }
 
-/// The largest load that was measured and met, then the estimate.
-fn headline(entry: &Dict, variable: &str, levels: &[&Dict]) -> String {
+/// The head of the page: the answer, its range, and why the search stopped.
+pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
+    let text = |key: &str| entry.get(key).and_then(Value::as_str);
+    let load = in_words(text("variable").unwrap_or("load"));
+    let unit = load.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
+    let levels = entry.get("curve").and_then(Value::as_list).unwrap_or_default();
     let met = levels.iter().filter(|level| level.get("met") == Some(&Value::Bool(true)));
-    let most = met.filter_map(|level| number(level, "level")).filter(|level| *level < UNLIMITED).reduce(f64::max);
-    let load = in_words(variable);
-    let measured = most.map_or_else(
-        || format!("No {load} met the SLO"),
-        |most| format!("Largest {load} measured and met: {}", crate::style::short_tick(most)),
+    let most = met.filter_map(|level| level.get("level")?.as_f64()).filter(|level| *level < UNLIMITED).reduce(f64::max);
+    let sentence = most.map_or_else(
+        || format!("No {} met the SLO.", bare(text("variable").unwrap_or("load"))),
+        |most| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(most)),
     );
-    let Some(Answer { estimate, low, high }) = Answer::of(entry) else { return measured };
-    let range = match high {
-        Some(high) => format!("{} – {}", short(low), short(high)),
-        None => format!("at least {}", short(low)),
+    let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
+    let slos = criteria.iter().filter_map(|text| Some(Criterion::parse(text.as_str()?)?.in_words()));
+    let slos: Vec<String> = slos.collect();
+    let tone = match text("verdict") {
+        Some("found") => Tone::Good,
+        Some("infeasible") => Tone::Bad,
+        _ => Tone::Warning,
     };
-    format!("{measured}; estimate {} (95% CI {range})", short(estimate))
+    let reason = text("reason").or_else(|| text("stopped"));
+    let reason = text("verdict").map(|word| reason.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
+    let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs)
+        .verdict(tone, &sentence, reason.as_deref(), None)
+        .card("Measured and met", &most.map_or_else(|| "–".to_owned(), |most| format!("{} {unit}", short_tick(most))), "");
+    match Answer::of(entry) {
+        Some(Answer { estimate, low, high }) => {
+            let high = high.map_or_else(|| "no upper bound".to_owned(), short);
+            head.card("Estimate at the SLO", &format!("{} {unit}", short(estimate)), &format!("95% CI {} – {high}", short(low)))
+        }
+        None => head,
+    }
 }
 
 /// Where the metric is estimated to cross the SLO.
@@ -123,9 +154,9 @@ fn panel(
     criteria: &[Criterion<'_>],
     variable: &str,
     entry: &Dict,
-    levels: &[&Dict],
+    (levels, runs): (&[&Dict], &[&Dict]),
 ) -> Option<Panel> {
-    let Criterion { text, metric, limit } = *criterion;
+    let Criterion { metric, limit, .. } = *criterion;
     let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, number(level, metric)?));
     let mut all: Vec<(f64, f64, Outcome)> =
         levels.iter().filter_map(|level| point(level).map(|(x, y)| (x, y, outcome_of(level, criteria)))).collect();
@@ -133,11 +164,16 @@ fn panel(
     // Values far beyond the SLO would press everything else flat.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 4.0).max(limit * 1.2);
     let (x, y) = (in_words(variable), in_words(metric));
+    let bounds = all.iter().filter_map(|(load, ..)| {
+        let (low, high) = interval(runs, variable, metric, *load)?;
+        Some((*load, low.min(top), high.min(top)))
+    });
     let mut series = vec![
+        Series::Band { name: String::new(), edges: bounds.collect(), fill: category(0).with_alpha(0.18) },
         Series::Level {
             y: limit,
             stroke: Stroke::dashed(Color::hex(0xC4_36_1C), 1.2, &[5.0, 3.0]),
-            name: text.to_owned(),
+            name: format!("SLO {}", criterion.in_words()),
         },
         Series::Line {
             name: String::new(),
@@ -158,7 +194,7 @@ fn panel(
     series.extend(
         beyond.map(|(load, value, _)| Series::Note { at: (*load, top), lines: vec![format!("↑ {}", short(*value))] }),
     );
-    series.extend(answer(entry, limit));
+    series.extend(answer(entry, limit, unit_of(variable)));
     Some(Panel {
         title: vec![format!("{y} against {x}")],
         x: AxisSpec::over(x.as_str(), ScaleKind::Linear, all.iter().map(|one| one.0)),
@@ -168,8 +204,23 @@ fn panel(
     })
 }
 
+/// The confidence interval of a metric at a load: the means of the bounds of its runs. Nothing where no run has one.
+fn interval(runs: &[&Dict], variable: &str, metric: &str, load: f64) -> Option<(f64, f64)> {
+    let at = runs.iter().filter(|run| number(run, variable) == Some(load));
+    let bounds = at.filter_map(|run| {
+        let bounds = run.get("tacho")?.get("intervals")?.get(metric)?.as_list()?;
+        Some((bounds.first()?.as_f64()?, bounds.get(1).and_then(Value::as_f64).unwrap_or(f64::INFINITY)))
+    });
+    let (lows, highs): (Vec<f64>, Vec<f64>) = bounds.unzip();
+    (!lows.is_empty()).then(|| (mean(&lows), mean(&highs)))
+}
+
+fn unit_of(variable: &str) -> String {
+    in_words(variable).split_once(" (").map_or_else(String::new, |(_, unit)| format!(" {}", unit.trim_end_matches(')')))
+}
+
 /// The estimate on the line of the SLO, its confidence interval, and the number.
-fn answer(entry: &Dict, limit: f64) -> Vec<Series> {
+fn answer(entry: &Dict, limit: f64, unit: String) -> Vec<Series> {
     let Some(Answer { estimate, low, high }) = Answer::of(entry) else { return Vec::new() };
     let at = (estimate, limit);
     let range = Series::Line {
@@ -181,7 +232,7 @@ fn answer(entry: &Dict, limit: f64) -> Vec<Series> {
     };
     let hints = vec![format!("estimate {}", short(estimate))];
     let point = Series::Points { name: "estimate".into(), points: vec![at], fill: category(0), hints };
-    vec![range, point, Series::Note { at, lines: vec![short(estimate)] }]
+    vec![range, point, Series::Note { at, lines: vec![format!("≈ {}{unit}", short(estimate))] }]
 }
 
 #[cfg(test)]
@@ -191,7 +242,8 @@ mod tests {
     use tacho_core::json::parse;
 
     fn drawn(text: &str) -> String {
-        svg(&picture(parse(text).unwrap().as_dict().unwrap()).unwrap().scene())
+        let run = parse(r#"{"request_rate": 14, "tacho": {"intervals": {"p99_ttft_ms": [150.0, 260.0]}}}"#).unwrap();
+        svg(&picture(parse(text).unwrap().as_dict().unwrap(), &[run.as_dict().unwrap()]).unwrap().scene())
     }
 
     const CURVE: &str = r#"{"variable": "request_rate", "criteria": ["p99_ttft_ms<=200.00"], "estimate": 14.2,
@@ -205,16 +257,19 @@ mod tests {
     fn levels_are_drawn_with_the_slo_and_the_answer() {
         let page = drawn(CURVE);
         assert!(page.contains("P99 TTFT (ms) against request rate (requests/s)") && !page.contains("65536"), "{page}");
-        assert!(page.contains("14.2") && page.contains("measured and met: 10"), "{page}");
+        assert!(page.contains("≈ 14.2 requests/s") && page.contains("SLO P99 TTFT ≤ 200 ms"), "{page}");
         assert!(page.contains("↑ 5,000"), "a clipped value shows its number: {page}");
-        assert!(picture(&Dict::new()).is_none());
+        assert!(picture(&Dict::new(), &[]).is_none());
+        let run = parse(r#"{"request_rate": 14, "tacho": {"intervals": {"p99_ttft_ms": [150.0, null]}}}"#).unwrap();
+        let found = interval(&[run.as_dict().unwrap()], "request_rate", "p99_ttft_ms", 14.0);
+        assert_eq!(found, Some((150.0, f64::INFINITY)));
     }
 
     #[test]
     fn the_verdict_and_its_reason_are_on_the_page() {
         let text = CURVE.replacen('{', r#"{"verdict": "inconclusive", "reason": "budget reached", "#, 1);
-        let note = picture(parse(&text).unwrap().as_dict().unwrap()).unwrap().note;
-        assert!(note.contains("inconclusive: budget reached"), "{note}");
+        let html = head(parse(&text).unwrap().as_dict().unwrap(), &[]).html();
+        assert!(html.contains("inconclusive: budget reached") && html.contains("<b>10 requests/s</b>"), "{html}");
     }
 
     #[test]

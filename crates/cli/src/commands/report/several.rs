@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_report::compare::{CompareSpec, Comparison, verdicts};
+use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
@@ -13,7 +13,9 @@ use crate::commands::sides::{detailed, sides};
 use crate::exit::{Exit, saved};
 
 /// Compares the results, the first being the base.
-pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Result<Exit> {
+///
+/// Runs of one configuration in `one_directory` are repeats, which are not compared with each other.
+pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let Some(page) = &args.log.outputs.page else {
         bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
     };
@@ -22,9 +24,10 @@ pub(super) fn report(files: &[PathBuf], args: &ReportCommandArgs) -> anyhow::Res
     }
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
-    // Where a log next to a result tells of single requests, more can be decided.
-    let sides = detailed(files, sides(files)?);
-    let verdicts = verdicts(&sides, &spec)?;
+    // The log next to a result has single requests, with which more can be decided.
+    let sides = by_difference(detailed(files, sides(files)?));
+    let repeats = are_repeats(&sides, one_directory);
+    let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };
     let comparison = Comparison::new(&sides, &spec)?;
     for verdict in &verdicts {
         writeln!(tacho_report::out(), "{}", harmless_line(&verdict.sentence(&spec)))?;

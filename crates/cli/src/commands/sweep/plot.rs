@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tacho_report::html::picture_page;
+use tacho_core::json::Dict;
+use tacho_report::html::{Head, picture_page};
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
 use tacho_report::plots::{Picture, Scene, png, svg};
@@ -28,7 +29,9 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
     if args.html && !drawn.is_empty() {
         let path = directory.join(&args.spec.name).with_extension("html");
-        let page = picture_page(&args.directory.display().to_string(), &drawn);
+        let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
+        let title = drawn.first().map_or_else(String::new, |picture| format!("Sweep: {}", picture.title));
+        let page = picture_page(&Head::of_results(title, &runs), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::Context;
-use tacho_report::html::picture_page;
+use tacho_core::json::Dict;
+use tacho_report::html::{Head, picture_page};
 use tacho_report::json::write_whole;
 use tacho_report::plots::pareto::Pareto;
 use tacho_report::plots::sweep::read_sweep;
@@ -33,7 +34,12 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
         let picture = pareto.picture(&args.spec);
         save(&picture.scene(), &path, DPI, args.svg)?;
         if args.html {
-            let page = picture_page(&args.directory.display().to_string(), &[picture]);
+            let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
+            let (points, frontier) = pareto.sizes();
+            let head = Head::of_results("Pareto frontier: throughput per GPU against speed per user", &runs)
+                .card("Settings measured", &points.to_string(), "")
+                .card("On the frontier", &frontier.to_string(), "no other is better in both");
+            let page = picture_page(&head, &[picture]);
             write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
         }
         let (points, frontier) = pareto.sizes();

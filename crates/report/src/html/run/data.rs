@@ -11,7 +11,7 @@ use super::served;
 use crate::series::{self, LatencyOverTime, OverTime};
 use crate::verdict::is_burst;
 
-/// Bars of the histogram of gaps.
+/// Bars of a histogram.
 const BARS: usize = 48;
 /// Requests whose own time is shown.
 const SLOWEST: usize = 12;
@@ -36,13 +36,13 @@ const COLUMNS: [Column; 7] = [
 pub(super) fn facts(record: &RunRecord) -> Dict {
     let samples = &record.measured.samples;
     let mut dict = Dict::new();
-    dict.set("count", samples.len());
+    dict.set("count", drawn(samples).count());
+    dict.set("total", samples.len());
     let names = COLUMNS.iter().map(|(name, _)| *name).chain(["sent", "outcome"]);
     dict.set("columns", names.map(Value::from).collect::<Vec<_>>());
     let outcomes = outcomes(samples).into_iter().map(Value::from);
     dict.set("outcomes", outcomes.collect::<Vec<_>>());
-    dict.set("limited", record.setup.max_concurrency.is_some());
-    dict.set("itl", gaps(samples));
+    dict.set("distributions", distributions(record));
     dict.set("over", over_time(samples));
     dict.set("steady", steady(record));
     dict.set("slo", slo(record));
@@ -101,17 +101,28 @@ fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
     values.map(|value| if value.is_finite() { Value::Float(short(value)) } else { Value::Null }).collect()
 }
 
+/// Requests that are drawn as points; of more, every n-th one.
+const MAX_POINTS: usize = 10_000;
+
+/// The requests that are drawn: an even part of many, and all failures while they are few.
+fn drawn(samples: &Samples) -> impl Iterator<Item = Cow<'_, Sample>> {
+    let step = samples.len().div_ceil(MAX_POINTS).max(1);
+    let few = step > 1 && samples.iter().filter(|sample| !sample.success()).count() <= MAX_POINTS / 10;
+    let wanted = move |(at, sample): &(usize, Cow<'_, Sample>)| at % step == 0 || (few && !sample.success());
+    samples.iter().enumerate().filter(wanted).map(|(_, sample)| sample)
+}
+
 /// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.
 pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let samples = &record.measured.samples;
     let origin = series::origin(samples);
     let kinds = outcomes(samples);
     let outcome = |sample: &Sample| kinds.iter().position(|kind| *kind == name(sample)).map(|at| at as f64);
-    let plain = COLUMNS.iter().flat_map(|(_, of)| samples.iter().map(|sample| of(&sample)));
-    let sent = samples.iter().map(|sample| Some(sample.sent - origin));
+    let plain = COLUMNS.iter().flat_map(|(_, of)| drawn(samples).map(|sample| of(&sample)));
+    let sent = drawn(samples).map(|sample| Some(sample.sent - origin));
     let all: Vec<f32> = plain
         .chain(sent)
-        .chain(samples.iter().map(|sample| outcome(&sample)))
+        .chain(drawn(samples).map(|sample| outcome(&sample)))
         .map(|value| value.unwrap_or(f64::NAN) as f32)
         .collect();
     (0..4).flat_map(|plane| all.iter().map(move |value| value.to_le_bytes()[plane])).collect()
@@ -132,26 +143,54 @@ fn outcomes(samples: &Samples) -> Vec<&'static str> {
     names
 }
 
-/// The histogram of all gaps between token events, in milliseconds; nothing where there are none.
-fn gaps(samples: &Samples) -> Option<Dict> {
-    let gaps = || itls(samples).filter(|gap| *gap > 0.0);
-    let least = gaps().reduce(f64::min)? * 1e3;
-    let marks = [50.0, 90.0, 99.0];
-    let times = Statistics::of_all(gaps, &marks);
+/// The distribution of each latency over all requests.
+fn distributions(record: &RunRecord) -> Vec<Value> {
+    let samples = &record.measured.samples;
+    let limits = record.setup.goodput.unwrap_or_default();
+    let requests = |of: fn(&Sample) -> Option<f64>| move || successes(samples).filter_map(move |sample| of(&sample));
+    let ttft = requests(|sample| Some(sample.ttft));
+    let (tpot, e2el) = (requests(tpot), requests(|sample| Some(sample.latency)));
+    let queue = requests(|sample| Some(sample.queue_time()));
+    let limited = record.setup.max_concurrency.is_some();
+    let all = [
+        distribution("Time to first token (TTFT)", "requests", limits.ttft_ms, ttft),
+        distribution("Time per output token (TPOT)", "requests", limits.tpot_ms, tpot),
+        distribution("Inter-token latency (ITL)", "gaps", None, || itls(samples)),
+        distribution("End-to-end latency (E2EL)", "requests", limits.e2el_ms, e2el),
+        limited.then(|| distribution("Wait for a concurrency slot", "requests", None, queue)).flatten(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// The histogram of some latencies in seconds, with percentiles and the SLO in ms; nothing of fewer than two values.
+fn distribution<I: Iterator<Item = f64>>(
+    title: &str,
+    counted: &str,
+    slo: Option<f64>,
+    seconds: impl Fn() -> I,
+) -> Option<Value> {
+    let values = || seconds().filter(|value| *value > 0.0);
+    let least = values().reduce(f64::min)? * 1e3;
+    let times = Statistics::of_all(values, &[50.0, 90.0, 99.0]);
+    if times.count < 2 {
+        return None;
+    }
     let (least, most) = (least.log10(), times.max_ms.log10());
     let width = ((most - least) / BARS as f64).max(1e-3);
-    let edges: Vec<f64> = (0..=BARS).map(|bar| 10f64.powf(least + bar as f64 * width)).collect();
+    let edges = (0..=BARS).map(|bar| 10f64.powf(least + bar as f64 * width));
     let mut counts = vec![0u64; BARS];
-    for gap in gaps() {
-        counts[((((gap * 1e3).log10() - least) / width) as usize).min(BARS - 1)] += 1;
+    for value in values() {
+        counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(BARS - 1)] += 1;
     }
-    let mark =
-        |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
+    let mark = |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
     let mut dict = Dict::new();
-    dict.set("edges", edges.into_iter().map(Value::Float).collect::<Vec<_>>());
+    dict.set("title", title);
+    dict.set("counted", counted);
+    dict.set("slo", slo);
+    dict.set("edges", floats(edges));
     dict.set("counts", counts.into_iter().map(Value::from).collect::<Vec<_>>());
     dict.set("marks", times.percentiles_ms.iter().map(mark).collect::<Vec<_>>());
-    Some(dict)
+    Some(Value::Dict(dict))
 }
 
 fn slowest(samples: &Samples) -> Vec<Value> {
@@ -192,13 +231,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_gap_is_in_a_bar() {
-        let sample = Sample { itl: vec![0.001, 0.01, 0.01, 0.1, 0.0].into(), ..Sample::default() };
-        let gaps = gaps(&[sample].into()).unwrap();
+    fn every_value_is_in_a_bar() {
+        let values = [0.001, 0.01, 0.01, 0.1, 0.0];
+        let gaps = distribution("t", "gaps", Some(5.0), || values.into_iter()).unwrap();
         let counts: Vec<i64> =
             gaps.get("counts").unwrap().as_list().unwrap().iter().filter_map(Value::as_i64).collect();
         assert_eq!((counts.iter().sum::<i64>(), counts[0], counts[BARS - 1]), (4, 1, 1));
-        assert!(super::gaps(&[Sample::default()].into()).is_none());
+        assert!(distribution("t", "gaps", None, || [0.5].into_iter()).is_none(), "one value has no distribution");
+    }
+
+    #[test]
+    fn of_many_requests_a_part_is_drawn_and_every_failure() {
+        let failed = |at: usize| (at == 7).then_some(tacho_core::FailureKind::Malformed);
+        let one = |index: usize| Sample { index, failure: failed(index), ..Sample::default() };
+        let samples: Samples = (0..3 * MAX_POINTS).map(one).collect();
+        let indices: Vec<usize> = drawn(&samples).map(|sample| sample.index).collect();
+        assert_eq!((indices.len(), &indices[..4]), (MAX_POINTS + 1, &[0, 3, 6, 7][..]));
     }
 
     #[test]

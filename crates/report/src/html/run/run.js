@@ -21,7 +21,6 @@
   const good = [], bad = [];
   for (let i = 0; i < count; i++) (columns.outcome[i] === GOOD ? good : bad).push(i);
   const pick = (name, from = good) => from.map((i) => columns[name][i]);
-  const finite = (list) => list.filter((v) => Number.isFinite(v));
   const section = (title, note) => {
     const made = node("section");
     made.append(node("h2", title));
@@ -31,56 +30,25 @@
   };
   const grid = (host, name = "grid") => { const made = node("div", undefined, name); host.append(made); return made; };
 
-  // Distributions: bars with equal widths on a logarithmic axis, and the share of requests up to each time.
-  const quantile = (sorted, q) => {
-    const at = (sorted.length - 1) * q, low = Math.floor(at);
-    return sorted[low] + (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]) * (at - low);
-  };
-  const BINS = 48;
-  const histogram = (sorted) => {
-    const low = Math.log10(sorted[0]), high = Math.log10(sorted[sorted.length - 1]), pad = high - low < 1e-6 ? 0.02 : 0;
-    const from = low - pad, width = (high - low + 2 * pad) / BINS, counts = new Array(BINS).fill(0);
-    for (const v of sorted) counts[Math.min(BINS - 1, Math.floor((Math.log10(v) - from) / width))]++;
-    return { x: counts.map((_, k) => 10 ** (from + k * width)), ends: counts.map((_, k) => 10 ** (from + (k + 1) * width)), counts };
-  };
-  const thin = (sorted) => {
-    const most = 600, step = Math.max(1, sorted.length / most), x = [], y = [];
-    for (let at = 0; at < sorted.length; at += step) { x.push(sorted[Math.floor(at)]); y.push((Math.floor(at) + 1) / sorted.length * 100); }
-    x.push(sorted[sorted.length - 1]); y.push(100);
-    return { x, y };
-  };
-  const RULES = [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"]];
+  // Distributions: bars of equal width on a logarithmic axis, and the cumulative distribution.
   const SLO = facts.slo || {};
-  const distribution = (host, title, hist, ecdf, marks, total, what, slo) => {
-    const share = (k) => `${fmt(hist.x[k])} – ${fmt(hist.ends[k])} ms`;
+  const distribution = (host, { title, counted, slo, edges, counts, marks }) => {
+    const total = counts.reduce((a, b) => a + b, 0), ends = edges.slice(1);
+    let sum = 0;
+    const shares = [0, ...counts.map((n) => (sum += n) / total * 100)];
     new Plot(host, {
-      title, x: { label: "ms (log scale)", log: true }, y: { label: what, zero: true, whole: true }, right: { label: "cumulative %", range: [0, 100], zero: true },
+      title, x: { label: "ms (log scale)", log: true }, y: { label: counted, zero: true, whole: true }, right: { label: "cumulative %", range: [0, 100], zero: true },
       layers: [
-        { name: what, kind: "bars", color: 0, x: hist.x, ends: hist.ends, y: hist.counts, head: share, tip: (k) => [[what, fmt(hist.counts[k])], ["fraction", fmt(hist.counts[k] / total * 100) + "%"]] },
-        { name: "cumulative %", kind: "line", color: 1, axis: "right", x: ecdf.x, y: ecdf.y, tip: (k) => [["up to " + fmt(ecdf.x[k]) + " ms", fmt(ecdf.y[k]) + "%"]] },
-        ...(slo ? [["SLO", slo, true]] : []).concat(marks).map(([text, at, slo]) => ({ kind: "rule", at, text, slo, x: [], y: [] })),
+        { name: counted, kind: "bars", color: 0, x: edges.slice(0, -1), ends, y: counts, head: (k) => `${fmt(edges[k])} – ${fmt(ends[k])} ms`, tip: (k) => [[counted, fmt(counts[k])], ["fraction", fmt(counts[k] / total * 100) + "%"]] },
+        { name: "cumulative %", kind: "line", color: 1, axis: "right", x: edges, y: shares, tip: (k) => [["up to " + fmt(edges[k]) + " ms", fmt(shares[k]) + "%"]] },
+        ...marks.map(([text, at]) => ({ kind: "rule", at, text, x: [], y: [] })),
+        ...(slo ? [{ kind: "rule", at: slo, text: `SLO ${fmt(slo)} ms`, slo: true, x: [], y: [] }] : []),
       ],
     });
   };
-  const ofRequests = (host, name, title) => {
-    const sorted = finite(pick(name)).filter((v) => v > 0).sort((a, b) => a - b);
-    if (sorted.length < 2) return;
-    distribution(host, title, histogram(sorted), thin(sorted), RULES.map(([q, text]) => [text, quantile(sorted, q)]), sorted.length, "requests", SLO[name]);
-  };
-  const ofGaps = (host) => {
-    const { edges, counts, marks } = facts.itl, total = counts.reduce((a, b) => a + b, 0);
-    if (total < 2) return;
-    let sum = 0;
-    const ecdf = { x: [edges[0], ...edges.slice(1)], y: [0, ...counts.map((n) => (sum += n) / total * 100)] };
-    distribution(host, "Inter-token latency (ITL)", { x: edges.slice(0, -1), ends: edges.slice(1), counts }, ecdf, marks, total, "gaps");
-  };
-  if (good.length > 1) {
+  if (facts.distributions.length) {
     const place = grid(section("Latency distributions", "Bars: histogram. Line: cumulative distribution. Drag to zoom, double-click to reset."));
-    ofRequests(place, "ttft", "Time to first token (TTFT)");
-    ofRequests(place, "tpot", "Time per output token (TPOT)");
-    if (facts.itl) ofGaps(place);
-    ofRequests(place, "e2el", "End-to-end latency (E2EL)");
-    if (facts.limited) ofRequests(place, "queue", "Wait for a concurrency slot");
+    facts.distributions.forEach((one) => distribution(place, one));
   }
 
   // Over time, all on one axis.
@@ -107,7 +75,7 @@
     const timed = good.filter((i) => columns.ttft[i] > 0);
     const least = timed.reduce((low, i) => Math.min(low, columns.ttft[i]), timed.length ? Infinity : 1);
     if (timed.length || bad.length) {
-      new Plot(place, { title: "TTFT of each request" + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [
+      new Plot(place, { title: (count < facts.total ? `TTFT of ${fmt(count)} of ${fmt(facts.total)} requests` : "TTFT of each request") + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [
         { name: "TTFT", kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => columns.ttft[i]), tip: (k) => request(timed[k]) },
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
       ] });
@@ -121,12 +89,12 @@
     const scatter = (title, xname, xlabel, yname, ylabel) => {
       const some = good.filter((i) => columns[yname][i] > 0 && Number.isFinite(columns[xname][i]));
       const varied = new Set(some.slice(0, 5000).map((i) => columns[xname][i])).size > 1;
-      if (some.length < 2 || !varied) return false;
+      if (some.length < 2 || !varied) return;
       new Plot(pair, { title, x: { label: xlabel, whole: true }, y: { label: ylabel, zero: true }, layers: [{ name: "requests", kind: "points", color: 0, x: some.map((i) => columns[xname][i]), y: some.map((i) => columns[yname][i]), tip: (k) => request(some[k]) }] });
-      return true;
     };
-    [scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms"), scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms")];
-    if (pair.children.length) section("Latency against length", "Each point is a request.").append(pair);
+    scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms");
+    scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms");
+    if (pair.children.length) section("Latency against length", count < facts.total ? `Points are ${fmt(count)} of ${fmt(facts.total)} requests.` : "Each point is a request.").append(pair);
   }
 
   // The slowest requests, each as a bar of its own time.

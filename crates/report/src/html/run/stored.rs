@@ -4,24 +4,23 @@ use tacho_core::json::Value;
 use tacho_record::StoredRun;
 use tacho_record::number::{Known, NUMBERS, Part};
 
-use crate::html::hero::card;
+use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, page as whole_page};
 use crate::plots::in_words;
 
 /// The page.
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
-    let mut body = String::from(
-        "<div class=\"verdict warn\"><b>This result holds metrics and latencies only.</b><ul><li>The full report needs the run's log (tacho report LOG --html), or a result saved with \
-         --save-detailed.</li>",
-    );
-    for text in told(run) {
-        body += &format!("<li>{}</li>", escape(&text));
-    }
-    body += &format!("</ul></div>\n<div class=\"cards\">{}</div>\n", cards(run));
+    let items: String = told(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let next = "tacho report LOG --html, or save with --save-detailed: the full report needs the run's requests";
+    let sentence = "This result holds metrics and latencies only.";
+    let head = Head::new(title)
+        .facts(common(&[run]))
+        .verdict_with(Tone::Warning, sentence, &items, Some(next));
+    let mut body = format!("<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
     body += &format!("<h2>Settings</h2>{}", settings(run));
-    whole_page(title, &body, figures)
+    whole_page(&head, &body, figures)
 }
 
 /// The client's verdict and the caveats that the file reports.

@@ -5,29 +5,29 @@ use tacho_record::RunRecord;
 
 use super::About;
 use crate::html::escape;
+use crate::html::hero::{self, Head, Tone, card};
+use crate::html::escape;
 use crate::html::hero::{self, Tone, card};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict, is_burst};
 
-pub(super) fn title(record: &RunRecord) -> String {
-    record.setup.label.clone().unwrap_or_else(|| record.setup.model_id.clone())
-}
-
-/// What was run, in one line.
-pub(super) fn subtitle(record: &RunRecord) -> String {
+/// The head: what was run, the verdict, and three metrics.
+pub(super) fn head(record: &RunRecord, about: &About) -> Head {
     let setup = &record.setup;
     let (count, duration) = (record.measured.samples.len(), record.measured.duration);
     let started = setup.started.split(['.', '+', 'Z']).next().unwrap_or_default().replace('T', " ");
-    let mut facts = vec![("model", setup.model_id.clone())];
-    let mut origin = hero::origin(&record.provenance);
-    if !origin.iter().any(|(name, _)| *name == "server") {
-        origin.insert(0, ("backend", setup.backend.clone()));
-    }
-    facts.append(&mut origin);
-    facts.insert(2, ("load", load(record)));
-    facts.push(("requests", format!("{} in {} s", grouped(count as i64), short(duration))));
-    facts.push(("started", started));
-    hero::what(&facts)
+    let origin = hero::origin(&record.provenance);
+    // A server that did not name itself is known by its protocol.
+    let backend = if origin.iter().any(|(name, _)| *name == "server") { "" } else { &setup.backend };
+    let head = Head::new(setup.label.clone().unwrap_or_else(|| setup.model_id.clone()))
+        .fact("model", setup.model_id.as_str())
+        .fact("backend", backend)
+        .fact("load", load(record))
+        .facts(origin)
+        .fact("requests", format!("{} in {} s", grouped(count as i64), short(duration)))
+        .fact("started", started);
+    let cards = if record.summary.completed == 0 { Vec::new() } else { headline(record) };
+    verdict(head, record, about).cards(cards)
 }
 
 /// The load in words.
@@ -45,7 +45,7 @@ fn load(record: &RunRecord) -> String {
 }
 
 /// The verdict in a sentence, and every reason to interpret the result with care.
-pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
+fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
     let verdict = Verdict::of(record);
     let told = !about.told.is_empty();
     let (tone, sentence) = match (record.summary.completed, verdict.worst()) {
@@ -74,7 +74,7 @@ pub(super) fn verdict(record: &RunRecord, about: &About) -> String {
         format!("<li>{}{code}</li>", escape(text))
     };
     let items: String = seen.iter().map(item).collect();
-    hero::verdict(tone, sentence, &items, verdict.next.as_deref())
+    head.verdict_with(tone, sentence, &items, verdict.next.as_deref())
 }
 
 /// The three metrics that answer most questions.
@@ -98,7 +98,7 @@ fn headline(record: &RunRecord) -> Vec<String> {
     std::iter::once(throughput).chain(latencies.take(2)).collect()
 }
 
-/// The headline numbers. What was not measured has no card.
+/// The other metrics. What was not measured has no card.
 pub(super) fn cards(record: &RunRecord) -> String {
     let summary = &record.summary;
     if summary.completed == 0 {
@@ -123,7 +123,7 @@ pub(super) fn cards(record: &RunRecord) -> String {
     }
     let hero = headline(record);
     cards.retain(|card| !hero.contains(card));
-    format!("{}<div class=\"cards\">{}</div>\n", hero::metrics(&hero), cards.concat())
+    format!("<div class=\"cards\">{}</div>\n", cards.concat())
 }
 
 /// The median of a time and its highest percentile that was asked for.

@@ -88,6 +88,10 @@ impl Looks {
             let (stroke, marker) = self.stroke(&texts);
             let values = self.keys.iter().zip(&texts).map(|(key, text)| format!("{} {text}", bare(key)));
             let name = values.collect::<Vec<_>>().join(", ");
+            if error_bars && means.iter().any(|mean| mean.runs > 1) {
+                let points = by.repeats(&of_curve);
+                bands.push(Series::Points { name: name.clone(), points, fill: stroke.color.with_alpha(0.5), hints: Vec::new() });
+            }
             if error_bars && means.iter().any(|mean| mean.spread > 0.0) {
                 // No time and no rate is below 0.
                 let low = |mean: &Mean| (mean.y - mean.spread).max(mean.y.min(0.0));
@@ -140,12 +144,15 @@ pub(super) struct Points<'a> {
     pub(super) along: Option<&'a str>,
 }
 
+/// Student's t with one degree of freedom says next to nothing: an interval needs three runs.
+const MIN_REPEATS: usize = 3;
+
 /// The mean of repeats.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mean {
     x: f64,
     y: f64,
-    /// Half of the interval of `y`; 0 for a single run.
+    /// Half of the confidence interval of `y`; 0 for too few runs.
     spread: f64,
     /// Where it lies along the curve, in words.
     along: String,
@@ -179,6 +186,11 @@ impl Points<'_> {
         means.into_iter().map(|(_, mean)| mean).collect()
     }
 
+    /// The single runs where there are repeats: at the x that was set, or where each was measured.
+    fn repeats(&self, records: &[&Dict]) -> Vec<(f64, f64)> {
+        records.iter().filter_map(|record| self.place(record)).collect()
+    }
+
     fn place(&self, record: &Dict) -> Option<(f64, f64)> {
         Some((number(record, self.x)?, number(record, self.y)?))
     }
@@ -190,7 +202,7 @@ impl Points<'_> {
         Mean {
             x: mean(&xs),
             y: mean(&ys),
-            spread: half_width(&ys).unwrap_or(0.0),
+            spread: half_width(&ys).filter(|_| ys.len() >= MIN_REPEATS).unwrap_or(0.0),
             along: text.unwrap_or_default(),
             runs: members.len(),
         }
@@ -198,7 +210,7 @@ impl Points<'_> {
 
     /// What a pointer on a point shows.
     fn hint(&self, name: &str, mean: &Mean) -> String {
-        let spread = if mean.runs > 1 { format!(" ± {:.4}", mean.spread) } else { String::new() };
+        let spread = if mean.spread > 0.0 { format!(" ± {:.4}", mean.spread) } else { String::new() };
         let mut lines = vec![name.to_owned(), mean.along.clone()];
         lines.push(format!("{}: {:.4}", in_words(self.x), mean.x));
         lines.push(format!("{}: {:.4}{spread}", in_words(self.y), mean.y));
@@ -224,12 +236,15 @@ mod tests {
 
     #[test]
     fn runs_at_one_set_x_are_their_mean_with_its_interval() {
-        let records = records(r#"[{"n": 2, "y": 5}, {"n": 1, "y": 1}, {"n": 1, "y": 3}]"#);
+        let records = records(
+            r#"[{"n": 2, "y": 5}, {"n": 1, "y": 1}, {"n": 1, "y": 3}, {"n": 3, "y": 1}, {"n": 3, "y": 2}, {"n": 3, "y": 3}]"#,
+        );
         let by = Points { x: "n", y: "y", swept: &[], along: None };
         let means = by.of(&records.iter().collect::<Vec<_>>());
-        // One degree of freedom: 12.706 times the deviation of the mean, which is 1.
-        assert!((means[0].x, means[0].y) == (1.0, 2.0) && (means[0].spread - 12.706).abs() < 0.01, "{means:?}");
-        assert_eq!((means[1].x, means[1].y, means[1].spread, means[1].runs), (2.0, 5.0, 0.0, 1));
+        let of = |at: usize| (means[at].x, means[at].y, means[at].spread, means[at].runs);
+        assert_eq!((of(0), of(1)), ((1.0, 2.0, 0.0, 2), (2.0, 5.0, 0.0, 1)), "two runs have no interval");
+        // Two degrees of freedom: 4.303 times the standard error of the mean, 1/√3.
+        assert!((means[2].spread - 4.303 / 3f64.sqrt()).abs() < 0.01, "{means:?}");
     }
 
     #[test]

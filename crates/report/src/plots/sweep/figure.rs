@@ -7,7 +7,7 @@ use super::curves::{Looks, Points, number};
 use super::data::{Combination, keys, natural, python_text};
 use super::swept::{Curves, swept};
 use crate::Error;
-use crate::plots::{AxisSpec, Grid, Panel, Picture, Series, bare, in_words};
+use crate::plots::{AxisSpec, Grid, Panel, Picture, bare, in_words};
 
 /// Variables and their values.
 type Group = Vec<(String, String)>;
@@ -104,7 +104,7 @@ impl Figure {
                 panels.push((title, series));
             }
         }
-        let (x, y) = axes(spec, &records, panels.iter().flat_map(|(_, series)| series));
+        let (x, y) = axes(spec, &records);
         let panel = |(title, series)| Panel { title, x: x.clone(), y: y.clone(), grid: Grid::Both, series };
         let side = spec.panel * 72.0;
         Ok(Some(Picture {
@@ -131,7 +131,8 @@ impl Figure {
             parts.push(format!("Curves run along {}.", bare(along)));
         }
         if spec.error_bars && self.records.iter().any(|record| number(record, "run_number").is_some_and(|n| n > 0.0)) {
-            parts.push("Repeats are averaged; bands are 95 % intervals of the mean.".to_owned());
+            let text = "Lines join means of repeats, which are the small points; bands are 95% CIs of means of three or more.";
+            parts.push(text.to_owned());
         }
         parts.join(" ")
     }
@@ -169,17 +170,10 @@ impl Figure {
     }
 }
 
-/// The axes over all that is drawn: bands reach beyond the points, and means lie between the runs.
-fn axes<'a>(spec: &SweepPlotSpec, records: &[Dict], series: impl Iterator<Item = &'a Series>) -> (AxisSpec, AxisSpec) {
-    let values = |key: &str| records.iter().filter_map(|record| number(record, key)).collect::<Vec<_>>();
-    let mut ys = values(&spec.y);
-    for one in series {
-        if let Series::Band { edges, .. } = one {
-            ys.extend(edges.iter().flat_map(|edge| [edge.1, edge.2]));
-        }
-    }
-    let x = AxisSpec::over(in_words(&spec.x), spec.scale_x, values(&spec.x).into_iter());
-    (x, AxisSpec::over(in_words(&spec.y), spec.scale_y, ys.into_iter()))
+/// The axes over all runs. Means lie between them; intervals are clipped.
+fn axes(spec: &SweepPlotSpec, records: &[Dict]) -> (AxisSpec, AxisSpec) {
+    let axis = |key: &str, scale| AxisSpec::over(in_words(key), scale, records.iter().filter_map(|one| number(one, key)));
+    (axis(&spec.x, spec.scale_x), axis(&spec.y, spec.scale_y))
 }
 
 #[cfg(test)]
@@ -243,6 +237,17 @@ mod tests {
                 assert!(["NaN", "Minf", "Linf", "\"inf"].iter().all(|word| !text.contains(word)));
             }
         }
+    }
+
+    #[test]
+    fn the_axis_follows_the_data_and_not_the_interval() {
+        let text = r#"[{"x": 1.0, "y": 10.0}, {"x": 1.0, "y": 11.0}, {"x": 1.0, "y": 12.0}, {"x": 2.0, "y": 20.0}]"#;
+        let Value::List(items) = parse(text).unwrap() else { panic!() };
+        let runs = items.iter().map(|item| item.as_dict().unwrap().clone()).collect();
+        let sweep = vec![Combination { path: "summary.json".into(), runs }];
+        let picture = figures(&sweep, &spec()).unwrap()[0].picture(&spec()).unwrap().unwrap();
+        let y = &picture.panels[0].y;
+        assert!(y.low >= 9.0 && y.high <= 21.0, "{y:?}");
     }
 
     #[test]

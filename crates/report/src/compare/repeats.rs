@@ -1,0 +1,48 @@
+//! Repeats of one configuration: no run is better than another, and what they show is the variation between runs.
+
+use tacho_core::json::Value;
+use tacho_decide::compare::shared_keys;
+use tacho_metrics::interval::half_width;
+use tacho_metrics::statistics::mean;
+use tacho_record::StoredRun;
+
+use super::Side;
+use super::settings::varied;
+use crate::html::hero::{Head, Tone, card};
+use crate::plots::in_words;
+use crate::tables::markdown::Table;
+
+/// Whether the sides are single runs of one configuration: equal settings and server, and one command or one directory.
+pub fn are_repeats(sides: &[Side], one_directory: bool) -> bool {
+    let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
+    let origins: Vec<_> = runs.iter().map(StoredRun::provenance).collect();
+    let same = origins.windows(2).all(|pair| {
+        let command = pair[0].command.is_some() && pair[0].command == pair[1].command;
+        pair[0].server.name() == pair[1].server.name() && (one_directory || command)
+    });
+    sides.len() > 1 && sides.iter().all(|side| side.runs().len() == 1) && same && varied(&runs).is_none()
+}
+
+/// The metrics of the head.
+const HEADLINES: [&str; 3] = ["output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
+
+/// The head of their page, and a table of every metric in every run.
+pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (Head, Table) {
+    let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
+    let values = |key: &str| runs.iter().filter_map(|run| run.number(key)).collect::<Vec<f64>>();
+    let interval = |values: &[f64]| half_width(values).map(|half| (mean(values) - half, mean(values) + half));
+    let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
+    let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();
+    let sentence = format!("{} repeats of one configuration: the spread is the variation between runs.", runs.len());
+    let head = head.verdict_with(Tone::Good, &sentence, "", Some("tacho compare A B for two configurations")).cards(cards);
+    let row = |key: &String| {
+        let values = values(key);
+        let half = half_width(&values).map_or_else(|| Value::from("–"), |half| Value::from(format!("± {half:.2}")));
+        let cells = values.iter().map(|value| Value::Float(*value)).chain([Value::Float(mean(&values)), half]);
+        std::iter::once(Value::from(in_words(key))).chain(cells).collect()
+    };
+    let keys = shared_keys(&runs, &runs).into_iter().filter(|key| values(key).len() == runs.len());
+    let headings = ["metric"].into_iter().map(str::to_owned).chain(names.iter().cloned());
+    let headings = headings.chain(["mean", "95% CI"].map(str::to_owned)).collect();
+    (head, Table { headings, rows: keys.collect::<Vec<_>>().iter().map(row).collect() })
+}
