@@ -6,8 +6,6 @@ use tacho_record::RunRecord;
 use super::About;
 use crate::html::escape;
 use crate::html::hero::{self, Head, Tone, card};
-use crate::html::escape;
-use crate::html::hero::{self, Tone, card};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict, is_burst};
 
