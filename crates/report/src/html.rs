@@ -16,8 +16,8 @@ use flate2::write::ZlibEncoder;
 
 pub(crate) use self::distributions::distributions;
 pub use self::escape::escape;
-pub use self::hero::{Head, Tone};
 pub(crate) use self::figure::Figures;
+pub use self::hero::{Head, Tone};
 use crate::plots::Picture;
 
 const STYLE: &str = include_str!("html/page.css");

@@ -140,7 +140,8 @@ fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
 /// wide interval sets neither.
 fn span(rows: &[ForestRow]) -> (f64, f64) {
     const ROUND: [f64; 11] = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0];
-    let ends = || rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change])).filter(|end| end.is_finite());
+    let ends =
+        || rows.iter().flat_map(|row| row.limits.iter().copied().chain([row.change])).filter(|end| end.is_finite());
     let round = |end: f64| ROUND.into_iter().find(|round| *round >= end * 1.1).unwrap_or(10.0);
     let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |most: f64, end| most.max(-end)));
     // Zero stays away from the edges.

@@ -22,7 +22,8 @@ pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
         let distinct = (1..names.len()).all(|at| !names[..at].contains(&names[at]));
         distinct && names.iter().all(|name| !name.is_empty() && name.chars().count() <= most)
     };
-    let sets: Vec<Settings> = sides.iter().map(|side| side.rows.first().map(|row| row.settings()).unwrap_or_default()).collect();
+    let sets: Vec<Settings> =
+        sides.iter().map(|side| side.rows.first().map(|row| row.settings()).unwrap_or_default()).collect();
     let keys = varying(sets.iter());
     let value = |set: &Settings, key: &String| set.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let by_settings: Vec<String> = sets

@@ -34,7 +34,8 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
     let cards = HEADLINES.iter().map(|key| (key, values(key))).filter(|(_, values)| values.len() == runs.len());
     let cards = cards.map(|(key, values)| card(&in_words(key), mean(&values), "", interval(&values))).collect();
     let sentence = format!("{} repeats of one configuration: the spread is the variation between runs.", runs.len());
-    let head = head.verdict_with(Tone::Good, &sentence, "", Some("tacho compare A B for two configurations")).cards(cards);
+    let head =
+        head.verdict_with(Tone::Good, &sentence, "", Some("tacho compare A B for two configurations")).cards(cards);
     let row = |key: &String| {
         let values = values(key);
         let half = half_width(&values).map_or_else(|| Value::from("–"), |half| Value::from(format!("± {half:.2}")));

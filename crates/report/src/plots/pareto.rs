@@ -100,7 +100,11 @@ impl Pareto {
             },
         ];
         // From right to left the points rise, so that notes stack up in their order.
-        series.extend(best.iter().rev().map(|point| Series::Note { at: place(point), lines: vec![self.labels(point).join(", ")] }));
+        series.extend(
+            best.iter()
+                .rev()
+                .map(|point| Series::Note { at: place(point), lines: vec![self.labels(point).join(", ")] }),
+        );
         let over =
             |label: &str, of: fn(&Point) -> f64| AxisSpec::over(label, ScaleKind::Linear, self.points.iter().map(of));
         let panel = Panel {

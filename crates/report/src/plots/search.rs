@@ -78,7 +78,8 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let legend = Outcome::ALL.into_iter().filter(seen).map(point).collect();
     let title = criteria.iter().map(Criterion::in_words).collect::<Vec<_>>().join(", ");
     let title = format!("{title} against {}", bare(variable));
-    let note = "Ribbon: 95% CI of each run. A value far beyond the SLO is drawn at the top of the frame, with its number.";
+    let note =
+        "Ribbon: 95% CI of each run. A value far beyond the SLO is drawn at the top of the frame, with its number.";
     let note = note.to_owned();
     (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend })
 }
@@ -107,11 +108,19 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let reason = text("verdict").map(|word| reason.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs)
         .verdict(tone, &sentence, reason.as_deref(), None)
-        .card("Measured and met", &most.map_or_else(|| "–".to_owned(), |most| format!("{} {unit}", short_tick(most))), "");
+        .card(
+            "Measured and met",
+            &most.map_or_else(|| "–".to_owned(), |most| format!("{} {unit}", short_tick(most))),
+            "",
+        );
     match Answer::of(entry) {
         Some(Answer { estimate, low, high }) => {
             let high = high.map_or_else(|| "no upper bound".to_owned(), short);
-            head.card("Estimate at the SLO", &format!("{} {unit}", short(estimate)), &format!("95% CI {} – {high}", short(low)))
+            head.card(
+                "Estimate at the SLO",
+                &format!("{} {unit}", short(estimate)),
+                &format!("95% CI {} – {high}", short(low)),
+            )
         }
         None => head,
     }

@@ -182,7 +182,8 @@ fn distribution<I: Iterator<Item = f64>>(
     for value in values() {
         counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(BARS - 1)] += 1;
     }
-    let mark = |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
+    let mark =
+        |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);
     let mut dict = Dict::new();
     dict.set("title", title);
     dict.set("counted", counted);

@@ -14,9 +14,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
     let items: String = told(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
     let next = "tacho report LOG --html, or save with --save-detailed: the full report needs the run's requests";
     let sentence = "This result holds metrics and latencies only.";
-    let head = Head::new(title)
-        .facts(common(&[run]))
-        .verdict_with(Tone::Warning, sentence, &items, Some(next));
+    let head = Head::new(title).facts(common(&[run])).verdict_with(Tone::Warning, sentence, &items, Some(next));
     let mut body = format!("<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
     body += &format!("<h2>Settings</h2>{}", settings(run));

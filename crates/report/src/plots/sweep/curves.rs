@@ -90,7 +90,12 @@ impl Looks {
             let name = values.collect::<Vec<_>>().join(", ");
             if error_bars && means.iter().any(|mean| mean.runs > 1) {
                 let points = by.repeats(&of_curve);
-                bands.push(Series::Points { name: name.clone(), points, fill: stroke.color.with_alpha(0.5), hints: Vec::new() });
+                bands.push(Series::Points {
+                    name: name.clone(),
+                    points,
+                    fill: stroke.color.with_alpha(0.5),
+                    hints: Vec::new(),
+                });
             }
             if error_bars && means.iter().any(|mean| mean.spread > 0.0) {
                 // No time and no rate is below 0.

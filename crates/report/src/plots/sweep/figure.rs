@@ -131,7 +131,8 @@ impl Figure {
             parts.push(format!("Curves run along {}.", bare(along)));
         }
         if spec.error_bars && self.records.iter().any(|record| number(record, "run_number").is_some_and(|n| n > 0.0)) {
-            let text = "Lines join means of repeats, which are the small points; bands are 95% CIs of means of three or more.";
+            let text =
+                "Lines join means of repeats, which are the small points; bands are 95% CIs of means of three or more.";
             parts.push(text.to_owned());
         }
         parts.join(" ")
@@ -172,7 +173,8 @@ impl Figure {
 
 /// The axes over all runs. Means lie between them; intervals are clipped.
 fn axes(spec: &SweepPlotSpec, records: &[Dict]) -> (AxisSpec, AxisSpec) {
-    let axis = |key: &str, scale| AxisSpec::over(in_words(key), scale, records.iter().filter_map(|one| number(one, key)));
+    let axis =
+        |key: &str, scale| AxisSpec::over(in_words(key), scale, records.iter().filter_map(|one| number(one, key)));
     (axis(&spec.x, spec.scale_x), axis(&spec.y, spec.scale_y))
 }
 
