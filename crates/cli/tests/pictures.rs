@@ -336,7 +336,7 @@ fn results_become_pages() {
     for (args, fault) in [
         (&["report", "brief.json"][..], "does not keep the times of its requests"),
         (&["report", "brief.json", "--html", "x.html", "--goodput", "ttft:5"], "needs the times of single requests"),
-        (&["report", "a.json", "--window", "0:1"], "there is none beside a.json"),
+        (&["report", "a.json", "--window", "0:1"], "a.json has none"),
         (&["report", "a.json", "b.json"], "add --html FILE"),
         (&["report", "nosuch.json", "--html", "x.html"], "no such file or directory: nosuch.json"),
     ] {

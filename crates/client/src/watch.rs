@@ -163,7 +163,7 @@ impl Serve {
         if method != "GET" {
             return send(client, "405 Method Not Allowed", "text/plain", "only GET is supported\n");
         }
-        if !lines.all(|line| is_local_host(line)) {
+        if !lines.all(is_local_host) {
             return send(client, "421 Misdirected Request", "text/plain", "use the address that tacho printed\n");
         }
         if !query.split('&').any(|pair| pair.strip_prefix("token=").is_some_and(|token| same(token, &self.token))) {

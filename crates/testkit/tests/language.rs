@@ -180,8 +180,8 @@ fn said(source: &str) -> Vec<(usize, Said)> {
             let end = format!("\"{}", "#".repeat(count));
             at = (until(at + count + 2, &end) + end.len()).min(source.len());
             Some(Said::Message(message(&source[begin..at])))
-        } else if rest.starts_with('"') {
-            at = begin + 1 + quoted(&rest[1..]);
+        } else if let Some(inside) = rest.strip_prefix('"') {
+            at = begin + 1 + quoted(inside);
             Some(Said::Message(message(&source[begin..at])))
         } else if rest.starts_with("'\"'") || rest.starts_with("'\\") {
             at = until(at + 2, "'") + 1;

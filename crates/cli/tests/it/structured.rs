@@ -14,10 +14,10 @@ const OTHERWISE: [(&str, &[&str]); 2] = [
     ("some-fail", &["errors"]),
 ];
 
-/// What a run asks that is measured, not what is asked beside it.
+/// The requests that are measured, without those that describe the server.
 fn asked(mut all: Vec<Asked>) -> Vec<Asked> {
-    let beside = ["/metrics", "/tokenize"];
-    all.retain(|asked| !beside.iter().any(|path| asked.path.ends_with(path)));
+    let others = ["/metrics", "/tokenize", "/get_server_info", "/info", "/v1/models", "/version"];
+    all.retain(|asked| !others.iter().any(|path| asked.path.ends_with(path)));
     for asked in &mut all {
         asked.id = None;
         // A profiler is asked with an empty body; upstream sends it a prompt.

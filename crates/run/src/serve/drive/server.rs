@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tacho_client::Rules;
 use tacho_client::control::{Caller, server_info};
 use tacho_core::EventSink;
 use tacho_loadgen::StopSignal;
@@ -49,11 +50,14 @@ impl<'a> Server<'a> {
         let hurried = stop.draining().then(|| self.caller.with_timeout(INTERRUPTED_TIMEOUT));
         Scrape::take(hurried.as_ref().unwrap_or(&self.caller), components.clock, sink)
     }
-    /// Where the run comes from, with what the server states of itself; after a stop it is not asked.
+
+    /// Where the run comes from, with what the server's API reveals of it: not asked for after a stop, nor by a run that
+    /// sends what vLLM sends and nothing else.
     pub(crate) fn provenance(&self, plan: &ServePlan, after: &Scrape, stop: &StopSignal) -> Provenance {
         let Some(known) = plan.report.provenance.clone() else { return Provenance::default() };
         let mut server = known.server.clone();
-        if server == ServerFacts::default() && !stop.draining() {
+        let may_ask = !stop.draining() && plan.endpoint.rules != Rules::Vllm;
+        if server == ServerFacts::default() && may_ask {
             let info = server_info(&self.caller);
             server.engine = info.engine.or_else(|| engine(after.text())).map(str::to_owned);
             (server.version, server.settings) = (info.version, info.settings);

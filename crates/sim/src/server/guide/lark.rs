@@ -212,7 +212,7 @@ mod tests {
             assert!(flat.is_match(&text), "{text}");
         }
         for (text, word) in [
-            ("?? nonsense", "no rule"),
+            ("?? nonsense", "is not a rule"),
             ("start: missing", "\"missing\" is not defined"),
             ("rule: \"a\"", "\"start\" is not defined"),
             ("start: /a", "pattern"),
