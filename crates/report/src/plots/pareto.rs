@@ -304,7 +304,7 @@ mod tests {
         assert_eq!((strict.points[0].per_user, strict.points[0].per_gpu), (25.0, 50.0));
         let mean = Pareto::new(&[runs], &spec(false)).unwrap();
         assert_eq!(mean.sizes(), (1, 1));
-        assert!(crate::plots::svg(&mean.picture(&spec(false)).scene()).contains("gpu count: 2<"));
+        assert!(crate::plots::svg(&mean.picture(&spec(false)).scene()).contains("gpu count 2<"));
     }
 
     #[test]
