@@ -146,7 +146,7 @@ fn span(rows: &[ForestRow]) -> (f64, f64) {
     let (gain, loss) = (ends().fold(0.01, f64::max), ends().fold(0.01, |most: f64, end| most.max(-end)));
     // Zero stays away from the edges.
     let (gain, loss) = (round(gain.max(loss / 5.0)), round(loss.max(gain / 5.0)));
-    (-loss, gain)
+    (-loss.min(1.0), gain)
 }
 
 /// The same as an SVG for a page; colours are the page's own.

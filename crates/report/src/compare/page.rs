@@ -162,7 +162,7 @@ fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
 }
 
 fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
-    let mut out = String::from("<div class=\"wide\"><table class=\"cells\"><thead><tr>");
+    let mut out = String::from("<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><thead><tr>");
     for heading in &table.headings {
         put(&mut out, &format!("<th>{}</th>", escape(heading)));
     }
@@ -211,7 +211,7 @@ fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {
     let table = verdicts.table(spec);
     format!(
         "<h2>{}</h2>\n<p class=\"note\">Change of the candidate against the baseline with its confidence interval; \
-         dashed: margin. An arrow marks an end beyond the axis.</p>\n<div class=\"wide\">{}</div>\
+         dashed: margin. An arrow marks an end beyond the axis.</p>\n<div class=\"wide\" tabindex=\"0\">{}</div>\
          <details><summary>Table with intervals and methods</summary>{}</details>\n",
         escape(&verdicts.title),
         forest_svg(&rows, &verdicts.title),

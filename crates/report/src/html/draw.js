@@ -132,7 +132,7 @@ const Draw = (() => {
       this.view = null;
       this.fields = [];
       this.figure = node("figure", undefined, "plot");
-      this.figure.append(node("figcaption", options.title));
+      if (options.title) this.figure.append(node("figcaption", options.title));
       if (options.note) this.figure.append(node("p", options.note, "note"));
       this.legend();
       this.stage = node("div", undefined, "stage");
@@ -140,7 +140,7 @@ const Draw = (() => {
       this.canvas = node("canvas");
       this.canvas.tabIndex = 0;
       this.canvas.setAttribute("role", "img");
-      this.canvas.setAttribute("aria-label", options.title);
+      this.canvas.setAttribute("aria-label", options.title || `${this.y.label} against ${this.x.label}`);
       this.tip = node("div", undefined, "tip");
       this.tip.hidden = true;
       this.stage.append(this.canvas, this.tip);

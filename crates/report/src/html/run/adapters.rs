@@ -27,7 +27,7 @@ pub(super) fn section(record: &RunRecord) -> String {
     let rows: String = by_name.into_iter().take(SHOWN).map(|(name, adapter)| adapter.row(&name)).collect();
     let more = if more > 0 { format!("<p class=\"note\">{more} more are not shown.</p>") } else { String::new() };
     format!(
-        "<section><h2>By adapter</h2>\n<div class=\"wide\"><table class=\"cells\"><tr><th>adapter</th><th>answers</th>\
+        "<section><h2>By adapter</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><th>adapter</th><th>answers</th>\
          <th>failed</th><th>TTFT median, ms</th><th>TTFT p99, ms</th><th>E2EL median, ms</th><th>E2EL p99, ms</th>\
          <th>tokens out</th></tr>\n{rows}</table></div>{more}</section>\n"
     )

@@ -101,7 +101,7 @@
   if (facts.slowest && facts.slowest.length) {
     const host = section("Slowest requests", "Each bar is one request: wait for a slot, time to first token, then the gaps between tokens. A stall shows as a wide segment.");
     const table = node("table", undefined, "slow"), headings = node("tr");
-    for (const text of ["request", "sent, s", "prompt", "output", "TTFT, ms", "E2EL, ms", "longest gap, ms", ""]) headings.append(node("th", text));
+    for (const text of ["request", "sent, s", "prompt", "output", "TTFT, ms", "E2EL, ms", "longest gap, ms", "time"]) headings.append(node("th", text));
     table.append(headings);
     const longest = Math.max(...facts.slowest.map((one) => one.queue + one.e2el));
     for (const one of facts.slowest) {
@@ -125,6 +125,7 @@
       new ResizeObserver(paint).observe(cell);
     }
     const wrap = node("div", undefined, "wide");
+    wrap.tabIndex = 0;
     wrap.append(table);
     const key = node("p", undefined, "legend");
     for (const [color, text] of [[1, "wait for a slot"], [2, "to the first token"], [0, "gaps between tokens"]]) {
