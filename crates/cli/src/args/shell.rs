@@ -91,11 +91,11 @@ pub(crate) enum Shell {
     Bash,
     Zsh,
     Fish,
-    PowerShell,
+    Pwsh,
 }
 
 const SHELL_NAMES: [(&str, Shell); 4] =
-    [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish), ("powershell", Shell::PowerShell)];
+    [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish), ("powershell", Shell::Pwsh)];
 
 impl Shell {
     /// The shell that is named.

@@ -151,7 +151,12 @@ fn rise(
         let counters = Arc::new(Counters::default());
         live.event(RunEvent::Started { work: Work::Selfcheck, total: streams as u64, counters: counters.clone() });
         let load = CheckLoad { streams, tokens_per_second, seconds: args.seconds };
-        let point = measure(load, cores, args, &counters)?;
+        let mut point = measure(load, cores, args, &counters)?;
+        // One disturbance of the machine is not a limit: a load that failed is measured again.
+        if point.broken(BROKEN).is_some() && Instant::now() < until {
+            let again = measure(load, cores, args, &counters)?;
+            point = if again.broken(BROKEN).is_none() { again } else { point };
+        }
         live.event(RunEvent::Finished);
         let side = point.broken(BROKEN);
         broken = side.or(broken);

@@ -24,7 +24,7 @@ pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
         Shell::Bash => complete::bash(COMMANDS),
         Shell::Zsh => complete::zsh(COMMANDS),
         Shell::Fish => complete::fish(COMMANDS),
-        Shell::PowerShell => complete::powershell(COMMANDS),
+        Shell::Pwsh => complete::powershell(COMMANDS),
     };
     tacho_report::out().write_all(script.as_bytes())?;
     Ok(Exit::Done)

@@ -110,7 +110,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         stream_error_rate: args.stream_error_rate,
         disconnect_rate: args.disconnect_rate,
         truncate_rate: args.truncate_rate,
-        stall: (args.stall_rate > 0.0).then(|| (args.stall_rate, args.stall_seconds)),
+        stall: (args.stall_rate > 0.0).then_some((args.stall_rate, args.stall_seconds)),
         start_delay: args.start_delay,
         seed: args.fault_seed.unsigned_abs(),
     };

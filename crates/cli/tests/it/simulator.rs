@@ -13,7 +13,7 @@ fn values_that_cannot_work_are_one_clear_line() {
     for (flags, said) in [
         (["--start-delay", "1e30"], "--start-delay"),
         (["--stall-seconds", "inf"], "--stall-seconds"),
-        (["--num-gpu-blocks", "9000000000000"], "num_blocks=9000000000000"),
+        (["--num-gpu-blocks", "9000000000000"], "--num-gpu-blocks 9000000000000"),
         (["--host", "nowhere"], "--host"),
     ] {
         let output = place.run(&[&["sim"], &flags[..]].concat());

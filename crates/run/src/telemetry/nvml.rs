@@ -26,6 +26,24 @@ unsafe impl Sync for Device {}
 const TEMPERATURE_GPU: c_int = 0;
 /// `nvmlClockType_t`: the clock of the streaming multiprocessors.
 const CLOCK_SM: c_int = 1;
+/// `nvmlMemory_v2_t`.
+#[repr(C)]
+struct Memory {
+    version: c_uint,
+    total: c_ulonglong,
+    reserved: c_ulonglong,
+    free: c_ulonglong,
+    used: c_ulonglong,
+}
+
+impl Default for Memory {
+    /// The version that NVML wants to read: the size of the structure and its number.
+    fn default() -> Self {
+        let version = size_of::<Memory>() as c_uint | 2 << 24;
+        Memory { version, total: 0, reserved: 0, free: 0, used: 0 }
+    }
+}
+
 /// `NVML_DEVICE_NAME_V2_BUFFER_SIZE`.
 const NAME_BYTES: usize = 96;
 
@@ -62,7 +80,9 @@ impl Gpus {
         let small = |name| read::<c_uint>(library, name, device).map(f64::from);
         // `nvmlUtilization_t`: GPU, memory. `nvmlMemory_t`: total, free, used.
         let used = read::<[c_uint; 2]>(library, c"nvmlDeviceGetUtilizationRates", device);
-        let memory = read::<[c_ulonglong; 3]>(library, c"nvmlDeviceGetMemoryInfo", device);
+        // Older drivers lack the second version and count reserved memory as used.
+        let memory = read::<Memory>(library, c"nvmlDeviceGetMemoryInfo_v2", device).map(|memory| memory.used);
+        let older = || read::<[c_ulonglong; 3]>(library, c"nvmlDeviceGetMemoryInfo", device).map(|[_, _, used]| used);
         let temperature = read_of(library, c"nvmlDeviceGetTemperature", device, TEMPERATURE_GPU);
         let reasons = read::<c_ulonglong>(library, c"nvmlDeviceGetCurrentClocksThrottleReasons", device);
         let found = [
@@ -70,7 +90,7 @@ impl Gpus {
             (ENERGY, "J", whole(c"nvmlDeviceGetTotalEnergyConsumption").map(|millijoules| millijoules / 1e3)),
             ("utilization", "%", used.map(|[gpu, _]| f64::from(gpu))),
             ("memory_bandwidth", "%", used.map(|[_, memory]| f64::from(memory))),
-            ("memory_used", "GiB", memory.map(|[_, _, used]| used as f64 / (1u64 << 30) as f64)),
+            ("memory_used", "GiB", memory.or_else(older).map(|used| used as f64 / (1u64 << 30) as f64)),
             ("temperature", "°C", temperature.map(f64::from)),
             ("sm_clock", "MHz", read_of(library, c"nvmlDeviceGetClockInfo", device, CLOCK_SM).map(f64::from)),
             ("throttled", "", reasons.map(throttled)),

@@ -147,7 +147,7 @@ fn nothing_to_measure_is_a_mistake_of_the_command_line() {
         &["mm-processor", "--num-prompts", "0"],
     ] {
         let error = parse_words(words).unwrap_err();
-        assert_eq!(error.to_string(), format!("{} 0 is out of range: use 1 to 100000000", words[1]));
+        assert!(error.to_string().starts_with(&format!("{} 0 is out of range: use 1", words[1])), "{error}");
     }
 }
 

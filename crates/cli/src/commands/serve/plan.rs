@@ -164,7 +164,7 @@ fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
         endless,
         duration: args.duration,
         drain: args.grace,
-        hopeless: hopeless,
+        hopeless,
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
             Failures::Count(count) => FailureLimit::Count(count),
