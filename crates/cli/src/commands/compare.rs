@@ -17,7 +17,11 @@ use crate::exit::{Exit, show, tell};
 
 /// Compares, prints and writes what the arguments ask for.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
-    let sides = sides(&args.files)?;
+    let mut sides = sides(&args.files)?;
+    // The log next to a result has single requests, with which more can be decided.
+    if !args.as_script {
+        sides = detailed(&args.files, sides);
+    }
     let verdicts = verdicts(&sides, &args.spec)?;
     let comparison = Comparison::new(&sides, &args.spec)?;
     if comparison.groups.is_empty() && verdicts.is_empty() {
@@ -59,7 +63,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         save_splits(&sides)?;
     }
     if let Some(path) = &args.html {
-        write(path, &comparison.html(&detailed(&args.files, sides), &verdicts, &args.spec))?;
+        write(path, &comparison.html(&sides, &verdicts, &args.spec))?;
         tell(&format!("saved: {}   (open it in a browser)", path.display()));
         if args.as_script || comparison.groups.len() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

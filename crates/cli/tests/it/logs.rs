@@ -200,3 +200,18 @@ fn bad_values_are_refused() {
         assert_eq!(stderr(&output).matches("error:").count(), 1, "{}", stderr(&output));
     }
 }
+
+#[test]
+fn results_are_compared_by_the_logs_next_to_them() {
+    let place = Place::new();
+    for name in ["a", "b"] {
+        let file = format!("{name}.json");
+        let sizes = ["--num-prompts", "60", "--random-input-len", "16", "--random-output-len", "4"];
+        let run = ["serve", "--sim", "--request-rate", "200", "--save-result", "--result-filename", &file];
+        assert!(place.run(&[&run[..], &sizes].concat()).status.success());
+    }
+    let compared = |files: [&str; 2]| stdout(&place.run(&[&["compare"], &files[..]].concat()));
+    let by_result = compared(["a.json", "b.json"]);
+    assert_eq!(by_result, compared(["a.rows", "b.rows"]));
+    assert!(by_result.contains("mean_ttft_ms"), "{by_result}");
+}

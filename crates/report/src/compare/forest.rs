@@ -130,8 +130,12 @@ fn bar(row: &ForestRow, width: usize, reach: f64) -> String {
     for limit in row.limits.iter().filter(|limit| limit.abs() <= reach) {
         cells[place(*limit)] = '┊';
     }
-    if row.change.is_finite() && row.change.abs() <= reach {
-        cells[place(row.change)] = '●';
+    if row.change.is_finite() {
+        cells[place(row.change)] = match row.change {
+            low if low < -reach => '◂',
+            high if high > reach => '▸',
+            _ => '●',
+        };
     }
     cells.into_iter().collect::<String>().trim_end().to_owned()
 }
@@ -241,6 +245,8 @@ mod tests {
         assert!(lines[1].contains("+7.7%") && lines[1].contains('●') && lines[1].contains('┊'), "{lines:#?}");
         assert!(lines[2].ends_with('▸'), "beyond the axis: {lines:#?}");
         assert!(!lines[3].contains('●'));
+        let far = [0.0, 0.01, 0.0, 0.01, 0.0, 9.0].map(|change| row(change, None));
+        assert!(forest(&far, 80, false)[6].ends_with('▸'), "a change beyond the axis is marked at its end");
         let noted = [ForestRow { note: "limit +5%; ".repeat(20), ..row(0.077, None) }];
         assert!(forest(&noted, 80, false).iter().all(|line| line.chars().count() <= 80));
         assert!(!lines.concat().contains('\x1b') && forest(&rows, 80, true).concat().contains("\x1b[33m"));
