@@ -59,7 +59,7 @@ fn opening(worker: &ClientWorker<'_>) -> usize {
 #[test]
 fn connections_that_are_being_opened_are_counted_whatever_becomes_of_them() {
     let url = Url::parse(&format!("http://{}/v1/completions", fickle())).unwrap();
-    let endpoint = EndpointSpec { timeout: Duration::from_secs(20), ..EndpointSpec::new(url, BackendKind::OpenAi) };
+    let endpoint = EndpointSpec { timeout: Duration::from_secs(2), ..EndpointSpec::new(url, BackendKind::OpenAi) };
     let clock = SystemClock::start();
     let requests = vec![Request::text("once", 1, 1); 300];
     let plan = ClientPlan { preconnect: 12, spare: true, at_most: None };
