@@ -221,7 +221,7 @@ fn sentences_of_a_grammar_are_judged() {
 
 #[test]
 #[ignore = "slow: a hundred runs"]
-fn slow_of_fifty_warm_caches_all_are_found_and_of_fifty_clean_ones_none() {
+fn slow_group_fifty_warm_caches_all_are_found_and_of_fifty_clean_ones_none() {
     let (directory, sim) = (tempfile::tempdir().unwrap(), Sim::start());
     let (mut clean, mut warm) = (0, 0);
     for seed in 0..50 {

@@ -23,7 +23,7 @@ fn terms(fitted: &Fitted, planted: &CostModel) -> [(&'static str, Estimate, f64)
 
 #[test]
 #[ignore = "slow: fits many engines"]
-fn slow_planted_parameters_come_back_and_their_intervals_cover_them() {
+fn slow_group_planted_parameters_come_back_and_their_intervals_cover_them() {
     let (mut covered, mut intervals) = (0, 0);
     println!("| server, seed | cost | planted (us) | found (us) | interval | off |\n|:---|:---|---:|---:|---:|---:|");
     for machine in [planted()].into_iter().chain(others()) {
@@ -154,7 +154,7 @@ fn a_disturbed_machine_makes_up_no_limits() {
 
 #[test]
 #[ignore = "slow: fits many engines"]
-fn slow_windows_are_separated_from_costs_and_simulated() {
+fn slow_group_windows_are_separated_from_costs_and_simulated() {
     let mut machine = planted();
     machine.slowdown = Some(Slowdown { factors: vec![1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5], seconds: 3.0 });
     let mean = |machine: &Machine, seed: u64| {
