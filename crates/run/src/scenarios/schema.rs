@@ -25,7 +25,7 @@ impl Schema {
         Some(Schema { root, patterns })
     }
 
-    /// Whether the document is valid; `None` where evaluation goes deeper than [`MAX_DEPTH`].
+    /// Whether the document is valid; `None` where evaluation goes deeper than `MAX_DEPTH`.
     pub fn accepts(&self, document: &Value) -> Option<bool> {
         let check = Check { schema: self, depth: Cell::new(0), too_deep: Cell::new(false) };
         let valid = check.holds(&self.root, document);
