@@ -80,7 +80,7 @@ pub(crate) fn outlive_limits() {
     }
 }
 
-/// Whether the parent process told it to ignore a signal.
+/// Whether the parent process made this one ignore a signal.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -178,7 +178,7 @@ fn a_gate_fails_safe() {
     assert!(code == 3 && text.starts_with("REGRESSED failed requests; inconclusive p99_ttft_ms"), "{text}");
     assert!(text.contains("\nfailed requests: 0 of 600 (0%) -> 600 of 600 (100%)"), "{text}");
     let row = text.lines().find(|line| line.starts_with("inconclusive p99_ttft_ms")).unwrap();
-    assert!(row.contains(" 25.95        –        –"), "an empty sample is no zero: {text}");
+    assert!(row.contains(" 25.95        –        –"), "an empty sample is not zero: {text}");
     plain(&file("some.json"), 25.9, 190, 10);
     let limited = ["base0.json", "some.json", "--max-regression", "p99_ttft_ms:5%", "--assume-noise", "1%"];
     assert_eq!(gate(&[&limited[..], &["--max-failures", "3%"]].concat()).0, 3);

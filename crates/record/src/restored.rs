@@ -21,7 +21,7 @@ pub struct Restored {
     /// The client's verdict on itself.
     pub client: Option<String>,
     /// Warnings in the file.
-    pub told: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// The record of a detailed result; nothing where the file does not hold the times of its requests.
@@ -40,15 +40,15 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.goodput) {
         generation.request_goodput = dict.get("request_goodput").and_then(Value::as_f64);
     }
-    let told = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
-    if told.is_some() {
+    let warnings = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
+    if warnings.is_some() {
         // The run knew more of itself than its file does.
         record.caveats.clear();
     }
     let text = |entry: &Value| entry.get("text")?.as_str().map(str::to_owned);
-    let told = told.unwrap_or_default().iter().filter_map(text).collect();
+    let warnings = warnings.unwrap_or_default().iter().filter_map(text).collect();
     let client = own.and_then(|own| own.get("client")?.get("verdict")?.as_str().map(str::to_owned));
-    Ok(Some(Restored { record, client, told }))
+    Ok(Some(Restored { record, client, warnings }))
 }
 
 /// The provenance that a result states.

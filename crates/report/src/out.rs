@@ -1,5 +1,5 @@
-//! Standard output. That it has no reader any more (a pipe that was closed, a terminal that hung up) is no error: what
-//! comes after the print, a verdict or a file, counts all the same.
+//! Standard output. That it has no reader any more (a pipe that was closed, a terminal that hung up) is not an error: the
+//! verdict and the files that follow still count.
 
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::sync::OnceLock;

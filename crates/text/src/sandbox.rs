@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -15,8 +16,10 @@ use tacho_core::packed::Pack;
 use crate::error::TemplateError;
 use crate::template::{Local, Variables};
 
-/// This program, also after its file was replaced.
-const PROGRAM: &str = "/proc/self/exe";
+/// This program on Linux, also after its file was replaced.
+const LINUX_PROGRAM: &str = "/proc/self/exe";
+/// Address space that is assumed for the program itself where /proc does not state it.
+const ASSUMED_BYTES: u64 = 1 << 30;
 
 /// How the helper is started, and what it may take.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +103,7 @@ impl Process {
         stream.set_read_timeout(Some(sandbox.time))?;
         stream.set_write_timeout(Some(sandbox.time))?;
         // An interrupt from the terminal is for this process alone, and so are the secrets of its environment.
-        let child = Command::new(PROGRAM)
+        let child = Command::new(program()?)
             .args(sandbox.args)
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -110,6 +113,16 @@ impl Process {
             .spawn()?;
         Ok(Process { child, stream })
     }
+}
+
+/// The file of this program; without /proc on Linux, as it was started.
+fn program() -> io::Result<PathBuf> {
+    let linked = Path::new(LINUX_PROGRAM);
+    if linked.exists() {
+        return Ok(linked.to_owned());
+    }
+    let started = || std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_file());
+    std::env::current_exe().or_else(|error| started().ok_or(error))
 }
 
 impl Drop for Process {
@@ -145,8 +158,9 @@ pub fn serve_templates() -> io::Result<()> {
 /// Limits the address space to what is used now and `bytes` more; a process that exceeds it leaves no core file.
 fn limit_memory(bytes: u64) -> io::Result<()> {
     const PAGE: u64 = 4096;
-    let pages = std::fs::read_to_string("/proc/self/statm")?;
-    let used = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * PAGE;
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let used = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    let used = used.map_or(ASSUMED_BYTES, |pages| pages * PAGE);
     for (resource, most) in [(Resource::As, used + bytes), (Resource::Core, 0)] {
         let most = Some(getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most)));
         setrlimit(resource, Rlimit { current: most, maximum: most })?;

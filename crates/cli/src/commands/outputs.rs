@@ -89,7 +89,7 @@ pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     if !directory.is_dir() {
         anyhow::bail!("the directory {} does not exist: create it first", directory.display());
     }
-    // What is there may be a pipe or a device, which is no matter of its directory.
+    // An existing pipe or device does not depend on its directory.
     if path.exists() {
         return Ok(());
     }

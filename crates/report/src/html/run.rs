@@ -25,7 +25,7 @@ pub struct About {
     /// The client's verdict on itself, where the record cannot tell it.
     pub client: Option<String>,
     /// Reasons for doubt next to those of the record.
-    pub told: Vec<String>,
+    pub warnings: Vec<String>,
 }
 
 /// Writes the page of `record` to `path`.

@@ -58,7 +58,7 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
     })
 }
 
-/// Opens what is no plain file. A pipe without a reader would be waited for without end.
+/// Opens a pipe or a device. Without a reader a blocking open of a pipe would never end.
 fn open_special(path: &Path) -> io::Result<File> {
     let open = || OpenOptions::new().write(true).open(path);
     if !fs::metadata(path)?.file_type().is_fifo() {

@@ -50,7 +50,7 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
 fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let log = &args.log;
     log.outputs.print(&run.record)?;
-    let about = About { client: run.client.clone(), told: run.told.clone() };
+    let about = About { client: run.client.clone(), warnings: run.warnings.clone() };
     log.outputs.write(&run.record, &about)?;
     if let Some(path) = &log.timeline {
         let (low, high) = log.thresholds;

@@ -77,12 +77,12 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
     let named = args.report.result_filename.is_some();
     Some(match result.filter(|_| !named && (args.report.save_result || args.report.append_result)) {
         Some(result) => {
-            let beside = unused(&result.with_extension(ENDING));
+            let renamed = unused(&result.with_extension(ENDING));
             for rank in 1..plan.ranks.as_ref().map_or(1, |place| place.ranks) {
                 let ending = format!("rank{rank}.{ENDING}");
-                let _ = std::fs::rename(log.directory.with_extension(&ending), beside.with_extension(&ending));
+                let _ = std::fs::rename(log.directory.with_extension(&ending), renamed.with_extension(&ending));
             }
-            if std::fs::rename(&log.directory, &beside).is_ok() { beside } else { log.directory.clone() }
+            if std::fs::rename(&log.directory, &renamed).is_ok() { renamed } else { log.directory.clone() }
         }
         None => log.directory.clone(),
     })

@@ -11,7 +11,7 @@ use crate::plots::in_words;
 /// The page.
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
-    let items: String = told(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
+    let items: String = warnings(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
     let next = "tacho report LOG --html, or save with --save-detailed: the full report needs the run's requests";
     let sentence = "This result holds metrics and latencies only.";
     let head = Head::new(title).facts(common(&[run])).verdict_with(Tone::Warning, sentence, &items, Some(next));
@@ -22,7 +22,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
 }
 
 /// The client's verdict and the caveats that the file reports.
-fn told(run: &StoredRun) -> Vec<String> {
+fn warnings(run: &StoredRun) -> Vec<String> {
     let Some(own) = run.fields.get("tacho") else { return Vec::new() };
     let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
     let caveats = own.get("caveats").and_then(Value::as_list).unwrap_or_default();

@@ -45,11 +45,11 @@ fn load(record: &RunRecord) -> String {
 /// The verdict in a sentence, and every reason to interpret the result with care.
 fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
     let verdict = Verdict::of(record);
-    let told = !about.told.is_empty();
+    let has_warnings = !about.warnings.is_empty();
     let (tone, sentence) = match (record.summary.completed, verdict.worst()) {
         (0, _) => (Tone::Bad, "No request succeeded."),
         (_, Some(Severity::Bad)) => (Tone::Bad, "Do not use this result before reading the warnings."),
-        (_, None) if !told => (Tone::Good, "No warnings."),
+        (_, None) if !has_warnings => (Tone::Good, "No warnings."),
         _ => (Tone::Warning, "Interpret with care: see the warnings below."),
     };
     let finding = |finding: &Finding| (finding.code, finding.text.clone());
@@ -60,7 +60,8 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
         (None, known) => Some(known.clone().unwrap_or_else(unknown)),
     };
     let findings = verdict.findings.iter().map(finding);
-    let texts = findings.chain(about.told.iter().map(|text| ("", text.clone()))).chain(trust.map(|text| ("", text)));
+    let texts =
+        findings.chain(about.warnings.iter().map(|text| ("", text.clone()))).chain(trust.map(|text| ("", text)));
     let mut seen: Vec<(&str, String)> = Vec::new();
     for text in texts {
         if !seen.iter().any(|(_, known)| *known == text.1) {

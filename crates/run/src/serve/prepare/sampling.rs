@@ -70,10 +70,10 @@ pub(crate) fn sample(
 /// Requests stay in memory, unless the run is logged: then a disk is there to spill them to.
 fn store(plan: &ServePlan, contact: Contact) -> Requests {
     let log = plan.log.as_ref().filter(|_| contact == Contact::Server);
-    let beside = |directory: &Path| match directory.parent() {
+    let parent_of = |directory: &Path| match directory.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new(".").to_owned(),
         Some(parent) => parent.to_owned(),
         None => directory.to_owned(),
     };
-    log.map_or_else(Requests::default, |log| Requests::with_directory(&beside(&log.directory), log.room))
+    log.map_or_else(Requests::default, |log| Requests::with_directory(&parent_of(&log.directory), log.room))
 }
