@@ -1,6 +1,7 @@
 //! What is kept of a run: its record, the catalog of its metrics by key, and the one place that reads and writes results.
 
 pub mod error;
+pub mod fields;
 pub mod intervals;
 pub mod kind;
 pub mod logged;
@@ -13,6 +14,7 @@ pub mod restored;
 pub mod stored;
 
 pub use error::Error;
+pub use fields::Fields;
 pub use intervals::{Estimate, Intervals};
 pub use kind::ResultKind;
 pub use multi_run::MultiRun;

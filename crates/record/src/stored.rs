@@ -8,6 +8,7 @@ use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
 
+use crate::fields::{Fields, SteadyState};
 use crate::intervals::spread;
 use crate::number::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
@@ -127,16 +128,14 @@ impl StoredRun {
         }
     }
 
+    /// The typed reader of its fields.
+    pub fn view(&self) -> Fields<'_> {
+        Fields(&self.fields)
+    }
+
     /// The number under `key`; texts that mean a number count too.
     pub fn number(&self, key: &str) -> Option<f64> {
-        match self.fields.get(key)? {
-            Value::Str(text) => match text.as_str() {
-                "inf" => Some(f64::INFINITY),
-                "-inf" => Some(f64::NEG_INFINITY),
-                other => other.parse().ok(),
-            },
-            other => other.as_f64(),
-        }
+        self.view().number(key)
     }
 
     /// Whether no request succeeded: what is said of times is then said of nothing.
@@ -146,35 +145,23 @@ impl StoredRun {
 
     /// Failed and all requests; nothing where the file does not say.
     pub fn failures(&self) -> Option<(u64, u64)> {
-        let own = || {
-            let outcomes = self.own("outcomes")?.as_dict()?;
-            let all: i64 = outcomes.iter().filter_map(|(_, count)| count.as_i64()).sum();
-            Some((all - outcomes.get("complete").and_then(Value::as_i64).unwrap_or(0)) as f64)
-        };
-        let failed = self.number("failed").or_else(own)?;
-        Some((failed as u64, (self.number("completed")? + failed) as u64))
+        self.view().failures()
     }
 
     /// The interval that the run itself wrote for a number.
     pub fn interval(&self, key: &str) -> Option<Interval> {
-        let bounds = self.own("intervals")?.get(key)?.as_list()?;
-        let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
-        Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
+        self.view().interval(key)
     }
 
     /// Fingerprint of the workload: equal in runs of the same requests at the same times; `None` where the file lacks
     /// it.
     pub fn workload(&self) -> Option<&str> {
-        self.own("workload")?.as_str()
+        self.view().own("workload")?.as_str()
     }
 
     /// Where it comes from, as far as the file states it.
     pub fn provenance(&self) -> Provenance {
         crate::restored::provenance(&self.fields)
-    }
-
-    fn own(&self, key: &str) -> Option<&Value> {
-        self.fields.get("tacho")?.get(key)
     }
 
     /// The times of a kind of all successful requests, in milliseconds; empty where the file lacks them.
@@ -197,7 +184,6 @@ impl StoredRun {
         }
     }
 
-    /// How far a number varies within the run, from its requests or iterations; nothing where the file has neither.
     /// The request rate of its schedule; nothing of a run without one.
     pub fn offered_rate(&self) -> Option<f64> {
         self.fields.get("request_rate")?.as_f64().filter(|rate| rate.is_finite() && *rate > 0.0)
@@ -206,9 +192,9 @@ impl StoredRun {
     /// Whether the server kept up with the schedule: its queue was stable, or, where that is not recorded, nine of ten
     /// requests per second that were offered were completed.
     pub fn kept_up(&self) -> bool {
-        let own = self.fields.get("tacho").and_then(|own| own.get("steady_state")?.get("queue_unstable").cloned());
-        match own {
-            Some(unstable) => unstable == Value::Bool(false),
+        let steady = self.view().steady_state();
+        match steady.and_then(SteadyState::has_stable_queue) {
+            Some(stable) => stable,
             None => self
                 .offered_rate()
                 .zip(self.number("request_throughput"))

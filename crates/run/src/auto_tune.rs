@@ -2,7 +2,6 @@
 //! batch limits a server is started and the largest load that it takes within the limit is searched.
 
 mod answer;
-mod level;
 mod plan;
 mod search;
 mod tuner;

@@ -1,5 +1,5 @@
-//! The parts of every experiment that runs commands against servers (sweeps, suites, auto-tune): parameter sets and
-//! command words, processes and servers, and where results lie. What an experiment does with them is its own module's.
+//! Experiments: commands run against servers, point by point (sweeps, SLO searches, suites, auto-tune). A plan says which
+//! points; here is how one is measured and stored, with parameter sets, command words, processes, servers and files.
 
 mod after;
 mod archive;
@@ -7,8 +7,10 @@ mod capacity;
 mod error;
 mod grid;
 pub(crate) mod layout;
+mod level;
 mod process;
 mod server;
+mod session;
 mod slot;
 mod words;
 
@@ -19,8 +21,11 @@ pub use error::{Error, Failure};
 pub(crate) use grid::same;
 pub use grid::{Links, ParamSet, parse_params};
 pub(crate) use layout::{clean, directory, run_file, summary_file};
-pub use process::{Supervised, program_exists};
+pub(crate) use level::{Level, explore, required, worst};
+pub use process::{Processes, Supervised, program_exists};
 pub use server::{Address, ProcessHost, ResetKind, Resident};
+pub(crate) use session::{Point, Session, Stop};
+pub use session::{Report, Tools};
 pub use slot::Slot;
 pub(crate) use words::{UNLIMITED, load_value};
 pub use words::{apply, option, split};

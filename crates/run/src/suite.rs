@@ -11,4 +11,4 @@ mod serving;
 pub use adaptive::AdaptiveSpec;
 pub use error::SuiteError;
 pub use file::{OfflineTest, ServingTest, Test, TestKind, parse_tests};
-pub use runner::{Hardware, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, suite};
+pub use runner::{Hardware, PromptRule, Remote, ServerKind, SuitePlan, suite};

@@ -10,7 +10,7 @@ mod startup_keys;
 mod workload;
 
 pub use serve::serve;
-pub use session::{Report, SweepPlan};
+pub use session::SweepPlan;
 pub use sla::{SlaPlan, parse_targets, sla};
 pub use startup::{StartupPlan, filter_params, startup};
 pub use workload::{LoadVariable, WorkloadPlan, workload};

@@ -13,7 +13,7 @@ use tacho_metrics::{Sample, Samples, Setup, Steady, Task};
 use tacho_pyrand::Generator;
 use tacho_record::Estimate;
 use tacho_run::experiment::{
-    AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Style, Supervised, option,
+    AfterBench, Archive, Bench, Failure, Host, Links, ParamSet, ResetKind, Running, Style, Supervised, Tools, option,
 };
 use tacho_run::sweep::{LoadVariable, SlaPlan, SweepPlan, sla};
 
@@ -242,6 +242,8 @@ impl Bench for Queue {
         client.set("trustworthy", self.reliable);
         own.set("client", client);
         let mut result = Dict::new();
+        result.set("completed", count);
+        result.set("failed", 0_i64);
         result.set("duration", end);
         result.set("request_throughput", count as f64 / end);
         result.set("p99_ttft_ms", p99_ms(&samples));
@@ -340,7 +342,8 @@ fn searched(
     let memory = Memory::default();
     let bench = Queue { memory: memory.clone(), server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable };
     let plan = SlaPlan { budget: longest, ..plan(target, variable, 200) };
-    let report = sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
+    let report =
+        sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
     let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
     let mut entry = answers[0].as_dict().expect("an entry").clone();
     entry.set("seconds", bench.seconds.get());

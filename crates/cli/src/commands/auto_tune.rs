@@ -11,11 +11,11 @@ use tacho_core::json::Value;
 use tacho_decide::search::Criterion;
 use tacho_run::auto_tune::{Profiling, TunePlan, TuneReport, auto_tune};
 use tacho_run::experiment::{
-    Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, apply, program_exists, split,
+    Address, AfterBench, Host, ParamSet, ProcessHost, ResetKind, Tools, apply, program_exists, split,
 };
 
 use super::screen::Screen;
-use super::sweep::{Commands, Files, Simulators, is_tacho, screen, sets, supervised};
+use super::sweep::{Commands, Files, Simulators, check_client, is_tacho, screen, sets, supervised};
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -56,7 +56,7 @@ fn tune(
         directory::make(directory)?;
     }
     let files = Files::new(directory.to_owned());
-    Ok(auto_tune(&plan, &files, &bench, host, sink)?)
+    Ok(auto_tune(&plan, Tools { archive: &files, bench: &bench, host, sink })?)
 }
 
 fn is_simulated(args: &AutoTuneArgs, plan: &TunePlan) -> bool {
@@ -180,19 +180,9 @@ fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>)
     if plan.dry_run {
         return Ok(());
     }
-    let (server, client) = (&plan.serve_cmd[0], &plan.bench_cmd[0]);
+    let server = &plan.serve_cmd[0];
     if simulators.is_none() && !program_exists(server) {
         bail!("no program {server:?}: check PATH, pass --serve-cmd, or use --sim");
     }
-    if !is_tacho(&plan.bench_cmd) {
-        if !program_exists(client) {
-            bail!("--bench-cmd: no program {client:?}: check its name and PATH");
-        }
-        if simulators.is_some() && tacho_run::experiment::option(&plan.serve_cmd, "--port").is_none() {
-            bail!(
-                "--bench-cmd {client:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
-            );
-        }
-    }
-    Ok(())
+    check_client(&plan.bench_cmd, &plan.serve_cmd, simulators.is_some())
 }

@@ -11,11 +11,11 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::json::write_whole;
-use tacho_run::experiment::{AfterBench, Host, ProcessHost, ResetKind, program_exists, split};
-use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, SuiteReport, Test, suite};
+use tacho_run::experiment::{AfterBench, Host, ProcessHost, Report, ResetKind, Tools, program_exists, split};
+use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, Test, suite};
 
 use super::platform;
-use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised};
+use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised, verdict};
 use crate::args::machinery::command::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     if !args.dry_run {
         environment(args, &plan, &machine)?;
     }
-    let report = suite(&plan, &files, &bench, host, &sink)?;
+    let report = suite(&plan, Tools { archive: &files, bench: &bench, host, sink: &sink })?;
     sink.close();
     if args.dry_run {
         return Ok(Exit::Done);
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
 }
 
 /// The tables of all results, then what failed.
-fn conclude(directory: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
+fn conclude(directory: &Path, report: &Report) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if !dashboard.is_empty() {
         dashboard.save(directory)?;
@@ -62,13 +62,7 @@ fn conclude(directory: &Path, report: &SuiteReport) -> anyhow::Result<Exit> {
         let name = directory.join("benchmark_results.md");
         writeln!(tacho_report::out(), "Results: {}", name.display())?;
     }
-    match &report.failures[..] {
-        [] => Ok(Exit::Done),
-        failures => {
-            let kept = if report.results > 0 { "the other results are kept" } else { "there are no results" };
-            Err(anyhow!("{} failed; {kept}; use --resume to try again:\n  {}", failures.len(), failures.join("\n  ")))
-        }
-    }
+    verdict(report)
 }
 
 fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result<SuitePlan> {

@@ -26,11 +26,11 @@ use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
 use tacho_run::experiment::{
-    AfterBench, Host, Links, ParamSet, ProcessHost, ResetKind, Supervised, apply, option, parse_params, program_exists,
-    split,
+    AfterBench, Host, Links, ParamSet, ProcessHost, Processes, Report, ResetKind, Supervised, Tools, apply, option,
+    parse_params, program_exists, split,
 };
 use tacho_run::sweep::{
-    Report, SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
+    SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
 };
 
 use crate::args::live::LiveArgs;
@@ -84,17 +84,18 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     }
     let files = Files::new(plan.experiment.clone());
     let dry_run = plan.dry_run;
+    let tools = Tools { archive: &files, bench: &bench, host, sink: &sink };
     let report = match &args.kind {
-        SweepKind::Serve => serve(&plan, &files, &bench, host, &sink)?,
+        SweepKind::Serve => serve(&plan, tools)?,
         SweepKind::Workload { variable, iterations, label } => {
             let at_once = is_tacho(&plan.bench_cmd);
             let plan = WorkloadPlan { sweep: plan, variable: *variable, iterations: *iterations, label, at_once };
-            workload(&plan, &files, &bench, host, &sink)?
+            workload(&plan, tools)?
         }
         SweepKind::Sla { variable, tolerance, seconds, budget, .. } => {
             let (variable, tolerance, seconds, budget) = (*variable, *tolerance, *seconds, *budget);
             let plan = SlaPlan { sweep: plan, variable, targets, tolerance, seconds, budget };
-            let report = sla(&plan, &files, &bench, host, &sink)?;
+            let report = sla(&plan, tools)?;
             if !plan.sweep.dry_run {
                 draw(&plan.sweep.experiment)?;
             }
@@ -142,8 +143,10 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     }
     let files = Files::new(plan.experiment.clone());
     let supervised = supervised(args.place.show_stdout)?;
-    let bench = bench::StartupCommand { supervised, by_us: args.startup_cmd.is_none() };
-    let report = startup(&plan, &files, &bench, &sink)?;
+    let bench = Processes { supervised: &supervised, variables: &[], replaced: args.startup_cmd.is_none() };
+    // A start-up benchmark starts its engine itself.
+    let host = Simulators::default();
+    let report = startup(&plan, Tools { archive: &files, bench: &bench, host: &host, sink: &sink })?;
     sink.close();
     if !plan.dry_run {
         files.conclude();
@@ -190,14 +193,19 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
             simulators.check(&apply("--serve-cmd", &plan.serve_cmd, set)?)?;
         }
     }
-    let program = &plan.bench_cmd[0];
-    if is_tacho(&plan.bench_cmd) || plan.dry_run {
+    if plan.dry_run { Ok(()) } else { check_client(&plan.bench_cmd, &plan.serve_cmd, simulators.is_some()) }
+}
+
+/// Refuses a client of others that is not there, or that cannot know where the server is.
+pub(super) fn check_client(bench_cmd: &[String], serve_cmd: &[String], simulated: bool) -> anyhow::Result<()> {
+    let program = &bench_cmd[0];
+    if is_tacho(bench_cmd) {
         return Ok(());
     }
     if !program_exists(program) {
         bail!("--bench-cmd: no program {program:?}: check its name and PATH");
     }
-    if simulators.is_some() && option(&plan.serve_cmd, "--port").is_none() {
+    if simulated && option(serve_cmd, "--port").is_none() {
         bail!(
             "--bench-cmd {program:?} cannot know where the simulator listens: pass --serve-cmd 'tacho sim --port PORT'"
         );
@@ -287,7 +295,8 @@ pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     Ok(sets)
 }
 
-fn verdict(report: &Report) -> anyhow::Result<Exit> {
+/// The code of an experiment, or what failed.
+pub(super) fn verdict(report: &Report) -> anyhow::Result<Exit> {
     match &report.failures[..] {
         [] if report.unmet > 0 => Ok(Exit::Gate),
         [] => Ok(Exit::Done),

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{Dict, Value};
-use tacho_decide::search::Criterion;
+use tacho_decide::search::{Criterion, Estimate};
 use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
 
-use super::level::{Found, Level, number};
 use super::plan::{Candidate, TunePlan, rate, rate_text};
-use crate::experiment::Failure;
+use crate::experiment::{Failure, Level, required};
 
 /// Settings that meet the limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,6 +53,15 @@ pub struct TuneReport {
     pub failures: Vec<String>,
 }
 
+/// What became of a candidate.
+pub(super) struct Found {
+    pub(super) levels: Vec<Level>,
+    /// The load that is accepted.
+    pub(super) accepted: Option<f64>,
+    /// Where the criteria are just met.
+    pub(super) estimate: Option<Estimate>,
+}
+
 /// Everything found so far.
 #[derive(Default)]
 pub(super) struct Answers {
@@ -66,20 +74,26 @@ pub(super) struct Answers {
 
 impl Answers {
     /// Adds a candidate that was measured; gives its line.
-    pub(super) fn measured(&mut self, plan: &TunePlan, candidate: &Candidate, found: &Found) -> String {
+    pub(super) fn measured(
+        &mut self,
+        plan: &TunePlan,
+        candidate: &Candidate,
+        found: &Found,
+    ) -> Result<String, Failure> {
         let chosen = found.levels.iter().find(|level| Some(level.level) == found.accepted);
+        let chosen = chosen.map(|level| Ok((level, spread(level)?))).transpose()?;
         let line = match chosen {
-            Some(level) => accepted_line(candidate, level),
+            Some((level, _)) => accepted_line(candidate, level),
             None => format!("{} does not meet latency requirement {}", candidate.title(), plan.limit),
         };
         self.lines.push(line.clone());
         self.entries.push(Value::Dict(entry(candidate, found, chosen)));
-        self.accepted.extend(chosen.map(|level| Accepted {
+        self.accepted.extend(chosen.map(|(level, throughput)| Accepted {
             candidate: candidate.clone(),
             level: level.level,
-            throughput: spread(&level.results),
+            throughput,
         }));
-        line
+        Ok(line)
     }
 
     /// Adds a candidate whose server or benchmark failed.
@@ -142,7 +156,7 @@ impl Answers {
 }
 
 fn accepted_line(candidate: &Candidate, level: &Level) -> String {
-    let two = |key: &str| number(&level.results, key).map_or_else(|| "nan".to_owned(), |value| format!("{value:.2}"));
+    let two = |key: &str| level.mean(key).map_or_else(|| "nan".to_owned(), |value| format!("{value:.2}"));
     format!(
         "{}, request_rate: {}, e2el: {}, throughput: {}, goodput: {}",
         candidate.title(),
@@ -154,10 +168,11 @@ fn accepted_line(candidate: &Candidate, level: &Level) -> String {
 }
 
 /// Mean request throughput and half the width of its interval.
-fn spread(results: &[Dict]) -> (f64, f64) {
-    let values: Vec<f64> =
-        results.iter().filter_map(|result| result.get("request_throughput").and_then(Value::as_f64)).collect();
-    if values.is_empty() { (0.0, f64::INFINITY) } else { (mean(&values), half_width(&values).unwrap_or(f64::INFINITY)) }
+fn spread(level: &Level) -> Result<(f64, f64), Failure> {
+    const KEY: &str = "request_throughput";
+    let values =
+        level.runs().map(|run| required(run.number(KEY), KEY, "--bench-cmd")).collect::<Result<Vec<_>, _>>()?;
+    Ok((mean(&values), half_width(&values).unwrap_or(f64::INFINITY)))
 }
 
 fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {
@@ -167,15 +182,15 @@ fn set_throughput(entry: &mut Dict, (value, half): (f64, f64)) {
     entry.set("request_throughput_high", Value::from(known.then_some(value + half)));
 }
 
-fn entry(candidate: &Candidate, found: &Found, chosen: Option<&Level>) -> Dict {
+fn entry(candidate: &Candidate, found: &Found, chosen: Option<(&Level, (f64, f64))>) -> Dict {
     let mut entry = Dict::new();
     entry.set("settings", candidate.overrides().values().clone());
     entry.set("verdict", if chosen.is_some() { "accepted" } else { "does not meet the limit" });
-    entry.set("request_rate", chosen.map_or(Value::Null, |level| rate(level.level)));
-    if let Some(level) = chosen {
-        set_throughput(&mut entry, spread(&level.results));
+    entry.set("request_rate", chosen.map_or(Value::Null, |(level, _)| rate(level.level)));
+    if let Some((level, throughput)) = chosen {
+        set_throughput(&mut entry, throughput);
         for key in ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms", "request_goodput"] {
-            entry.set(key, Value::from(number(&level.results, key)));
+            entry.set(key, Value::from(level.mean(key)));
         }
     }
     let range = found.estimate.filter(|_| found.accepted.is_some());

@@ -5,27 +5,45 @@ use std::path::Path;
 
 use tacho_core::event::TuneNote;
 use tacho_core::json::Dict;
-use tacho_decide::search::{Levels, Model, Search, Step};
-use tacho_metrics::statistics::mean;
+use tacho_decide::search::{Levels, LoadLevel, Measurement, Model, Search};
+use tacho_record::Fields;
 
-use super::level::{Found, Level, number, values};
-use super::plan::{Candidate, rate_text};
+use super::answer::Found;
+use super::plan::{Candidate, TunePlan, rate_text};
 use super::tuner::Tuner;
-use crate::experiment::{Failure, Slot, UNLIMITED};
+use crate::experiment::layout::result_words;
+use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED, explore, required, worst};
+
+impl TunePlan {
+    /// The runs of loads as the search reads them. All have equally many prompts, so they count equally.
+    fn measurements(&self, levels: &[Level]) -> Result<Vec<Measurement>, Failure> {
+        let one = |level: f64, run: Fields<'_>| {
+            let value = |key: &str| required(run.number(key), key, "--constraint");
+            let (_, margin) = worst(&self.criteria, |criterion| value(&criterion.metric))?;
+            Ok(Measurement { margin, error: None, ..Measurement::exact(level, true) })
+        };
+        levels.iter().flat_map(|level| level.runs().map(move |run| one(level.level, run))).collect()
+    }
+
+    fn passes(&self, level: &Level) -> Result<bool, Failure> {
+        Ok(LoadLevel::of(&self.measurements(std::slice::from_ref(level))?).passes())
+    }
+}
 
 impl Tuner<'_> {
     /// Searches the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
-        let criteria = &self.plan.criteria;
-        let mut top = Level { level: UNLIMITED, results: Vec::new() };
+        let mut top = Level::new(UNLIMITED);
         // Luck decides whether there is a search at all: a pass is repeated.
-        while top.results.is_empty() || (top.passes(criteria)? && top.results.len() < self.plan.num_runs) {
-            self.run_once(candidate, slot, &mut top)?;
+        while top.results.is_empty() || (self.plan.passes(&top)? && top.results.len() < self.plan.num_runs) {
+            self.run_level(candidate, slot, &mut top)?;
         }
         self.report_level(&top);
-        let mut levels: Vec<Level> = Vec::new();
+        if self.plan.passes(&top)? {
+            return Ok(Found { levels: vec![top], accepted: Some(UNLIMITED), estimate: None });
+        }
         // What the server managed is where a limit on the rate begins to matter.
-        let managed = number(&top.results, "request_throughput").filter(|rate| *rate > 0.0).unwrap_or(1.0);
+        let managed = top.mean("request_throughput").filter(|rate| *rate > 0.0).unwrap_or(1.0);
         let first = if managed < 1.0 { managed } else { managed.floor() + 1.0 };
         let search = Search {
             levels: Levels::whole_rates(first, UNLIMITED - 1.0),
@@ -34,28 +52,23 @@ impl Tuner<'_> {
             budget: f64::INFINITY,
             tolerance: self.plan.tolerance,
         };
-        let measurements = |levels: &[Level]| -> Result<Vec<_>, Failure> {
-            let each = levels.iter().map(|level| level.measurements(criteria)).collect::<Result<Vec<_>, Failure>>()?;
-            Ok(each.concat())
-        };
-        if top.passes(criteria)? {
-            return Ok(Found { levels: vec![top], accepted: Some(UNLIMITED), estimate: None });
-        }
-        while let Step::Run { level, .. } = search.next(&measurements(&levels)?) {
-            if levels.iter().all(|known| known.level != level) {
-                levels.push(Level { level, results: Vec::new() });
-            }
-            let known = levels.iter_mut().filter(|known| known.level == level);
-            for known in known {
-                self.run_once(candidate, slot, known)?;
-                self.report_level(known);
-            }
-        }
-        let outcome = search.outcome(&measurements(&levels)?);
+        let mut levels = Vec::new();
+        explore(
+            &search,
+            &mut levels,
+            |known| self.plan.measurements(known),
+            |known, level, _| {
+                let level = Level::among(known, level);
+                self.run_level(candidate, slot, level)?;
+                self.report_level(level);
+                Ok(())
+            },
+        )?;
+        let outcome = search.outcome(&self.plan.measurements(&levels)?);
         let accepted = outcome.largest_met;
         if let Some(level) = levels.iter_mut().find(|level| Some(level.level) == accepted) {
             while level.results.len() < self.plan.num_runs {
-                self.run_once(candidate, slot, level)?;
+                self.run_level(candidate, slot, level)?;
             }
         }
         levels.push(top);
@@ -63,55 +76,50 @@ impl Tuner<'_> {
     }
 
     /// One more run; a stored one is taken as it is.
-    fn run_once(&self, candidate: &Candidate, slot: &mut Slot, level: &mut Level) -> Result<(), Failure> {
+    fn run_level(&self, candidate: &Candidate, slot: &mut Slot, level: &mut Level) -> Result<(), Failure> {
         let number = level.results.len();
         let output = self.plan.run_file(&candidate.name(), level.level, number);
-        if let Some(found) = self.archive.result(&output) {
+        if let Some(found) = self.tools.archive.result(&output) {
             level.results.push(found);
             return Ok(());
         }
-        slot.ensure(self.host)?;
         let command =
             self.plan.bench_command(level.level).map_err(|error| Failure::new("ValueError", error.to_string()))?;
         let mut keys = candidate.overrides().values().clone();
         keys.set("run_number", number);
-        let result = self.measure(&command, &output, &keys);
-        let result = result.map_err(|failure| slot.lost().unwrap_or(failure))?;
-        self.plan.after.act(&self.plan.supervised, slot, &())?;
-        level.results.push(result);
+        let after = |address: Option<&str>| self.plan.after.act(&self.plan.supervised, address, &());
+        level.results.push(self.measure_level(slot, command, &output, &keys, &after)?);
         Ok(())
     }
 
     /// Runs a client command and stores what it measured, with these keys added.
-    pub(super) fn measure(&self, command: &[String], output: &Path, keys: &Dict) -> Result<Dict, Failure> {
-        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let place = [text(output.parent().map(Path::as_os_str)), text(output.file_name())];
-        let [directory, name] = place;
-        let mut command = command.to_vec();
-        command.extend(["--save-result", "--result-dir", &directory, "--result-filename", &name].map(str::to_owned));
-        self.archive.begin(output)?;
-        let measured = self.bench.run(&command, output, Some(&output.with_extension("txt")));
-        let measured = measured.and_then(|()| self.archive.measured(output));
-        let mut result = measured.inspect_err(|_| self.archive.discard(output))?;
-        result.update(keys);
-        self.archive.complete(output, &result)?;
-        Ok(result)
+    pub(super) fn measure_level(
+        &self,
+        slot: &mut Slot,
+        mut command: Vec<String>,
+        output: &Path,
+        keys: &Dict,
+        after: &dyn Fn(Option<&str>) -> Result<(), Failure>,
+    ) -> Result<Dict, Failure> {
+        command.extend(result_words(output));
+        let log = output.with_extension("txt");
+        let complete = |result: &mut Dict| result.update(keys);
+        let point = Point { log: Some(&log), complete: &complete, after, ..self.point(&command, output) };
+        self.measure(Some(slot), &point).map_err(Stop::into_failure)
     }
 
     fn report_level(&self, level: &Level) {
         let rate = rate_text(level.level);
-        let throughput = number(&level.results, "request_throughput").unwrap_or(f64::NAN);
-        let met = self.plan.criteria.iter().zip(values(&self.plan.criteria, &level.results).unwrap_or_default());
-        let criteria = met
-            .map(|(criterion, values)| {
-                let value = mean(&values);
-                (criterion.metric.clone(), value, criterion.condition(), criterion.is_met(value))
-            })
-            .collect();
-        self.say(TuneNote::Level { rate: rate.clone(), throughput, criteria, runs: level.results.len() });
-        let failed: i64 = level.results.iter().filter_map(|result| result.get("failed")?.as_i64()).sum();
+        let throughput = level.mean("request_throughput").unwrap_or(f64::NAN);
+        let criteria = self.plan.criteria.iter().map(|criterion| {
+            let value = level.mean(&criterion.metric).unwrap_or(f64::NAN);
+            (criterion.metric.clone(), value, criterion.condition(), criterion.is_met(value))
+        });
+        let (criteria, runs) = (criteria.collect(), level.results.len());
+        self.say(TuneNote::Level { rate: rate.clone(), throughput, criteria, runs });
+        let failed: u64 = level.runs().filter_map(Fields::failures).map(|(failed, _)| failed).sum();
         if failed > 0 {
-            self.warn(TuneNote::LevelFailures { rate, failed });
+            self.warn(TuneNote::LevelFailures { rate, failed: failed as i64 });
         }
     }
 }

@@ -1,16 +1,14 @@
 //! Auto-tuning in progress: the memory fraction, each candidate in turn, the profiled run of the best.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tacho_core::event::TuneNote;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::{RunEvent, Work};
 
 use super::answer::{Accepted, Answers, TuneReport};
 use super::plan::{Candidate, Profiling, TunePlan, rate};
-use crate::experiment::{Archive, Bench, Error, Failure, Host, ParamSet, Slot, Style, UNLIMITED, apply};
+use crate::experiment::{Error, Failure, ParamSet, Report, Session, Slot, Style, Tools, UNLIMITED, apply};
 
 /// Prompts of the profiled run: a longer trace is too large to inspect.
 const PROFILED_PROMPTS: u64 = 100;
@@ -19,28 +17,16 @@ const PROFILED_PROMPTS: u64 = 100;
 const ENOUGH_PROMPTS: u64 = 1000;
 
 /// Auto-tuning in progress.
-pub(super) struct Tuner<'a> {
-    pub(super) plan: &'a TunePlan,
-    pub(super) archive: &'a dyn Archive,
-    pub(super) bench: &'a dyn Bench,
-    pub(super) host: &'a dyn Host,
-    sink: &'a dyn EventSink,
-}
+pub(super) type Tuner<'a> = Session<'a, TunePlan>;
 
 /// Runs the tuning. A candidate whose server fails is left out and reported.
-pub fn auto_tune(
-    plan: &TunePlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    host: &dyn Host,
-    sink: &dyn EventSink,
-) -> Result<TuneReport, Error> {
+pub fn auto_tune(plan: &TunePlan, tools: Tools<'_>) -> Result<TuneReport, Error> {
     let candidates = plan.candidates();
     for candidate in &candidates {
         plan.server_command(candidate, None)?;
     }
     plan.bench_command(UNLIMITED)?;
-    let tuner = Tuner { plan, archive, bench, host, sink };
+    let mut tuner = Tuner::prepare(plan, tools);
     if plan.dry_run {
         tuner.show(&candidates)?;
         return Ok(TuneReport::default());
@@ -52,14 +38,6 @@ pub fn auto_tune(
 }
 
 impl Tuner<'_> {
-    pub(super) fn say(&self, note: TuneNote) {
-        self.sink.event(RunEvent::status(note));
-    }
-
-    pub(super) fn warn(&self, note: TuneNote) {
-        self.sink.event(RunEvent::warning(note));
-    }
-
     fn show(&self, candidates: &[Candidate]) -> Result<(), Error> {
         for candidate in candidates {
             let share = self.plan.memory_shares.first().map(String::as_str);
@@ -70,46 +48,44 @@ impl Tuner<'_> {
         Ok(())
     }
 
-    fn run(&self, candidates: &[Candidate]) -> Result<TuneReport, Error> {
+    fn run(&mut self, candidates: &[Candidate]) -> Result<TuneReport, Error> {
         let stored = self.stored()?;
         let share = self.memory_share(candidates, stored.as_ref())?;
+        let share = share.as_deref();
         let mut answers = Answers::default();
-        self.store(&answers, share.as_deref(), false)?;
-        let counters = Arc::new(Counters::default());
-        let total = candidates.len() as u64;
-        self.sink.event(RunEvent::Started { work: Work::Settings, total, counters: counters.clone() });
-        let mut report = TuneReport::default();
+        self.store(&answers, share, false)?;
+        self.start(Work::Settings, candidates.len());
         for (at, candidate) in candidates.iter().enumerate() {
-            self.say(TuneNote::Candidate { at: at + 1, of: total, title: candidate.title() });
-            let command = self.plan.server_command(candidate, share.as_deref())?;
+            self.say(TuneNote::Candidate { at: at + 1, of: candidates.len() as u64, title: candidate.title() });
+            let command = self.plan.server_command(candidate, share)?;
             let log = self.plan.directory.join(format!("vllm_log_{}.txt", candidate.name()));
             let mut slot = Slot::new(command, self.plan.variables.clone(), log);
-            match self.search(candidate, &mut slot) {
-                Ok(found) => {
-                    report.measured += 1;
-                    let line = answers.measured(self.plan, candidate, &found);
+            let found = self.search(candidate, &mut slot);
+            match found.and_then(|found| answers.measured(self.plan, candidate, &found)) {
+                Ok(line) => {
+                    self.report.results += 1;
                     self.say(TuneNote::Measured { line });
                 }
                 Err(failure) => {
-                    counters.failed.fetch_add(1, Ordering::Relaxed);
                     let (title, log) = (candidate.title(), slot.log().to_owned());
                     self.warn(TuneNote::Failed { title, failure: failure.to_string(), log });
                     answers.failed(candidate, &failure);
-                    report.failures.push(format!("{}: {failure}", candidate.title()));
+                    self.failed(format!("{}: {failure}", candidate.title()));
                 }
             }
             drop(slot);
-            counters.finished.fetch_add(1, Ordering::Relaxed);
-            self.store(&answers, share.as_deref(), false)?;
+            self.count();
+            self.store(&answers, share, false)?;
         }
-        self.sink.event(RunEvent::Finished);
-        report.best = answers.best().cloned();
-        if let Some(best) = &report.best {
-            answers.profile = self.profile(best, share.as_deref());
+        self.tools.sink.event(RunEvent::Finished);
+        let best = answers.best().cloned();
+        if let Some(best) = &best {
+            answers.profile = self.profile(best, share);
         }
-        self.store(&answers, share.as_deref(), true)?;
+        self.store(&answers, share, true)?;
         self.conclude(&answers);
-        Ok(report)
+        let Report { results: measured, failures, .. } = std::mem::take(&mut self.report);
+        Ok(TuneReport { best, measured, failures })
     }
 
     fn conclude(&self, answers: &Answers) {
@@ -127,7 +103,7 @@ impl Tuner<'_> {
     /// What an earlier attempt left; one of other commands must not be mixed with this.
     fn stored(&self) -> Result<Option<Dict>, Error> {
         let path = self.plan.directory.join("auto_tune.json");
-        let Some(stored) = self.archive.result(&path) else { return Ok(None) };
+        let Some(stored) = self.tools.archive.result(&path) else { return Ok(None) };
         let theirs = stored.get("made_with").and_then(Value::as_dict).cloned().unwrap_or_default();
         let ours = self.plan.description();
         let other = ours.iter().find(|(key, value)| theirs.get(key) != Some(*value)).map(|(key, _)| key.to_owned());
@@ -140,8 +116,8 @@ impl Tuner<'_> {
     fn store(&self, answers: &Answers, share: Option<&str>, done: bool) -> Result<(), Error> {
         let directory = &self.plan.directory;
         let json = answers.json(self.plan, share, done);
-        self.archive.text(&directory.join("result.txt"), &answers.text(self.plan, done)).map_err(Error::Ended)?;
-        self.archive.keep(&directory.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
+        self.tools.archive.text(&directory.join("result.txt"), &answers.text(self.plan, done)).map_err(Error::Ended)?;
+        self.tools.archive.keep(&directory.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
     }
 
     /// The largest share of the device's memory with which the most demanding server starts.
@@ -156,7 +132,7 @@ impl Tuner<'_> {
             let command = self.plan.server_command(last, Some(share))?;
             self.say(TuneNote::TryingShare { share: share.clone() });
             let mut slot = Slot::new(command, self.plan.variables.clone(), log(share));
-            match slot.ensure(self.host) {
+            match slot.ensure(self.tools.host) {
                 Ok(_) => {
                     self.say(TuneNote::UsingShare { share: share.clone() });
                     return Ok(Some(share.clone()));
@@ -176,7 +152,7 @@ impl Tuner<'_> {
         if self.plan.profiling == Profiling::Skipped {
             return None;
         }
-        if self.archive.result(&output).is_none() {
+        if self.tools.archive.result(&output).is_none() {
             self.say(TuneNote::Profiling { title: best.candidate.title() });
             if let Err(failure) = self.try_profile(best, share, &output) {
                 self.warn(TuneNote::ProfileFailed { failure: failure.to_string() });
@@ -198,12 +174,12 @@ impl Tuner<'_> {
         }
         let log = self.plan.directory.join("vllm_log_BEST_PROFILE.txt");
         let mut slot = Slot::new(server, self.plan.variables.clone(), log);
-        slot.ensure(self.host)?;
         let set = ParamSet::default()
             .with("request_rate", rate(best.level))
             .with("num_prompts", self.plan.num_prompts.min(PROFILED_PROMPTS))
             .with("profile", true);
         let command = apply("--bench-cmd", &self.plan.bench_cmd, &set).map_err(wrong)?;
-        self.measure(&command, output, &best.candidate.overrides().values().clone()).map(drop)
+        let keys = best.candidate.overrides().values().clone();
+        self.measure_level(&mut slot, command, output, &keys, &|_| Ok(())).map(drop)
     }
 }

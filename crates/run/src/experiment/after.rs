@@ -6,7 +6,6 @@ use tacho_core::{EventSink, RunEvent};
 use super::error::Failure;
 use super::process::Supervised;
 use super::server::{ResetKind, reset_caches};
-use super::slot::Slot;
 
 /// What to do after each benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,13 +17,13 @@ pub enum AfterBench {
 }
 
 impl AfterBench {
-    /// Does it.
-    pub fn act(&self, supervised: &Supervised, slot: &Slot, sink: &dyn EventSink) -> Result<(), Failure> {
-        match (self, slot.address()) {
+    /// Does it, to the server at this address if it has one.
+    pub fn act(&self, supervised: &Supervised, address: Option<&str>, sink: &dyn EventSink) -> Result<(), Failure> {
+        match (self, address) {
             (AfterBench::Command(command), _) => supervised.run(command),
             (AfterBench::Reset(ResetKind::Call), Some(address)) => {
-                sink.event(RunEvent::status(SweepNote::ResettingCaches { address: address.clone() }));
-                reset_caches(&address)
+                sink.event(RunEvent::status(SweepNote::ResettingCaches { address: address.to_owned() }));
+                reset_caches(address)
             }
             (AfterBench::Reset(_), _) => Ok(()),
         }

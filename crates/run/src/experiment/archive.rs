@@ -1,4 +1,4 @@
-//! What a sweep needs from its caller: stored results, a way to run a benchmark, and servers.
+//! What an experiment needs from its caller: stored results, a way to run a benchmark, and servers.
 
 use std::path::Path;
 

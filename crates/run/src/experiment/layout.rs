@@ -24,6 +24,14 @@ pub(crate) fn directory(experiment: &Path, parts: &[Part<'_>], further: &[&str])
     if name.is_empty() { experiment.to_owned() } else { experiment.join(name) }
 }
 
+/// The flags that make a client write its result to a file.
+pub(crate) fn result_words(output: &Path) -> [String; 5] {
+    let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
+    let (directory, name) = (text(output.parent().map(Path::as_os_str)), text(output.file_name()));
+    let flag = |flag: &str| flag.to_owned();
+    [flag("--save-result"), flag("--result-dir"), directory, flag("--result-filename"), name]
+}
+
 /// `run=0.json` and so on.
 pub(crate) fn run_file(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("run={number}.json"))

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use tacho_core::secret::redact_words;
 
+use super::archive::Bench;
 use super::error::Failure;
 
 /// How to start commands under supervision.
@@ -18,6 +19,26 @@ pub struct Supervised {
     pub supervisor: Vec<OsString>,
     /// Whether commands may write to this program's standard output.
     pub show_stdout: bool,
+}
+
+/// Runs benchmark commands as processes.
+pub struct Processes<'a> {
+    /// How they are started.
+    pub supervised: &'a Supervised,
+    /// Further environment variables.
+    pub variables: &'a [(String, String)],
+    /// Whether this program stands in for the one that is named.
+    pub replaced: bool,
+}
+
+impl Bench for Processes<'_> {
+    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
+        let mut command = command.to_vec();
+        if self.replaced {
+            command[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
+        }
+        self.supervised.run_logged(&command, self.variables, log)
+    }
 }
 
 /// Where a command's output goes.

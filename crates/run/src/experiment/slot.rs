@@ -21,10 +21,10 @@ impl Slot {
         Slot { command, variables, log, running: None, failed: None }
     }
 
-    /// Sees to it that the server runs; true when it has just been started.
+    /// Sees to it that the server runs; true when it has just been started. One that failed is not started again.
     pub fn ensure(&mut self, host: &dyn Host) -> Result<bool, Failure> {
-        if let Some(failure) = &self.failed {
-            return Err(failure.clone());
+        if let Some(failure) = self.failed.clone().or_else(|| self.lost()) {
+            return Err(failure);
         }
         let missing = self.running.is_none();
         if missing {

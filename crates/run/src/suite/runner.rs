@@ -1,17 +1,18 @@
 //! A suite in progress: which tests run, one command per test without a server, and records of failures.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::{RunEvent, Work};
 
 use super::adaptive::AdaptiveSpec;
 use super::command::{line, line_with, words};
 use super::file::{OfflineTest, Test, TestKind};
-use crate::experiment::{AfterBench, Archive, Bench, Error, Failure, Host, Style, Supervised};
+use crate::experiment::layout::failure_file;
+use crate::experiment::{
+    AfterBench, Error, Failure, Point, Processes, Report, Session, Stop, Style, Supervised, Tools,
+};
 
 /// What serves the model.
 #[derive(Debug, Clone)]
@@ -85,15 +86,6 @@ pub struct SuitePlan {
     pub dry_run: bool,
 }
 
-/// How a suite went.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SuiteReport {
-    /// How many results there are.
-    pub results: usize,
-    /// What failed, in a line each.
-    pub failures: Vec<String>,
-}
-
 impl SuitePlan {
     /// The results that the tests will certainly write.
     pub fn outputs(&self) -> Vec<PathBuf> {
@@ -131,68 +123,33 @@ impl SuitePlan {
     pub(super) fn output(&self, name: &str) -> PathBuf {
         self.directory.join(format!("{name}.json"))
     }
-
-    /// A benchmark command of ours as this very program.
-    fn executable(&self, mut command: Vec<String>) -> Vec<String> {
-        if Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho") {
-            command[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
-        }
-        command
-    }
 }
 
 /// Runs the tests. What fails is written down, and the others go on.
-pub fn suite(
-    plan: &SuitePlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    host: &dyn Host,
-    sink: &dyn EventSink,
-) -> Result<SuiteReport, Error> {
-    let counters = Arc::new(Counters::default());
-    if !plan.dry_run {
-        let total = plan.outputs().len() as u64;
-        sink.event(RunEvent::Started { work: Work::Suite, total, counters: counters.clone() });
-    }
-    let mut runner = Runner { plan, archive, bench, host, sink, counters, report: SuiteReport::default() };
+pub fn suite(plan: &SuitePlan, tools: Tools<'_>) -> Result<Report, Error> {
+    let total = (!plan.dry_run).then(|| plan.outputs().len());
+    let mut suite = Suite::begin(plan, tools, Work::Suite, total);
     for test in &plan.tests {
-        if let Some(reason) = runner.too_large(test) {
-            runner.say(SuiteNote::Skipped { name: test.name().to_owned(), reason });
+        if let Some(reason) = suite.too_large(test) {
+            suite.say(SuiteNote::Skipped { name: test.name().to_owned(), reason });
             continue;
         }
         match test {
-            Test::Serving(test) => runner.serving(test)?,
+            Test::Serving(test) => suite.serving(test)?,
             Test::Offline(_) if plan.dry_run => {}
-            Test::Offline(test) => runner.offline(test)?,
+            Test::Offline(test) => suite.offline(test)?,
         }
     }
     if !plan.dry_run {
-        sink.event(RunEvent::Finished);
+        tools.sink.event(RunEvent::Finished);
     }
-    Ok(runner.report)
+    Ok(suite.report)
 }
 
 /// A suite in progress.
-pub(super) struct Runner<'a> {
-    pub(super) plan: &'a SuitePlan,
-    pub(super) archive: &'a dyn Archive,
-    pub(super) bench: &'a dyn Bench,
-    pub(super) host: &'a dyn Host,
-    pub(super) sink: &'a dyn EventSink,
-    counters: Arc<Counters>,
-    pub(super) report: SuiteReport,
-}
+pub(super) type Suite<'a> = Session<'a, SuitePlan>;
 
-impl Runner<'_> {
-    pub(super) fn say(&self, note: SuiteNote) {
-        self.sink.event(RunEvent::status(note));
-    }
-
-    /// One more case is over.
-    pub(super) fn count(&self) {
-        self.counters.finished.fetch_add(1, Ordering::Relaxed);
-    }
-
+impl Suite<'_> {
     /// Why the machine is too small for a test.
     fn too_large(&self, test: &Test) -> Option<String> {
         let hardware = &self.plan.hardware;
@@ -210,22 +167,18 @@ impl Runner<'_> {
     fn offline(&mut self, test: &OfflineTest) -> Result<(), Error> {
         let output = self.plan.output(&test.name);
         self.say(SuiteNote::Case { name: test.name.clone() });
-        if self.archive.result(&output).is_some() {
+        if self.tools.archive.result(&output).is_some() {
             return self.found(&output);
         }
         let command = self.plan.offline_command(test);
         self.keep_commands(&test.name, &[(&format!("{}_command", test.kind.name()), line(&command))], false)?;
         self.say(SuiteNote::Runs { who: "Benchmark", line: line_with(&test.variables, &command) });
         let log = output.with_extension("log");
-        let measured = self.archive.begin(&output).and_then(|()| {
-            let command = self.plan.executable(command);
-            self.plan.supervised.run_logged(&command, &test.variables, Some(&log))?;
-            self.archive.measured(&output)
-        });
-        match measured {
-            Ok(result) => self.complete(&output, &result),
-            Err(failure) => self.fail(&test.name, &failure),
-        }
+        let replaced = Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho");
+        let bench = Processes { supervised: &self.plan.supervised, variables: &test.variables, replaced };
+        let point = Point { log: Some(&log), bench: &bench, ..self.point(&command, &output) };
+        let measured = self.measure(None, &point).map_err(Stop::into_failure);
+        self.conclude(&test.name, measured).map(drop)
     }
 
     /// A case that was run before.
@@ -236,31 +189,23 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Stores the result of a case.
-    pub(super) fn complete(&mut self, output: &Path, result: &Dict) -> Result<(), Error> {
-        self.archive.complete(output, result).map_err(Error::Ended)?;
-        self.archive.discard(&output.with_extension("failure.json"));
-        self.report.results += 1;
+    /// Counts a case; one that failed is written down.
+    pub(super) fn conclude(&mut self, name: &str, measured: Result<Dict, Failure>) -> Result<Option<Dict>, Error> {
         self.count();
-        Ok(())
-    }
-
-    /// Notes that a case failed.
-    pub(super) fn fail(&mut self, name: &str, failure: &Failure) -> Result<(), Error> {
+        let failure = match measured {
+            Ok(result) => {
+                self.report.results += 1;
+                return Ok(Some(result));
+            }
+            Err(failure) => failure,
+        };
         let output = self.plan.output(name);
-        self.archive.discard(&output);
-        let mut note = Dict::new();
-        note.set("test_name", name);
-        note.set("error_type", failure.kind);
-        note.set("error", failure.text.as_str());
-        let path = output.with_extension("failure.json");
-        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
-        let note = SuiteNote::Failed { name: name.to_owned(), failure: failure.to_string() };
-        self.sink.event(RunEvent::warning(note));
-        self.report.failures.push(format!("{name}: {failure}"));
-        self.counters.failed.fetch_add(1, Ordering::Relaxed);
-        self.count();
-        Ok(())
+        self.tools.archive.discard(&output);
+        let path = failure_file(&output);
+        self.keep_failure(&path, &failure, &[("test_name", name.into())], &[]).map_err(Error::Ended)?;
+        self.warn(SuiteNote::Failed { name: name.to_owned(), failure: failure.to_string() });
+        self.failed(format!("{name}: {failure}"));
+        Ok(None)
     }
 
     /// Writes the commands of a case next to its result.
@@ -274,6 +219,6 @@ impl Runner<'_> {
             all.set("adaptive_search", true);
         }
         let path = self.plan.directory.join(format!("{name}.commands"));
-        self.archive.keep(&path, &Value::Dict(all), Style::Note).map_err(Error::Ended)
+        self.tools.archive.keep(&path, &Value::Dict(all), Style::Note).map_err(Error::Ended)
     }
 }

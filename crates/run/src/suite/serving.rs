@@ -2,12 +2,13 @@
 
 use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
+use tacho_record::Fields;
 
 use super::adaptive::{Bounds, refine};
 use super::command::{line, line_with, words};
 use super::file::ServingTest;
-use super::runner::{Runner, ServerKind, SuitePlan};
-use crate::experiment::{Error, Failure, Slot, Style};
+use super::runner::{ServerKind, Suite, SuitePlan};
+use crate::experiment::{Error, Failure, Point, Slot, Stop, Style};
 
 /// One load of a test.
 struct Case<'a> {
@@ -40,6 +41,11 @@ impl SuitePlan {
             |rate| test.concurrencies.iter().map(move |&concurrency| Case { rate, concurrency, adaptive: false });
         let cases = test.rates.iter().flat_map(|rate| levels(rate.as_str()));
         cases.map(|case| self.client_command(test, &case)).collect()
+    }
+
+    /// Whether a result is within the limits of the refinement; unknown without one, or where it lacks the numbers.
+    fn verdict(&self, result: &Dict) -> Option<bool> {
+        self.adaptive.and_then(|spec| spec.verdict(Fields(result)))
     }
 
     /// The server of a test; nothing where one runs already.
@@ -98,7 +104,7 @@ impl SuitePlan {
     }
 }
 
-impl Runner<'_> {
+impl Suite<'_> {
     pub(super) fn serving(&mut self, test: &ServingTest) -> Result<(), Error> {
         if let Some(other) = test.client_model().filter(|model| *model != test.model) {
             let reason = format!("the client's model {other} is not the server's {}", test.model);
@@ -139,50 +145,30 @@ impl Runner<'_> {
         let client = self.plan.client_command(test, case);
         self.say(SuiteNote::Case { name: name.clone() });
         self.say(SuiteNote::Runs { who: "Client", line: line(&client) });
-        let verdict = |runner: &Self, result: &Dict| runner.plan.adaptive.and_then(|spec| spec.verdict(result));
         if !self.plan.dry_run
-            && let Some(result) = self.archive.result(&output)
+            && let Some(result) = self.tools.archive.result(&output)
         {
             self.found(&output)?;
-            return Ok(verdict(self, &result));
+            return Ok(self.plan.verdict(&result));
         }
         let commands = [("server_command", server.to_owned()), ("client_command", line(&client))];
         self.keep_commands(&name, &commands, case.adaptive)?;
         if self.plan.dry_run {
             return Ok(None);
         }
-        match self.measure(&client, &output, slot) {
-            Ok(result) => {
-                self.complete(&output, &result)?;
-                Ok(verdict(self, &result))
+        let plan = self.plan;
+        let after = |address: Option<&str>| {
+            plan.after.as_ref().map_or(Ok(()), |after| after.act(&plan.supervised, address, self.tools.sink))
+        };
+        let own = (!matches!(plan.server, ServerKind::Running(_))).then_some(&mut *slot);
+        let measured = self.measure(own, &Point { after: &after, ..self.point(&client, &output) });
+        let measured = measured.map_err(|stop| match stop {
+            Stop::Server(Failure { kind, text }) if slot.log().exists() => {
+                Failure { kind, text: format!("{text}; see {}", slot.log().display()) }
             }
-            Err(failure) => {
-                let failure = match slot.lost() {
-                    Some(Failure { kind, text }) => {
-                        Failure { kind, text: format!("{text}; see {}", slot.log().display()) }
-                    }
-                    None => failure,
-                };
-                self.fail(&name, &failure)?;
-                Ok(None)
-            }
-        }
-    }
-
-    fn measure(&self, command: &[String], output: &std::path::Path, slot: &mut Slot) -> Result<Dict, Failure> {
-        if !matches!(self.plan.server, ServerKind::Running(_)) {
-            if let Some(lost) = slot.lost() {
-                return Err(lost);
-            }
-            slot.ensure(self.host)?;
-        }
-        self.archive.begin(output)?;
-        self.bench.run(command, output, None)?;
-        let result = self.archive.measured(output)?;
-        if let Some(after) = &self.plan.after {
-            after.act(&self.plan.supervised, slot, self.sink)?;
-        }
-        Ok(result)
+            stop => stop.into_failure(),
+        });
+        Ok(self.conclude(&name, measured)?.and_then(|result| plan.verdict(&result)))
     }
 
     /// Refines the levels of one rate and writes down what came of it.
@@ -212,6 +198,6 @@ impl Runner<'_> {
         let Bounds { last_pass, first_fail } = found;
         self.say(SuiteNote::Limits { name: test.name.clone(), rate: rate.to_owned(), last_pass, first_fail });
         let path = self.plan.directory.join(format!("{}_qps_{rate}_sla_summary.json", test.name));
-        self.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
+        self.tools.archive.keep(&path, &Value::Dict(summary), Style::Result).map_err(Error::Ended)
     }
 }

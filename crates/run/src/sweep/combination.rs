@@ -5,8 +5,8 @@ use std::path::Path;
 use tacho_core::event::SweepNote;
 use tacho_core::json::{Dict, Value};
 
-use super::session::{Session, Stop};
-use crate::experiment::{Failure, ParamSet, Slot, Style, apply, layout, same};
+use super::session::Sweep;
+use crate::experiment::{Failure, ParamSet, Point, Session, Slot, Stop, Style, apply, layout, same};
 
 /// The number that stands for the warm-up.
 const WARMUP: i64 = -1;
@@ -19,7 +19,7 @@ pub(super) struct Combination<'a> {
     pub(super) directory: &'a Path,
 }
 
-impl Session<'_> {
+impl Sweep<'_> {
     /// Runs a combination as often as the plan says and gives the results there are.
     pub(super) fn combine(&mut self, slot: &mut Slot, what: Combination<'_>) -> Result<Vec<Dict>, Stop> {
         self.combine_runs(slot, what, self.plan.num_runs)
@@ -56,7 +56,7 @@ impl Session<'_> {
             self.say(SweepNote::NoRuns);
             return Ok(results);
         }
-        self.sum_up(what.directory, &results)?;
+        self.summarize(what.directory, &results)?;
         Ok(results)
     }
 
@@ -71,17 +71,12 @@ impl Session<'_> {
         let output = layout::run_file(what.directory, number);
         results.extend(self.run_one(slot, what, number as i64, &output)?);
         self.count();
-        self.sum_up(what.directory, results)
-    }
-
-    fn sum_up(&self, directory: &Path, results: &[Dict]) -> Result<(), Stop> {
-        let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
-        self.archive.keep(&layout::summary_file(directory), &list, Style::Result).map_err(Stop::Sweep)
+        Ok(self.summarize(what.directory, results)?)
     }
 
     /// Whether all results of a combination are stored.
     pub(super) fn has_runs(&self, directory: &Path, runs: usize) -> bool {
-        (0..runs).all(|number| self.archive.result(&layout::run_file(directory, number)).is_some())
+        (0..runs).all(|number| self.tools.archive.result(&layout::run_file(directory, number)).is_some())
     }
 
     fn run_one(
@@ -92,98 +87,94 @@ impl Session<'_> {
         output: &Path,
     ) -> Result<Option<Dict>, Stop> {
         let command = self.bench_command(what.bench, output)?;
-        self.say(SweepNote::BenchBegins {
-            overrides: vec![("Benchmark", what.bench.shown())],
-            number,
-            command: command.clone(),
-            output: output.to_owned(),
-        });
-        if let Some(mut found) = self.archive.result(output) {
-            merge(&mut found, &[what.serve, what.bench]);
-            self.say(SweepNote::ResultFound);
-            return Ok(Some(found));
-        }
-        if self.plan.dry_run {
-            self.say(SweepNote::BenchEnds);
-            return Ok(None);
-        }
-        self.ensure(slot)?;
-        match self.measure(slot, what, &command, number, output) {
-            Ok(result) => {
-                self.say(SweepNote::BenchEnds);
-                Ok(Some(result))
+        let overrides = vec![("Benchmark", what.bench.shown())];
+        let run = SweepRun { overrides, sets: [what.serve, what.bench], number, command, output };
+        let slot_of = (!self.plan.dry_run).then_some(&mut *slot);
+        match self.run_once(slot_of, &run, self.plan.dry_run, &|address| self.after_bench(address)) {
+            Err(Stop::Run(failure)) => self.run_failed(slot, what, number, output, failure),
+            Err(Stop::Server(lost)) => {
+                self.tools.archive.discard(output);
+                Err(Stop::Server(lost))
             }
-            Err(failure) => self.run_failed(slot, what, number, output, failure),
+            done => done,
         }
     }
 
     fn bench_command(&self, bench: &ParamSet, output: &Path) -> Result<Vec<String>, Stop> {
         let mut command = apply("--bench-cmd", &self.plan.bench_cmd, bench)
-            .map_err(|error| Stop::Sweep(Failure::new("ValueError", error.to_string())))?;
-        let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-        let directory = text(output.parent().map(Path::as_os_str));
-        let further = ["--percentile-metrics", "ttft,tpot,itl,e2el", "--save-result", "--result-dir"];
-        command.extend(further.map(str::to_owned));
-        command.extend([directory, "--result-filename".to_owned(), text(output.file_name())]);
+            .map_err(|error| Failure::new("ValueError", error.to_string()))?;
+        command.extend(["--percentile-metrics", "ttft,tpot,itl,e2el"].map(str::to_owned));
+        command.extend(layout::result_words(output));
         Ok(command)
-    }
-
-    fn measure(
-        &self,
-        slot: &mut Slot,
-        what: Combination<'_>,
-        command: &[String],
-        number: i64,
-        output: &Path,
-    ) -> Result<Dict, Failure> {
-        self.archive.begin(output)?;
-        self.bench
-            .run(command, output, None)
-            .and_then(|()| self.archive.measured(output))
-            .inspect_err(|_| {
-                self.archive.discard(output);
-            })
-            .and_then(|mut result| {
-                result.set("run_number", number);
-                merge(&mut result, &[what.serve, what.bench]);
-                // Stored first: the measurement is good even if the caches cannot be reset after it.
-                self.archive.complete(output, &result)?;
-                self.after_bench(slot)?;
-                self.archive.discard(&layout::failure_file(output));
-                Ok(result)
-            })
     }
 
     fn run_failed(
         &mut self,
-        slot: &mut Slot,
+        slot: &Slot,
         what: Combination<'_>,
         number: i64,
         output: &Path,
         failure: Failure,
     ) -> Result<Option<Dict>, Stop> {
-        if let Some(lost) = slot.lost() {
-            self.archive.discard(output);
-            return Err(Stop::Server(lost));
-        }
         if !self.plan.continue_on_error {
-            return Err(Stop::Sweep(failure));
+            return Err(Stop::Run(failure));
         }
-        self.archive.discard(output);
-        let mut note = Dict::new();
-        note.set("run_number", number);
-        note.set("error_type", failure.kind);
-        note.set("error", failure.text.as_str());
-        note.set("serve_overrides", what.serve.shown());
-        note.set("bench_overrides", what.bench.shown());
+        self.tools.archive.discard(output);
         let path = layout::failure_file(output);
-        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Stop::Sweep)?;
+        let overrides =
+            [("serve_overrides", what.serve.shown().into()), ("bench_overrides", what.bench.shown().into())];
+        self.keep_failure(&path, &failure, &[("run_number", number.into())], &overrides)?;
         self.say(SweepNote::BenchFailed { number, failure: failure.to_string() });
         self.say(SweepNote::FailureDetails(path));
         self.failed(format!("{}: {failure}", output.display()));
         // The next run deserves clean caches, but this one has failed already.
-        let _ = self.after_bench(slot);
+        let _ = self.after_bench(slot.address().as_deref());
         Ok(None)
+    }
+}
+
+/// One run of a sweep.
+pub(super) struct SweepRun<'r> {
+    /// What is changed, as it is told.
+    pub(super) overrides: Vec<(&'static str, Dict)>,
+    /// What is changed, as it is stored in the result.
+    pub(super) sets: [&'r ParamSet; 2],
+    pub(super) number: i64,
+    pub(super) command: Vec<String>,
+    pub(super) output: &'r Path,
+}
+
+impl<P> Session<'_, P> {
+    /// Makes a run, unless its result is stored; nothing comes of it in a dry run.
+    pub(super) fn run_once(
+        &self,
+        server: Option<&mut Slot>,
+        run: &SweepRun<'_>,
+        dry_run: bool,
+        after: &dyn Fn(Option<&str>) -> Result<(), Failure>,
+    ) -> Result<Option<Dict>, Stop> {
+        let SweepRun { overrides, sets, number, command, output } = run;
+        let (overrides, command, path) = (overrides.clone(), command.clone(), (*output).to_owned());
+        self.say(SweepNote::BenchBegins { overrides, number: *number, command: command.clone(), output: path });
+        if let Some(mut found) = self.tools.archive.result(output) {
+            merge(&mut found, sets);
+            self.say(SweepNote::ResultFound);
+            return Ok(Some(found));
+        }
+        let complete = |result: &mut Dict| {
+            result.set("run_number", *number);
+            merge(result, sets);
+        };
+        let point = Point { complete: &complete, after, ..self.point(&command, output) };
+        let result = if dry_run { None } else { Some(self.measure(server, &point)?) };
+        self.say(SweepNote::BenchEnds);
+        Ok(result)
+    }
+
+    /// Stores the list of a combination's results.
+    pub(super) fn summarize(&self, directory: &Path, results: &[Dict]) -> Result<(), Failure> {
+        let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
+        self.tools.archive.keep(&layout::summary_file(directory), &list, Style::Result)
     }
 }
 

@@ -1,19 +1,11 @@
 //! `sweep serve`: each server set is started once and measured with every client set that belongs to it.
 
-use tacho_core::EventSink;
-
 use super::combination::Combination;
-use super::session::{Report, Session, SweepPlan};
-use crate::experiment::{Archive, Bench, Error, Host, ParamSet, directory, summary_file};
+use super::session::{Sweep, SweepPlan};
+use crate::experiment::{Error, ParamSet, Report, Tools, directory, summary_file};
 
 /// Runs the sweep.
-pub fn serve(
-    plan: &SweepPlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    host: &dyn Host,
-    sink: &dyn EventSink,
-) -> Result<Report, Error> {
+pub fn serve(plan: &SweepPlan, tools: Tools<'_>) -> Result<Report, Error> {
     plan.check()?;
     let linked =
         |serve: &ParamSet| plan.bench_sets.iter().filter(|bench| plan.links.broken(serve, bench).is_none()).count();
@@ -23,19 +15,19 @@ pub fn serve(
         return Err(Error::NothingLinked);
     }
     let total = pairs * plan.num_runs;
-    let mut session = Session::begin(plan, archive, bench, host, sink, total);
+    let mut session = Sweep::of(plan, tools, total);
     for serve in &plan.serve_sets {
         let place = |bench: &ParamSet| directory(&plan.experiment, &[("SERVE-", serve), ("BENCH-", bench)], &[]);
         let missing = plan
             .bench_sets
             .iter()
             .any(|bench| plan.links.broken(serve, bench).is_none() && !session.has_runs(&place(bench), plan.num_runs));
-        let unsummed = plan.bench_sets.iter().any(|bench| !archive.has(&summary_file(&place(bench))));
+        let unsummed = plan.bench_sets.iter().any(|bench| !tools.archive.has(&summary_file(&place(bench))));
         session.with_server(serve, missing || unsummed, missing, |session, slot| {
             for bench in &plan.bench_sets {
                 let directory = place(bench);
                 let results = session.combine(slot, Combination { serve, bench, directory: &directory })?;
-                session.add(results)?;
+                session.add_rows(results)?;
             }
             Ok(())
         })?;

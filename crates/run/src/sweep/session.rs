@@ -1,15 +1,13 @@
-//! What all sweeps share while they run: the plan, the results so far, and the current server.
+//! What all sweeps over servers share: the plan, and the work on one server.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::path::{Path, PathBuf};
 
 use tacho_core::event::SweepNote;
-use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, Note, RunEvent, Work};
+use tacho_core::json::Dict;
+use tacho_core::{RunEvent, Work};
 
 use crate::experiment::{
-    AfterBench, Archive, Bench, Capacity, Error, Failure, Host, Links, ParamSet, Slot, Style, Supervised, apply, layout,
+    AfterBench, Error, Failure, Links, ParamSet, Report, Session, Slot, Stop, Supervised, Tools, apply, layout,
 };
 
 /// A sweep over servers and clients.
@@ -54,82 +52,18 @@ impl SweepPlan {
     }
 }
 
-/// How a sweep went.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Report {
-    /// How many results there are.
-    pub results: usize,
-    /// What failed, in a line each.
-    pub failures: Vec<String>,
-    /// How many searches found no load that meets the targets.
-    pub unmet: usize,
-}
-
-/// The number of runs where it is not known beforehand.
-pub(super) const UNKNOWN_TOTAL: usize = 0;
-
-/// Why something came to an end before its time.
-pub(super) enum Stop {
-    /// The whole sweep ends.
-    Sweep(Failure),
-    /// The server failed; the sweep continues with the next one.
-    Server(Failure),
-}
-
 /// A sweep in progress.
-pub(super) struct Session<'a> {
-    pub(super) plan: &'a SweepPlan,
-    pub(super) archive: &'a dyn Archive,
-    pub(super) bench: &'a dyn Bench,
-    pub(super) host: &'a dyn Host,
-    pub(super) sink: &'a dyn EventSink,
-    counters: Arc<Counters>,
-    rows: Vec<Dict>,
-    failures: Vec<String>,
-}
+pub(super) type Sweep<'a> = Session<'a, SweepPlan>;
 
-impl<'a> Session<'a> {
-    /// Begins; `total` is how many runs are expected.
-    pub(super) fn begin(
-        plan: &'a SweepPlan,
-        archive: &'a dyn Archive,
-        bench: &'a dyn Bench,
-        host: &'a dyn Host,
-        sink: &'a dyn EventSink,
-        total: usize,
-    ) -> Self {
-        let counters = Arc::new(Counters::default());
-        if !plan.dry_run {
-            sink.event(RunEvent::Started { work: Work::Sweep, total: total as u64, counters: counters.clone() });
-        }
-        Session { plan, archive, bench, host, sink, counters, rows: Vec::new(), failures: Vec::new() }
+impl<'a> Sweep<'a> {
+    /// Begins; `total` is how many runs are expected, 0 where that is not known.
+    pub(super) fn of(plan: &'a SweepPlan, tools: Tools<'a>, total: usize) -> Self {
+        Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total))
     }
 
-    pub(super) fn say(&self, note: impl Into<Note>) {
-        self.sink.event(RunEvent::status(note));
-    }
-
-    pub(super) fn warn(&self, note: impl Into<Note>) {
-        self.sink.event(RunEvent::warning(note));
-    }
-
-    /// One more run is over.
-    pub(super) fn count(&self) {
-        self.counters.finished.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn failed(&mut self, what: String) {
-        self.counters.failed.fetch_add(1, Ordering::Relaxed);
-        self.failures.push(what);
-    }
-
-    /// Adds results to the table and stores it.
-    pub(super) fn add(&mut self, rows: Vec<Dict>) -> Result<(), Stop> {
-        self.rows.extend(rows);
-        if self.plan.dry_run {
-            return Ok(());
-        }
-        self.archive.table(&self.rows).map_err(Stop::Sweep)
+    /// Adds results to the table.
+    pub(super) fn add_rows(&mut self, rows: Vec<Dict>) -> Result<(), Stop> {
+        if self.plan.dry_run { Ok(()) } else { Ok(self.add(rows)?) }
     }
 
     /// Does the work of one server set. With `shown` the server is announced, with `needed` it is started at once
@@ -154,34 +88,21 @@ impl<'a> Session<'a> {
         match result {
             Ok(()) if shown => self.say(SweepNote::ServerEnds),
             Ok(()) => {}
-            Err(Stop::Sweep(failure)) => return Err(Error::Ended(failure)),
+            Err(Stop::Run(failure)) => return Err(Error::Ended(failure)),
             Err(Stop::Server(failure)) => self.server_failed(serve, &failure, &log)?,
         }
         Ok(())
     }
 
-    /// Sees to it that the server runs.
-    pub(super) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
-        let started = slot.ensure(self.host).map_err(Stop::Server)?;
-        if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
-            let Capacity { tokens, request, requests } = capacity;
-            self.warn(SweepNote::Capacity { tokens, request, requests });
-        }
-        Ok(())
-    }
-
     /// What is done after each benchmark.
-    pub(super) fn after_bench(&self, slot: &Slot) -> Result<(), Failure> {
-        self.plan.after.act(&self.plan.supervised, slot, self.sink)
+    pub(super) fn after_bench(&self, address: Option<&str>) -> Result<(), Failure> {
+        self.plan.after.act(&self.plan.supervised, address, self.tools.sink)
     }
 
-    fn server_failed(&mut self, serve: &ParamSet, failure: &Failure, log: &std::path::Path) -> Result<(), Error> {
+    fn server_failed(&mut self, serve: &ParamSet, failure: &Failure, log: &Path) -> Result<(), Error> {
         let path = layout::server_file(&self.plan.experiment, serve, "failure.json");
-        let mut note = Dict::new();
-        note.set("error_type", failure.kind);
-        note.set("error", failure.text.as_str());
-        note.set("serve_overrides", serve.shown());
-        self.archive.keep(&path, &Value::Dict(note), Style::Note).map_err(Error::Ended)?;
+        let overrides = [("serve_overrides", serve.shown().into())];
+        self.keep_failure(&path, failure, &[], &overrides).map_err(Error::Ended)?;
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
         let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };
         for note in [failed, SweepNote::FailureDetails(path)] {
@@ -202,13 +123,12 @@ impl<'a> Session<'a> {
             self.say(SweepNote::Place { directory, dry_run: true });
             return Ok(Report::default());
         }
-        self.add(Vec::new()).map_err(|stop| match stop {
-            Stop::Sweep(failure) | Stop::Server(failure) => Error::Ended(failure),
-        })?;
-        self.sink.event(RunEvent::Finished);
-        if self.plan.continue_on_error || !self.rows.is_empty() || self.failures.is_empty() {
+        self.add(Vec::new()).map_err(Error::Ended)?;
+        self.tools.sink.event(RunEvent::Finished);
+        let Report { results, failures, .. } = &self.report;
+        if self.plan.continue_on_error || *results > 0 || failures.is_empty() {
             self.say(SweepNote::Place { directory, dry_run: false });
         }
-        Ok(Report { results: self.rows.len(), failures: self.failures, unmet: 0 })
+        Ok(self.report)
     }
 }

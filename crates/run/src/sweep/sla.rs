@@ -2,21 +2,19 @@
 
 mod answers;
 mod pair;
-mod result;
 mod search;
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::EventSink;
 use tacho_core::json::{Value, parse, python_str};
 use tacho_decide::search::Criterion;
 use tacho_record::number::Known;
 
 use self::answers::Answers;
 use self::pair::Pair;
-use super::session::{Report, Session, SweepPlan, UNKNOWN_TOTAL};
+use super::session::{Sweep, SweepPlan};
 use super::workload::LoadVariable;
-use crate::experiment::{Archive, Bench, Error, Host, ParamSet, clean};
+use crate::experiment::{Error, ParamSet, Report, Tools, clean};
 
 /// A search for the largest load.
 #[derive(Debug, Clone)]
@@ -78,18 +76,12 @@ pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Err
 }
 
 /// Runs the search. Its answers are in `sla_summary.json`.
-pub fn sla(
-    plan: &SlaPlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    host: &dyn Host,
-    sink: &dyn EventSink,
-) -> Result<Report, Error> {
-    let sweep = &plan.sweep;
+pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
+    let (sweep, archive) = (&plan.sweep, tools.archive);
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
     // How many runs a search needs is not known beforehand.
-    let mut session = Session::begin(sweep, archive, bench, host, sink, UNKNOWN_TOTAL);
+    let mut session = Sweep::of(sweep, tools, 0);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
         let place = |bench: &ParamSet| base(&sweep.experiment, serve, bench);
@@ -108,7 +100,7 @@ pub fn sla(
                 for target in &plan.targets {
                     pair.search(session, slot, target, &mut answers)?;
                 }
-                session.add(pair.stored(archive).into_iter().flat_map(|level| level.results).collect())?;
+                session.add_rows(pair.stored(archive).into_iter().flat_map(|level| level.results).collect())?;
             }
             Ok(())
         })?;

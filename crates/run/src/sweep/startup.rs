@@ -1,17 +1,13 @@
 //! `sweep startup`: the start-up benchmark over parameter sets. There is no server to start and nothing to reset.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tacho_core::event::SweepNote;
-use tacho_core::json::{Dict, Value};
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::{EventSink, RunEvent, Work};
 
-use super::combination::merge;
-use super::session::Report;
+use super::combination::SweepRun;
 use super::startup_keys::KEYS;
-use crate::experiment::{Archive, Bench, Error, Failure, ParamSet, Style, apply, directory, run_file, summary_file};
+use crate::experiment::{Error, ParamSet, Report, Session, Tools, apply, directory, run_file};
 
 /// A sweep over start-ups.
 #[derive(Debug, Clone)]
@@ -51,87 +47,38 @@ pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Resu
 }
 
 /// Runs the sweep.
-pub fn startup(
-    plan: &StartupPlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    sink: &dyn EventSink,
-) -> Result<Report, Error> {
-    let say = |note: SweepNote| sink.event(RunEvent::status(note));
-    let counters = Arc::new(Counters::default());
-    let total = (plan.serve_sets.len() * plan.startup_sets.len() * plan.num_runs) as u64;
-    if !plan.dry_run {
-        sink.event(RunEvent::Started { work: Work::Sweep, total, counters: counters.clone() });
-    }
-    let mut rows: Vec<Dict> = Vec::new();
+pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
+    let total = plan.serve_sets.len() * plan.startup_sets.len() * plan.num_runs;
+    let mut session = Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total));
     for (serve, startup) in plan.serve_sets.iter().flat_map(|a| plan.startup_sets.iter().map(move |b| (a, b))) {
         let place = directory(&plan.experiment, &[("SERVE-", serve), ("STARTUP-", startup)], &[]);
         let mut results = Vec::new();
         for number in 0..plan.num_runs {
-            let one = StartUp { plan, archive, bench, serve, startup, number, output: &run_file(&place, number) };
-            results.extend(one.run(&say)?);
-            counters.finished.fetch_add(1, Ordering::Relaxed);
+            let output = &run_file(&place, number);
+            let overrides = vec![("Serve", serve.shown()), ("Startup", startup.shown())];
+            let command = plan.command(serve, startup, output)?;
+            let run = SweepRun { overrides, sets: [serve, startup], number: number as i64, command, output };
+            results.extend(session.run_once(None, &run, plan.dry_run, &|_| Ok(()))?);
+            session.count();
         }
         if !plan.dry_run {
-            let list = Value::List(results.iter().cloned().map(Value::Dict).collect());
-            archive.keep(&summary_file(&place), &list, Style::Result).map_err(Error::Ended)?;
-            rows.extend(results);
-            archive.table(&rows).map_err(Error::Ended)?;
+            session.summarize(&place, &results).map_err(Error::Ended)?;
+            session.add(results).map_err(Error::Ended)?;
         }
     }
-    let directory = plan.experiment.clone();
-    if plan.dry_run {
-        say(SweepNote::Place { directory, dry_run: true });
-        return Ok(Report::default());
+    if !plan.dry_run {
+        session.add(Vec::new()).map_err(Error::Ended)?;
+        tools.sink.event(RunEvent::Finished);
     }
-    archive.table(&rows).map_err(Error::Ended)?;
-    sink.event(RunEvent::Finished);
-    say(SweepNote::Place { directory, dry_run: false });
-    Ok(Report { results: rows.len(), ..Report::default() })
+    session.say(SweepNote::Place { directory: plan.experiment.clone(), dry_run: plan.dry_run });
+    Ok(session.report)
 }
 
-/// One run.
-struct StartUp<'a> {
-    plan: &'a StartupPlan,
-    archive: &'a dyn Archive,
-    bench: &'a dyn Bench,
-    serve: &'a ParamSet,
-    startup: &'a ParamSet,
-    number: usize,
-    output: &'a Path,
-}
-
-impl StartUp<'_> {
-    fn run(&self, say: &dyn Fn(SweepNote)) -> Result<Option<Dict>, Error> {
-        let command = self.command()?;
-        let overrides = vec![("Serve", self.serve.shown()), ("Startup", self.startup.shown())];
-        let (number, output) = (self.number as i64, self.output.to_owned());
-        say(SweepNote::BenchBegins { overrides, number, command: command.clone(), output });
-        if let Some(mut found) = self.archive.result(self.output) {
-            merge(&mut found, &[self.serve, self.startup]);
-            say(SweepNote::ResultFound);
-            return Ok(Some(found));
-        }
-        let result = if self.plan.dry_run { None } else { Some(self.measure(&command).map_err(Error::Ended)?) };
-        say(SweepNote::BenchEnds);
-        Ok(result)
-    }
-
-    fn measure(&self, command: &[String]) -> Result<Dict, Failure> {
-        let (archive, output) = (self.archive, self.output);
-        archive.begin(output)?;
-        let measured = self.bench.run(command, output, None).and_then(|()| archive.measured(output));
-        let mut result = measured.inspect_err(|_| archive.discard(output))?;
-        result.set("run_number", self.number);
-        merge(&mut result, &[self.serve, self.startup]);
-        archive.complete(output, &result)?;
-        Ok(result)
-    }
-
+impl StartupPlan {
     /// The command with both sets, writing to our file whatever it named itself.
-    fn command(&self) -> Result<Vec<String>, Error> {
-        let with_serve = apply("--startup-cmd", &self.plan.command, self.serve)?;
-        let with_both = apply("--startup-cmd", &with_serve, self.startup)?;
+    fn command(&self, serve: &ParamSet, startup: &ParamSet, output: &Path) -> Result<Vec<String>, Error> {
+        let with_serve = apply("--startup-cmd", &self.command, serve)?;
+        let with_both = apply("--startup-cmd", &with_serve, startup)?;
         let mut command = Vec::new();
         let mut words = with_both.into_iter();
         while let Some(word) = words.next() {
@@ -141,7 +88,7 @@ impl StartUp<'_> {
                 _ => command.push(word),
             }
         }
-        command.extend(["--output-json".to_owned(), self.output.display().to_string()]);
+        command.extend(["--output-json".to_owned(), output.display().to_string()]);
         Ok(command)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use tacho_core::EventSink;
 use tacho_core::event::LevelNote;
 use tacho_core::json::{Dict, Value, python_str};
+use tacho_record::Fields;
 
 use super::combination::Combination;
-use super::session::{Report, Session, Stop, SweepPlan};
-use crate::experiment::{Archive, Bench, Error, Host, ParamSet, Slot, directory};
+use super::session::{Sweep, SweepPlan};
+use crate::experiment::{Error, ParamSet, Report, Slot, Stop, Tools, directory};
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +38,11 @@ impl LoadVariable {
 
     /// The load at which a run kept the server: the mean over its results.
     pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
-        let number = |result: &Dict, key: &str| result.get(key).and_then(Value::as_f64);
-        let each = results.iter().map(|result| {
-            let rate = number(result, "request_throughput")?;
+        let each = results.iter().map(Fields).map(|run| {
+            let rate = run.number("request_throughput")?;
             Some(match self {
                 LoadVariable::RequestRate => rate,
-                LoadVariable::MaxConcurrency => rate * number(result, "mean_e2el_ms")? / 1000.0,
+                LoadVariable::MaxConcurrency => rate * run.number("mean_e2el_ms")? / 1000.0,
             })
         });
         let values: Vec<f64> = each.collect::<Option<_>>()?;
@@ -75,18 +74,12 @@ pub struct WorkloadPlan {
 }
 
 /// Runs the sweep.
-pub fn workload(
-    plan: &WorkloadPlan,
-    archive: &dyn Archive,
-    bench: &dyn Bench,
-    host: &dyn Host,
-    sink: &dyn EventSink,
-) -> Result<Report, Error> {
+pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let sweep = &plan.sweep;
     plan.variable.check(&sweep.bench_sets, "the exploration of load levels")?;
     sweep.check()?;
     let total = sweep.serve_sets.len() * sweep.bench_sets.len() * plan.iterations * sweep.num_runs;
-    let mut session = Session::begin(sweep, archive, bench, host, sink, total);
+    let mut session = Sweep::of(sweep, tools, total);
     for serve in &sweep.serve_sets {
         // With the first level missing the server is needed for certain.
         let first = sweep.bench_sets.first().map(|bench| bench.with("max_concurrency", 1_i64));
@@ -97,7 +90,7 @@ pub fn workload(
         session.with_server(serve, true, needed, |session, slot| {
             for bench in &sweep.bench_sets {
                 let rows = explore(session, plan, slot, serve, bench)?;
-                session.add(rows)?;
+                session.add_rows(rows)?;
             }
             Ok(())
         })?;
@@ -106,7 +99,7 @@ pub fn workload(
 }
 
 fn explore(
-    session: &mut Session<'_>,
+    session: &mut Sweep<'_>,
     plan: &WorkloadPlan,
     slot: &mut Slot,
     serve: &ParamSet,
@@ -117,11 +110,11 @@ fn explore(
     let size = dataset_size(&plan.sweep.bench_cmd, bench);
     let (iterations, serve_shown, bench_shown) = (plan.iterations, shown(serve), shown(bench));
     session.say(LevelNote::Begins { label, serve: serve_shown, bench: bench_shown, iterations, size });
-    let mut level = |session: &mut Session<'_>, named: &ParamSet, value: &Value, place: &Path| {
+    let mut level = |session: &mut Sweep<'_>, named: &ParamSet, value: &Value, place: &Path| {
         let set = named.with(key, value.clone());
         session.combine(slot, Combination { serve, bench: &set, directory: place })
     };
-    let mut end = |session: &mut Session<'_>, load: i64, value: Value| {
+    let mut end = |session: &mut Sweep<'_>, load: i64, value: Value| {
         let named = bench.with("max_concurrency", load);
         level(session, &named, &value, &plan.place(serve, &named, &value, &[]))
     };

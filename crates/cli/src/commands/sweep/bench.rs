@@ -90,24 +90,6 @@ impl Bench for Commands<'_> {
     }
 }
 
-/// Runs start-up benchmarks.
-pub(crate) struct StartupCommand {
-    pub(crate) supervised: Supervised,
-    /// Whether this program stands in for the one named.
-    pub(crate) by_us: bool,
-}
-
-impl Bench for StartupCommand {
-    fn run(&self, command: &[String], _output: &Path, log: Option<&Path>) -> Result<(), Failure> {
-        if !self.by_us {
-            return self.supervised.run_logged(command, &[], log);
-        }
-        let mut ours = command.to_vec();
-        ours[0] = self.supervised.supervisor[0].to_string_lossy().into_owned();
-        self.supervised.run_logged(&ours, &[], log)
-    }
-}
-
 /// Shows what a benchmark inside a sweep does: its bars, and its lines where they are wanted.
 struct Inside<'a> {
     outer: &'a dyn EventSink,

@@ -4,13 +4,12 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Criterion, Estimate, LoadLevel, Model, StopReason};
-use tacho_metrics::statistics::mean;
+use tacho_record::Fields;
 
-use super::pair::{Level, Pair};
-use super::result::unreliable_client;
+use super::pair::Pair;
 use super::search::PRECISE;
 use super::{SlaPlan, marker};
-use crate::experiment::{Archive, Failure, Style, UNLIMITED, load_value};
+use crate::experiment::{Archive, Failure, Level, Style, UNLIMITED, load_value};
 
 /// The largest load that was measured and met the criteria.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +57,7 @@ impl Found {
     pub(super) fn unreliable(&self) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
         let doubted =
-            limited.filter_map(|level| Some((level.level, level.results.iter().find_map(unreliable_client)?)));
+            limited.filter_map(|level| Some((level.level, level.runs().find_map(Fields::unreliable_client)?)));
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
 
@@ -125,8 +124,8 @@ impl Verdict {
         // The client decides where the answer was measured and where the first larger load failed.
         let (left, right) = found.bracket();
         let decides = |level: &&Level| level.level == left || (level.level == right && right < UNLIMITED);
-        let mut decided = found.levels.iter().filter(decides).flat_map(|level| &level.results);
-        if decided.any(|result| unreliable_client(result).is_some()) {
+        let mut decided = found.levels.iter().filter(decides).flat_map(Level::runs);
+        if decided.any(|run| run.unreliable_client().is_some()) {
             return inconclusive("the client was not reliable next to the answer");
         }
         let most = INCONCLUSIVE * PRECISE * tolerance;
@@ -179,7 +178,13 @@ impl Answers {
         self.list.iter().filter_map(word).filter(|word| unmet.contains(&word.as_str())).count()
     }
 
-    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], found: &Found, unit: &dyn Fn(f64) -> f64) {
+    pub(super) fn add(
+        &mut self,
+        pair: &Pair<'_>,
+        target: &[Criterion],
+        found: &Found,
+        unit: &dyn Fn(f64) -> f64,
+    ) -> Result<(), Failure> {
         let mut entry = Dict::new();
         let name = marker(&pair.base, target).display().to_string();
         self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));
@@ -203,18 +208,19 @@ impl Answers {
         entry.set("ci_high", Value::from(range.and_then(|found| found.high)));
         entry.set("monotone", found.monotone);
         let mut achieved = Dict::new();
-        let chosen = found.levels.iter().find(|level| Some(level.level) == measured);
-        if let Some(values) = chosen.and_then(|level| pair.values(target, &level.results).ok()) {
-            target.iter().zip(&values).for_each(|(one, values)| achieved.set(one.metric.as_str(), mean(values)));
+        if let Some(level) = found.levels.iter().find(|level| Some(level.level) == measured) {
+            let means = pair.means(target, level)?;
+            target.iter().zip(means).for_each(|(one, mean)| achieved.set(one.metric.as_str(), mean));
         }
         entry.set("achieved", achieved);
         if let Some((nearest, _)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             entry.set("best_attempt", load_value(nearest.level));
         }
         entry.set("levels", found.levels.len());
-        entry.set("curve", curve(pair, target, found, unit));
+        entry.set("curve", curve(pair, target, found, unit)?);
         entry.set("runs", found.loads.iter().map(|load| load.runs).sum::<usize>());
         self.list.push(Value::Dict(entry));
+        Ok(())
     }
 
     pub(super) fn store(&self, archive: &dyn Archive) -> Result<(), Failure> {
@@ -223,7 +229,12 @@ impl Answers {
 }
 
 /// Each level with its values and verdict, for tables and charts.
-fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found, unit: &dyn Fn(f64) -> f64) -> Vec<Value> {
+fn curve(
+    pair: &Pair<'_>,
+    target: &[Criterion],
+    found: &Found,
+    unit: &dyn Fn(f64) -> f64,
+) -> Result<Vec<Value>, Failure> {
     let entry = |(load, level): (&LoadLevel, &Level)| {
         let mut entry = Dict::new();
         entry.set("level", load_value(load.level));
@@ -231,11 +242,11 @@ fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found, unit: &dyn Fn(f64
         entry.set("met", load.is_met());
         entry.set("sustained", load.is_sustained());
         entry.set("brief", load.is_brief(unit(load.level)));
-        entry.set("client_unreliable", level.results.iter().any(|result| unreliable_client(result).is_some()));
-        for (criterion, values) in target.iter().zip(pair.values(target, &level.results).unwrap_or_default()) {
-            entry.set(criterion.metric.as_str(), mean(&values));
+        entry.set("client_unreliable", level.runs().any(|run| run.unreliable_client().is_some()));
+        for (criterion, mean) in target.iter().zip(pair.means(target, level)?) {
+            entry.set(criterion.metric.as_str(), mean);
         }
-        Value::Dict(entry)
+        Ok(Value::Dict(entry))
     };
     found.each().map(entry).collect()
 }

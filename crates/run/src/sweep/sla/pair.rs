@@ -5,14 +5,20 @@ use std::path::PathBuf;
 use tacho_core::event::Load;
 use tacho_core::json::Dict;
 use tacho_decide::search::{Criterion, LoadLevel, Measurement};
+use tacho_metrics::statistics::mean;
+use tacho_record::Fields;
+use tacho_record::fields::SteadyState;
 
-use super::result::{SteadyState, has_failures, interval, number, own_number};
 use super::{RUN_FRACTION, SlaPlan, level_directory};
-use crate::experiment::{Archive, Failure, ParamSet, Slot, UNLIMITED, load_value, run_file};
+use crate::experiment::{
+    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED, load_value, required, run_file, worst,
+};
 use crate::sweep::combination::Combination;
-use crate::sweep::session::{Session, Stop};
+use crate::sweep::session::Sweep;
 use crate::sweep::workload::{LoadVariable, dataset_size};
 
+/// Largest fraction of requests that may fail at a level.
+const MAX_FAILED: f64 = 0.01;
 /// Fraction of a rate that must be completed where nothing is known of the backlog: the last responses take time.
 const DELIVERED: f64 = 0.9;
 /// Requests per user at least: all first requests find an idle server.
@@ -28,13 +34,6 @@ pub(super) struct Pair<'a> {
     pub(super) serve: &'a ParamSet,
     pub(super) bench: &'a ParamSet,
     pub(super) base: PathBuf,
-}
-
-/// A load and the results of its runs.
-#[derive(Clone)]
-pub(super) struct Level {
-    pub(super) level: f64,
-    pub(super) results: Vec<Dict>,
 }
 
 impl Pair<'_> {
@@ -79,7 +78,7 @@ impl Pair<'_> {
     /// Makes a run, or as many as were asked for of each load.
     pub(super) fn run(
         &self,
-        session: &mut Session<'_>,
+        session: &mut Sweep<'_>,
         slot: &mut Slot,
         Level { level, results }: &mut Level,
         prompts: Option<u64>,
@@ -98,7 +97,7 @@ impl Pair<'_> {
                 // A run that fails again and again would be tried for ever.
                 let key = self.plan.variable.key();
                 let text = format!("no result at {key}={level}, which the search cannot do without");
-                return Err(Stop::Sweep(Failure::new("ValueError", text)));
+                return Err(Stop::Run(Failure::new("ValueError", text)));
             }
         }
         Ok(())
@@ -112,7 +111,7 @@ impl Pair<'_> {
             let fewest = MIN_REQUESTS.min((RUN_FRACTION * self.plan.budget * level) as u64).max(MIN_SLOW_REQUESTS);
             return ((level * seconds).ceil() as u64).max(self.prompts().min(fewest));
         }
-        let seen = known.iter().filter_map(|one| Some((one.level, completed_rate(&one.results)?)));
+        let seen = known.iter().filter_map(|one| Some((one.level, completed_rate(one)?)));
         let nearest = seen.min_by(|one, other| (one.0 - level).abs().total_cmp(&(other.0 - level).abs()));
         let (users, rate) = nearest.unwrap_or((first, rate));
         let rate = rate * (level / users).min(1.0);
@@ -120,84 +119,83 @@ impl Pair<'_> {
     }
 
     /// The runs of a load as the search reads them, by the criterion that is furthest beyond its limit.
-    pub(super) fn measurements(
-        &self,
-        target: &[Criterion],
-        Level { level, results }: &Level,
-    ) -> Result<Vec<Measurement>, Stop> {
-        let one = |result: &Dict| {
-            let values = self.values(target, std::slice::from_ref(result))?;
-            let margins = target.iter().zip(&values).map(|(one, value)| (one, one.margin(value[0])));
-            let worst = margins.max_by(|a, b| a.1.total_cmp(&b.1));
-            let steady = SteadyState::of(result).and_then(SteadyState::request_throughput);
-            let planned = own_number(result, "planned_request_rate");
-            let planned = planned.filter(|_| self.plan.variable == LoadVariable::RequestRate);
+    pub(super) fn measurements(&self, target: &[Criterion], level: &Level) -> Result<Vec<Measurement>, Failure> {
+        let one = |run: Fields<'_>| {
+            let (criterion, margin) = worst(target, |criterion| self.value(criterion, run))?;
+            let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
+            let steady = run.steady_state().and_then(SteadyState::request_throughput);
+            let completed = steady.or_else(|| run.number("request_throughput"));
             Ok(Measurement {
-                level: *level,
-                arrival_rate: planned.unwrap_or(*level),
-                seconds: number(result, "duration").unwrap_or(0.0).max(0.001),
-                margin: worst.map_or(f64::INFINITY, |(_, margin)| margin),
-                error: worst.and_then(|(criterion, _)| standard_error(criterion, result)).filter(|one| one.is_finite()),
-                sustained: !self.is_overloaded(*level, result),
-                completed_rate: steady.or(number(result, "request_throughput")).unwrap_or(0.0),
+                level: level.level,
+                arrival_rate: planned.unwrap_or(level.level),
+                // A run of unknown length decides as little as the shortest.
+                seconds: run.number("duration").unwrap_or(0.0).max(0.001),
+                margin,
+                error: standard_error(criterion, run).filter(|one| one.is_finite()),
+                sustained: !self.is_overloaded(level.level, run)?,
+                completed_rate: required(completed, "request_throughput", "--bench-cmd")?,
             })
         };
-        results.iter().map(one).collect::<Result<_, Failure>>().map_err(Stop::Sweep)
+        level.runs().map(one).collect()
     }
 
     /// A load by its own runs.
-    pub(super) fn summary(&self, target: &[Criterion], level: &Level) -> Result<LoadLevel, Stop> {
+    pub(super) fn summary(&self, target: &[Criterion], level: &Level) -> Result<LoadLevel, Failure> {
         Ok(LoadLevel::of(&self.measurements(target, level)?))
     }
 
-    /// The values of each criterion's metric, one per result. All users of a concurrency send their first requests at once,
-    /// and that burst is not part of the level: there the steady state counts, where there is one.
-    pub(super) fn values(&self, target: &[Criterion], results: &[Dict]) -> Result<Vec<Vec<f64>>, Failure> {
-        let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
+    /// The mean of each criterion's metric over the runs of a load.
+    pub(super) fn means(&self, target: &[Criterion], level: &Level) -> Result<Vec<f64>, Failure> {
         let of = |criterion: &Criterion| {
-            let steady = |result: &Dict| SteadyState::of(result)?.reached(&criterion.metric);
-            let value =
-                |result: &Dict| steady(result).filter(|_| closed_loop).or_else(|| number(result, &criterion.metric));
-            results.iter().map(value).collect::<Option<Vec<f64>>>().ok_or_else(|| {
-                let text = format!("the results have no number {:?}: check --sla-params", criterion.metric);
-                Failure::new("KeyError", text)
-            })
+            let values = level.runs().map(|run| self.value(criterion, run)).collect::<Result<Vec<_>, Failure>>()?;
+            Ok(mean(&values))
         };
         target.iter().map(of).collect()
     }
 
+    /// The value of a criterion's metric in a run. All users of a concurrency send their first requests at once, and
+    /// that burst is not part of the level: there the steady state counts, where there is one.
+    fn value(&self, criterion: &Criterion, run: Fields<'_>) -> Result<f64, Failure> {
+        let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
+        let steady = run.steady_state().and_then(|steady| steady.reached(&criterion.metric)).filter(|_| closed_loop);
+        required(steady.or_else(|| run.number(&criterion.metric)), &criterion.metric, "--sla-params")
+    }
+
     /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
-    fn is_overloaded(&self, level: f64, result: &Dict) -> bool {
-        if has_failures(result) {
-            return true;
+    fn is_overloaded(&self, level: f64, run: Fields<'_>) -> Result<bool, Failure> {
+        let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
+        let failures = run.failures();
+        // The latencies of the other requests say nothing then.
+        if failures.is_some_and(|(failed, all)| failed as f64 > MAX_FAILED * all as f64) || run.ended_badly() {
+            return Ok(true);
         }
-        if self.plan.variable == LoadVariable::MaxConcurrency {
-            return false;
+        if closed_loop {
+            let unknown = "the results do not say how many requests failed: check --bench-cmd";
+            return failures.map(|_| false).ok_or_else(|| Failure::new("KeyError", unknown));
         }
         let delivers = |rate: f64| rate >= DELIVERED * level;
-        let completed = number(result, "request_throughput").map(delivers);
-        let sent = own_number(result, "delivered_request_rate").map(delivers);
-        let stable = SteadyState::of(result).map(|steady| steady.is_stable());
-        let kept_up = match stable {
+        let completed = run.number("request_throughput").map(delivers);
+        let sent = run.delivered_rate().map(delivers);
+        let kept_up = match run.steady_state().map(SteadyState::is_stable) {
             // Where the backlog is known, the drain of the last requests is not a sign of overload.
-            Some(Some(stable)) => stable && (completed == Some(true) || level < UNLIMITED),
+            Some(Some(stable)) => stable && (completed == Some(true) || (level < UNLIMITED && failures.is_some())),
             // A steady state that does not say whether the backlog grew says nothing.
             Some(None) => false,
             None => completed == Some(true),
         };
-        !kept_up || sent == Some(false)
+        Ok(!kept_up || sent == Some(false))
     }
 }
 
-/// Requests completed per second in the first of these runs.
-pub(super) fn completed_rate(results: &[Dict]) -> Option<f64> {
-    number(results.first()?, "request_throughput").filter(|rate| *rate > 0.0)
+/// Requests completed per second in the first run of a load.
+pub(super) fn completed_rate(level: &Level) -> Option<f64> {
+    level.runs().next()?.number("request_throughput").filter(|rate| *rate > 0.0)
 }
 
 /// Relative standard error of a run's metric, on the lower side; infinite where the interval has no lower end, and unknown
 /// where there is no interval.
-pub(super) fn standard_error(criterion: &Criterion, result: &Dict) -> Option<f64> {
-    let (low, _) = interval(result, &criterion.metric)?;
-    let value = number(result, &criterion.metric)?;
+pub(super) fn standard_error(criterion: &Criterion, run: Fields<'_>) -> Option<f64> {
+    let low = run.interval(&criterion.metric)?.low;
+    let value = run.number(&criterion.metric)?;
     Some(if low > 0.0 { (value / low).ln().max(0.0) / 1.96 } else { f64::INFINITY })
 }

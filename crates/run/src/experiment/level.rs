@@ -1,0 +1,73 @@
+//! A load with the results of its runs, and the search over loads.
+
+use tacho_core::json::Dict;
+use tacho_decide::search::{Criterion, Measurement, Search, Step, StopReason};
+use tacho_metrics::statistics::mean;
+use tacho_record::Fields;
+
+use super::error::Failure;
+
+/// A load and the results of its runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Level {
+    pub(crate) level: f64,
+    pub(crate) results: Vec<Dict>,
+}
+
+impl Level {
+    pub(crate) fn new(level: f64) -> Self {
+        Level { level, results: Vec::new() }
+    }
+
+    /// A load among others in their order; it is added where it is new.
+    pub(crate) fn among(known: &mut Vec<Level>, level: f64) -> &mut Level {
+        let at = known.partition_point(|other| other.level < level);
+        if known.get(at).is_none_or(|other| other.level != level) {
+            known.insert(at, Level::new(level));
+        }
+        &mut known[at]
+    }
+
+    /// Its results, to be read by what they mean.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Fields<'_>> {
+        self.results.iter().map(Fields)
+    }
+
+    /// The mean of a number, where all results have it.
+    pub(crate) fn mean(&self, key: &str) -> Option<f64> {
+        let values = self.runs().map(|run| run.number(key)).collect::<Option<Vec<f64>>>();
+        values.filter(|values| !values.is_empty()).map(|values| mean(&values))
+    }
+}
+
+/// A number that a result must have; `flag` asked for it.
+pub(crate) fn required(value: Option<f64>, key: &str, flag: &str) -> Result<f64, Failure> {
+    let missing = || Failure::new("KeyError", format!("the results have no number {key:?}: check {flag}"));
+    value.ok_or_else(missing)
+}
+
+/// The criterion that is furthest beyond its limit, and by how much; `read` gives its metric's value.
+pub(crate) fn worst<'c>(
+    criteria: &'c [Criterion],
+    read: impl Fn(&Criterion) -> Result<f64, Failure>,
+) -> Result<(&'c Criterion, f64), Failure> {
+    let margin = |criterion: &'c Criterion| Ok((criterion, criterion.margin(read(criterion)?)));
+    let margins = criteria.iter().map(margin).collect::<Result<Vec<_>, Failure>>()?;
+    let none = || Failure::new("ValueError", "there is no criterion to search by");
+    margins.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(none)
+}
+
+/// Measures the loads that a search asks for, until it ends; `read` gives what a load's runs say, `run` adds one.
+pub(crate) fn explore<E>(
+    search: &Search<'_>,
+    known: &mut Vec<Level>,
+    read: impl Fn(&[Level]) -> Result<Vec<Measurement>, E>,
+    mut run: impl FnMut(&mut Vec<Level>, f64, f64) -> Result<(), E>,
+) -> Result<StopReason, E> {
+    loop {
+        match search.next(&read(known)?) {
+            Step::Done(reason) => return Ok(reason),
+            Step::Run { level, seconds } => run(known, level, seconds)?,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! An experiment in progress: points are measured one after another, each on its server, and stored as they come.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tacho_core::event::SweepNote;
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, EventSink, Note, RunEvent, Work};
+
+use super::archive::{Archive, Bench, Host, Style};
+use super::capacity::Capacity;
+use super::error::{Error, Failure};
+use super::layout::failure_file;
+use super::slot::Slot;
+
+/// What an experiment runs with.
+#[derive(Clone, Copy)]
+pub struct Tools<'a> {
+    /// Stored results.
+    pub archive: &'a dyn Archive,
+    /// Runs benchmark commands.
+    pub bench: &'a dyn Bench,
+    /// Starts servers.
+    pub host: &'a dyn Host,
+    /// Where progress goes.
+    pub sink: &'a dyn EventSink,
+}
+
+/// How an experiment went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// How many results there are.
+    pub results: usize,
+    /// What failed, in a line each.
+    pub failures: Vec<String>,
+    /// How many searches found no load that meets the targets.
+    pub unmet: usize,
+}
+
+/// Why a point has no result.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The run failed, or its result could not be stored.
+    Run(Failure),
+    /// The server did not start or is lost.
+    Server(Failure),
+}
+
+impl Stop {
+    pub(crate) fn into_failure(self) -> Failure {
+        let (Stop::Run(failure) | Stop::Server(failure)) = self;
+        failure
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Run(failure)
+    }
+}
+
+impl From<Stop> for Error {
+    fn from(stop: Stop) -> Self {
+        Error::Ended(stop.into_failure())
+    }
+}
+
+/// One measurement.
+pub(crate) struct Point<'p> {
+    /// The benchmark command.
+    pub(crate) command: &'p [String],
+    /// Where it writes its result.
+    pub(crate) output: &'p Path,
+    /// Where what it prints goes, if anywhere.
+    pub(crate) log: Option<&'p Path>,
+    /// Runs the command.
+    pub(crate) bench: &'p dyn Bench,
+    /// Adds the experiment's own keys to the result.
+    pub(crate) complete: &'p dyn Fn(&mut Dict),
+    /// What is done afterwards, given the address of the server.
+    pub(crate) after: &'p dyn Fn(Option<&str>) -> Result<(), Failure>,
+}
+
+/// An experiment in progress, by its plan.
+pub(crate) struct Session<'a, P> {
+    pub(crate) plan: &'a P,
+    pub(crate) tools: Tools<'a>,
+    pub(crate) report: Report,
+    rows: Vec<Dict>,
+    counters: Arc<Counters>,
+}
+
+impl<'a, P> Session<'a, P> {
+    /// Begins; `total` is how many measurements are expected, none in a dry run.
+    pub(crate) fn begin(plan: &'a P, tools: Tools<'a>, work: Work, total: Option<usize>) -> Self {
+        let session = Session::prepare(plan, tools);
+        if let Some(total) = total {
+            session.start(work, total);
+        }
+        session
+    }
+
+    /// The same, before it is known what there is to do.
+    pub(crate) fn prepare(plan: &'a P, tools: Tools<'a>) -> Self {
+        Session { plan, tools, report: Report::default(), rows: Vec::new(), counters: Arc::default() }
+    }
+
+    /// Shows progress from here on.
+    pub(crate) fn start(&self, work: Work, total: usize) {
+        let counters = self.counters.clone();
+        self.tools.sink.event(RunEvent::Started { work, total: total as u64, counters });
+    }
+
+    pub(crate) fn say(&self, note: impl Into<Note>) {
+        self.tools.sink.event(RunEvent::status(note));
+    }
+
+    pub(crate) fn warn(&self, note: impl Into<Note>) {
+        self.tools.sink.event(RunEvent::warning(note));
+    }
+
+    /// One more measurement is over.
+    pub(crate) fn count(&self) {
+        self.counters.finished.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&mut self, what: String) {
+        self.counters.failed.fetch_add(1, Ordering::Relaxed);
+        self.report.failures.push(what);
+    }
+
+    /// A measurement with nothing added to its result and nothing done after it.
+    pub(crate) fn point<'p>(&'p self, command: &'p [String], output: &'p Path) -> Point<'p> {
+        Point { command, output, log: None, bench: self.tools.bench, complete: &|_| {}, after: &|_| Ok(()) }
+    }
+
+    /// Sees to it that the server runs.
+    pub(crate) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
+        let started = slot.ensure(self.tools.host).map_err(Stop::Server)?;
+        if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
+            let Capacity { tokens, request, requests } = capacity;
+            self.warn(SweepNote::Capacity { tokens, request, requests });
+        }
+        Ok(())
+    }
+
+    /// Measures a point: starts its server if it has one that does not run, runs the benchmark, stores the result.
+    pub(crate) fn measure(&self, mut server: Option<&mut Slot>, point: &Point<'_>) -> Result<Dict, Stop> {
+        let Tools { archive, .. } = self.tools;
+        if let Some(slot) = &mut server {
+            self.ensure(slot)?;
+        }
+        let address = server.as_ref().and_then(|slot| slot.address());
+        let measured = || -> Result<Dict, Failure> {
+            archive.begin(point.output)?;
+            let measured = point.bench.run(point.command, point.output, point.log);
+            let measured = measured.and_then(|()| archive.measured(point.output));
+            let mut result = measured.inspect_err(|_| archive.discard(point.output))?;
+            (point.complete)(&mut result);
+            // Stored first: the measurement is good even if the caches cannot be reset after it.
+            archive.complete(point.output, &result)?;
+            (point.after)(address.as_deref())?;
+            archive.discard(&failure_file(point.output));
+            Ok(result)
+        };
+        measured().map_err(|failure| match server.and_then(Slot::lost) {
+            Some(lost) => Stop::Server(lost),
+            None => Stop::Run(failure),
+        })
+    }
+
+    /// Adds results to the table of all results and stores it.
+    pub(crate) fn add(&mut self, rows: Vec<Dict>) -> Result<(), Failure> {
+        self.report.results += rows.len();
+        self.rows.extend(rows);
+        self.tools.archive.table(&self.rows)
+    }
+
+    /// Writes down why there is no result, with what is known of it before and after the failure.
+    pub(crate) fn keep_failure(
+        &self,
+        path: &Path,
+        failure: &Failure,
+        before: &[(&str, Value)],
+        after: &[(&str, Value)],
+    ) -> Result<(), Failure> {
+        let error = [("error_type", failure.kind.into()), ("error", failure.text.as_str().into())];
+        let all = before.iter().chain(&error).chain(after);
+        let note: Dict = all.map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        self.tools.archive.keep(path, &Value::Dict(note), Style::Note)
+    }
+}
