@@ -11,13 +11,16 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use args::machinery::command::{Invocation, parse};
-use args::machinery::variables;
+use args::program::{Invocation, parse};
 use commands::COMMANDS;
 use exit::Exit;
+use tacho_args::variables;
 
 /// The argument of the helper process that renders chat templates. It is not a command: no user types it.
 const RENDER: &str = "__render";
+
+/// Variables after `TACHO_` that are read elsewhere than by a flag.
+const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
 fn main() -> ExitCode {
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
     interrupt::outlive_limits();
     // A terminal that has closed no longer says that it was one: it is asked while it is there.
     let _ = tacho_report::out();
-    for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table)) {
+    for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table), &READ_ELSEWHERE) {
         exit::tell(&mistake);
     }
     let code = match parse(COMMANDS, std::env::args_os().skip(1)) {

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
+use tacho_args::grammar::Values;
 use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
 use super::live::{self, LiveArgs};
-use super::machinery::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
-use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
 use Kind::{Float, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};

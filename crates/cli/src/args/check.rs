@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_decide::threshold::Threshold;
 
 use super::error::{ArgError, Refusal};
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
 
 use Kind::{Repeated, Rest};
 use Preset::Unset;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use tacho_args::grammar::Values;
 use tacho_decide::compare::Confidence;
 use tacho_record::number::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
-use super::machinery::grammar::Values;
 
 use Kind::{Float, Int, Repeated, Rest, Str, Switch, TriState};
 use Preset::{Off, Unset};

@@ -1,7 +1,7 @@
 //! The engine's own flags, as vLLM 0.32.0 has them. tacho hands them on as they were typed, and the engine's parser
 //! judges them; the rows are here for abbreviations, for the argument dump, and for the few values tacho reads itself.
 
-use super::machinery::flag::{Flag, Group, Kind, Origin, Preset, group, vllm};
+use tacho_args::flag::{Flag, Group, Kind, Origin, Preset, group, vllm};
 
 use Kind::{Float, Int, OneOrMore, Str, Switch, TriState};
 use Preset::{Json, Off, Unset};

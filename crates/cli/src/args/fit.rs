@@ -1,10 +1,11 @@
 //! Flags of `tacho fit`.
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
+
 use super::compare::missing;
 use super::error::ArgError;
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
 
 use Kind::{Float, Int, Rest, Str, TriState};
 use Preset::Unset;
@@ -53,7 +54,7 @@ flags! {
 }
 
 #[rustfmt::skip]
-const ENGINE_FLAGS: &[super::machinery::flag::Flag] = &[
+const ENGINE_FLAGS: &[tacho_args::flag::Flag] = &[
     own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1),
     own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1),
     own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1),

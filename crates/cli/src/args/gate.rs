@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_decide::compare::Confidence;
 use tacho_decide::gate::Rule;
 
 use super::compare::{confidence, missing, share};
 use super::error::{ArgError, Refusal, UsageError};
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
 
 use Kind::{Int, OneOrMore, Repeated, Rest, Str};
 use Preset::Unset;

@@ -1,13 +1,13 @@
 //! Flags of the live view and of telemetry.
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use tacho_args::grammar::Values;
+use tacho_args::number::python_float;
 use tacho_client::Url;
 use tacho_core::json::Value;
 use tacho_core::secret::redact_url;
 
 use super::error::Refusal;
-use super::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use super::machinery::grammar::Values;
-use super::machinery::number::python_float;
 
 /// Seconds between telemetry samples by default.
 const INTERVAL: f64 = 0.5;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_client::Headers;
 
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live::{self, LiveArgs};
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::typed::flags;
 use crate::args::offline::rows::LIVE;
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};

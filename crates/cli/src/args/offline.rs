@@ -15,12 +15,12 @@ pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;
 pub(crate) use rows::WorkerArgs;
 
+use tacho_args::flag::Origin;
+use tacho_args::grammar::Values;
 use tacho_text::TokenizerMode;
 
 use super::error::UsageError;
 use super::live::LiveArgs;
-use super::machinery::flag::Origin;
-use super::machinery::grammar::Values;
 
 /// What decides which engine runs, and with which settings.
 #[derive(Debug, Clone)]

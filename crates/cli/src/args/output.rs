@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use tacho_args::grammar::Values;
 use tacho_report::console::Shown;
-
-use super::machinery::grammar::Values;
 
 /// What is wanted, and where.
 #[derive(Debug, Clone, Default)]

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_decide::search::Criterion;
 use tacho_forecast::plan::RATES;
 use tacho_record::number::Known;
 
 use super::error::{ArgError, Refusal};
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
 
 use Kind::{Choice, Float, Int, Repeated, Str};
 use Preset::Unset;

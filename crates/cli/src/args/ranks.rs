@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::flags;
 use tacho_fleet::{Gather, OnLost, Policy, RankOptions};
-
-use super::machinery::flag::{Group, Kind, Preset, group, own, switch};
-use super::machinery::typed::flags;
 
 use Kind::{Choice, Int, Seconds, Str};
 use Preset::Unset;

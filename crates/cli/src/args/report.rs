@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
+use tacho_args::grammar::Values;
+use tacho_args::number::python_float;
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
-use super::machinery::grammar::Values;
-use super::machinery::number::python_float;
 use super::output::Outputs;
 use super::serve::{gap_thresholds, objectives, percentiles};
 

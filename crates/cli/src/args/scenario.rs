@@ -8,9 +8,9 @@ pub(crate) mod structured;
 pub(crate) use super::offline::rows::{LIVE, OWN};
 
 use super::error::{ArgError, Refusal};
-use super::machinery::flag::{Flag, Group, Kind, Preset, group, own};
-use super::machinery::grammar::Values;
 use super::serve::{self, ServeArgs};
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
+use tacho_args::grammar::Values;
 use tacho_core::bounded::TokenCount;
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};

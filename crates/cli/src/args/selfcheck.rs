@@ -1,12 +1,13 @@
 //! Flags of `tacho selfcheck`.
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
 use super::error::Refusal;
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
+use super::serve::timestamp_source;
 
 static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
@@ -41,7 +42,7 @@ flags! {
             workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
             timestamps: TimestampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
-                "Source of receive timestamps: kernel, or user for comparison.");
+                "Source of receive timestamps: kernel, or user for comparison.") => timestamp_source;
             json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
         ]
     }

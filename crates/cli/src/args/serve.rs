@@ -22,6 +22,10 @@ pub(crate) use table::{PREDICT, SPEED_BENCH_SUBSETS, TABLE};
 
 use std::time::Duration;
 
+use tacho_args::grammar::Setting;
+use tacho_args::grammar::Values;
+use tacho_args::typed;
+use tacho_args::typed::Given;
 use tacho_client::{BackendKind, Task, TimestampSource};
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::Secret;
@@ -32,8 +36,6 @@ use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
 use super::live::{LiveArgs, TelemetryArgs};
-use super::machinery::grammar::Values;
-use super::machinery::typed::{FromFlag, typed};
 use super::output::Outputs;
 use super::ranks::RankArgs;
 
@@ -119,24 +121,38 @@ pub(crate) struct ServeArgs {
     pub(crate) values: Values,
 }
 
-/// The API path that was typed; left to the backend where none was.
-#[derive(Debug, Clone)]
-pub(crate) struct Endpoint(pub(crate) Option<String>);
+fn backend(setting: Setting<'_>) -> BackendKind {
+    known_backend(setting).expect("the flag has a default")
+}
 
-impl FromFlag for Endpoint {
-    fn from_flag(values: &Values, flag: &str) -> Self {
-        Endpoint(values.is_given(flag).then(|| values.text(flag)))
-    }
+fn known_backend(setting: Setting<'_>) -> Option<BackendKind> {
+    let name = setting.value.as_str()?;
+    Some(BackendKind::from_name(name).expect("the flags have the backends' names as choices"))
+}
+
+pub(crate) fn timestamp_source(setting: Setting<'_>) -> TimestampSource {
+    if setting.value.as_str() == Some("user") { TimestampSource::User } else { TimestampSource::Kernel }
+}
+
+fn lora_assignment(setting: Setting<'_>) -> LoraAssignment {
+    if setting.value.as_str() == Some("round-robin") { LoraAssignment::RoundRobin } else { LoraAssignment::Random }
+}
+
+fn ramp_up_strategy(setting: Setting<'_>) -> Option<RampUpStrategy> {
+    let name = setting.value.as_str()?;
+    Some(if name == "linear" { RampUpStrategy::Linear } else { RampUpStrategy::Exponential })
 }
 
 typed! {
     /// Flags about the server and the model.
     pub(crate) struct TargetArgs {
-        pub(crate) backend: BackendKind,
+        pub(crate) backend: BackendKind = backend,
+        pub(crate) endpoint_type: Option<BackendKind> = known_backend,
         pub(crate) base_url: Option<String>,
         pub(crate) host: String,
         pub(crate) port: i64,
-        pub(crate) endpoint: Endpoint,
+        /// The API path; left to the backend where none was given.
+        pub(crate) endpoint: Given<String>,
         pub(crate) header: Option<Vec<String>>,
         pub(crate) api_key: Option<Secret>,
         pub(crate) insecure: bool,
@@ -147,7 +163,7 @@ typed! {
         pub(crate) trust_remote_code: bool,
         pub(crate) skip_tokenizer_init: bool,
         pub(crate) lora_modules: Option<Vec<String>>,
-        pub(crate) lora_assignment: LoraAssignment,
+        pub(crate) lora_assignment: LoraAssignment = lora_assignment,
     }
 }
 
@@ -159,7 +175,7 @@ typed! {
         pub(crate) request_rate: f64,
         pub(crate) burstiness: f64,
         pub(crate) max_concurrency: Option<i64>,
-        pub(crate) ramp_up_strategy: Option<RampUpStrategy>,
+        pub(crate) ramp_up_strategy: Option<RampUpStrategy> = ramp_up_strategy,
         pub(crate) ramp_up_start_rps: Option<i64>,
         pub(crate) ramp_up_end_rps: Option<i64>,
         pub(crate) probe_request_rate: f64,
@@ -224,7 +240,7 @@ typed! {
         pub(crate) save_workload: Option<String>,
         pub(crate) workload: Option<String>,
         pub(crate) workers: Option<i64>,
-        pub(crate) timestamps: TimestampSource,
+        pub(crate) timestamps: TimestampSource = timestamp_source,
         pub(crate) http2: bool,
         pub(crate) connect_timeout: Option<Duration>,
         pub(crate) timeout: Duration,
@@ -245,10 +261,15 @@ typed! {
 
 impl From<Values> for ServeArgs {
     fn from(values: Values) -> Self {
+        let mut target = TargetArgs::from(&values);
+        // The older name of the flag counts where the flag itself is not set.
+        if let Some(older) = target.endpoint_type.filter(|_| !values.is_given("--backend")) {
+            target.backend = older;
+        }
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= values.switch("--reset-prefix-cache");
         let mut args = ServeArgs {
-            target: TargetArgs::from(&values),
+            target,
             load: stops::filling(LoadArgs::from(&values), &values),
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
+
 use super::error::{ArgError, UsageError};
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
 
 use Kind::{Rest, Str};
 use Preset::Unset;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
-use super::machinery::grammar::Values;
-use super::machinery::typed::flags;
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 
 use Kind::{Choice, Float, Int, OneOrMore, Seconds, Str, TriState};
 use Preset::Unset;

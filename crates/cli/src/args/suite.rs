@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
+use tacho_args::grammar::Values;
+
 use super::error::{ArgError, Refusal};
 use super::live::{self, LiveArgs};
-use super::machinery::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
-use super::machinery::grammar::Values;
 use super::offline::rows::LIVE;
 
 use Kind::{Int, Rest, Str, Switch};

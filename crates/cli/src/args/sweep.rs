@@ -6,12 +6,12 @@ mod table;
 
 pub(crate) use table::{SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP};
 
+use tacho_args::flag::Table;
+use tacho_args::grammar::Values;
 use tacho_run::sweep::LoadVariable;
 
 use super::error::{ArgError, Refusal, UsageError};
 use super::live::LiveArgs;
-use super::machinery::flag::Table;
-use super::machinery::grammar::Values;
 use super::ranks::RankArgs;
 
 /// A sweep over servers and clients.

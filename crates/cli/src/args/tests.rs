@@ -8,15 +8,17 @@ mod plots;
 mod refusals;
 mod texts;
 
+use tacho_args::command::find;
+use tacho_args::grammar::Values;
+
 use super::error::ArgError;
-use super::machinery::command::{Invocation, find};
-use super::machinery::grammar::Values;
+use super::program::Invocation;
 use super::serve::ServeArgs;
 use super::sim::SimArgs;
 use crate::commands::{COMMANDS, values_for};
 
 fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<Invocation, ArgError> {
-    super::machinery::command::parse(COMMANDS, words)
+    crate::args::program::parse(COMMANDS, words)
 }
 
 fn parse_words(words: &[&str]) -> Result<Invocation, ArgError> {

@@ -1,11 +1,11 @@
 //! `tacho help TOPIC`: what no single flag explains. A line that begins with blanks is a row of two columns, the others
 //! are paragraphs.
 
+use tacho_args::help::{columns, example, paragraph};
 use tacho_client::BackendKind;
 use tacho_engine::Profile;
 
-use super::machinery::help::{columns, example, paragraph};
-use super::machinery::migrating;
+use crate::args::migrating;
 
 /// Something to read about.
 pub(crate) struct Topic {

@@ -6,6 +6,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+use tacho_args::grammar::Values;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
@@ -15,7 +16,6 @@ use tacho_workload::{
     StreamOrder, TimedTraceSpec, WorkloadSpec,
 };
 
-use crate::args::machinery::grammar::Values;
 use crate::args::serve::TABLE;
 
 /// What the datasets of a command are made from.

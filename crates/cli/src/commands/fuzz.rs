@@ -9,6 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use tacho_args::command;
+use tacho_args::grammar::Parsed;
 use tacho_core::SystemClock;
 use tacho_core::event::Counters;
 use tacho_core::json::{Value, parse};
@@ -23,8 +25,7 @@ use tacho_workload::sessions::{self, Options, Scaling};
 
 use super::COMMANDS;
 use super::serve::plan;
-use crate::args::machinery::command::{self, parse as parse_command};
-use crate::args::machinery::grammar::Parsed;
+use crate::args::program::parse as parse_command;
 use crate::args::serve::{ServeArgs, TABLE};
 
 /// Inputs in an ordinary run.

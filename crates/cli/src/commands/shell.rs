@@ -1,33 +1,68 @@
 //! `tacho completions`, `man` and `init`: what follows from the tables of flags.
 
-mod complete;
-mod man;
-mod reference;
-
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 
 use anyhow::Context;
+use tacho_args::command::find;
+use tacho_args::complete::{self, Completion, Words};
+use tacho_args::flag::{Flag, Kind};
+use tacho_args::help::{flags_of, sentence};
+use tacho_args::near::nearest;
+use tacho_args::{man, reference};
+use tacho_engine::Profile;
 
 use super::COMMANDS;
-use crate::args::machinery::command::find;
-use crate::args::machinery::flag::Kind;
-use crate::args::machinery::help::{flags_of, sentence};
-use crate::args::machinery::near::nearest;
+use crate::args::error::metric_names;
+use crate::args::program::Command;
+use crate::args::scripts::standing_for;
 use crate::args::serve::TABLE;
 use crate::args::shell::{InitArgs, ManArgs, Shell};
+use crate::args::topics::TOPICS;
 use crate::exit::{Exit, Misused};
+
+/// The release, as manual pages name it.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Prints a completion script.
 pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
+    let topics: Vec<&'static str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let completion = Completion { commands: COMMANDS, topics: &topics, words: &words };
     let script = match shell {
-        Shell::Bash => complete::bash(COMMANDS),
-        Shell::Zsh => complete::zsh(COMMANDS),
-        Shell::Fish => complete::fish(COMMANDS),
-        Shell::Pwsh => complete::powershell(COMMANDS),
+        Shell::Bash => complete::bash(&completion),
+        Shell::Zsh => complete::zsh(&completion),
+        Shell::Fish => complete::fish(&completion),
+        Shell::Pwsh => complete::powershell(&completion),
     };
     tacho_report::out().write_all(script.as_bytes())?;
     Ok(Exit::Done)
+}
+
+/// The words of values that no row lists: profiles of the simulator, and metrics.
+fn words(flag: &Flag) -> Option<Words> {
+    match flag.long() {
+        "--sim-profile" | "--profile" => {
+            Some(Words::ListedOrFiles(Profile::names().iter().map(|name| (*name).to_owned()).collect()))
+        }
+        "--max-regression" | "--fail-if" | "--until" | "--metrics" => Some(Words::Listed(metric_names())),
+        _ => None,
+    }
+}
+
+/// The manual page of a command.
+fn man_page(command: &Command) -> String {
+    man::page(command, VERSION)
+}
+
+/// The page about the program itself.
+fn overview() -> String {
+    let topics: Vec<(&str, &str)> = TOPICS.iter().map(|topic| (topic.name, topic.about)).collect();
+    man::overview(COMMANDS, &topics, VERSION)
+}
+
+/// The page of a command in the reference.
+fn reference_page(command: &Command) -> String {
+    reference::page(command, &TABLE, standing_for(command.spellings[0]))
 }
 
 /// Prints a page of the manual, or writes them all.
@@ -39,20 +74,20 @@ pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     }
     let Some(directory) = &args.dir else {
         let page = match find(COMMANDS, &args.words) {
-            Some((command, [])) if args.markdown => reference::page(command),
-            Some((command, [])) => man::page(command),
+            Some((command, [])) if args.markdown => reference_page(command),
+            Some((command, [])) => man_page(command),
             _ if !args.words.is_empty() => return Err(unknown(&args.words.join(" ")).into()),
             _ if args.markdown => reference::index(COMMANDS),
-            _ => man::overview(COMMANDS),
+            _ => overview(),
         };
         tacho_report::out().write_all(page.as_bytes())?;
         return Ok(Exit::Done);
     };
     let pages: Vec<(String, String)> = if args.markdown {
-        COMMANDS.iter().map(|command| (reference::file(command), reference::page(command))).collect()
+        COMMANDS.iter().map(|command| (reference::file(command), reference_page(command))).collect()
     } else {
-        let commands = COMMANDS.iter().map(|command| (format!("{}.1", man::name(command)), man::page(command)));
-        std::iter::once(("tacho.1".to_owned(), man::overview(COMMANDS))).chain(commands).collect()
+        let commands = COMMANDS.iter().map(|command| (format!("{}.1", man::name(command)), man_page(command)));
+        std::iter::once(("tacho.1".to_owned(), overview())).chain(commands).collect()
     };
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot create the directory {}", directory.display()))?;
@@ -107,12 +142,12 @@ fn settings() -> String {
 }
 
 /// A value in YAML: the default, or a placeholder.
-fn sample(flag: &crate::args::machinery::flag::Flag) -> String {
+fn sample(flag: &Flag) -> String {
     let preset = flag.preset.value();
     match flag.kind {
         Kind::Switch | Kind::TriState => "true".to_owned(),
         Kind::AnyNumber | Kind::OneOrMore | Kind::Repeated => format!("['{}']", flag.metavar),
-        Kind::Json | Kind::Buckets => "{}".to_owned(),
+        Kind::Json | Kind::Custom(_) => "{}".to_owned(),
         _ if preset == tacho_core::json::Value::Null => format!("'{}'", flag.metavar),
         _ if preset.as_f64().is_some_and(f64::is_infinite) => ".inf".to_owned(),
         _ => tacho_core::json::dumps(&preset),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tacho_args::near::nearest;
 use tacho_engine::{EngineSpec, Machine, Profile};
 use tacho_engine::{Policy, Transfer};
 use tacho_report::{Live, Progress};
@@ -14,7 +15,6 @@ use tacho_sim::{FaultSpec, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
-use crate::args::machinery::near::nearest;
 use crate::args::sim::SimArgs;
 use crate::exit::{Exit, Misused};
 

@@ -16,7 +16,7 @@ use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, 
 
 use super::platform;
 use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised, verdict};
-use crate::args::machinery::command::parse;
+use crate::args::program::parse;
 use crate::args::sim;
 use crate::args::suite::SuiteArgs;
 use crate::commands::COMMANDS;

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
 use tacho_workload::sessions::{DumpSpec, Language};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal};
-use crate::args::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::typed::flags;
 
 use Kind::{Choice, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};

@@ -1,7 +1,7 @@
 //! Flags of `tacho convert txt-slices`: those of vLLM's script.
 
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, rows, vllm};
-use crate::args::machinery::typed::flags;
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, rows, vllm};
+use tacho_args::flags;
 
 use Kind::{Int, Str, Switch};
 use Preset::{Off, Unset};

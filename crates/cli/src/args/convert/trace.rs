@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::flags;
 use tacho_workload::sessions::Scaling;
-
-use crate::args::machinery::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use crate::args::machinery::typed::flags;
 
 use Kind::{Choice, Float, Int, Repeated, Rest, Str};
 use Preset::Unset;

@@ -1,10 +1,8 @@
 //! Values that parse but cannot work, alone or together: what vLLM finds out during a run.
 
+use tacho_args::near::nearest;
+use tacho_args::repr::quoted;
 use tacho_core::secret::{redact_json_text, redact_url};
-
-use crate::args::machinery::flag::Bounds;
-use crate::args::machinery::near::nearest;
-use crate::args::machinery::repr::quoted;
 
 /// Values that parse but cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -20,15 +18,8 @@ pub(crate) enum Refusal {
         allowed: &'static str,
     },
     /// A number is not one that the flag takes.
-    #[error("{flag} {value} is out of range: use {bounds}")]
-    OutOfBounds {
-        /// The flag.
-        flag: &'static str,
-        /// The value.
-        value: String,
-        /// What is allowed.
-        bounds: Bounds,
-    },
+    #[error(transparent)]
+    OutOfBounds(#[from] tacho_args::OutOfBounds),
     /// What only a run can do.
     #[error("a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve")]
     NotPredicted {

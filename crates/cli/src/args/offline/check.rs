@@ -1,10 +1,10 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
+use tacho_args::grammar::Values;
 use tacho_core::json::dumps;
 
 use super::{OfflineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::machinery::grammar::Values;
 
 pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }

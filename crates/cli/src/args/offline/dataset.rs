@@ -1,9 +1,9 @@
 //! Dataset flags that vLLM's offline commands do not have: those of `tacho serve`, under the same names.
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB};
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own};
 use crate::args::serve::SPEED_BENCH_SUBSETS;
 
 use Kind::{Choice, Float, Int, Json, Str, Switch};

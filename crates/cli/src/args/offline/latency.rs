@@ -1,13 +1,14 @@
 //! Flags of `tacho latency`.
 
+use tacho_args::flag::{Kind, Preset, Table, rows, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
+
 use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
-use crate::args::machinery::flag::{Kind, Preset, Table, rows, vllm};
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::typed::flags;
 
 use Kind::{Int, Switch};
 use Preset::Off;

@@ -1,15 +1,16 @@
 //! Flags of `tacho mm-processor`.
 
+use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Values;
+use tacho_args::number::python_float;
+
 use super::dataset::SOURCE_ROWS;
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::number::python_float;
-use crate::args::machinery::typed::flags;
 
 use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};

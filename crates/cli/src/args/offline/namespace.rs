@@ -1,11 +1,10 @@
 //! Every flag with its value, as the records of PyTorch's benchmark format hold them.
 
+use tacho_args::flag::{Flag, Origin};
+use tacho_args::grammar::Values;
+use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::secret::redact_json;
-
-use crate::args::machinery::flag::{Flag, Origin};
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::shown::shown;
 
 /// The dump. `engine` are the values that an engine's own parser found, where there was one: they win.
 pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>) -> Dict {

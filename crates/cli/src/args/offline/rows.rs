@@ -1,13 +1,15 @@
 //! Rows that several of the offline commands share.
 
-pub(crate) use crate::args::live::LIVE;
-pub(crate) use crate::args::machinery::flag::HELP;
 use std::time::Duration;
 
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
-use crate::args::machinery::typed::flags;
+pub(crate) use tacho_args::flag::HELP;
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch, vllm};
+use tacho_args::flags;
 
-use Kind::{Buckets, Float, Int, Json, Seconds, Str, Switch};
+pub(crate) use crate::args::live::LIVE;
+use crate::args::media::BUCKETS;
+
+use Kind::{Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 pub(crate) static RUN: Group = group("run options", "options", "What is run, how often, and where results go.");
@@ -51,7 +53,7 @@ pub(crate) const RANDOM_ROWS: &[Flag] = &[
         "How far that number varies, as a share of it."),
     vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Preset::Json(r#"{"image": 255, "video": 1}"#), &RANDOM,
         "Most items of each kind in a request."),
-    vllm(&["--random-mm-bucket-config"], Buckets, "DICT",
+    vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT",
         Preset::Json(r#"{"(256, 256, 1)": 0.5, "(720, 1280, 1)": 0.5, "(720, 1280, 16)": 0.0}"#), &RANDOM,
         "Shares of item sizes, as a Python dict of (height, width, frames)."),
 ];

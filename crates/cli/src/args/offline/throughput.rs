@@ -1,5 +1,7 @@
 //! What was typed after `tacho throughput`.
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
+use tacho_args::grammar::Values;
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::OfflineArgs;
@@ -11,8 +13,6 @@ use super::rows::{
 use crate::args::engine::{self, CAPACITY, ENGINE, passed};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};

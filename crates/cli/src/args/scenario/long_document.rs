@@ -1,13 +1,13 @@
 //! What was typed after `tacho long-doc-qa`.
 
+use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use tacho_args::grammar::Values;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
 use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 

@@ -1,13 +1,13 @@
 //! What was typed after `tacho prefix-caching`.
 
+use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use tacho_args::grammar::Values;
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
 use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 

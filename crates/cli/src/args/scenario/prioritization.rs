@@ -1,5 +1,7 @@
 //! What was typed after `tacho prioritization`.
 
+use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
+use tacho_args::grammar::Values;
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
 use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
@@ -7,8 +9,6 @@ use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 

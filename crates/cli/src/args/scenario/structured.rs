@@ -1,13 +1,13 @@
 //! What was typed after `tacho structured-output`.
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use tacho_args::grammar::Values;
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
 use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
-use crate::args::machinery::grammar::Values;
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
 

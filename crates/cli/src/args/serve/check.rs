@@ -1,6 +1,7 @@
 //! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
 //! the run, some after it.
 
+use tacho_args::grammar::Values;
 use tacho_client::{BackendKind, Headers};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
@@ -10,7 +11,6 @@ use tacho_workload::{Need, Rows};
 
 use super::{ContentArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::machinery::grammar::Values;
 
 /// A probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
@@ -125,7 +125,7 @@ fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
         let path = kind.default_endpoint();
         path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
     };
-    let doubled = !args.own.strict_parity && target.endpoint.0.is_none();
+    let doubled = !args.own.strict_parity && !target.endpoint.is_given;
     match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
         Some(kind) => Err(Refusal::ApiUrl { url: url.clone(), backend: kind.name() }),
         None => Ok(()),

@@ -1,5 +1,6 @@
 //! Flags whose text has structured parts: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
 
+use tacho_args::number::python_float;
 use tacho_client::host_and_port;
 use tacho_core::json::{Value, float_repr, parse};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
@@ -9,7 +10,6 @@ use tacho_text::TokenizerMode;
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::check::thresholds;
 use crate::args::error::Refusal;
-use crate::args::machinery::number::python_float;
 
 /// The latencies that goodput knows, as vLLM names them.
 const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
@@ -18,7 +18,7 @@ impl ServeArgs {
     /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
     pub(crate) fn endpoint(&self) -> String {
         let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend.default_endpoint() };
-        match &self.target.endpoint.0 {
+        match self.target.endpoint.typed() {
             // The slash at the end of the address, which would part them, has been dropped.
             Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
             Some(path) => path.clone(),

@@ -1,11 +1,11 @@
 //! Which dataset, and what the checks and the dump need to know of its flags. The settings themselves are read where
 //! they become a workload.
 
+use tacho_args::grammar::Values;
 use tacho_core::json::Value;
 use tacho_workload::{Carrier, DatasetKind, Need, Times, dataset};
 
 use super::TargetArgs;
-use crate::args::machinery::grammar::Values;
 
 /// Flags about prompts.
 #[derive(Debug, Clone)]

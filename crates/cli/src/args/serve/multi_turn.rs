@@ -1,8 +1,9 @@
 //! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
 
+use tacho_args::flag::{Flag, Group, Kind, MOST_SECONDS, Preset, group, own, switch};
+use tacho_args::grammar::Values;
+
 use crate::args::error::Refusal;
-use crate::args::machinery::flag::{Flag, Group, Kind, MOST_SECONDS, Preset, group, own, switch};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Float, Int};
 use Preset::Unset;

@@ -1,12 +1,13 @@
 //! The arguments as vLLM dumps them: as typed in the `Namespace(...)` line, and as finally used in the record that
 //! goes with PyTorch's benchmark format.
 
+use tacho_args::flag::{Flag, Origin};
+use tacho_args::repr::{joined, repr};
+use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value};
 
 use super::ServeArgs;
-use crate::args::machinery::flag::{Flag, Kind, Origin};
-use crate::args::machinery::repr::{joined, repr};
-use crate::args::machinery::shown::shown;
+use crate::args::media::BUCKETS;
 
 impl ServeArgs {
     /// Every flag under its underscore name, as typed or by default: vLLM's in its order, then ours. Without secrets.
@@ -77,7 +78,7 @@ impl ServeArgs {
 /// A value as Python prints it; the keys of media sizes are tuples there.
 fn python(flag: &Flag, value: &Value) -> String {
     match value {
-        Value::Dict(buckets) if flag.kind == Kind::Buckets => {
+        Value::Dict(buckets) if flag.kind == BUCKETS => {
             format!("{{{}}}", joined(buckets.iter().map(|(key, share)| format!("{key}: {}", repr(share)))))
         }
         other => repr(other),

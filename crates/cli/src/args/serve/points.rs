@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
+use tacho_args::grammar::Values;
+
 use super::repeats::RepeatArgs;
 use super::stops::filling;
 use super::{LoadArgs, OwnArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own};
-use crate::args::machinery::grammar::Values;
 use crate::args::ranks::RankArgs;
 
 use Kind::{Int, OneOrMore, Str};

@@ -1,11 +1,11 @@
 //! Flags about runs that are repeated and about the time in which a run was full; the names are those of vLLM's Rust client.
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use tacho_args::grammar::Values;
 use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
 use crate::args::error::Refusal;
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Float, Int, Seconds};
 use Preset::Unset;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use tacho_args::grammar::Values;
 use tacho_core::bounded::Pause;
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
 use super::multi_turn::{self, MultiTurnFlags};
 use crate::args::error::Refusal;
-use crate::args::machinery::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
 use Preset::Unset;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use tacho_args::grammar::Values;
+use tacho_args::typed;
 use tacho_core::json::float_repr;
 use tacho_record::number::Known;
 
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
-use crate::args::machinery::grammar::Values;
-use crate::args::machinery::typed::typed;
 
 /// More requests than a run by time is prepared for.
 const MOST_PROMPTS: f64 = 1e7;

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm};
 use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::MAX_WORKERS;
@@ -9,14 +10,11 @@ use tacho_workload::SERVE_NAMES;
 
 use super::{NEEDS_A_SERVER, multi_turn, points, repeats, sessions};
 use crate::args::live;
-use crate::args::machinery::flag::{
-    Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm,
-};
+use crate::args::media::BUCKETS;
 use crate::args::ranks;
 
 use Kind::{
-    AnyNumber, Buckets, Choice, Float, Int, Json, Names, OneOrMore, OptionalStr, Repeated, Seconds, Str, Switch,
-    TriState,
+    AnyNumber, Choice, Float, Int, Json, Names, OneOrMore, OptionalStr, Repeated, Seconds, Str, Switch, TriState,
 };
 use Preset::{Made, Off, Unset};
 
@@ -264,7 +262,7 @@ const VLLM: &[Flag] = &[
         "Variation of that number, from 0 to 1."),
     vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Made(mm_limits, "255 and 1"), &MULTIMODAL,
         "Maximum images and videos per request, such as '{\"image\": 3, \"video\": 0}'."),
-    vllm(&["--random-mm-bucket-config"], Buckets, "DICT", Made(mm_buckets, "two images"), &MULTIMODAL,
+    vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT", Made(mm_buckets, "two images"), &MULTIMODAL,
         "Sizes and their probabilities, as a Python dict: {(256, 256, 1): 0.5, (720, 1280, 16): 0.5}. Keys are height, width \
          and frames; one frame is an image, more are a video."),
     vllm(&["--hf-subset"], Str, "NAME", Unset, &HF, "Configuration of the dataset."),

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use tacho_args::grammar::Values;
 use tacho_report::plots::ScaleKind;
 use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
 
 use crate::args::compare::missing;
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Float, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
+use tacho_args::grammar::Values;
 use tacho_report::plots::pareto::ParetoSpec;
 
 use super::plot::{only_directory, split};
 use crate::args::error::ArgError;
-use crate::args::machinery::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
-use crate::args::machinery::grammar::Values;
 
 use Kind::{Rest, Str, Switch};
 use Preset::{Off, Unset};

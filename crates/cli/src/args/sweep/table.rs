@@ -1,9 +1,8 @@
 //! The flags of the sweeps, one row each, in vLLM's order.
 
+use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm};
+
 use crate::args::live;
-use crate::args::machinery::flag::{
-    Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm,
-};
 use crate::args::ranks;
 
 use Kind::{Choice, Float, Int, OptionalStr, Seconds, Str, Switch};

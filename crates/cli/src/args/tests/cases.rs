@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use serde_json::Value as Json;
+use tacho_args::flag::Origin;
 use tacho_core::json::dumps;
 use tacho_testkit::{golden_json, golden_text};
 
 use super::*;
-use crate::args::machinery::flag::Origin;
 use crate::args::serve::TABLE;
 
 fn golden_case(name: &str) -> (Json, ServeArgs) {

@@ -1,11 +1,11 @@
 //! The four offline commands: every flag of vLLM, its engine's flags handed on, its refusals.
 
 use serde_json::Value as Json;
+use tacho_args::flag::{Flag, Kind, Origin, Table};
 use tacho_core::json::dumps;
 use tacho_testkit::golden_json;
 
 use super::*;
-use crate::args::machinery::flag::{Flag, Kind, Origin, Table};
 use crate::args::offline::{latency, mm_processor, namespace, startup, throughput};
 
 const COMMANDS: [(&str, &Table); 4] = [
@@ -57,7 +57,7 @@ fn own_flags_are_vllms_in_vllms_order() {
                 Kind::Int => Some("int"),
                 Kind::Float => Some("float"),
                 Kind::Json => Some("json (json.loads)"),
-                Kind::Buckets => Some("_parse_mm_bucket_config"),
+                Kind::Custom(reader) => Some(reader.name),
                 Kind::Str | Kind::Choice(_) => Some("str"),
                 _ => None,
             };

@@ -1,11 +1,11 @@
 //! Every flag of vLLM is either a row with the same properties or known to be absent.
 
 use serde_json::Value as Json;
+use tacho_args::flag::{Flag, Kind, Origin};
 use tacho_client::BackendKind;
 use tacho_core::json::{Value, dumps};
 use tacho_testkit::golden_json;
 
-use crate::args::machinery::flag::{Flag, Kind, Origin};
 use crate::args::serve::TABLE;
 use crate::args::sweep;
 
@@ -67,7 +67,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
         Kind::Names => ("Store", Some("<lambda>"), Json::Null),
-        Kind::Buckets => ("Store", Some("_parse_mm_bucket_config"), Json::Null),
+        Kind::Custom(reader) => ("Store", Some(reader.name), Json::Null),
         Kind::Switch => ("StoreTrue", None, Json::from(0)),
         Kind::TriState => ("BooleanOptional", None, Json::from(0)),
         Kind::AnyNumber => ("Store", None, Json::from("*")),

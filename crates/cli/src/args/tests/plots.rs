@@ -1,12 +1,12 @@
 //! The plot commands have vLLM's flags, in its order and with its defaults.
 
+use tacho_args::flag::{Kind, Origin, Table};
 use tacho_core::json::dumps;
 use tacho_testkit::golden_json;
 
 use super::*;
 use crate::args::compare::CompareArgs;
 use crate::args::gate::GateArgs;
-use crate::args::machinery::flag::{Kind, Origin, Table};
 use crate::args::sweep::{plot, plot_pareto};
 
 fn assert_like(table: &Table, golden: &str) {

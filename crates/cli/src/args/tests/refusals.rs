@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::args::error::{Refusal, UsageError};
-use crate::args::machinery::suggest::hints;
+use crate::args::suggest::hints;
 
 /// The report of a command line that is refused, with its hints.
 fn report(line: &str) -> String {

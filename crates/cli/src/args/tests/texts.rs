@@ -1,10 +1,11 @@
 //! Help, version and usage messages.
 
+use tacho_args::flag::{Flag, Kind};
+use tacho_args::grammar::Wanted;
+use tacho_args::help::{flags_of, help};
+
 use super::*;
-use crate::args::machinery::command::SECTIONS;
-use crate::args::machinery::flag::{Flag, Kind};
-use crate::args::machinery::grammar::Wanted;
-use crate::args::machinery::help::{flags_of, help};
+use crate::args::program::SECTIONS;
 use crate::args::topics::TOPICS;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 use crate::terminal::WIDTH;
@@ -187,8 +188,7 @@ fn help_shows_important_flags_first_and_hides_what_is_refused() {
 
 #[test]
 fn words_of_other_tools_are_answered_with_ours() {
-    let said =
-        |words: &[&str]| crate::args::machinery::suggest::hints(COMMANDS, &parse_words(words).unwrap_err()).join("; ");
+    let said = |words: &[&str]| crate::args::suggest::hints(COMMANDS, &parse_words(words).unwrap_err()).join("; ");
     for (words, ours) in [
         (&["serve", "--url", "http://h", "--isl", "5"][..], &["here: --base-url U", "here: --random-input-len N"][..]),
         (&["serve", "--rate-type", "constant", "--rate", "3"], &["here: --request-rate R --burstiness inf"]),
@@ -254,9 +254,9 @@ fn every_option_is_in_a_section_that_the_help_shows() {
 
 /// Every text that the help can show at this width, with what asks for it.
 fn help_texts(width: usize) -> Vec<(String, String)> {
-    let mut texts = vec![("tacho".to_owned(), crate::args::machinery::command::top_help(COMMANDS, width))];
+    let mut texts = vec![("tacho".to_owned(), crate::args::program::top_help(COMMANDS, width))];
     for family in ["sweep", "bench", "bench sweep", "convert"] {
-        texts.push((family.to_owned(), crate::args::machinery::command::family_help(COMMANDS, family, width)));
+        texts.push((family.to_owned(), crate::args::program::family_help(COMMANDS, family, width)));
     }
     for topic in TOPICS {
         texts.push((format!("help {}", topic.name), crate::args::topics::text(topic, width)));

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use tacho_args::near::nearest;
 use tacho_core::json::{Dict, Value, dumps_indented, parse, python_str};
 use tacho_report::json::write_whole;
 use tacho_run::experiment::program_exists;
 
 use super::directory;
 use crate::args::auto_tune::{AutoTuneArgs, TuneSettings, VARIABLES};
-use crate::args::machinery::near::nearest;
 use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;

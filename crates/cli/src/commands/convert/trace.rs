@@ -3,11 +3,11 @@
 use std::io::{BufWriter, Write};
 
 use anyhow::Context;
+use tacho_args::near::nearest;
 use tacho_report::json::write_whole;
 use tacho_workload::sessions::{self, Format, Options};
 
 use crate::args::convert::trace::TraceArgs;
-use crate::args::machinery::near::nearest;
 use crate::exit::{Exit, Misused, saved};
 
 /// The format that a flag names.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use tacho_args::number::{Sized, sized_integer};
 use tacho_core::json::{Dict, Value};
 use tacho_engine::{CostModel, EngineSpec, Machine};
 use tacho_metrics::offline::Phase;
@@ -10,7 +11,6 @@ use tacho_run::offline::{Batch, EngineError, Generated, Loaded, OfflineEngine, S
 use tacho_sim::{MediaTimes, Offline, StartUp};
 use tacho_text::Tokenizer;
 
-use crate::args::machinery::number::{Sized, sized_integer};
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::commands::sim::{profile, tokenizer};
 

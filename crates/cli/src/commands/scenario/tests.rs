@@ -1,6 +1,8 @@
 //! The scenario scripts' recorded workloads, made again from their command lines.
 
 use serde_json::Value;
+use tacho_args::flag::Table;
+use tacho_args::grammar::{Parsed, Values};
 use tacho_core::{Content, Counters, Request, json};
 use tacho_pyrand::Globals;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
@@ -9,8 +11,6 @@ use tacho_workload::scenarios::{LongDocumentSpec, StructuredSpec, priority_of};
 use tacho_workload::{WorkloadSpec, sample};
 
 use super::{prefix_caching, structured};
-use crate::args::machinery::flag::Table;
-use crate::args::machinery::grammar::{Parsed, Values};
 use crate::args::scenario::long_document::{self, LongDocumentArgs};
 use crate::args::scenario::prefix_caching::{PrefixCachingArgs, TABLE as PREFIX_CACHING};
 use crate::args::scenario::prioritization::{PrioritizationArgs, TABLE as PRIORITIZATION};

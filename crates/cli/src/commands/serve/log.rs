@@ -9,7 +9,7 @@ use tacho_rowlog::Stored;
 use tacho_run::ServePlan;
 use tacho_run::serve::{LogPlan, LogStart};
 
-use crate::args::machinery::command::build;
+use crate::args::program::build;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::values_for;
 

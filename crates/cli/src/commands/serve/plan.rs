@@ -20,7 +20,7 @@ use tacho_run::{
 use tacho_sim::Server;
 
 use super::workload::workload;
-use crate::args::machinery::command::build;
+use crate::args::program::build;
 use crate::args::serve::ServeArgs;
 use crate::args::serve::stops::Failures;
 use crate::commands::outputs::command_line;

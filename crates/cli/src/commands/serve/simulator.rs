@@ -1,12 +1,12 @@
 //! The embedded simulator as the server under test.
 
+use tacho_args::command::read;
+use tacho_args::grammar::Parsed;
 use tacho_engine::EngineSpec;
 use tacho_run::experiment::{option, split};
 use tacho_sim::{Server, SimSpec};
 
 use crate::args::ArgError;
-use crate::args::machinery::command::read;
-use crate::args::machinery::grammar::Parsed;
 use crate::args::serve::ServeArgs;
 use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
@@ -30,7 +30,7 @@ fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     }
     // The engine's limits are those of the profile where nothing else is said.
     words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
-    let given = match read(&TABLE, &words).map_err(|error| misused(&error))? {
+    let given = match read(&TABLE, &words).map_err(|error| misused(&error.into()))? {
         Parsed::Values(values) => SimArgs::from(&values),
         Parsed::Help(_) => return Err(Misused("--sim-args: ask tacho sim itself for its help".to_owned()).into()),
     };

@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
+use tacho_args::flag::Table;
+use tacho_args::grammar::{Parsed, Values};
 use tacho_core::{Content, Counters, Request, json};
 use tacho_pyrand::Globals;
 use tacho_testkit::{golden_files, golden_json, golden_path, golden_text};
 use tacho_text::{HubCache, Tokenizer};
 use tacho_workload::{Sampled, WorkloadSpec, sample};
 
-use crate::args::machinery::flag::Table;
-use crate::args::machinery::grammar::{Parsed, Values};
 use crate::args::offline::throughput::{self, ThroughputArgs};
 use crate::args::serve::{self, ServeArgs};
 use crate::commands::dataset::Source;

@@ -1,29 +1,50 @@
 //! Completion scripts for bash, zsh, fish and PowerShell, made from the tables.
 
-use tacho_engine::Profile;
+use crate::command::Command;
+use crate::flag::{Flag, Kind};
+use crate::help::sentence;
 
-use crate::args::error::metric_names;
-use crate::args::machinery::command::Command;
-use crate::args::machinery::flag::{Flag, Kind};
-use crate::args::machinery::help::sentence;
-use crate::args::topics::TOPICS;
+/// What scripts are made from.
+#[derive(Clone, Copy)]
+pub struct Completion<'a, P: 'static> {
+    /// The commands.
+    pub commands: &'static [Command<P>],
+    /// What `help` explains besides commands.
+    pub topics: &'a [&'static str],
+    /// The words that a flag's value can be, where its row does not list them.
+    pub words: &'a dyn Fn(&Flag) -> Option<Words>,
+}
+
+/// What a flag's value can be.
+pub enum Words {
+    /// Nothing: the flag takes no value.
+    None,
+    /// One of these.
+    Listed(Vec<String>),
+    /// A file or a directory.
+    Files,
+    /// One of these, or a file.
+    ListedOrFiles(Vec<String>),
+    /// Anything.
+    Any,
+}
 
 /// The words of a command line after which a command's flags can stand, the longest first.
-fn spellings(commands: &[Command]) -> Vec<(&'static str, &Command)> {
+fn spellings<P>(commands: &[Command<P>]) -> Vec<(&'static str, &Command<P>)> {
     let mut all: Vec<_> =
         commands.iter().flat_map(|command| command.spellings.iter().map(move |words| (*words, command))).collect();
     all.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
     all
 }
 
-fn flags(command: &Command) -> impl Iterator<Item = &'static Flag> {
+fn flags<P>(command: &Command<P>) -> impl Iterator<Item = &'static Flag> {
     command.table.flags.iter().filter(|flag| flag.kind.places().is_none())
 }
 
 /// Words that may come before a command is complete, each with what can follow.
-fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
+fn beginnings<P>(completion: &Completion<'_, P>) -> Vec<(String, Vec<&'static str>)> {
     let mut all: Vec<(String, Vec<&'static str>)> = Vec::new();
-    for spelling in commands.iter().flat_map(|command| command.spellings) {
+    for spelling in completion.commands.iter().flat_map(|command| command.spellings) {
         let words: Vec<&'static str> = spelling.split(' ').collect();
         for at in 0..words.len() {
             let before = words[..at].join(" ");
@@ -39,7 +60,7 @@ fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
             }
         }
     }
-    let mut helped: Vec<&'static str> = TOPICS.iter().map(|topic| topic.name).collect();
+    let mut helped: Vec<&'static str> = completion.topics.to_vec();
     if let Some((_, first)) = all.iter_mut().find(|(before, _)| before.is_empty()) {
         helped.extend(first.iter().filter(|word| !helped.contains(word)).copied().collect::<Vec<_>>());
         first.push("help");
@@ -48,30 +69,21 @@ fn beginnings(commands: &[Command]) -> Vec<(String, Vec<&'static str>)> {
     all
 }
 
-/// What a flag's value can be.
-enum Values {
-    None,
-    Words(Vec<String>),
-    Files,
-    /// One of these, or a file.
-    WordsOrFiles(Vec<String>),
-    Any,
-}
-
-fn values(flag: &Flag) -> Values {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    match (flag.kind, flag.long()) {
-        (Kind::Switch | Kind::TriState | Kind::Help, _) => Values::None,
-        (Kind::Choice(choices), _) => Values::Words(owned(choices)),
-        (_, "--sim-profile" | "--profile") => Values::WordsOrFiles(owned(&Profile::names())),
-        (_, "--max-regression" | "--fail-if" | "--until" | "--metrics") => Values::Words(metric_names()),
-        _ if ["FILE", "DIR", "PATH"].contains(&flag.metavar) => Values::Files,
-        _ => Values::Any,
+impl<P> Completion<'_, P> {
+    fn values(&self, flag: &Flag) -> Words {
+        match flag.kind {
+            Kind::Switch | Kind::TriState | Kind::Help => Words::None,
+            Kind::Choice(choices) => Words::Listed(choices.iter().map(|word| (*word).to_owned()).collect()),
+            _ => (self.words)(flag).unwrap_or(match flag.metavar {
+                "FILE" | "DIR" | "PATH" => Words::Files,
+                _ => Words::Any,
+            }),
+        }
     }
 }
 
 /// The script for bash.
-pub(super) fn bash(commands: &'static [Command]) -> String {
+pub fn bash<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# bash completion of tacho; made by: tacho completions bash\n\
          _tacho() {\n    local cur=\"${COMP_WORDS[COMP_CWORD]}\" prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n    \
@@ -81,14 +93,14 @@ pub(super) fn bash(commands: &'static [Command]) -> String {
          elif [[ \"$prev\" == \"=\" ]]; then prev=\"${COMP_WORDS[COMP_CWORD-2]}\"; fi\n    \
          case \"$line\" in\n",
     );
-    for (spelling, command) in spellings(commands) {
+    for (spelling, command) in spellings(completion.commands) {
         out += &format!("    \"{spelling}\"|\"{spelling} \"*)\n        case \"$prev\" in\n");
         for flag in flags(command) {
-            let reply = match values(flag) {
-                Values::Words(words) => format!("compgen -W \"{}\" -- \"$cur\"", words.join(" ")),
-                Values::Files => "compgen -f -- \"$cur\"".to_owned(),
-                Values::WordsOrFiles(words) => format!("compgen -f -W \"{}\" -- \"$cur\"", words.join(" ")),
-                Values::None | Values::Any => continue,
+            let reply = match completion.values(flag) {
+                Words::Listed(words) => format!("compgen -W \"{}\" -- \"$cur\"", words.join(" ")),
+                Words::Files => "compgen -f -- \"$cur\"".to_owned(),
+                Words::ListedOrFiles(words) => format!("compgen -f -W \"{}\" -- \"$cur\"", words.join(" ")),
+                Words::None | Words::Any => continue,
             };
             out += &format!("        {}) COMPREPLY=($({reply})); return ;;\n", flag.names.join("|"));
         }
@@ -98,19 +110,19 @@ pub(super) fn bash(commands: &'static [Command]) -> String {
             names.join(" ")
         );
     }
-    for (before, after) in beginnings(commands) {
+    for (before, after) in beginnings(completion) {
         out += &format!("    \"{before}\") COMPREPLY=($(compgen -W \"{}\" -- \"$cur\")) ;;\n", after.join(" "));
     }
     out + "    esac\n}\ncomplete -o filenames -o bashdefault -F _tacho tacho\n"
 }
 
 /// The script for zsh.
-pub(super) fn zsh(commands: &'static [Command]) -> String {
+pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "#compdef tacho\n# zsh completion of tacho; made by: tacho completions zsh\n_tacho() {\n    \
          local line=\"${(j: :)words[2,CURRENT-1]}\"\n    case \"$line\" in\n",
     );
-    for (spelling, command) in spellings(commands) {
+    for (spelling, command) in spellings(completion.commands) {
         let count = spelling.split(' ').count();
         out += &format!(
             "    ('{spelling}'|'{spelling} '*)\n        words=(tacho \"${{(@)words[{},-1]}}\"); (( CURRENT -= {count} ))\n        _arguments -S",
@@ -119,22 +131,22 @@ pub(super) fn zsh(commands: &'static [Command]) -> String {
         for flag in flags(command) {
             for name in flag.names {
                 let about = zsh_text(sentence(flag));
-                let value = match values(flag) {
-                    Values::None => String::new(),
-                    Values::Words(words) => format!(":{}:({})", flag.metavar, words.join(" ")),
-                    Values::Files => format!(":{}:_files", flag.metavar),
-                    Values::WordsOrFiles(words) => {
+                let value = match completion.values(flag) {
+                    Words::None => String::new(),
+                    Words::Listed(words) => format!(":{}:({})", flag.metavar, words.join(" ")),
+                    Words::Files => format!(":{}:_files", flag.metavar),
+                    Words::ListedOrFiles(words) => {
                         format!(":{0}:_alternative 'w:{0}:({1})' 'f:file:_files'", flag.metavar, words.join(" "))
                             .replace('\'', "'\\''")
                     }
-                    Values::Any => format!(":{}: ", zsh_text(flag.metavar)),
+                    Words::Any => format!(":{}: ", zsh_text(flag.metavar)),
                 };
                 out += &format!(" \\\n            '{name}[{about}]{value}'");
             }
         }
         out += " \\\n            '*:file:_files' ;;\n";
     }
-    for (before, after) in beginnings(commands) {
+    for (before, after) in beginnings(completion) {
         out += &format!("    ('{before}') compadd -- {} ;;\n", after.join(" "));
     }
     out + "    esac\n}\n_tacho \"$@\"\n"
@@ -157,7 +169,7 @@ fn zsh_text(text: &str) -> String {
 }
 
 /// The script for fish.
-pub(super) fn fish(commands: &'static [Command]) -> String {
+pub fn fish<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# fish completion of tacho; made by: tacho completions fish\n\
          function __tacho_at\n    set -l line (commandline -opc)\n    test \"$line[2..-1]\" = \"$argv\"\nend\n\
@@ -165,11 +177,11 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
          test (count $line) -ge $last; and test \"$line[2..$last]\" = \"$argv\"\nend\n\
          complete -c tacho -f\n",
     );
-    for (before, after) in beginnings(commands) {
+    for (before, after) in beginnings(completion) {
         let at = if before.is_empty() { "__tacho_at".to_owned() } else { format!("__tacho_at {before}") };
         out += &format!("complete -c tacho -n '{at}' -a '{}'\n", after.join(" "));
     }
-    for (spelling, command) in spellings(commands) {
+    for (spelling, command) in spellings(completion.commands) {
         for flag in flags(command) {
             for name in flag.names {
                 let option = match name.strip_prefix("--") {
@@ -177,12 +189,12 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
                     None if name.len() == 2 => format!("-s {}", &name[1..]),
                     None => format!("-o {}", name.trim_start_matches('-')),
                 };
-                let value = match values(flag) {
-                    Values::None => String::new(),
-                    Values::Words(words) => format!(" -x -a '{}'", words.join(" ")),
-                    Values::Files => " -r -F".to_owned(),
-                    Values::WordsOrFiles(words) => format!(" -r -F -a '{}'", words.join(" ")),
-                    Values::Any => " -x".to_owned(),
+                let value = match completion.values(flag) {
+                    Words::None => String::new(),
+                    Words::Listed(words) => format!(" -x -a '{}'", words.join(" ")),
+                    Words::Files => " -r -F".to_owned(),
+                    Words::ListedOrFiles(words) => format!(" -r -F -a '{}'", words.join(" ")),
+                    Words::Any => " -x".to_owned(),
                 };
                 let about = sentence(flag).replace('\\', "\\\\").replace('\'', "\\'");
                 out += &format!("complete -c tacho -n '__tacho_in {spelling}' {option}{value} -d '{about}'\n");
@@ -193,7 +205,7 @@ pub(super) fn fish(commands: &'static [Command]) -> String {
 }
 
 /// The script for PowerShell.
-pub(super) fn powershell(commands: &'static [Command]) -> String {
+pub fn powershell<P>(completion: &Completion<'_, P>) -> String {
     let quoted = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
     let mut out = String::from(
         "# PowerShell completion of tacho; made by: tacho completions powershell\n\
@@ -203,14 +215,14 @@ pub(super) fn powershell(commands: &'static [Command]) -> String {
          $line = ($before | Select-Object -Skip 1) -join ' '\n    $previous = $before[-1]\n    \
          $offered = switch -Wildcard ($line) {\n",
     );
-    for (before, after) in beginnings(commands) {
+    for (before, after) in beginnings(completion) {
         let after: Vec<String> = after.into_iter().map(str::to_owned).collect();
         out += &format!("        '{before}' {{ {}; break }}\n", quoted(&after));
     }
-    for (spelling, command) in spellings(commands) {
+    for (spelling, command) in spellings(completion.commands) {
         out += &format!("        '{spelling}*' {{\n            switch ($previous) {{\n");
         for flag in flags(command) {
-            let (Values::Words(words) | Values::WordsOrFiles(words)) = values(flag) else { continue };
+            let (Words::Listed(words) | Words::ListedOrFiles(words)) = completion.values(flag) else { continue };
             for name in flag.names {
                 out += &format!("                '{name}' {{ {}; break }}\n", quoted(&words));
             }

@@ -1,7 +1,7 @@
 //! Which of several names a mistyped word was probably meant to be.
 
 /// The candidate that a word is probably a slip of: a few letters off, or begun and not ended.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let word = plain(word);
     let allowed = (word.trim_start_matches('-').chars().count() / 3).clamp(1, 3);

@@ -6,7 +6,7 @@ use tacho_core::secret::{REDACTED, is_secret_name, redact_json, redact_words};
 use super::flag::Flag;
 
 /// The value of a flag for a dump, a log or a file. Headers may hold a key under any name, so none is shown.
-pub(crate) fn shown(flag: &Flag, value: &Value) -> Value {
+pub fn shown(flag: &Flag, value: &Value) -> Value {
     let dest = flag.dest();
     match value {
         Value::Null | Value::Bool(_) => value.clone(),

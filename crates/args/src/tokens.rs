@@ -4,7 +4,7 @@
 use tacho_core::json::{Dict, Value, dumps, parse};
 
 use super::number::{Sized, sized_integer};
-use crate::args::error::UsageError;
+use crate::error::UsageError;
 
 /// The words after folding.
 #[derive(Debug, Default, PartialEq)]

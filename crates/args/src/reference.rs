@@ -1,14 +1,11 @@
 //! The reference of all commands and flags, as Markdown for the documentation: an index, and a page per command.
 
-use super::man;
-use crate::args::machinery::command::Command;
-use crate::args::machinery::flag::Flag;
-use crate::args::machinery::help::{described, flags_of, synopsis};
-use crate::args::machinery::scripts::standing_for;
-use crate::args::serve::TABLE as SERVE;
+use crate::command::Command;
+use crate::flag::{Flag, Table};
+use crate::help::{described, flags_of, synopsis};
 
 /// The index, with links to the pages.
-pub(super) fn index(commands: &[Command]) -> String {
+pub fn index<P>(commands: &[Command<P>]) -> String {
     let mut out = String::from(
         "# Commands and flags\n\nOne page per command, made by `tacho man --markdown` from the tables that the program reads. \
          `--help` of a command shows the same.\n\n| command | purpose |\n|---|---|\n",
@@ -21,15 +18,19 @@ pub(super) fn index(commands: &[Command]) -> String {
 }
 
 /// The file of a command's page.
-pub(super) fn file(command: &Command) -> String {
-    man::name(command).trim_start_matches("tacho-").to_owned() + ".md"
+pub fn file<P>(command: &Command<P>) -> String {
+    page_name(command.table.command)
 }
 
-/// The page of a command. Flags that are those of `tacho serve` are named, with a link to its page.
-pub(super) fn page(command: &Command) -> String {
+fn page_name(command: &str) -> String {
+    command.replace(' ', "-").trim_start_matches("tacho-").to_owned() + ".md"
+}
+
+/// The page of a command. Flags that are those of the main command are named, with a link to its page. `scripts` are
+/// further names of the command.
+pub fn page<P>(command: &Command<P>, main: &'static Table, scripts: impl Iterator<Item = &'static str>) -> String {
     let table = command.table;
     let mut out = format!("# {}\n\n{}\n", table.command, escaped(table.about));
-    let scripts = standing_for(command.spellings[0]);
     let others = command.spellings[1..].iter().copied().chain(scripts);
     let others: Vec<String> = others.map(|words| format!("`tacho {words}`")).collect();
     if !others.is_empty() {
@@ -41,9 +42,9 @@ pub(super) fn page(command: &Command) -> String {
         out += "```\n";
     }
     for &group in table.groups {
-        let is_serve = std::ptr::eq(table, &raw const SERVE);
+        let is_main = std::ptr::eq(table, main);
         let flags = flags_of(table, |known| known == group);
-        let known = if is_serve { Vec::new() } else { flags_of(&SERVE, |known| known == group) };
+        let known = if is_main { Vec::new() } else { flags_of(main, |known| known == group) };
         let known: Vec<String> = known.into_iter().map(row).collect();
         let (shared, own): (Vec<&Flag>, Vec<&Flag>) = flags.into_iter().partition(|flag| known.contains(&row(flag)));
         if shared.is_empty() && own.is_empty() {
@@ -55,7 +56,9 @@ pub(super) fn page(command: &Command) -> String {
         }
         if !shared.is_empty() {
             let names: Vec<String> = shared.iter().map(|flag| format!("`{}`", flag.names.join(", "))).collect();
-            out += &format!("\nAs in [tacho serve](serve.md#{}): {}.\n", anchor(group.title), names.join(", "));
+            let (link, anchor) = (main.command, anchor(group.title));
+            let page = page_name(link);
+            out += &format!("\nAs in [{link}]({page}#{anchor}): {}.\n", names.join(", "));
         }
     }
     out

@@ -1,18 +1,17 @@
 //! Manual pages in roff, made from the tables.
 
-use crate::args::machinery::command::Command;
-use crate::args::machinery::help::{described, flags_of, synopsis};
-use crate::args::topics::TOPICS;
+use crate::command::Command;
+use crate::help::{described, flags_of, synopsis};
 
 /// The name of a command's page.
-pub(super) fn name(command: &Command) -> String {
+pub fn name<P>(command: &Command<P>) -> String {
     command.table.command.replace(' ', "-")
 }
 
 /// The page of a command.
-pub(super) fn page(command: &Command) -> String {
+pub fn page<P>(command: &Command<P>, version: &str) -> String {
     let table = command.table;
-    let mut out = head(&name(command), table.about);
+    let mut out = head(&name(command), table.about, version);
     out += &format!(".SH SYNOPSIS\n.B {}\n[options]\n.SH DESCRIPTION\n{}\n", text(table.command), text(table.about));
     for group in table.groups {
         let flags = flags_of(table, |known| known == *group);
@@ -33,26 +32,25 @@ pub(super) fn page(command: &Command) -> String {
     out + ".SH SEE ALSO\n.BR tacho (1)\n"
 }
 
-/// The page of the program.
-pub(super) fn overview(commands: &[Command]) -> String {
-    let mut out = head("tacho", "Benchmark LLM serving");
+/// The page of the program. Each topic of its help has a name and a sentence.
+pub fn overview<P>(commands: &[Command<P>], topics: &[(&str, &str)], version: &str) -> String {
+    let mut out = head("tacho", "Benchmark LLM serving", version);
     out += ".SH SYNOPSIS\n.B tacho\ncommand [options]\n.SH COMMANDS\n";
     for command in commands {
         out += &format!(".TP\n.BR {} (1)\n{}\n", text(&name(command)), text(command.table.about));
     }
     out += ".SH TOPICS\n";
-    for topic in TOPICS {
-        out += &format!(".TP\n.B tacho help {}\n{}\n", text(topic.name), text(topic.about));
+    for (name, about) in topics {
+        out += &format!(".TP\n.B tacho help {}\n{}\n", text(name), text(about));
     }
     out
 }
 
-fn head(name: &str, about: &str) -> String {
+fn head(name: &str, about: &str, version: &str) -> String {
     let about = about.trim_end_matches('.');
     format!(
-        ".TH {} 1 \"\" \"tacho {}\"\n.SH NAME\n{} \\- {}\n",
+        ".TH {} 1 \"\" \"tacho {version}\"\n.SH NAME\n{} \\- {}\n",
         text(&name.to_uppercase()),
-        env!("CARGO_PKG_VERSION"),
         text(name),
         text(about)
     )

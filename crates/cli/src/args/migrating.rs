@@ -1,9 +1,9 @@
 //! What other tools call things. The page about moving over is the list: what it says in its tables is what you get
 //! if you type a flag, a value or a command as at home.
 
-use super::help::{columns, paragraph};
+use tacho_args::help::{columns, paragraph};
 
-const PAGE: &str = include_str!("../../../../../docs/migrating.md");
+const PAGE: &str = include_str!("../../../../docs/migrating.md");
 
 /// A row of the page's tables; the first of a table has the commands.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ fn entry(theirs: &str, ours: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::machinery::flag::Table;
+    use tacho_args::flag::Table;
 
     const SERVE: &Table = &crate::args::serve::TABLE;
 

@@ -2,26 +2,26 @@
 
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
-use crate::args::error::ConfigError;
+use crate::error::ConfigError;
 
 /// What one line of a file, or one variable, stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Given {
+pub struct Entry {
     /// Where it stands, as errors name it.
-    pub(crate) place: String,
+    pub place: String,
     /// The words.
-    pub(crate) words: Vec<String>,
+    pub words: Vec<String>,
 }
 
 /// Reads them over the values present.
-pub(crate) fn read(values: Values, table: &'static Table, given: &[Given]) -> Result<Parsed, ConfigError> {
+pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> Result<Parsed, ConfigError> {
     let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
-    for Given { place, words } in given {
+    for Entry { place, words } in entries {
         // Each alone: whatever is wrong with it is then wrong here.
         if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(|error| usage(place, error))? {
             alone.check().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
         }
     }
-    let words: Vec<String> = given.iter().flat_map(|given| given.words.iter().cloned()).collect();
-    values.read(&words).map_err(|error| usage(given.first().map_or("", |given| given.place.as_str()), error))
+    let words: Vec<String> = entries.iter().flat_map(|entry| entry.words.iter().cloned()).collect();
+    values.read(&words).map_err(|error| usage(entries.first().map_or("", |entry| entry.place.as_str()), error))
 }

@@ -67,7 +67,7 @@ mod tests {
     fn every_script_stands_for_a_command_that_there_is() {
         for (script, words) in SCRIPTS {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            assert!(crate::args::machinery::command::find(crate::commands::COMMANDS, &words).is_some(), "{script}");
+            assert!(tacho_args::command::find(crate::commands::COMMANDS, &words).is_some(), "{script}");
         }
     }
 }

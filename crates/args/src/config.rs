@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span};
 use tacho_core::json::{Dict, Value, dumps, float_repr};
 
+use super::entry::Entry;
 use super::flag::Table;
-use super::given::Given;
 use super::number::{python_float, python_int};
-use crate::args::error::ConfigError;
+use crate::error::ConfigError;
 
 /// Nesting beyond this is refused, so that a hostile file cannot overflow the stack.
 const MAX_DEPTH: usize = 64;
 
 /// Takes `--config FILE` out of the words.
-pub(crate) fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError> {
+pub fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError> {
     let mut found = None;
     let mut kept = Vec::with_capacity(args.len());
     let mut rest = std::mem::take(args).into_iter();
@@ -36,7 +36,7 @@ pub(crate) fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, Confi
 }
 
 /// What the file stands for, line by line.
-pub(crate) fn read(path: &Path, table: &Table) -> Result<Vec<Given>, ConfigError> {
+pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     if !path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
         return Err(ConfigError::NotYaml { path: path.to_owned() });
     }
@@ -44,14 +44,14 @@ pub(crate) fn read(path: &Path, table: &Table) -> Result<Vec<Given>, ConfigError
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     let place = |line: usize| format!("--config {}: line {line}", path.display());
     match entries(&text, table) {
-        Ok(entries) => Ok(entries.into_iter().map(|(line, words)| Given { place: place(line), words }).collect()),
+        Ok(entries) => Ok(entries.into_iter().map(|(line, words)| Entry { place: place(line), words }).collect()),
         Err(Problem { line, problem }) => Err(ConfigError::Malformed { path: path.to_owned(), line, problem }),
     }
 }
 
 /// What is wrong with a file, and where.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub struct Problem {
     line: usize,
     problem: String,
 }
@@ -63,7 +63,7 @@ impl From<ScanError> for Problem {
 }
 
 /// The words of each entry, and its line.
-pub(super) fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
+pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };
     let entries = reader.document()?;
     let words = |(key, node): (String, Node)| {

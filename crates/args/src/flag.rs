@@ -8,7 +8,7 @@ use tacho_core::json::{Value, parse};
 
 /// What a flag takes from the command line.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Prints help; `--help=TEXT` searches it.
     Help,
     /// One whole number.
@@ -27,8 +27,8 @@ pub(crate) enum Kind {
     Json,
     /// Names with commas between.
     Names,
-    /// A Python dict of media sizes.
-    Buckets,
+    /// One text that a function of the command reads.
+    Custom(Reader),
     /// Nothing: its presence means true.
     Switch,
     /// Nothing: `--x` means true, `--no-x` false, neither means unset.
@@ -43,9 +43,24 @@ pub(crate) enum Kind {
     Rest(usize),
 }
 
+/// A function that reads a text, and what argparse calls it. Two of the same name are the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// The name in messages about a text that it cannot read.
+    pub name: &'static str,
+    /// The value of a text.
+    pub read: fn(&str) -> Option<Value>,
+}
+
+impl PartialEq for Reader {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 impl Kind {
     /// How many positional arguments there may be, of the row that takes them.
-    pub(crate) fn places(self) -> Option<usize> {
+    pub fn places(self) -> Option<usize> {
         match self {
             Kind::Rest(most) => Some(most),
             _ => None,
@@ -55,7 +70,7 @@ impl Kind {
 
 /// The value of a flag that was not set.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Preset {
+pub enum Preset {
     /// Python's `None`.
     Unset,
     /// A switch that is off.
@@ -74,7 +89,7 @@ pub(crate) enum Preset {
 
 impl Preset {
     /// The value itself.
-    pub(crate) fn value(self) -> Value {
+    pub fn value(self) -> Value {
         match self {
             Preset::Unset => Value::Null,
             Preset::Off => Value::Bool(false),
@@ -89,7 +104,7 @@ impl Preset {
 
 /// Whose flag it is. Abbreviations reach only vLLM's, so that ours never make one of theirs ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub enum Origin {
     /// vLLM has it under the same name, with the same meaning.
     Vllm,
     /// An engine flag of vLLM: handed on to the engine as typed. tacho reads those that have a help text.
@@ -100,55 +115,55 @@ pub(crate) enum Origin {
 
 /// The help section of a flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Group {
+pub struct Group {
     /// Its heading in the help.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     /// The section vLLM lists the flag in, which `--help=TITLE` finds as well.
-    pub(crate) vllm_title: &'static str,
+    pub vllm_title: &'static str,
     /// One line about it.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// The flags that the help shows first, most important first; the others follow in the table's order.
-    pub(crate) first: &'static [&'static str],
+    pub first: &'static [&'static str],
 }
 
 /// A help section.
-pub(crate) const fn group(title: &'static str, vllm_title: &'static str, about: &'static str) -> Group {
+pub const fn group(title: &'static str, vllm_title: &'static str, about: &'static str) -> Group {
     Group { title, vllm_title, about, first: &[] }
 }
 
 impl Group {
     /// With the order in which the help shows its flags.
-    pub(crate) const fn first(self, first: &'static [&'static str]) -> Group {
+    pub const fn first(self, first: &'static [&'static str]) -> Group {
         Group { first, ..self }
     }
 }
 
 /// One flag.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Flag {
+pub struct Flag {
     /// The option strings; the first one names the value.
-    pub(crate) names: &'static [&'static str],
+    pub names: &'static [&'static str],
     /// What it takes.
-    pub(crate) kind: Kind,
+    pub kind: Kind,
     /// What its value is called in the help; says the unit where there is one.
-    pub(crate) metavar: &'static str,
+    pub metavar: &'static str,
     /// Its value when absent.
-    pub(crate) preset: Preset,
+    pub preset: Preset,
     /// The numbers it takes; all without.
-    pub(crate) bounds: Option<Bounds>,
+    pub bounds: Option<Bounds>,
     /// Its help section.
-    pub(crate) group: &'static Group,
+    pub group: &'static Group,
     /// Whose it is.
-    pub(crate) origin: Origin,
+    pub origin: Origin,
     /// Whether the command needs it.
-    pub(crate) required: bool,
+    pub required: bool,
     /// What it does: a short first sentence, then details.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
 }
 
 /// The numbers that a flag takes. NaN is outside of all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Bounds {
+pub enum Bounds {
     /// From the one to the other, both with them.
     Between(f64, f64),
     /// Above the one, up to the other and with it.
@@ -167,11 +182,11 @@ const fn most_of(metavar: &str) -> Option<u64> {
 }
 
 /// Most seconds of a flag.
-pub(crate) const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
+pub const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
 
 impl Bounds {
     /// Whether a number is one of them.
-    pub(crate) fn hold(self, number: f64) -> bool {
+    pub fn hold(self, number: f64) -> bool {
         match self {
             Bounds::Between(least, most) => (least..=most).contains(&number),
             Bounds::Above(least, most) => number > least && number <= most,
@@ -196,22 +211,22 @@ impl fmt::Display for Bounds {
 
 impl Flag {
     /// Without which the command cannot run.
-    pub(crate) const fn required(self) -> Flag {
+    pub const fn required(self) -> Flag {
         Flag { required: true, ..self }
     }
 
     /// The same flag in another section of the help.
-    pub(crate) const fn within(self, group: &'static Group) -> Flag {
+    pub const fn within(self, group: &'static Group) -> Flag {
         Flag { group, ..self }
     }
 
     /// Whether it is another name of a flag, or has no effect any more.
-    pub(crate) fn is_alias(&self) -> bool {
+    pub fn is_alias(&self) -> bool {
         self.help.starts_with("Alias of") || self.help.starts_with("Deprecated")
     }
 
     /// With numbers from `least` on.
-    pub(crate) const fn at_least(self, least: i64) -> Flag {
+    pub const fn at_least(self, least: i64) -> Flag {
         let most = match most_of(self.metavar) {
             Some(most) => most as f64,
             None => i64::MAX as f64,
@@ -220,17 +235,17 @@ impl Flag {
     }
 
     /// With numbers from `least` to `most`.
-    pub(crate) const fn between(self, least: f64, most: f64) -> Flag {
+    pub const fn between(self, least: f64, most: f64) -> Flag {
         Flag { bounds: Some(Bounds::Between(least, most)), ..self }
     }
 
     /// With all numbers that JSON has.
-    pub(crate) const fn finite(self) -> Flag {
+    pub const fn finite(self) -> Flag {
         self.between(f64::MIN, f64::MAX)
     }
 
     /// With numbers above 0: of seconds those that a clock can count, of others all.
-    pub(crate) const fn positive(self) -> Flag {
+    pub const fn positive(self) -> Flag {
         let most = match self.kind {
             Kind::Seconds => MOST_SECONDS,
             _ => f64::INFINITY,
@@ -239,35 +254,35 @@ impl Flag {
     }
 
     /// The name of its value: the first long option string with underscores.
-    pub(crate) fn dest(&self) -> String {
+    pub fn dest(&self) -> String {
         self.long().trim_start_matches('-').replace('-', "_")
     }
 
     /// Its first long option string.
-    pub(crate) fn long(&self) -> &'static str {
+    pub fn long(&self) -> &'static str {
         self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0])
     }
 
     /// How messages name it.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         self.names.join("/")
     }
 
     /// Whether it is the engine's alone: its value is not judged here.
-    pub(crate) fn is_passed_on(&self) -> bool {
+    pub fn is_passed_on(&self) -> bool {
         self.origin == Origin::Engine && self.help.is_empty()
     }
 }
 
 /// A switch of tacho's own.
-pub(crate) const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
+pub const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
     own(name, Kind::Switch, "", Preset::Off, group, help)
 }
 
 static GENERAL: Group = group("options", "options", "");
 
 /// `-h` and `--help` of every command; no section of the help shows them.
-pub(crate) const HELP: Flag = vllm(
+pub const HELP: Flag = vllm(
     &["-h", "--help"],
     Kind::Help,
     "TOPIC",
@@ -277,16 +292,17 @@ pub(crate) const HELP: Flag = vllm(
 );
 
 /// One list of several, as a table wants its rows.
+#[macro_export]
 macro_rules! rows {
     ($($part:expr),+ $(,)?) => {{
-        const ALL: &[$crate::args::machinery::flag::Flag] = &$crate::args::machinery::flag::joined::<{ 0 $(+ $part.len())+ }>(&[$($part),+]);
+        const ALL: &[$crate::flag::Flag] = &$crate::flag::joined::<{ 0 $(+ $part.len())+ }>(&[$($part),+]);
         ALL
     }};
 }
-pub(crate) use rows;
+pub use crate::rows;
 
 /// What [`rows`] expands to.
-pub(crate) const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
+pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
     let mut rows = [HELP; N];
     let (mut at, mut part, mut row) = (0, 0, 0);
     while at < N {
@@ -300,7 +316,7 @@ pub(crate) const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
 }
 
 /// A row for a flag that vLLM has.
-pub(crate) const fn vllm(
+pub const fn vllm(
     names: &'static [&'static str],
     kind: Kind,
     metavar: &'static str,
@@ -317,7 +333,7 @@ pub(crate) const fn vllm(
 }
 
 /// A row for a flag that tacho alone has.
-pub(crate) const fn own(
+pub const fn own(
     names: &'static [&'static str],
     kind: Kind,
     metavar: &'static str,
@@ -330,35 +346,35 @@ pub(crate) const fn own(
 
 /// The flags of one command.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table {
+pub struct Table {
     /// The command as typed, such as `tacho serve`.
-    pub(crate) command: &'static str,
+    pub command: &'static str,
     /// One sentence: what the command does.
-    pub(crate) about: &'static str,
+    pub about: &'static str,
     /// Command lines worth showing, each with what it does.
-    pub(crate) examples: &'static [(&'static str, &'static str)],
+    pub examples: &'static [(&'static str, &'static str)],
     /// The options that `-h` shows, in order; empty for a command that has so few that it shows them all.
-    pub(crate) basics: &'static [&'static str],
+    pub basics: &'static [&'static str],
     /// Flags that the command only knows in order to refuse them; no help shows them.
-    pub(crate) refused: &'static [&'static str],
+    pub refused: &'static [&'static str],
     /// The help sections in order.
-    pub(crate) groups: &'static [&'static Group],
+    pub groups: &'static [&'static Group],
     /// The flags, vLLM's in its order of registration.
-    pub(crate) flags: &'static [Flag],
+    pub flags: &'static [Flag],
 }
 
 impl Table {
     /// What most tables have in common.
-    pub(crate) const PLAIN: Table =
+    pub const PLAIN: Table =
         Table { command: "", about: "", examples: &[], basics: &[], refused: &[], groups: &[], flags: &[] };
 
     /// Whether it starts an engine, so that flags unknown here may be known there.
-    pub(crate) fn has_engine(&self) -> bool {
+    pub fn has_engine(&self) -> bool {
         self.flags.iter().any(|flag| flag.origin == Origin::Engine)
     }
 
     /// The flag with this exact option string.
-    pub(crate) fn find(&self, name: &str) -> Option<&'static Flag> {
+    pub fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.names.contains(&name))
     }
 }

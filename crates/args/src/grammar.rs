@@ -2,17 +2,16 @@
 //! table's row for them; those beyond its number are an error.
 
 use tacho_core::json::{Value, parse as parse_json};
-use tacho_workload::{Bucket, Buckets};
 
 use super::flag::{Flag, Kind, Origin, Table};
 use super::number::{python_float, python_int};
 use super::repr::repr;
 use super::tokens;
-use crate::args::error::{Refusal, UsageError};
+use crate::error::{OutOfBounds, UsageError};
 
 /// What a command line asks for.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub enum Parsed {
     /// To run, with these values.
     Values(Values),
     /// To print help.
@@ -21,7 +20,7 @@ pub(crate) enum Parsed {
 
 /// Which help.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// `-h`: the options used most.
     Basics,
     /// `--help`: every option in a line.
@@ -32,23 +31,32 @@ pub(crate) enum Wanted {
 
 impl Wanted {
     /// What a word asks for; none asks for everything.
-    pub(crate) fn of(topic: Option<&str>) -> Self {
+    pub fn of(topic: Option<&str>) -> Self {
         topic.filter(|topic| !topic.is_empty()).map_or(Wanted::Overview, |topic| Wanted::Topic(topic.to_owned()))
     }
 }
 
+/// The value of one flag.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting<'a> {
+    /// The value: what was given, else the default.
+    pub value: &'a Value,
+    /// Whether it was given.
+    pub is_given: bool,
+}
+
 /// The value of every flag of a table.
 #[derive(Debug, Clone)]
-pub(crate) struct Values {
+pub struct Values {
     table: &'static Table,
     values: Vec<Value>,
     given: Vec<bool>,
     /// Flags given more than once, in order of their second appearance.
-    pub(crate) duplicates: Vec<String>,
+    pub duplicates: Vec<String>,
     /// What was typed for the engine, flags under their full names.
-    pub(crate) engine_words: Vec<String>,
+    pub engine_words: Vec<String>,
     /// The part of it that is in no table.
-    pub(crate) unknown: Vec<String>,
+    pub unknown: Vec<String>,
 }
 
 /// Arguments that keep all values.
@@ -60,7 +68,7 @@ impl From<&Values> for Values {
 
 impl Values {
     /// All flags at their defaults.
-    pub(crate) fn defaults(table: &'static Table) -> Self {
+    pub fn defaults(table: &'static Table) -> Self {
         let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
         Values {
             table,
@@ -73,7 +81,7 @@ impl Values {
     }
 
     /// Reads words over the values present, which they replace.
-    pub(crate) fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
+    pub fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
         let folded = tokens::fold(args)?;
         self.duplicates.extend(folded.duplicates);
         let words = classify(self.table, folded.words)?;
@@ -153,7 +161,7 @@ impl Values {
     }
 
     /// Every flag that has a value, with the name of its value.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Flag, &Value)> {
         self.table.flags.iter().zip(&self.values).filter(|(flag, _)| flag.kind != Kind::Help)
     }
 
@@ -162,7 +170,7 @@ impl Values {
     }
 
     /// Takes over what was given for flags that both commands have, of the same kind.
-    pub(crate) fn take_over(&mut self, other: &Values) {
+    pub fn take_over(&mut self, other: &Values) {
         for (at, flag) in self.table.flags.iter().enumerate() {
             let same = other.table.flags.iter().position(|theirs| {
                 theirs.names[0] == flag.names[0]
@@ -177,14 +185,14 @@ impl Values {
     }
 
     /// Leaves a flag as if it had not been given.
-    pub(crate) fn forget(&mut self, name: &str) {
+    pub fn forget(&mut self, name: &str) {
         let at = self.position(name);
         self.values[at] = self.table.flags[at].preset.value();
         self.given[at] = false;
     }
 
     /// Gives a flag a value, as if it had been typed; a switch needs none.
-    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
         let at = self.position(name);
         let flag = &self.table.flags[at];
         self.values[at] = match flag.kind {
@@ -196,28 +204,42 @@ impl Values {
     }
 
     /// Whether the command has the flag.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub fn has(&self, name: &str) -> bool {
         self.table.find(name).is_some()
     }
 
     /// The value of a flag, by its first option string.
-    pub(crate) fn get(&self, name: &str) -> &Value {
+    pub fn get(&self, name: &str) -> &Value {
         &self.values[self.position(name)]
     }
 
+    /// The value of a row, read by a function. A row that the command does not have stands at its default.
+    pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
+        match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
+            Some(at) => read(Setting { value: &self.values[at], is_given: self.given[at] }),
+            None => read(Setting { value: &row.preset.value(), is_given: false }),
+        }
+    }
+
+    /// The value of the flag that a field is named after.
+    pub fn read_field<T>(&self, field: &str, read: impl FnOnce(Setting<'_>) -> T) -> T {
+        let at = self.position(&format!("--{}", field.replace('_', "-")));
+        read(Setting { value: &self.values[at], is_given: self.given[at] })
+    }
+
     /// The flags of an origin that were given.
-    pub(crate) fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
+    pub fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
         let rows = self.table.flags.iter().zip(&self.given);
         rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
     }
 
     /// Whether the flag was given.
-    pub(crate) fn is_given(&self, name: &str) -> bool {
+    pub fn is_given(&self, name: &str) -> bool {
         self.given[self.position(name)]
     }
 
     /// Refuses numbers that their flags do not take.
-    pub(crate) fn check(&self) -> Result<(), Refusal> {
+    pub fn check(&self) -> Result<(), OutOfBounds> {
         for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
             let number = match value {
                 // The text of an optional value is a number where the flag has bounds.
@@ -228,14 +250,14 @@ impl Values {
                 && !bounds.hold(number)
             {
                 let shown = value.as_str().map_or_else(|| repr(value), str::to_owned);
-                return Err(Refusal::OutOfBounds { flag: flag.long(), value: shown, bounds });
+                return Err(OutOfBounds { flag: flag.long(), value: shown, bounds });
             }
         }
         Ok(())
     }
 
     /// Demands the flags without which the command cannot run.
-    pub(crate) fn complete(&self) -> Result<(), UsageError> {
+    pub fn complete(&self) -> Result<(), UsageError> {
         let rows = self.table.flags.iter().zip(&self.given);
         let missing: Vec<String> =
             rows.filter(|(flag, given)| flag.required && !**given).map(|(flag, _)| flag.title()).collect();
@@ -243,12 +265,12 @@ impl Values {
     }
 
     /// A switch.
-    pub(crate) fn switch(&self, name: &str) -> bool {
+    pub fn switch(&self, name: &str) -> bool {
         self.get(name).truthy()
     }
 
     /// A three-state switch.
-    pub(crate) fn tri_state(&self, name: &str) -> Option<bool> {
+    pub fn tri_state(&self, name: &str) -> Option<bool> {
         match self.get(name) {
             Value::Bool(flag) => Some(*flag),
             _ => None,
@@ -256,37 +278,37 @@ impl Values {
     }
 
     /// A whole number that may be unset.
-    pub(crate) fn maybe_int(&self, name: &str) -> Option<i64> {
+    pub fn maybe_int(&self, name: &str) -> Option<i64> {
         self.get(name).as_i64()
     }
 
     /// A whole number that has a default.
-    pub(crate) fn int(&self, name: &str) -> i64 {
+    pub fn int(&self, name: &str) -> i64 {
         self.maybe_int(name).expect("the row has a whole number as default")
     }
 
     /// A number that may be unset.
-    pub(crate) fn maybe_float(&self, name: &str) -> Option<f64> {
+    pub fn maybe_float(&self, name: &str) -> Option<f64> {
         self.get(name).as_f64()
     }
 
     /// A number that has a default.
-    pub(crate) fn float(&self, name: &str) -> f64 {
+    pub fn float(&self, name: &str) -> f64 {
         self.maybe_float(name).expect("the row has a number as default")
     }
 
     /// A text that may be unset.
-    pub(crate) fn maybe_text(&self, name: &str) -> Option<String> {
+    pub fn maybe_text(&self, name: &str) -> Option<String> {
         self.get(name).as_str().map(str::to_owned)
     }
 
     /// A text that has a default.
-    pub(crate) fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         self.maybe_text(name).expect("the row has a text as default")
     }
 
     /// A list that may be unset.
-    pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
+    pub fn list(&self, name: &str) -> Option<Vec<String>> {
         let items = self.get(name).as_list()?;
         Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
@@ -426,7 +448,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
         Kind::Names => {
             Ok(Value::List(text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(Value::from).collect()))
         }
-        Kind::Buckets => buckets(text).ok_or_else(|| bad("_parse_mm_bucket_config")),
+        Kind::Custom(reader) => (reader.read)(text).ok_or_else(|| bad(reader.name)),
         Kind::Int => match python_int(text) {
             Some(Value::BigInt(_)) => Err(UsageError::TooLarge { flag: flag.title(), value: text.to_owned() }),
             Some(number) => Ok(number),
@@ -445,13 +467,4 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
 fn choice(choices: &'static [&'static str], text: &str) -> Option<&'static str> {
     let named = |same: &dyn Fn(&str) -> bool| choices.iter().copied().find(|known| same(known));
     named(&|known| known == text).or_else(|| named(&|known| known.replace('_', "-") == text))
-}
-
-/// Media sizes as an object, each key the tuple as Python prints it.
-fn buckets(text: &str) -> Option<Value> {
-    let buckets = Buckets::parse(text).ok()?;
-    let entry = |(bucket, share): &(Bucket, f64)| {
-        (format!("({}, {}, {})", bucket.height, bucket.width, bucket.frames), Value::Float(*share))
-    };
-    Some(Value::Dict(buckets.entries().iter().map(entry).collect()))
 }

@@ -1,26 +1,20 @@
-//! What a subcommand is, and the way from the words of a command line to one of them. The list of them is in
-//! `commands`.
+//! The program around its commands: the way from a command line to one of them, and the help of all. The list of them
+//! is in `commands`.
 
 use std::ffi::OsString;
 use std::fmt;
 
-use super::flag::Table;
-use super::grammar::{Parsed, Values, Wanted};
-use super::{config, given, help, scripts, variables};
-use crate::args::error::{ArgError, UsageError};
-use crate::args::topics;
+use tacho_args::command::{Family, after, find, read};
+use tacho_args::grammar::{Parsed, Values, Wanted};
+use tacho_args::{UsageError, help};
+
+use super::error::ArgError;
+use super::{scripts, topics};
 use crate::code::Exit;
 use crate::terminal::columns;
 
-/// A subcommand: the words that call it, its flags, and what it does.
-pub(crate) struct Command {
-    /// Each way to call it; the first is shown.
-    pub(crate) spellings: &'static [&'static str],
-    /// Its flags.
-    pub(crate) table: &'static Table,
-    /// Reads and checks the flags' values; [`task`] makes the rest of it.
-    pub(crate) prepare: fn(Values) -> Result<Task, ArgError>,
-}
+/// A subcommand; [`task`] makes what it prepares.
+pub(crate) type Command = tacho_args::command::Command<fn(Values) -> Result<Task, ArgError>>;
 
 /// A command whose arguments are read and in order: all that is left is to run it.
 pub(crate) type Task = Box<dyn FnOnce() -> anyhow::Result<Exit>>;
@@ -51,22 +45,6 @@ impl fmt::Debug for Invocation {
     }
 }
 
-impl Command {
-    /// The words that are left when they begin with this command.
-    fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
-        let after = |spelling: &&str| {
-            let called = spelling.split(' ').zip(words).filter(|(word, typed)| word == typed).count();
-            (called == spelling.split(' ').count()).then(|| &words[called..])
-        };
-        self.spellings.iter().find_map(after)
-    }
-}
-
-/// The command that words call, and the words for it.
-pub(crate) fn find<'a>(commands: &'static [Command], words: &'a [String]) -> Option<(&'static Command, &'a [String])> {
-    commands.iter().find_map(|command| Some((command, command.rest(words)?)))
-}
-
 /// Reads a command line, without the program's name.
 pub(crate) fn parse(
     commands: &'static [Command],
@@ -87,37 +65,7 @@ pub(crate) fn parse(
     }
 }
 
-/// Reads the words behind a command, and the file that they may name.
-pub(crate) fn read(table: &'static Table, words: &[String]) -> Result<Parsed, ArgError> {
-    let mut words = words.to_vec();
-    let mut values = Values::defaults(table);
-    if let Some(path) = config::take_path(&mut words)? {
-        match given::read(values, table, &config::read(&path, table)?)? {
-            Parsed::Values(read) => values = read,
-            help @ Parsed::Help(_) => return Ok(help),
-        }
-    }
-    match given::read(values, table, &variables::read(table)?)? {
-        Parsed::Values(read) => values = read,
-        help @ Parsed::Help(_) => return Ok(help),
-    }
-    let parsed = values.read(&words).map_err(|error| ArgError::Usage { command: table.command, error })?;
-    if let Parsed::Values(values) = &parsed {
-        values.complete().map_err(|error| ArgError::Usage { command: table.command, error })?;
-        values.check()?;
-    }
-    Ok(parsed)
-}
-
-/// Words that only begin a command.
-struct Family {
-    words: &'static str,
-    command: &'static str,
-    /// What argparse calls the word that is missing.
-    what: &'static str,
-    about: &'static str,
-}
-
+/// Words that only begin a command, the longest first.
 static FAMILIES: &[Family] = &[
     Family {
         words: "bench sweep",
@@ -135,18 +83,6 @@ static FAMILIES: &[Family] = &[
     Family { words: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
     Family { words: "", command: "tacho", what: "command", about: "" },
 ];
-
-impl Family {
-    fn begins(&self, words: &[&str]) -> bool {
-        self.words.is_empty()
-            || words.join(" ").starts_with(&format!("{} ", self.words))
-            || words.join(" ") == self.words
-    }
-
-    fn depth(&self) -> usize {
-        self.words.split_whitespace().count()
-    }
-}
 
 /// A command line that starts with no subcommand.
 fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
@@ -199,38 +135,12 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
     UsageError::BadChoice { flag: what.to_owned(), value: word.to_owned(), choices }
 }
 
-/// The words that can come next, each once.
-fn after(commands: &'static [Command], first: &str) -> Vec<&'static str> {
-    let spellings = commands.iter().flat_map(|command| command.spellings);
-    let rest = spellings.filter_map(|spelling| match first {
-        "" => Some(*spelling),
-        first => spelling.strip_prefix(first)?.strip_prefix(' '),
-    });
-    let mut known = Vec::new();
-    for word in rest.filter_map(|rest| rest.split(' ').next()) {
-        if !known.contains(&word) {
-            known.push(word);
-        }
-    }
-    known
-}
-
 /// The help of words that only begin a command.
 pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> String {
-    let family = FAMILIES.iter().find(|family| family.words == words && !words.is_empty());
-    let Some(family) = family else { return top_help(commands, width) };
-    let about = help::paragraph(family.about, width);
-    let mut out = format!("usage: {} <command> [options]\n\n{about}\n\ncommands:\n", family.command);
-    let begins = |spelling: &&&str| family.begins(&spelling.split(' ').collect::<Vec<_>>());
-    let rows: Vec<(String, &str)> = commands
-        .iter()
-        .filter_map(|command| Some((format!("tacho {}", command.spellings.iter().find(begins)?), command.table.about)))
-        .collect();
-    let column = rows.iter().map(|(words, _)| words.len()).max().unwrap_or(0);
-    for (words, about) in rows {
-        out += &help::columns(&words, about, column, width);
+    match FAMILIES.iter().find(|family| family.words == words && !words.is_empty()) {
+        Some(family) => family.help(commands, "tacho", width),
+        None => top_help(commands, width),
     }
-    out + &format!("\nThe options of one:  {} <command> --help\n", family.command)
 }
 
 /// What commands are for, in the order of the help.

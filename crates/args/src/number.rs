@@ -3,7 +3,7 @@
 use tacho_core::json::Value;
 
 /// What `int(text)` gives: blanks around, a sign, digits with single underscores between them.
-pub(crate) fn python_int(text: &str) -> Option<Value> {
+pub fn python_int(text: &str) -> Option<Value> {
     let text = text.trim();
     let (sign, digits) = match text.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -22,7 +22,7 @@ pub(crate) fn python_int(text: &str) -> Option<Value> {
 }
 
 /// What `float(text)` gives: like `int`, with fraction and exponent, and `inf`, `infinity`, `nan` in any case.
-pub(crate) fn python_float(text: &str) -> Option<f64> {
+pub fn python_float(text: &str) -> Option<f64> {
     without_underscores(text.trim())?.parse().ok()
 }
 
@@ -37,7 +37,7 @@ fn without_underscores(text: &str) -> Option<String> {
 
 /// An integer that may carry a suffix.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Sized {
+pub enum Sized {
     /// It is one.
     Integer(Value),
     /// It has a decimal point before a binary suffix, which would not be a whole number of units.
@@ -47,7 +47,7 @@ pub(crate) enum Sized {
 }
 
 /// `80k` is 80000 and `1.5k` is 1500 (lower case: decimal); `1K` is 1024 (upper case: binary, whole numbers only).
-pub(crate) fn sized_integer(text: &str) -> Sized {
+pub fn sized_integer(text: &str) -> Sized {
     let Some((number, power)) = split_suffix(text) else {
         return python_int(text).map_or(Sized::Other, Sized::Integer);
     };

@@ -4,11 +4,11 @@
 
 use std::ffi::OsString;
 
+use tacho_args::config;
 use tacho_testkit::{Counted, fuzz};
 
-use super::command::parse;
-use super::config;
-use crate::args::serve::TABLE;
+use super::program::parse;
+use super::serve::TABLE;
 use crate::commands::COMMANDS;
 
 #[global_allocator]

@@ -1,14 +1,14 @@
 //! Did you mean: what a mistyped flag, command or value was probably meant to be.
 
+use tacho_args::flag::{Kind, Table};
+use tacho_args::near::nearest;
+use tacho_args::{ConfigError, UsageError};
 use tacho_engine::Profile;
 use tacho_workload::sessions::Format;
 
-use super::command::{Command, HELP};
-use super::flag::{Kind, Table};
-use super::near::nearest;
-use super::{migrating, scripts};
-use crate::args::error::{ArgError, ConfigError, Refusal, UsageError};
-use crate::args::topics;
+use super::error::{ArgError, Refusal};
+use super::program::{Command, HELP};
+use super::{migrating, scripts, topics};
 
 /// The command that other tools' are compared with.
 const SERVE: &str = "tacho serve";

@@ -11,7 +11,7 @@ from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is --
 variables, and they override the file.";
 
 /// The help that is asked for, of a command.
-pub(crate) fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
+pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     match wanted {
         Wanted::Basics if !table.basics.is_empty() => basics(table, width),
         Wanted::Basics | Wanted::Overview => overview(table, width),
@@ -74,19 +74,19 @@ fn ways(table: &Table, section: &str, width: usize) -> String {
 }
 
 /// A command line worth showing, and what it does. One that is too long continues below, as a shell reads it.
-pub(crate) fn example(command: &str, what: &str, width: usize) -> String {
+pub fn example(command: &str, what: &str, width: usize) -> String {
     let lines = wrapped(command, width.saturating_sub(8)).join(" \\\n      ");
     let what: String = wrapped(what, width.saturating_sub(6)).iter().map(|line| format!("      {line}\n")).collect();
     format!("  {lines}\n{what}")
 }
 
 /// A text in lines.
-pub(crate) fn paragraph(text: &str, width: usize) -> String {
+pub fn paragraph(text: &str, width: usize) -> String {
     wrapped(text, width).join("\n")
 }
 
 /// An option and its sentence in two columns; what is too long for a line continues below.
-pub(crate) fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
+pub fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
     // A word that is wider than its column takes space from the other.
     let longest = text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
     let column = column.min(width.saturating_sub(4 + longest));
@@ -158,7 +158,7 @@ fn footer(table: &Table, width: usize) -> String {
 }
 
 /// The flags of the groups wanted: positional and required ones, the most important, the others, aliases.
-pub(crate) fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
+pub fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
     let refused = |flag: &Flag| table.refused.contains(&flag.names[0]);
     let shown = |flag: &&Flag| !flag.is_passed_on() && !refused(flag) && flag.kind != Kind::Help && wanted(flag.group);
     let mut flags: Vec<&'static Flag> = table.flags.iter().filter(shown).collect();
@@ -185,7 +185,7 @@ fn explained(title: &str, about: &str, flags: &[&Flag], width: usize) -> String 
 }
 
 /// The whole text about a flag: what it does, its values if the synopsis does not show them, its default.
-pub(crate) fn described(flag: &Flag, with_choices: bool) -> String {
+pub fn described(flag: &Flag, with_choices: bool) -> String {
     let mut text = flag.help.to_owned();
     if flag.required && flag.kind.places().is_none() {
         text += " Required.";
@@ -200,7 +200,7 @@ pub(crate) fn described(flag: &Flag, with_choices: bool) -> String {
 }
 
 /// The first sentence and the default, for one line.
-pub(crate) fn brief(flag: &Flag) -> String {
+pub fn brief(flag: &Flag) -> String {
     match preset(flag) {
         Some(preset) => format!("{} [{preset}]", sentence(flag)),
         None if flag.required && flag.kind.places().is_none() => format!("{} (required)", sentence(flag)),
@@ -209,7 +209,7 @@ pub(crate) fn brief(flag: &Flag) -> String {
 }
 
 /// The first sentence of what a flag does.
-pub(crate) fn sentence(flag: &Flag) -> &'static str {
+pub fn sentence(flag: &Flag) -> &'static str {
     flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.')
 }
 
@@ -227,7 +227,7 @@ fn preset(flag: &Flag) -> Option<String> {
 }
 
 /// The option and what follows it; choices are spelled out in full help, if they fit.
-pub(crate) fn synopsis(flag: &Flag, full: Option<usize>) -> String {
+pub fn synopsis(flag: &Flag, full: Option<usize>) -> String {
     let names = flag.names.join(", ");
     let value = flag.metavar;
     match flag.kind {
@@ -245,7 +245,7 @@ pub(crate) fn synopsis(flag: &Flag, full: Option<usize>) -> String {
 }
 
 /// The text in lines of at most `width` characters, broken at spaces.
-pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

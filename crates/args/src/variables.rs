@@ -1,24 +1,24 @@
 //! `TACHO_…` variables: a flag of the same name, for what is the same in every run.
 
+use super::entry::Entry;
 use super::flag::{Flag, Kind, Table};
-use super::given::Given;
 use super::near::nearest;
-use crate::args::error::ConfigError;
+use crate::error::ConfigError;
 
 /// How all of them begin.
 const BEGINNING: &str = "TACHO_";
 
 /// What the environment stands for.
-pub(crate) fn read(table: &Table) -> Result<Vec<Given>, ConfigError> {
+pub fn read(table: &Table) -> Result<Vec<Entry>, ConfigError> {
     given(table, &|name| std::env::var(name).ok())
 }
 
-fn given(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Given>, ConfigError> {
+fn given(table: &Table, variable: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Entry>, ConfigError> {
     let mut given = Vec::new();
     for flag in flags(table) {
         let place = name(flag);
         let Some(text) = variable(&place).filter(|text| !text.is_empty()) else { continue };
-        given.push(Given { words: words(flag, &place, &text)?, place });
+        given.push(Entry { words: words(flag, &place, &text)?, place });
     }
     Ok(given)
 }
@@ -56,18 +56,20 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Variables that are read elsewhere than by a flag.
-const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
-
-/// A line for each variable that no command reads, and that is near to one that some command does.
-pub(crate) fn mistaken(tables: impl Iterator<Item = &'static Table>) -> Vec<String> {
+/// A line for each variable that nothing reads, and that is near to one that some command does. Those of `elsewhere` are
+/// read, though not by a flag.
+pub fn mistaken(tables: impl Iterator<Item = &'static Table>, elsewhere: &[&str]) -> Vec<String> {
     let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    unread(tables, set)
+    unread(tables, elsewhere, set)
 }
 
-fn unread(tables: impl Iterator<Item = &'static Table>, set: impl Iterator<Item = String>) -> Vec<String> {
+fn unread(
+    tables: impl Iterator<Item = &'static Table>,
+    elsewhere: &[&str],
+    set: impl Iterator<Item = String>,
+) -> Vec<String> {
     let known: Vec<String> = tables.flat_map(flags).map(|flag| flag.dest().to_uppercase()).collect();
-    let is_known = |rest: &str| READ_ELSEWHERE.contains(&rest) || known.iter().any(|known| known == rest);
+    let is_known = |rest: &str| elsewhere.contains(&rest) || known.iter().any(|known| known == rest);
     let line = |name: String| {
         let rest = name.strip_prefix(BEGINNING).filter(|rest| !is_known(rest))?;
         let meant = nearest(rest, known.iter().map(String::as_str))?;
@@ -79,7 +81,22 @@ fn unread(tables: impl Iterator<Item = &'static Table>, set: impl Iterator<Item 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::serve::TABLE;
+    use crate::flag::{Group, HELP, Preset, group, own, switch};
+
+    static GROUP: Group = group("options", "options", "All.");
+
+    static TABLE: Table = Table {
+        flags: &[
+            HELP,
+            own(&["--num-prompts"], Kind::Int, "N", Preset::Int(1), &GROUP, "Requests."),
+            switch(&["--save-result"], &GROUP, "Save."),
+            switch(&["--profile"], &GROUP, "Profile."),
+            own(&["--self-timed", "--no-self-timed"], Kind::TriState, "", Preset::Unset, &GROUP, "Times."),
+            own(&["--goodput"], Kind::AnyNumber, "SLO", Preset::Unset, &GROUP, "Goals."),
+            own(&["--label"], Kind::Str, "NAME", Preset::Unset, &GROUP, "Label."),
+        ],
+        ..Table::PLAIN
+    };
 
     #[test]
     fn a_switch_is_on_or_off_and_nothing_else() {
@@ -88,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn the_token_of_ranks_is_no_mistake() {
-        let set = ["TACHO_RENDEZVOUS_TOKEN", "TACHO_RENDEZVOUS_TOKEN_FILE", "TACHO_NUM_PROMTS"].map(str::to_owned);
-        let lines = unread(std::iter::once(&TABLE), set.into_iter());
+    fn what_is_read_elsewhere_is_not_a_mistake() {
+        let set = ["TACHO_LABELS", "TACHO_NUM_PROMTS", "TACHO_LABEL", "OTHER_LABELS"].map(str::to_owned);
+        let lines = unread(std::iter::once(&TABLE), &["LABELS"], set.into_iter());
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("TACHO_NUM_PROMPTS"), "{lines:?}");
     }

@@ -1,0 +1,119 @@
+//! What a subcommand is, and the way from the words of a command line to one of them.
+
+use crate::entry;
+use crate::error::Error;
+use crate::flag::Table;
+use crate::grammar::{Parsed, Values};
+use crate::{config, help, variables};
+
+/// A subcommand: the words that call it, its flags, and what it does.
+#[derive(Debug)]
+pub struct Command<P> {
+    /// Each way to call it; the first is shown.
+    pub spellings: &'static [&'static str],
+    /// Its flags.
+    pub table: &'static Table,
+    /// What makes a task of the flags' values.
+    pub prepare: P,
+}
+
+impl<P> Command<P> {
+    /// The words that are left when they begin with this command.
+    fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
+        let after = |spelling: &&str| {
+            let called = spelling.split(' ').zip(words).filter(|(word, typed)| word == typed).count();
+            (called == spelling.split(' ').count()).then(|| &words[called..])
+        };
+        self.spellings.iter().find_map(after)
+    }
+}
+
+/// The command that words call, and the words for it.
+pub fn find<'a, P>(
+    commands: &'static [Command<P>],
+    words: &'a [String],
+) -> Option<(&'static Command<P>, &'a [String])> {
+    commands.iter().find_map(|command| Some((command, command.rest(words)?)))
+}
+
+/// Reads the words behind a command, and the file that they may name.
+pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
+    let mut words = words.to_vec();
+    let mut values = Values::defaults(table);
+    if let Some(path) = config::take_path(&mut words)? {
+        match entry::read(values, table, &config::read(&path, table)?)? {
+            Parsed::Values(read) => values = read,
+            help @ Parsed::Help(_) => return Ok(help),
+        }
+    }
+    match entry::read(values, table, &variables::read(table)?)? {
+        Parsed::Values(read) => values = read,
+        help @ Parsed::Help(_) => return Ok(help),
+    }
+    let parsed = values.read(&words).map_err(|error| Error::Usage { command: table.command, error })?;
+    if let Parsed::Values(values) = &parsed {
+        values.complete().map_err(|error| Error::Usage { command: table.command, error })?;
+        values.check()?;
+    }
+    Ok(parsed)
+}
+
+/// Words that only begin a command.
+#[derive(Debug)]
+pub struct Family {
+    /// The words; none begin every command.
+    pub words: &'static str,
+    /// The words as messages show them, with the program's name.
+    pub command: &'static str,
+    /// What argparse calls the word that is missing.
+    pub what: &'static str,
+    /// One sentence about the commands.
+    pub about: &'static str,
+}
+
+impl Family {
+    /// Whether words begin with its words.
+    pub fn begins(&self, words: &[&str]) -> bool {
+        self.words.is_empty()
+            || words.join(" ").starts_with(&format!("{} ", self.words))
+            || words.join(" ") == self.words
+    }
+
+    /// How many words it has.
+    pub fn depth(&self) -> usize {
+        self.words.split_whitespace().count()
+    }
+
+    /// Its help: the commands that begin with its words.
+    pub fn help<P>(&self, commands: &[Command<P>], program: &str, width: usize) -> String {
+        let about = help::paragraph(self.about, width);
+        let mut out = format!("usage: {} <command> [options]\n\n{about}\n\ncommands:\n", self.command);
+        let begins = |spelling: &&&str| self.begins(&spelling.split(' ').collect::<Vec<_>>());
+        let row = |command: &Command<P>| {
+            let spelling = command.spellings.iter().find(begins)?;
+            Some((format!("{program} {spelling}"), command.table.about))
+        };
+        let rows: Vec<(String, &str)> = commands.iter().filter_map(row).collect();
+        let column = rows.iter().map(|(words, _)| words.len()).max().unwrap_or(0);
+        for (words, about) in rows {
+            out += &help::columns(&words, about, column, width);
+        }
+        out + &format!("\nThe options of one:  {} <command> --help\n", self.command)
+    }
+}
+
+/// The words that can come next, each once.
+pub fn after<P>(commands: &'static [Command<P>], first: &str) -> Vec<&'static str> {
+    let spellings = commands.iter().flat_map(|command| command.spellings);
+    let rest = spellings.filter_map(|spelling| match first {
+        "" => Some(*spelling),
+        first => spelling.strip_prefix(first)?.strip_prefix(' '),
+    });
+    let mut known = Vec::new();
+    for word in rest.filter_map(|rest| rest.split(' ').next()) {
+        if !known.contains(&word) {
+            known.push(word);
+        }
+    }
+    known
+}

@@ -1,0 +1,231 @@
+//! From values to typed arguments: a field is read from its flag, by its type.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tacho_core::bounded::Pause;
+use tacho_core::json::Value;
+use tacho_core::secret::Secret;
+
+use crate::grammar::Setting;
+
+/// What a flag's value becomes.
+pub trait FromFlag: Sized {
+    /// Whether the row must have bounds, since the type cannot hold every number.
+    const NEEDS_BOUNDS: bool = false;
+
+    /// Reads a value. The row has made sure that it is of the right kind.
+    fn from_flag(setting: Setting<'_>) -> Self;
+}
+
+/// Declares flags once: each line is a field, its type and its row in the table. A type of another crate names the
+/// function that reads it behind `=>`. A line that begins with `..` is a struct of further flags, declared elsewhere.
+#[macro_export]
+macro_rules! flags {
+    ($(#[$about:meta])* $name:ident {
+        $($rows:ident [$($(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
+        $(..$part:ident: $part_type:ty;)*
+    }) => {
+        $(pub(crate) const $rows: &[$crate::flag::Flag] = &[$($row),*];)*
+
+        $(#[$about])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name {
+            $($($(#[$note])* pub(crate) $field: $type,)*)*
+            $(pub(crate) $part: $part_type,)*
+        }
+
+        impl From<&$crate::Values> for $name {
+            fn from(values: &$crate::Values) -> Self {
+                $name {
+                    $($($field: {
+                        const ROW: $crate::flag::Flag = $row;
+                        values.read_row(&ROW, $crate::reader!(ROW, $type $(, $reader)?))
+                    },)*)*
+                    $($part: values.into(),)*
+                }
+            }
+        }
+    };
+}
+
+/// What reads a field: the function that its line names, else its type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! reader {
+    ($row:expr, $type:ty) => {{
+        const { assert!(!<$type as $crate::typed::FromFlag>::NEEDS_BOUNDS || $row.bounds.is_some()) };
+        <$type as $crate::typed::FromFlag>::from_flag
+    }};
+    ($row:expr, $type:ty, $reader:path) => {
+        $reader
+    };
+    (@ $type:ty) => {
+        <$type as $crate::typed::FromFlag>::from_flag
+    };
+    (@ $type:ty, $reader:path) => {
+        $reader
+    };
+}
+
+/// A struct of flags whose rows stand elsewhere, in vLLM's order: `max_concurrency` is `--max-concurrency`.
+#[macro_export]
+macro_rules! typed {
+    ($(#[$about:meta])* pub(crate) struct $name:ident {
+        $($(#[$note:meta])* pub(crate) $field:ident: $type:ty $(= $reader:path)?,)*
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name {
+            $($(#[$note])* pub(crate) $field: $type,)*
+        }
+
+        impl From<&$crate::Values> for $name {
+            fn from(values: &$crate::Values) -> Self {
+                $name { $($field: values.read_field(stringify!($field), $crate::reader!(@ $type $(, $reader)?)),)* }
+            }
+        }
+    };
+}
+
+/// A value, and whether it was given or is the flag's default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Given<T> {
+    /// The value that counts.
+    pub value: T,
+    /// Whether it was given.
+    pub is_given: bool,
+}
+
+impl<T> Given<T> {
+    /// The value, if it was given.
+    pub fn typed(&self) -> Option<&T> {
+        self.is_given.then_some(&self.value)
+    }
+}
+
+impl<T: FromFlag> FromFlag for Given<T> {
+    const NEEDS_BOUNDS: bool = T::NEEDS_BOUNDS;
+
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Given { is_given: setting.is_given, value: T::from_flag(setting) }
+    }
+}
+
+/// Types with a default: of each the one that may be unset reads, and the row has a value for the other.
+macro_rules! with_default {
+    ($needs_bounds:literal: $($type:ty),*) => {
+        $(impl FromFlag for $type {
+            const NEEDS_BOUNDS: bool = $needs_bounds;
+
+            fn from_flag(setting: Setting<'_>) -> Self {
+                Option::<$type>::from_flag(setting).expect("the row has a default of this type, or must be given")
+            }
+        })*
+    };
+}
+
+with_default!(false: i64, f64, String, PathBuf);
+with_default!(true: usize, u64, u32, Duration);
+
+impl FromFlag for bool {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.truthy()
+    }
+}
+
+/// A switch with three states.
+impl FromFlag for Option<bool> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        match setting.value {
+            Value::Bool(flag) => Some(*flag),
+            _ => None,
+        }
+    }
+}
+
+impl FromFlag for Option<i64> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_i64()
+    }
+}
+
+impl FromFlag for Option<f64> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_f64()
+    }
+}
+
+impl FromFlag for Option<String> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_str().map(str::to_owned)
+    }
+}
+
+impl FromFlag for Option<PathBuf> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_str().map(PathBuf::from)
+    }
+}
+
+impl FromFlag for Option<Vec<String>> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        let items = setting.value.as_list()?;
+        Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+}
+
+/// Numbers without a sign, whose rows keep them from being negative.
+macro_rules! unsigned {
+    ($($type:ty),*) => {
+        $(impl FromFlag for Option<$type> {
+            const NEEDS_BOUNDS: bool = true;
+
+            fn from_flag(setting: Setting<'_>) -> Self {
+                setting.value.as_i64().map(|number| <$type>::try_from(number).expect("the row has bounds"))
+            }
+        })*
+    };
+}
+
+unsigned!(usize, u64, u32);
+
+impl FromFlag for Option<Duration> {
+    const NEEDS_BOUNDS: bool = true;
+
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_f64().map(Pause::clamped)
+    }
+}
+
+impl FromFlag for Vec<String> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Option::from_flag(setting).unwrap_or_default()
+    }
+}
+
+impl FromFlag for Vec<PathBuf> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Vec::<String>::from_flag(setting).into_iter().map(PathBuf::from).collect()
+    }
+}
+
+/// The value as it is.
+impl FromFlag for Value {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.clone()
+    }
+}
+
+/// Any JSON; what is empty or null adds nothing, as in Python's `or {}`.
+impl FromFlag for Option<Value> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Some(setting.value).filter(|value| value.truthy()).cloned()
+    }
+}
+
+impl FromFlag for Option<Secret> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_str().filter(|key| !key.is_empty()).map(Secret::new)
+    }
+}
