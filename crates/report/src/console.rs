@@ -13,8 +13,8 @@ use tacho_metrics::{MetricKind, Statistics};
 use tacho_record::RunRecord;
 use tacho_record::number::{self, Amount, Number, Part, Times, Unit};
 
-pub(crate) use self::block::bounds;
 pub use self::block::{BlockStyle, own_report};
+pub(crate) use self::block::{bounds, interval_of};
 pub use self::chart::Canvas;
 pub use self::charts::charts;
 use crate::style::{harmless, percent, title, two, value_line};

@@ -27,6 +27,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The name of a card says no format.
+    #[error("{} is not a format for a card: the name must end in .png or .svg", path.display())]
+    CardFormat {
+        /// The file.
+        path: PathBuf,
+    },
     /// A table of requests could not be written.
     #[error("cannot write {}", path.display())]
     Requests {

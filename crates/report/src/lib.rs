@@ -1,6 +1,7 @@
 //! Everything a person, a file or a CI job reads of a run: terminal, HTML pages, plots, JSON and other formats. Works
 //! from finished records, and from events during a run; the only library that prints.
 
+pub mod card;
 pub mod compare;
 pub mod console;
 pub mod dashboard;

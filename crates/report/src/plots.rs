@@ -17,6 +17,7 @@ mod svg;
 pub mod sweep;
 mod words;
 
+pub(crate) use font::{fit as fit_text, width as text_width};
 pub use legend::{LegendEntry, draw_legend, legend_width};
 pub use palette::{Color, category, sequence};
 pub use panel::{AxisSpec, Bar, Grid, Marker, Panel, Rect, Series};

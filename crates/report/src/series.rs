@@ -25,7 +25,8 @@ pub(crate) struct OverTime {
 /// Output tokens per second.
 pub(crate) const TOKENS: usize = 0;
 const SENT: usize = 1;
-const FINISHED: usize = 2;
+/// Requests that finished per second.
+pub(crate) const FINISHED: usize = 2;
 const FAILED: usize = 3;
 /// Requests in flight.
 pub(crate) const RUNNING: usize = 4;

@@ -12,6 +12,8 @@ pub(crate) struct Outputs {
     pub(crate) requests: Option<PathBuf>,
     /// `--report`, or `--html` of `tacho report`.
     pub(crate) page: Option<PathBuf>,
+    /// `--card`.
+    pub(crate) card: Option<PathBuf>,
     /// `--summary-json`.
     pub(crate) summary: Option<Destination>,
     /// `--verbose` and `--no-charts`.
@@ -40,6 +42,7 @@ impl Outputs {
         Outputs {
             requests: v.maybe_text("--save-requests").map(Into::into),
             page: v.maybe_text(page).map(Into::into),
+            card: v.maybe_text("--card").map(Into::into),
             summary: v.maybe_text("--summary-json").map(Destination::of),
             shown: Shown { verbose: v.switch("--verbose"), no_charts: v.switch("--no-charts") },
         }

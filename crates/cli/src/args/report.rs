@@ -36,6 +36,7 @@ pub(crate) static TABLE: Table = Table {
             "tacho report result.json --html run.html",
             "makes the page of a run, of its log if that is in the same directory",
         ),
+        ("tacho report result.json --card run.png", "makes a picture of the result to share"),
         ("tacho report a.json b.json --html both.html", "lays the distributions of two runs on each other"),
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
@@ -71,6 +72,9 @@ static FLAGS: &[Flag] = &[
     own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths."),
     own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
         "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
+    own(&["--card"], Str, "FILE", Unset, &LOG_FILES,
+        "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
+         The name ends in .png or .svg."),
     own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
         "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
     own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,

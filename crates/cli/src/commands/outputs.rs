@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use tacho_record::RunRecord;
+use tacho_report::card;
 use tacho_report::console::{self, BlockStyle};
 use tacho_report::export::requests;
 use tacho_report::html::run::{self, About};
@@ -22,11 +23,20 @@ impl Outputs {
                 .ok_or_else(|| tacho_report::Error::RequestsFormat { path: path.clone() })
                 .context("--save-requests")?;
         }
+        if let Some(path) = &self.card {
+            card::check(path).context("--card")?;
+        }
         let summary = self.summary.as_ref().and_then(|summary| match summary {
             Destination::File(path) => Some(path),
             Destination::Stdout => None,
         });
-        [("--save-requests", self.requests.as_ref()), ("--report", self.page.as_ref()), ("--summary-json", summary)]
+        let files = [
+            ("--save-requests", self.requests.as_ref()),
+            ("--report", self.page.as_ref()),
+            ("--card", self.card.as_ref()),
+            ("--summary-json", summary),
+        ];
+        files
             .into_iter()
             .filter_map(|(flag, path)| Some((flag, path?)))
             .try_for_each(|(flag, path)| check_writable(path).context(flag))
@@ -55,6 +65,10 @@ impl Outputs {
         }
         if let Some(path) = &self.page {
             run::save(record, about, path)?;
+            saved(path);
+        }
+        if let Some(path) = &self.card {
+            card::save(record, about, path)?;
             saved(path);
         }
         let line = |out: &mut dyn Write| {

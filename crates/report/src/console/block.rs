@@ -178,13 +178,17 @@ fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
 
 /// The confidence interval of a metric; nothing for one burst, which is one observation.
 fn interval(record: &RunRecord, key: &str) -> String {
-    if is_burst(record) {
-        return String::new();
+    match is_burst(record) {
+        true => String::new(),
+        false => interval_of(record, key).map_or_else(|| "–".to_owned(), bounds),
     }
-    let known = record.intervals.get(key).or_else(|| {
-        Estimate::from_samples(key, &record.measured.samples, record.measured.duration).map(|found| found.interval)
-    });
-    known.map_or_else(|| "–".to_owned(), bounds)
+}
+
+/// The confidence interval of a metric by its key; nothing for one burst.
+pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
+    let estimate = || Estimate::from_samples(key, &record.measured.samples, record.measured.duration);
+    let known = || record.intervals.get(key).or_else(|| estimate().map(|found| found.interval));
+    if is_burst(record) { None } else { known() }
 }
 
 /// An interval as text; an end that the run is too short for is open.

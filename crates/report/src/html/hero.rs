@@ -1,12 +1,12 @@
 //! The head of every page: what was run, the verdict, and the metrics that answer most questions.
 
 use tacho_core::json::Dict;
-use tacho_metrics::Interval;
-use tacho_record::{Provenance, StoredRun};
+use tacho_metrics::{Interval, Setup};
+use tacho_record::{Provenance, StoredRun, restored};
 
 use super::escape;
 use crate::console::bounds;
-use crate::style::short;
+use crate::style::{short, short_tick};
 use crate::tables::markdown::plain;
 
 /// Facts by name.
@@ -109,16 +109,24 @@ pub(crate) fn origin(provenance: &Provenance) -> Facts {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
+/// The load in words.
+pub(crate) fn load(setup: &Setup) -> String {
+    let limit = setup.max_concurrency.map(|limit| format!("at most {limit} in flight"));
+    let rate = match (&setup.ramp_up, setup.self_timed, setup.request_rate) {
+        (Some(ramp), ..) => Some(format!("{} – {} req/s, {}", ramp.start_rps, ramp.end_rps, ramp.strategy)),
+        (None, true, _) => Some("recorded times".to_owned()),
+        (None, false, rate) if rate.is_finite() => Some(format!("{} req/s", short_tick(rate))),
+        _ => None,
+    };
+    let parts: Vec<String> = rate.into_iter().chain(limit).collect();
+    if parts.is_empty() { "all at once".to_owned() } else { parts.join(", ") }
+}
+
 /// The facts in which several runs agree.
 pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
     let of = |run: &&StoredRun| {
         let text = |key: &str| run.fields.get(key).map(plain).unwrap_or_default();
-        let loads = [("request_rate", "req/s"), ("max_concurrency", "in flight at most")];
-        let load = loads.iter().filter_map(|(key, unit)| {
-            let value = run.number(key).filter(|value| value.is_finite())?;
-            Some(format!("{} {unit}", crate::style::short_tick(value)))
-        });
-        let load = load.collect::<Vec<_>>().join(", ");
+        let load = load(&restored::setup(&run.fields));
         vec![("model", text("model_id")), ("load", load)].into_iter().chain(origin(&run.provenance())).collect()
     };
     let all: Vec<Facts> = runs.iter().map(of).collect();

@@ -495,6 +495,9 @@ const OURS: &[Flag] = &[
          --backend sglang uses /flush_cache. A refusal ends the run."),
     own(&["--report"], Str, "FILE", Unset, &LOG,
         "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file."),
+    own(&["--card"], Str, "FILE", Unset, &LOG,
+        "Write a share card of the result, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats the \
+         run. The name ends in .png or .svg."),
     live::SCREEN.within(&TELEMETRY),
     live::HTTP.within(&TELEMETRY),
     own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &TELEMETRY,

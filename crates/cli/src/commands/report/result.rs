@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use tacho_core::json::{Dict, Value};
 use tacho_record::restored::{Restored, restored};
 use tacho_record::{ResultKind, StoredRun};
+use tacho_report::card;
 use tacho_report::html::run::{About, stored};
 use tacho_report::html::timeline::{self, Thresholds};
 use tacho_report::plots::dataset;
@@ -66,20 +67,26 @@ fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
 
 /// A run of which only the numbers are known, and how long each request took.
 fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let Some(page) = &args.log.outputs.page else {
+    let outputs = &args.log.outputs;
+    if outputs.page.is_none() && outputs.card.is_none() {
         bail!(
-            "{} does not keep the times of its requests, so that only --html can be made of it: save with \
-             --save-detailed, or keep the log of the run",
+            "{} does not keep the times of its requests: pass --html or --card, or run with --save-detailed",
             path.display()
         )
-    };
-    if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
+    }
+    if let Some(flag) = args.log_flags.iter().find(|flag| !["--html", "--card"].contains(flag)) {
         bail!("{flag} needs the times of single requests, which {} does not keep (--save-detailed)", path.display());
     }
     let run = StoredRun::from_dict(dict).with_context(|| path.display().to_string())?;
-    let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
-    let text = stored::page(title, &run);
-    write_whole(page, |out| out.write_all(text.as_bytes()))?;
-    saved(page);
+    if let Some(page) = &outputs.page {
+        let title = dict.get("model_id").and_then(Value::as_str).unwrap_or("a run");
+        let text = stored::page(title, &run);
+        write_whole(page, |out| out.write_all(text.as_bytes()))?;
+        saved(page);
+    }
+    if let Some(path) = &outputs.card {
+        card::save_stored(&run, path)?;
+        saved(path);
+    }
     Ok(Exit::Done)
 }

@@ -16,12 +16,12 @@ use crate::exit::{Exit, saved};
 ///
 /// Runs of one configuration in `one_directory` are repeats, which are not compared with each other.
 pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
-    let Some(page) = &args.log.outputs.page else {
-        bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
-    };
     if let Some(flag) = args.log_flags.iter().find(|flag| **flag != "--html") {
         bail!("{flag} is for one run, and {} were given", files.len());
     }
+    let Some(page) = &args.log.outputs.page else {
+        bail!("several results are shown on one page: add --html FILE (tacho compare prints tables)")
+    };
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
     // The log next to a result has single requests, with which more can be decided.

@@ -64,7 +64,7 @@ fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
 pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     let mut own = args.clone();
     own.name = Some(name.to_owned());
-    let files = [&mut own.outputs.requests, &mut own.outputs.page];
+    let files = [&mut own.outputs.requests, &mut own.outputs.page, &mut own.outputs.card];
     files.into_iter().flatten().for_each(|path| *path = of_run(path, name));
     if let Some(output::Destination::File(path)) = &mut own.outputs.summary {
         *path = of_run(path, name);

@@ -15,8 +15,9 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
 }
 
 /// Flags that name one file, one screen or one run, where there are many.
-const OF_ONE_RUN: [&str; 15] = [
+const OF_ONE_RUN: [&str; 16] = [
     "--report",
+    "--card",
     "--save-requests",
     "--summary-json",
     "--otlp",

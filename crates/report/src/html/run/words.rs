@@ -5,7 +5,7 @@ use tacho_record::RunRecord;
 
 use super::About;
 use crate::html::escape;
-use crate::html::hero::{self, Head, Tone, card};
+use crate::html::hero::{self, Head, Tone, card, load};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict, is_burst};
 
@@ -20,26 +20,12 @@ pub(super) fn head(record: &RunRecord, about: &About) -> Head {
     let head = Head::new(setup.label.clone().unwrap_or_else(|| setup.model_id.clone()))
         .fact("model", setup.model_id.as_str())
         .fact("backend", backend)
-        .fact("load", load(record))
+        .fact("load", load(setup))
         .facts(origin)
         .fact("requests", format!("{} in {} s", grouped(count as i64), short(duration)))
         .fact("started", started);
     let cards = if record.summary.completed == 0 { Vec::new() } else { headline(record) };
     verdict(head, record, about).cards(cards)
-}
-
-/// The load in words.
-fn load(record: &RunRecord) -> String {
-    let setup = &record.setup;
-    let limit = setup.max_concurrency.map(|limit| format!("at most {limit} in flight"));
-    let rate = match (&setup.ramp_up, setup.self_timed, setup.request_rate) {
-        (Some(ramp), ..) => Some(format!("{} – {} req/s, {}", ramp.start_rps, ramp.end_rps, ramp.strategy)),
-        (None, true, _) => Some("recorded times".to_owned()),
-        (None, false, rate) if rate.is_finite() => Some(format!("{rate} req/s")),
-        _ => None,
-    };
-    let parts: Vec<String> = rate.into_iter().chain(limit).collect();
-    if parts.is_empty() { "all at once".to_owned() } else { parts.join(", ") }
 }
 
 /// The verdict in a sentence, and every reason to interpret the result with care.
@@ -206,7 +192,7 @@ pub(super) fn facts(record: &RunRecord) -> String {
         ("dataset", origin.dataset.clone()),
         ("seed", origin.seed.map(|seed| seed.to_string())),
         ("requests", Some(setup.num_prompts.to_string())),
-        ("load", Some(load(record))),
+        ("load", Some(load(setup))),
         ("goodput objectives", objectives),
         ("fails if", slos),
         ("workload digest", record.workload().map(str::to_owned)),

@@ -1,0 +1,83 @@
+//! The command of a run, reduced to what repeats it.
+
+/// Flags that name files and screens, and whether a value follows.
+const NOT_NEEDED: [(&str, bool); 16] = [
+    ("--card", true),
+    ("--report", true),
+    ("--save-result", false),
+    ("--save-detailed", false),
+    ("--append-result", false),
+    ("--result-dir", true),
+    ("--result-filename", true),
+    ("--save-requests", true),
+    ("--summary-json", true),
+    ("--plot-timeline", false),
+    ("--plot-dataset-stats", false),
+    ("--log", true),
+    ("--live", false),
+    ("--disable-tqdm", false),
+    ("--quiet", false),
+    ("--no-charts", false),
+];
+/// Characters of a word; what is longer is cut in its middle.
+const LONGEST: usize = 72;
+
+/// The words of a command line that a shell would read, without the program's path and what only says where results go.
+pub(super) fn to_repeat(command: &str) -> Vec<String> {
+    let mut words = words(command).into_iter();
+    let mut kept: Vec<String> = words.next().map(|program| program_name(&program)).into_iter().collect();
+    while let Some(word) = words.next() {
+        let (flag, has_value) = word.split_once('=').map_or((word.as_str(), false), |(flag, _)| (flag, true));
+        match NOT_NEEDED.iter().find(|(known, _)| *known == flag) {
+            Some((_, true)) if !has_value => drop(words.next()),
+            Some(_) => {}
+            None => kept.push(shortened(&word)),
+        }
+    }
+    kept
+}
+
+fn program_name(path: &str) -> String {
+    path.trim_matches('\'').rsplit('/').next().unwrap_or("tacho").to_owned()
+}
+
+fn shortened(word: &str) -> String {
+    let characters: Vec<char> = word.chars().collect();
+    if characters.len() <= LONGEST {
+        return word.to_owned();
+    }
+    let (start, end) = (&characters[..LONGEST * 2 / 3], &characters[characters.len() - LONGEST / 4..]);
+    start.iter().chain(&['…']).chain(end).collect()
+}
+
+/// Splits at blanks outside quotes; the quotes stay.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for character in command.chars() {
+        quoted ^= character == '\'' && !word.ends_with('\\');
+        if character.is_whitespace() && !quoted {
+            words.extend((!word.is_empty()).then(|| std::mem::take(&mut word)));
+        } else {
+            word.push(character);
+        }
+    }
+    words.extend((!word.is_empty()).then_some(word));
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_repeats_the_run_stays() {
+        let command = "/usr/local/bin/tacho serve --model m --save-result --result-dir 'my results' --card=a.png \
+                       --extra-body '{\"a\": \"it'\\''s\"}' --card b.png --seed 7";
+        let kept = to_repeat(command);
+        let expected = ["tacho", "serve", "--model", "m", "--extra-body", "'{\"a\": \"it'\\''s\"}'", "--seed", "7"];
+        assert_eq!(kept, expected);
+        assert_eq!(to_repeat(""), Vec::<String>::new());
+        let long = to_repeat(&format!("tacho serve --extra-body {}", "x".repeat(10_000)));
+        assert!(long[3].chars().count() <= LONGEST && long[3].contains('…'));
+    }
+}
