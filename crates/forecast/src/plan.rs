@@ -217,9 +217,8 @@ impl Planner {
         }
         let slos = self.spec.slos.iter().map(|slo| (slo, level.range(&slo.metric)[1]));
         let violated = slos.filter(|(slo, value)| !slo.is_met(*value));
-        let mut violations: Vec<Violation> = violated
-            .map(|(slo, value)| Violation::Slo { slo: format!("{}{}", slo.metric, slo.condition()), value })
-            .collect();
+        let mut violations: Vec<Violation> =
+            violated.map(|(slo, value)| Violation::Slo { slo: slo.spoken(), value }).collect();
         let growth = level.queue_growth();
         violations.extend((growth > MAX_QUEUE_GROWTH).then_some(Violation::QueueGrows(growth)));
         Ok(violations)

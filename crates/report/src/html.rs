@@ -13,12 +13,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use tacho_core::json::Value;
 
 pub(crate) use self::distributions::distributions;
 pub use self::escape::escape;
 pub(crate) use self::figure::Figures;
 pub use self::hero::{Head, Tone};
 use crate::plots::Picture;
+use crate::style::short;
+use crate::tables::markdown::{Table, plain};
 
 const STYLE: &str = include_str!("html/page.css");
 const DRAW: &str = include_str!("html/draw.js");
@@ -78,7 +81,30 @@ pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A page of charts, each with panels in a grid under a heading.
+/// A table that scrolls by itself; `class` colours the cell of a row and a column.
+pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
+    let headings: String = table.headings.iter().map(|heading| format!("<th>{}</th>", escape(heading))).collect();
+    let cell = |row: usize, (at, value): (usize, &Value)| {
+        let text = match value {
+            Value::Float(number) if number.abs() >= 999.5 => short(*number),
+            Value::Float(number) if number.is_finite() => format!("{number:.2}"),
+            other => escape(&plain(other)),
+        };
+        let number = if value.as_f64().is_some() { "n " } else { "" };
+        format!("<td class=\"{number}{}\">{text}</td>", class(row, at))
+    };
+    let row = |(row, cells): (usize, &Vec<Value>)| {
+        let cells: String = cells.iter().enumerate().map(|one| cell(row, one)).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String = table.rows.iter().enumerate().map(row).collect();
+    format!(
+        "<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><thead><tr>{headings}</tr></thead><tbody>\n\
+         {rows}</tbody></table></div>\n"
+    )
+}
+
+/// A page of charts, each with panels in a grid under a heading, and the table behind it.
 pub fn picture_page(head: &Head, pictures: &[Picture]) -> String {
     let mut figures = Figures::default();
     let mut body = String::new();
@@ -88,6 +114,9 @@ pub fn picture_page(head: &Head, pictures: &[Picture]) -> String {
         body += &format!("<p class=\"note\">{}</p>\n", escape(note.trim()));
         let places: String = picture.panels.iter().map(|panel| figures.panel(panel, &picture.title)).collect();
         body += &format!("<div class=\"grid\">{places}</div>\n");
+        if !picture.table.rows.is_empty() {
+            body += &html_table(&picture.table, |_, _| "");
+        }
     }
     page(head, &body, figures)
 }

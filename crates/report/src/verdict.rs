@@ -3,6 +3,7 @@
 use tacho_metrics::{Caveat, EndedBy, TrustVerdict};
 use tacho_record::RunRecord;
 
+use crate::plots::bare;
 use crate::style::short;
 
 /// How grave a finding is.
@@ -74,6 +75,7 @@ fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
     let text = match caveat {
         Caveat::QueueUnstable { .. } => overload(record).unwrap_or_else(|| caveat.text()),
         Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
+        Caveat::Autocorrelated { metric, .. } => caveat.text().replacen(metric, &bare(metric), 1),
         other => other.text(),
     };
     Finding { severity: severity(caveat), code: caveat.kind(), text }

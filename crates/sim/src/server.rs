@@ -107,6 +107,11 @@ impl Server {
         self.addr
     }
 
+    /// The name of the simulated machine.
+    pub fn profile(&self) -> &str {
+        &self.app.spec.machine.name
+    }
+
     /// The engine's counters as of its last step.
     pub fn stats(&self) -> Stats {
         self.app.engine.stats()

@@ -18,8 +18,8 @@ pub(crate) static LIVE: Group =
 pub(crate) const SCREEN: Flag = switch(
     &["--live"],
     &LIVE,
-    "Show a full-screen live view: progress, rates, percentiles, failures, server metrics. q stops the run gracefully, space \
-     freezes the view. Without a terminal it prints plain lines.",
+    "Show a full-screen live view: progress, rates, percentiles, failures, server metrics. Keys: 1-4 or tab pages, m metric, w \
+     window, space freezes, ? help, q ends the run gracefully. Without a terminal it prints plain lines.",
 );
 pub(crate) const HTTP: Flag = own(
     &["--live-http"],

@@ -33,11 +33,26 @@ pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
             parts.collect::<Vec<_>>().join(", ")
         })
         .collect();
+    let of_run = |side: &Side| side.runs().first().and_then(|run| run.provenance().server.name()).unwrap_or_default();
+    let servers: Vec<String> = sides.iter().map(of_run).collect();
+    let numbers: Option<Vec<String>> = own.iter().map(|name| Some(format!("run {}", repeat(name)?))).collect();
+    let numbers = numbers.unwrap_or_default();
+    // The time of a run says nothing of it.
+    let telling = !own.iter().all(|name| name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').is_empty());
     match () {
-        () if fits(&own, MAX_NAME) => own,
+        () if fits(&numbers, MAX_NAME) && numbers.len() > 1 => numbers,
+        () if fits(&own, MAX_NAME) && telling && numbers.is_empty() => own,
+        () if fits(&servers, 2 * MAX_NAME) => servers,
         () if fits(&by_settings, 2 * MAX_NAME) => by_settings,
         () => (1..=sides.len()).map(|number| format!("run {number}")).collect(),
     }
+}
+
+/// The number in the name that one of several runs gets: 2 of `…-run2`.
+fn repeat(name: &str) -> Option<&str> {
+    let (before, number) = name.rsplit_once("run")?;
+    let plain = before.chars().all(|c| c.is_ascii_digit() || c == '-') && number.chars().all(|c| c.is_ascii_digit());
+    (plain && !number.is_empty()).then_some(number)
 }
 
 /// Labels without the path and ending that all of them share.

@@ -13,10 +13,10 @@ use super::names::short_names;
 use super::repeats::{are_repeats, head_and_table};
 use super::{CompareSpec, Side, Verdicts};
 use crate::html::hero::{Head, Tone, common};
-use crate::html::{Figures, distributions, escape, page};
+use crate::html::{Figures, distributions, escape, html_table, page};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
 use crate::style::short;
-use crate::tables::markdown::{Table, plain};
+use crate::tables::markdown::Table;
 
 impl Comparison {
     /// The page: verdicts with their forest plots, then distributions on the same axes, then tables of load levels.
@@ -159,27 +159,6 @@ fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
         (5, Value::Str(text)) if text == "worse" => "bad",
         _ => "",
     }
-}
-
-fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
-    let mut out = String::from("<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><thead><tr>");
-    for heading in &table.headings {
-        put(&mut out, &format!("<th>{}</th>", escape(heading)));
-    }
-    out.push_str("</tr></thead><tbody>\n");
-    for (row, cells) in table.rows.iter().enumerate() {
-        out.push_str("<tr>");
-        for (at, value) in cells.iter().enumerate() {
-            let text = match value {
-                Value::Float(number) if number.is_finite() => format!("{number:.2}"),
-                other => escape(&plain(other)),
-            };
-            let number = if value.as_f64().is_some() { "n " } else { "" };
-            put(&mut out, &format!("<td class=\"{number}{}\">{text}</td>", class(row, at)));
-        }
-        out.push_str("</tr>\n");
-    }
-    out + "</tbody></table></div>\n"
 }
 
 /// The head with a verdict: its sentence, and the change of three metrics where there is one pair.

@@ -10,6 +10,7 @@ use super::Side;
 use super::settings::varied;
 use crate::html::hero::{Head, Tone, card};
 use crate::plots::in_words;
+use crate::style::short;
 use crate::tables::markdown::Table;
 
 /// Whether the sides are single runs of one configuration: equal settings and server, and one command or one directory.
@@ -38,7 +39,8 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
         head.verdict_with(Tone::Good, &sentence, "", Some("tacho compare A B for two configurations")).cards(cards);
     let row = |key: &String| {
         let values = values(key);
-        let half = half_width(&values).map_or_else(|| Value::from("–"), |half| Value::from(format!("± {half:.2}")));
+        let half =
+            half_width(&values).map_or_else(|| Value::from("–"), |half| Value::from(format!("± {}", short(half))));
         let cells = values.iter().map(|value| Value::Float(*value)).chain([Value::Float(mean(&values)), half]);
         std::iter::once(Value::from(in_words(key))).chain(cells).collect()
     };

@@ -8,6 +8,7 @@ use super::CompareSpec;
 use super::side::Side;
 use crate::Error;
 use crate::compare::settings::{Settings, named, only, varying};
+use crate::plots::bare;
 use crate::style::short;
 use crate::tables::markdown::Table;
 
@@ -56,7 +57,7 @@ impl Verdicts {
         for (verdict, effects) in [("better", &better), ("worse", &worse)] {
             parts.extend(most(effects).map(|effect| {
                 let more = if effects.len() > 1 { format!(" and {} more", effects.len() - 1) } else { String::new() };
-                format!("{verdict} in {} ({}){more}", effect.key, bounds(effect))
+                format!("{verdict} in {} ({}){more}", bare(&effect.key), bounds(effect))
             }));
         }
         let margin = spec.margin * 100.0;
@@ -82,6 +83,8 @@ fn percent(share: f64) -> String {
         share if share.is_infinite() => "no upper bound".into(),
         // A base that may be next to nothing bounds no ratio that anybody can use.
         share if share > BEYOND => format!("over +{:.0}%", BEYOND * 100.0),
+        share if share >= 9.995 => format!("+{}%", short(share * 100.0)),
+        share if share >= 0.995 => format!("{:+.0}%", share * 100.0),
         share => format!("{:+.2}%", share * 100.0),
     }
 }

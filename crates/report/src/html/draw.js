@@ -371,9 +371,26 @@ const Draw = (() => {
       pen.stroke();
       pen.setLineDash([]);
       pen.font = "11px system-ui, sans-serif";
-      pen.textAlign = "right";
-      pen.textBaseline = "bottom";
-      pen.fillText(layer.text, area.left + area.w - 4, y - 2);
+      pen.textAlign = "left";
+      pen.textBaseline = "top";
+      // The end of the line where no point is, above it or else below.
+      const w = pen.measureText(layer.text).width, right = area.left + area.w - 4 - w, left = area.left + 4;
+      const near = (x, y) => (one) => one.x && one.y && one.x.some((at, i) => { const a = this.px(at), b = this.py(one.y[i], one.axis); return a > x - 5 && a < x + w + 5 && b > y - 4 && b < y + 17; });
+      const spots = [[right, y - 15], [left, y - 15], [right, y + 3], [left, y + 3]].filter(([, top]) => top >= area.top && top + 13 <= area.top + area.h);
+      const [x, top] = spots.find(([x, top]) => !this.layers.some(near(x, top))) || spots[0] || [right, y + 3];
+      this.words(layer.text, x, top);
+      this.taken.push([x, top, w, 13]);
+    }
+
+    // Words that stay readable on lines and bars.
+    words(text, x, y) {
+      const { pen } = this, ink = pen.fillStyle;
+      pen.lineJoin = "round";
+      pen.lineWidth = 3;
+      pen.strokeStyle = css("--paper");
+      pen.strokeText(text, x, y);
+      pen.fillStyle = ink;
+      pen.fillText(text, x, y);
     }
 
     // Where words must not lie: on points, and along a line.
@@ -407,7 +424,7 @@ const Draw = (() => {
           const place = places.find(([a, b]) => free([a, b, w, h]));
           if (!place) continue;
           pen.fillStyle = css("--ink");
-          lines.forEach((line, k) => pen.fillText(line, place[0], place[1] + k * 13));
+          lines.forEach((line, k) => this.words(line, place[0], place[1] + k * 13));
           this.taken.push([...place, w, h]);
           if (away > 8) {
             pen.strokeStyle = css("--line");
@@ -450,9 +467,9 @@ const Draw = (() => {
     }
 
     points(layer) {
-      const { pen } = this, many = layer.x.length > 2000, size = many ? 2 : 3;
+      const { pen } = this, many = layer.x.length > 2000, size = many ? 2 : layer.marks ? 4 : 3.5;
       pen.fillStyle = this.color(layer);
-      pen.globalAlpha = layer.marks ? 1 : many ? 0.35 : 0.65;
+      pen.globalAlpha = layer.marks ? 1 : many ? 0.35 : 0.8;
       for (let i = 0; i < layer.x.length; i++) {
         if (!this.x.fits(layer.x[i]) || !this.y.fits(layer.y[i])) continue;
         pen.beginPath();
@@ -509,7 +526,7 @@ const Draw = (() => {
         if (layer.slo) {
           const room = x + 2 * half + 6 < area.left + area.w;
           pen.textAlign = room ? "left" : "right";
-          pen.fillText(layer.text, x + (room ? 4 : -4), area.top + 4);
+          this.words(layer.text, x + (room ? 4 : -4), area.top + 4);
           pen.textAlign = "center";
         } else if (x - half > end + 4) { pen.fillText(layer.text, x, area.top - 10); end = x + half; }
       }

@@ -184,7 +184,8 @@ fn load(grid: &mut Grid, area: Area, span: Span<'_>) {
 fn messages(grid: &mut Grid, area: Area, shown: &Snapshot) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "messages", &[]);
-    let kinds = shown.failures.iter().map(|(kind, count)| (format!("{kind} {count}"), Style::color(RED))).collect();
+    let kinds =
+        shown.failures.iter().map(|(kind, count)| (format!("failed: {count} {kind}"), Style::color(RED))).collect();
     let mut rows = flow(kinds, rest.width);
     let room = rest.height.saturating_sub(rows.len());
     let lines = shown.lines.iter().skip(shown.lines.len().saturating_sub(room));
@@ -199,7 +200,7 @@ fn messages(grid: &mut Grid, area: Area, shown: &Snapshot) {
 
 const HELP: [(&str, &str); 7] = [
     ("1 2 3 4, tab", "overview, latency, load, messages"),
-    ("m", "latency of the distribution over time"),
+    ("m", "next latency in the strip over time: TTFT, TPOT, ITL, E2EL"),
     ("w", "charts of the whole run or of the last minute"),
     ("space", "freeze the view; the run continues"),
     ("q, Ctrl-C", "stop sending, then report and save"),
@@ -211,7 +212,7 @@ fn help(grid: &mut Grid, area: Area) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "help", &[]);
     for (at, (key, text)) in HELP.iter().enumerate() {
-        let parts = [(format!(" {key:<13}"), Style::BOLD), ((*text).to_owned(), Style::PLAIN)];
+        let parts = [(format!(" {key:<14}"), Style::BOLD), ((*text).to_owned(), Style::PLAIN)];
         grid.line(rest.split_rows(at + 1).1, &parts);
     }
 }

@@ -1,5 +1,7 @@
 //! Latency against load: the prediction with its range over simulated runs, the SLO, and measured runs.
 
+use crate::tables::markdown::Table;
+
 use super::{AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, category};
 
 /// One metric over rates.
@@ -38,6 +40,7 @@ pub fn picture(curves: &[LoadCurve]) -> Option<Picture> {
         columns: 1,
         size: (430.0, 300.0),
         legend,
+        table: Table::default(),
     })
 }
 

@@ -7,6 +7,7 @@ use super::{
     AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, value_text,
 };
 use crate::Error;
+use crate::tables::markdown::Table;
 
 /// What to draw.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,7 +122,19 @@ impl Pareto {
             columns: 1,
             size: (480.0, 330.0),
             legend: vec![LegendEntry::Point(grey, all.into()), LegendEntry::Line(line, Marker::Disc, frontier.into())],
+            table: self.table(&best),
         }
+    }
+
+    /// The settings of the frontier, the fastest for a user last.
+    fn table(&self, best: &[&Point]) -> Table {
+        let labels = self.labels.iter().map(|key| bare(key));
+        let headings = labels.chain(["tok/s/user".to_owned(), "tok/s/GPU".to_owned()]).collect();
+        let row = |point: &&Point| {
+            let labels = self.labels.iter().map(|key| lookup(&point.record, key).cloned().unwrap_or(Value::Null));
+            labels.chain([Value::Float(point.per_user), Value::Float(point.per_gpu)]).collect()
+        };
+        Table { headings, rows: best.iter().map(row).collect() }
     }
 
     fn labels(&self, point: &Point) -> Vec<String> {

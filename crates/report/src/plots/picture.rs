@@ -1,6 +1,8 @@
 //! A picture: panels next to and below each other with a title and a legend. It becomes a file, or part of a page that
 //! draws it itself.
 
+use crate::tables::markdown::Table;
+
 use super::{Anchor, LegendEntry, Panel, Rect, Scene, draw_legend, legend_width};
 
 /// A line of the title.
@@ -25,6 +27,8 @@ pub struct Picture {
     pub size: (f64, f64),
     /// What each look stands for.
     pub legend: Vec<LegendEntry>,
+    /// The values behind it, which pages show below it; may be empty.
+    pub table: Table,
 }
 
 impl Picture {

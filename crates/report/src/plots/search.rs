@@ -6,8 +6,9 @@ use tacho_metrics::statistics::mean;
 use super::{
     AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, in_words,
 };
-use crate::html::{Head, Tone};
+use crate::html::{Head, Tone, escape};
 use crate::style::{short, short_tick};
+use crate::tables::markdown::Table;
 
 /// What a load level showed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,10 +79,37 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let legend = Outcome::ALL.into_iter().filter(seen).map(point).collect();
     let title = criteria.iter().map(Criterion::in_words).collect::<Vec<_>>().join(", ");
     let title = format!("{title} against {}", bare(variable));
-    let note =
-        "Ribbon: 95% CI of each run. A value far beyond the SLO is drawn at the top of the frame, with its number.";
-    let note = note.to_owned();
-    (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend })
+    let note = "Ribbon: mean 95% CI of the runs; one that reaches the top of the frame has no upper bound there. A value far \
+                beyond the SLO is drawn at the top, with its number.";
+    let (note, table) = (note.to_owned(), table(variable, &criteria, &levels));
+    (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
+}
+
+/// What every load level showed.
+fn table(variable: &str, criteria: &[Criterion<'_>], levels: &[&Dict]) -> Table {
+    let metrics = || criteria.iter().map(|one| one.metric);
+    let headings = [in_words(variable), "runs".to_owned()].into_iter().chain(metrics().map(in_words));
+    let headings = headings.chain(["verdict", "client"].map(str::to_owned)).collect();
+    let row = |level: &&Dict| {
+        let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
+        let verdict = match outcome_of(level, criteria) {
+            Outcome::Met if is("brief") => "met, in a short run",
+            Outcome::NotMet if !is("sustained") => "not sustained",
+            Outcome::NotMet => "not met",
+            other => other.style().0,
+        };
+        let load = match number(level, "level") {
+            Some(level) if level < UNLIMITED => Value::from(short_tick(level)),
+            _ => Value::from("all at once"),
+        };
+        let values = metrics().map(|metric| number(level, metric).map_or(Value::Null, Value::Float));
+        let first = [load, level.get("runs").cloned().unwrap_or(Value::Null)];
+        let client = if is("client_unreliable") { "not reliable" } else { "ok" };
+        first.into_iter().chain(values).chain([Value::from(verdict), Value::from(client)]).collect()
+    };
+    let mut levels = levels.to_vec();
+    levels.sort_by(|a, b| number(a, "level").unwrap_or(0.0).total_cmp(&number(b, "level").unwrap_or(0.0)));
+    Table { headings, rows: levels.iter().map(row).collect() }
 }
 
 /// The head of the page: the answer, its range, and why the search stopped.
@@ -104,10 +132,14 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
         Some("infeasible") => Tone::Bad,
         _ => Tone::Warning,
     };
-    let reason = text("reason").or_else(|| text("stopped"));
-    let reason = text("verdict").map(|word| reason.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
+    let stopped = text("stop_reason").map(|why| format!("The search stopped: {why}."));
+    let word = text("verdict").filter(|word| *word != "found" || stopped.is_none());
+    let why = text("reason").or_else(|| text("stopped").filter(|_| stopped.is_none()));
+    let verdict = word.map(|word| why.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
+    let reasons: String =
+        verdict.into_iter().chain(stopped).map(|text| format!("<li>{}</li>", escape(&text))).collect();
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs)
-        .verdict(tone, &sentence, reason.as_deref(), None)
+        .verdict_with(tone, &sentence, &reasons, None)
         .card(
             "Measured and met",
             &most.map_or_else(|| "–".to_owned(), |most| format!("{} {unit}", short_tick(most))),
@@ -205,7 +237,7 @@ fn panel(
     );
     series.extend(answer(entry, limit, unit_of(variable)));
     Some(Panel {
-        title: vec![format!("{y} against {x}")],
+        title: if criteria.len() > 1 { vec![format!("{y} against {x}")] } else { Vec::new() },
         x: AxisSpec::over(x.as_str(), ScaleKind::Linear, all.iter().map(|one| one.0)),
         y: AxisSpec::linear(y.as_str(), 0.0, top * 1.08),
         grid: Grid::Both,
@@ -265,7 +297,7 @@ mod tests {
     #[test]
     fn levels_are_drawn_with_the_slo_and_the_answer() {
         let page = drawn(CURVE);
-        assert!(page.contains("P99 TTFT (ms) against request rate (requests/s)") && !page.contains("65536"), "{page}");
+        assert!(page.contains("P99 TTFT ≤ 200 ms against request rate") && !page.contains("65536"), "{page}");
         assert!(page.contains("≈ 14.2 requests/s") && page.contains("SLO P99 TTFT ≤ 200 ms"), "{page}");
         assert!(page.contains("↑ 5,000"), "a clipped value shows its number: {page}");
         assert!(picture(&Dict::new(), &[]).is_none());
@@ -279,6 +311,20 @@ mod tests {
         let text = CURVE.replacen('{', r#"{"verdict": "inconclusive", "reason": "budget reached", "#, 1);
         let html = head(parse(&text).unwrap().as_dict().unwrap(), &[]).html();
         assert!(html.contains("inconclusive: budget reached") && html.contains("<b>10 requests/s</b>"), "{html}");
+        let text = CURVE.replacen('{', r#"{"verdict": "found", "stop_reason": "precision reached", "#, 1);
+        let html = head(parse(&text).unwrap().as_dict().unwrap(), &[]).html();
+        assert!(
+            html.contains("<li>The search stopped: precision reached.</li>") && !html.contains("<li>found"),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn every_level_is_in_the_table() {
+        let found = picture(parse(CURVE).unwrap().as_dict().unwrap(), &[]).unwrap().table;
+        let cells: Vec<String> =
+            found.rows.iter().map(|row| format!("{} {}", row[0].as_str().unwrap(), row[3].as_str().unwrap())).collect();
+        assert_eq!(cells, ["10 met", "14 inconclusive", "20 not met", "all at once not sustained"]);
     }
 
     #[test]

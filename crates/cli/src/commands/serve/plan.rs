@@ -204,9 +204,8 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
 fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance> {
     let own = &args.own;
     let words = redact_words(&std::env::args().collect::<Vec<_>>());
-    let engine = || format!("tacho simulator, profile {}", own.sim_profile.as_deref().unwrap_or("default"));
     let server = ServerFacts {
-        engine: simulator.map(|_| engine()),
+        engine: simulator.map(|server| format!("tacho simulator, profile {}", server.profile())),
         version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),
         settings: Vec::new(),
     };

@@ -4,10 +4,11 @@ use tacho_metrics::{MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
 
 use super::About;
+use crate::console::interval_of;
 use crate::html::escape;
 use crate::html::hero::{self, Head, Tone, card, load};
 use crate::style::{grouped, short};
-use crate::verdict::{Finding, Severity, Verdict, is_burst};
+use crate::verdict::{Finding, Severity, Verdict};
 
 /// The head: what was run, the verdict, and three metrics.
 pub(super) fn head(record: &RunRecord, about: &About) -> Head {
@@ -108,7 +109,12 @@ pub(super) fn cards(record: &RunRecord) -> String {
     }
     let hero = headline(record);
     cards.retain(|card| !hero.contains(card));
-    format!("<div class=\"cards\">{}</div>\n", cards.concat())
+    format!("<div class=\"cards\" style=\"--columns: {}\">{}</div>\n", columns(cards.len()), cards.concat())
+}
+
+/// How many cards a row has, for a last row that is as full as can be.
+fn columns(cards: usize) -> usize {
+    [4, 5, 3].into_iter().min_by_key(|columns| cards.next_multiple_of(*columns) - cards).unwrap_or(4)
 }
 
 /// The median of a time and its highest percentile that was asked for.
@@ -139,7 +145,7 @@ fn failures(failed: u64, completed: u64) -> String {
 
 /// The confidence interval by this run alone; nothing for one burst.
 fn interval(record: &RunRecord, key: &str) -> Option<(f64, f64)> {
-    record.intervals.get(key).filter(|_| !is_burst(record)).map(|interval| (interval.low, interval.high))
+    interval_of(record, key).map(|interval| (interval.low, interval.high))
 }
 
 /// How each rank did; nothing for a run of one process.

@@ -85,13 +85,12 @@ fn health(shown: &Snapshot) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let color = if shown.is_late() { SAND } else { GREEN };
     parts.extend(shown.verdict().map(|verdict| (verdict, Style::color(color))));
-    let name = |name: &'static str| match name {
-        "KV cache %" => "KV %",
-        "prefix hits %" => "hits %",
-        other => other,
+    let gauge = |(name, value): &(&'static str, f64)| match *name {
+        "KV cache %" => format!("KV {}%", compact(*value)),
+        "prefix hits %" => format!("hits {}%", compact(*value)),
+        name => format!("{name} {}", compact(*value)),
     };
-    let gauges: Vec<String> =
-        shown.server.iter().map(|(gauge, value)| format!("{} {}", name(gauge), compact(*value))).collect();
+    let gauges: Vec<String> = shown.server.iter().map(gauge).collect();
     if !gauges.is_empty() {
         parts.push((format!("server: {}", gauges.join(", ")), Style::color(GRAY)));
     }
@@ -135,8 +134,9 @@ fn latencies(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
     }
     let sparks = Area { x: area.x + 2 + TABLE, width: area.width.saturating_sub(TABLE + 3), ..rest };
     let halves = sparks.columns(2, 2);
-    for (half, word) in halves.iter().zip([" p50 over time ", " p99 over time "]) {
-        grid.put((half.x, head.y), half.width, word, Style::color(GRAY));
+    for (half, word) in halves.iter().zip([" p50 ", " p99 "]) {
+        let word = if half.width > 16 { format!("{word}over time ") } else { word.to_owned() };
+        grid.put((half.x, head.y), half.width, &word, Style::color(GRAY));
     }
     for (at, name) in LATENCIES.iter().enumerate() {
         let y = rest.y + at;

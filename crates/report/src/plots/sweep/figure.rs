@@ -1,13 +1,15 @@
 //! The figures of a sweep: which records go where, and the chart of each.
 
-use tacho_core::json::Dict;
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::statistics::mean;
 
 use super::SweepPlotSpec;
 use super::curves::{Looks, Points, number};
 use super::data::{Combination, keys, natural, python_text};
 use super::swept::{Curves, swept};
 use crate::Error;
-use crate::plots::{AxisSpec, Grid, Panel, Picture, bare, in_words};
+use crate::plots::{AxisSpec, Grid, Panel, Picture, bare, in_words, value_text};
+use crate::tables::markdown::Table;
 
 /// Variables and their values.
 type Group = Vec<(String, String)>;
@@ -114,7 +116,44 @@ impl Figure {
             columns: self.grid().1,
             size: (side, side),
             legend: looks.legend(),
+            table: self.table(spec, &records),
         }))
+    }
+
+    /// What was swept and the mean over its runs, a row per setting.
+    fn table(&self, spec: &SweepPlotSpec, records: &[Dict]) -> Table {
+        let own = [&spec.x, &spec.y];
+        let keys: Vec<&String> = self.swept.iter().filter(|key| !own.contains(key)).collect();
+        let same = |one: &Dict, other: &Dict| self.swept.iter().all(|key| one.get(key) == other.get(key));
+        let mut groups: Vec<Vec<&Dict>> = Vec::new();
+        for record in records {
+            match groups.iter_mut().find(|group| same(group[0], record)) {
+                Some(group) => group.push(record),
+                None => groups.push(vec![record]),
+            }
+        }
+        let average = |group: &[&Dict], key: &str| {
+            let values: Vec<f64> = group.iter().filter_map(|record| number(record, key)).collect();
+            if values.is_empty() {
+                group[0].get(key).cloned().unwrap_or(Value::Null)
+            } else {
+                Value::Float(mean(&values))
+            }
+        };
+        let cell = |group: &[&Dict], key: &str| {
+            if self.swept.iter().any(|swept| swept == key) {
+                return group[0].get(key).map_or(Value::Null, |value| Value::from(value_text(value)));
+            }
+            average(group, key)
+        };
+        let row = |group: &Vec<&Dict>| {
+            let settings = keys.iter().map(|key| cell(group, key));
+            let values = own.iter().map(|key| cell(group, key));
+            settings.chain(values).chain([Value::from(group.len())]).collect()
+        };
+        let headings = keys.iter().map(|key| bare(key)).chain(own.iter().map(|key| in_words(key)));
+        let headings = headings.chain(["runs".to_owned()]).collect();
+        Table { headings, rows: groups.iter().map(row).collect() }
     }
 
     /// What it shows: the numbers, and the values that distinguish it.
@@ -182,7 +221,7 @@ fn axes(spec: &SweepPlotSpec, records: &[Dict]) -> (AxisSpec, AxisSpec) {
 mod tests {
     use super::*;
     use crate::plots::{ScaleKind, png, svg};
-    use tacho_core::json::{Value, parse};
+    use tacho_core::json::parse;
 
     fn sweep() -> Vec<Combination> {
         let text = r#"[{"n": 1, "m": "a/b", "x": 1.0, "y": 2.0}, {"n": 1, "m": "a/b", "x": 1.0, "y": 4.0},

@@ -200,6 +200,7 @@ impl Answers {
             entry.set("reason", why.as_str());
         }
         entry.set("stopped", stop_name(found.stopped));
+        entry.set("stop_reason", found.stop_text(pair.plan));
         entry.set("max_measured", measured.map_or(Value::Null, load_value));
         let range = found.estimate.filter(|_| found.answer != Answer::Unbounded);
         entry.set("estimate", Value::from(range.map(|found| found.value).or(measured)));
