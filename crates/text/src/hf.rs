@@ -35,7 +35,8 @@ impl General {
     }
 
     fn read(bytes: &[u8], path: PathBuf) -> tokenizers::Result<Self> {
-        let mut inner = tokenizers::Tokenizer::from_bytes(bytes)?;
+        // `from_bytes` is generic and would be compiled into this crate, every part of a tokenizer with it.
+        let mut inner: tokenizers::Tokenizer = std::str::from_utf8(bytes)?.parse()?;
         inner.with_truncation(None)?;
         inner.with_padding(None);
         let is_bpe = matches!(inner.get_model(), tokenizers::ModelWrapper::BPE(_));

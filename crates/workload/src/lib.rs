@@ -8,6 +8,7 @@ mod fuzz;
 pub mod hub;
 mod limits;
 mod media;
+mod parallel;
 mod requests;
 mod sampling;
 pub mod scenarios;

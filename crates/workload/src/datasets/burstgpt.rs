@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use tacho_core::bounded::TokenCount;
 
-use rayon::prelude::*;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::RandomState;
 use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
+use crate::parallel;
 use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -88,7 +88,7 @@ impl BurstGptSpec {
             let id = self.selection.id(index);
             Request { id, timestamp, ..Request::text(tokenizer.decode(&ids), input, output) }
         };
-        rows.par_iter().enumerate().map(request).collect()
+        parallel::map(rows, request)
     }
 
     /// The rows of GPT-4 that were answered. They are found by the names of columns, but lengths by their places.

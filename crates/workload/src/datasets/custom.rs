@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use tacho_core::bounded::TokenCount;
 
-use rayon::prelude::*;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Globals;
@@ -12,6 +11,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
+use crate::parallel;
 use crate::sampling::chat::Chat;
 use crate::sampling::lengths::python_float;
 use crate::sampling::sampled::Sampled;
@@ -156,7 +156,7 @@ impl Sampler<'_> {
             };
             Ok(Request { id: self.selection.id(index), ..request })
         };
-        let mut requests = rows.into_par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+        let mut requests = parallel::map_owned(rows, request).into_iter().collect::<Result<Vec<_>, Error>>()?;
         self.selection.oversample(&mut requests, wanted, globals)?;
         Ok(Sampled { requests, notices: Vec::new() })
     }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::json::Value;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
@@ -12,6 +11,7 @@ use tacho_text::Tokenizer;
 use super::custom::{OutputLengths, load};
 use crate::Error;
 use crate::media::audio::Audio;
+use crate::parallel;
 use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -70,7 +70,7 @@ pub(crate) fn sample(
         counters.finished.fetch_add(1, Ordering::Relaxed);
         Ok(Request { id: spec.selection.id(index), ..made })
     };
-    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    let mut requests = parallel::try_map(rows, request)?;
     spec.selection.oversample(&mut requests, wanted, globals)?;
     Ok(Sampled { requests, notices: Vec::new() })
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::json::Value;
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Globals;
@@ -14,6 +13,7 @@ use crate::error::{Error, ImageProblem};
 use crate::media::image::Rgb;
 use crate::media::links::{Links, is_link};
 use crate::media::reference::{image_part, image_url};
+use crate::parallel;
 use crate::sampling::chat::{message, multimodal_chat, object};
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -66,7 +66,7 @@ pub(crate) fn sample(
         let id = spec.selection.id(index);
         Ok(Request { content, media, id, ..Request::text("", len, spec.output_len) })
     };
-    let make = || rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>();
+    let make = || parallel::try_map(rows, request);
     let mut requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
     spec.selection.oversample(&mut requests, wanted, globals)?;
     Ok(Sampled { requests, notices: Vec::new() })

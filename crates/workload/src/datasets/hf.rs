@@ -16,12 +16,12 @@ mod zeta;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::{HubCache, Tokenizer};
 
 use crate::Error;
+use crate::parallel;
 use crate::requests::carrier::Carrier;
 use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
@@ -164,8 +164,7 @@ fn load(
         let first = places.len() - rest.len();
         rest = after;
         let rows: Vec<Row> = batch.iter().map(|&place| table.row(place)).collect::<Result<_, _>>()?;
-        let made: Vec<Option<Request>> =
-            rows.par_iter().map(|row| loader.request(&context, row)).collect::<Result<_, _>>()?;
+        let made = parallel::try_map(&rows, |(_, row)| loader.request(&context, row))?;
         for (at, request) in made.into_iter().enumerate() {
             let Some(request) = request else {
                 skipped += 1;

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use tacho_core::bounded::TokenCount;
 
-use rayon::prelude::*;
 use tacho_core::json::{self, Dict, Value};
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
@@ -12,6 +11,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::limits::LENGTH;
+use crate::parallel;
 use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -52,7 +52,7 @@ pub(crate) fn sample(
         counters.finished.fetch_add(1, Ordering::Relaxed);
         Ok(Request { id: spec.selection.id(index), ..request })
     };
-    let mut requests = rows.par_iter().enumerate().map(request).collect::<Result<Vec<_>, Error>>()?;
+    let mut requests = parallel::try_map(rows, request)?;
     match spec.time_scale {
         Some(scale) => timing::from_the_first(&mut requests, scale)?,
         None => spec.selection.oversample(&mut requests, wanted, globals)?,

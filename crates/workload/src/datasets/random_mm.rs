@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::json::Value;
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Generator;
@@ -13,6 +12,7 @@ use crate::Error;
 use crate::media::image::Rgb;
 use crate::media::reference::{data_url, image_part, video_part};
 use crate::media::video;
+use crate::parallel;
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
@@ -99,11 +99,10 @@ pub(crate) fn sample(
         drafts.push(Draft { len: fitted.len, text: fitted.text, media });
         if held > HELD || index + 1 == count {
             let first = requests.len();
-            let made = drafts.par_drain(..).enumerate().map(|(at, draft)| {
+            requests.extend(parallel::map_owned(std::mem::take(&mut drafts), |(at, draft)| {
                 counters.finished.fetch_add(1, Ordering::Relaxed);
                 spec.request(draft, first + at, lengths.outputs[first + at])
-            });
-            requests.extend(made.collect::<Vec<_>>());
+            }));
             held = 0;
         }
     }

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::{Generator, Globals};
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::parallel;
 use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
@@ -54,7 +54,7 @@ pub(crate) fn sample(
         let id = Some(format!("{}{index}", spec.request_id_prefix));
         Request { id, ..Request::text(prompt, len, talk.output_len) }
     };
-    let requests = talks(spec, tokenizer, globals)?.into_par_iter().enumerate().map(talk).collect();
+    let requests = parallel::map_owned(talks(spec, tokenizer, globals)?, talk);
     Ok(Sampled { requests, notices: Vec::new() })
 }
 
@@ -83,15 +83,16 @@ pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mu
     };
     let systems: Vec<Vec<u32>> = system_lens.iter().map(&mut draw).collect();
     let questions: Vec<Vec<u32>> = question_lens.iter().map(&mut draw).collect();
-    let systems: Vec<String> = systems.par_iter().map(|ids| tokenizer.decode(ids)).collect();
+    let systems: Vec<String> = parallel::map(&systems, |(_, ids)| tokenizer.decode(ids));
     let chosen = spec.chosen_groups(groups, total);
-    let talk = |((questions, &group), &output_len): ((&[Vec<u32>], &usize), &i64)| {
-        let mut questions: Vec<String> = questions.iter().map(|ids| tokenizer.decode(ids)).collect();
+    let talk = |(at, &(&group, &output_len)): (usize, &(&usize, &i64))| {
+        let asked = &questions[at * turns..(at + 1) * turns];
+        let mut questions: Vec<String> = asked.iter().map(|ids| tokenizer.decode(ids)).collect();
         questions[0] = format!("{}\n\n{}", systems[group], questions[0]);
         Talk { questions, output_len }
     };
-    let rows = questions.par_chunks(turns).zip(&chosen).zip(&output_lens);
-    let mut talks: Vec<Talk> = rows.map(talk).collect();
+    let rows: Vec<(&usize, &i64)> = chosen.iter().zip(&output_lens).collect();
+    let mut talks: Vec<Talk> = parallel::map(&rows, talk);
     if !spec.ordered {
         globals.py.shuffle(&mut talks);
     }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -13,6 +12,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::media::reference::{image_reference, video_reference};
+use crate::parallel;
 use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
@@ -63,8 +63,7 @@ pub(crate) fn sample(
         let missing = wanted - requests.len();
         let (batch, after) = rest.split_at(rest.len().min(missing + missing / 2 + 16));
         rest = after;
-        let made: Vec<Option<Request>> =
-            batch.par_iter().map(|entry| spec.request(entry, tokenizer)).collect::<Result<_, _>>()?;
+        let made = parallel::try_map(batch, |(_, entry)| spec.request(entry, tokenizer))?;
         for request in made.into_iter().flatten().take(missing) {
             let id = spec.selection.id(requests.len());
             requests.push(Request { id, ..request });
@@ -83,7 +82,7 @@ fn conversations<'f>(text: &'f str, path: &Path) -> Result<Vec<Entry<'f>>, Error
         let turns = outline.and_then(|outline| outline.conversations).map_or(0, |turns| turns.len());
         (turns >= 2).then(|| Entry { number: index + 1, text: entry.get() })
     };
-    Ok(entries.par_iter().enumerate().filter_map(long_enough).collect())
+    Ok(parallel::map(&entries, long_enough).into_iter().flatten().collect())
 }
 
 /// A list that is broken, or valid JSON of another kind.

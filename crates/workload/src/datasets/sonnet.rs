@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
 use crate::Error;
+use crate::parallel;
 use crate::sampling::chat::Chat;
 use crate::sampling::sampled::Sampled;
 use crate::sources::read_text;
@@ -53,7 +53,7 @@ pub(crate) fn sample(
     if lines.is_empty() {
         return Err(Error::EmptyText { path: spec.path.clone() });
     }
-    let total: usize = lines.par_iter().map(|line| tokenizer.count(line, true)).sum();
+    let total: usize = parallel::map(&lines, |(_, line)| tokenizer.count(line, true)).into_iter().sum();
     let average = total as f64 / lines.len() as f64;
     let offset = tokenizer.count(&chat.user(BASE)?, true) as i64;
     if spec.input_len <= offset {

@@ -7,6 +7,8 @@ use rayon::prelude::*;
 use tacho_core::{Content, Request, json};
 use tacho_text::Tokenizer;
 
+use crate::parallel;
+
 /// Tokens of a block of vLLM's cache.
 pub const BLOCK: usize = 16;
 
@@ -27,9 +29,9 @@ pub struct PrefixSharing {
 impl PrefixSharing {
     /// Counts the prompts in sending order. Texts are encoded as the server would encode them.
     pub fn new(requests: &[Request], tokenizer: &Tokenizer) -> Self {
-        let mut prompts: Vec<Vec<u32>> = requests.par_iter().map(|request| ids(&request.content, tokenizer)).collect();
+        let mut prompts = parallel::map(requests, |(_, request)| ids(&request.content, tokenizer));
         let (mut known, mut firsts, mut cached) = (HashSet::new(), HashSet::new(), 0);
-        for chain in prompts.par_iter().map(|prompt| chain(prompt)).collect::<Vec<_>>() {
+        for chain in parallel::map(&prompts, |(_, prompt)| chain(prompt)) {
             firsts.insert(chain.blocks.first().copied().unwrap_or(chain.whole));
             let hits = chain.blocks.iter().take_while(|block| known.contains(*block)).count();
             cached += hits.min(chain.tokens.saturating_sub(1) / BLOCK) * BLOCK;

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::Counters;
 use tacho_pyrand::{Generator, RandomState};
 use tacho_text::Tokenizer;
+
+use crate::parallel;
 
 /// Rounds after which a length that does not fit is accepted.
 const BUDGET: u32 = 10;
@@ -164,7 +165,7 @@ pub(crate) fn fit_all<D: Draw>(
             Step::Starved(fitting) => Err(fitting),
         }
     };
-    let steps: Vec<Result<FittedText, Fitting>> = (0..count).into_par_iter().map(first).collect();
+    let steps: Vec<Result<FittedText, Fitting>> = parallel::indexed(count, &first);
     let mut starved: VecDeque<(usize, Fitting)> = VecDeque::new();
     let mut texts: Vec<Option<FittedText>> = Vec::with_capacity(count);
     for (index, step) in steps.into_iter().enumerate() {
@@ -226,7 +227,7 @@ fn feed<D: Draw>(
         fed.push(fitting.fed(&ahead.draw(fitting.missing())));
         states.push(ahead.clone());
     }
-    let steps: Vec<Step> = fed.into_par_iter().map(|fitting| fitting.run(tokenizer)).collect();
+    let steps: Vec<Step> = parallel::map_owned(fed, |(_, fitting)| fitting.run(tokenizer));
     let mut done = Vec::with_capacity(size);
     for (step, state) in steps.into_iter().zip(states) {
         let (index, _) = starved.pop_front().expect("the window does not exceed the queue");

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rayon::prelude::*;
 use tacho_core::json::{self, Dict, Value};
 
 use super::read_rows;
 use crate::error::{Error, ImageProblem};
 use crate::media::links::shown;
+use crate::parallel;
 
 /// The objects of a file and where they were found.
 #[derive(Debug, Clone)]
@@ -28,9 +28,9 @@ impl Lines {
     /// Reads all lines that are not blank; each must be an object.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let text = read_rows(path)?;
-        let lines: Vec<(usize, &str)> = text.split('\n').enumerate().collect();
-        let full = lines.par_iter().filter(|(_, line)| !line.trim().is_empty());
-        let rows = full.map(|&(index, line)| parse_object(path, index + 1, line)).collect::<Result<Vec<Line>, _>>()?;
+        let lines: Vec<(usize, &str)> =
+            text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
+        let rows = parallel::try_map(&lines, |(_, &(index, line))| parse_object(path, index + 1, line))?;
         Ok(Lines { path: path.to_path_buf(), rows })
     }
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use rayon::prelude::*;
 use tacho_core::json;
 
 use tacho_text::guarded;
@@ -19,6 +18,7 @@ use super::parquet::ParquetFile;
 use super::read_text;
 use crate::Error;
 use crate::limits::MAX_ROWS;
+use crate::parallel;
 
 /// Rows of files of one kind.
 pub(crate) struct Table {
@@ -161,10 +161,10 @@ fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     } else {
         let lines: Vec<(usize, &str)> =
             text.split('\n').enumerate().filter(|(_, line)| !line.trim().is_empty()).collect();
-        let row = |&(index, line): &(usize, &str)| {
+        let row = |(_, &(index, line)): (usize, &(usize, &str))| {
             parse_object(path, index + 1, line).map(|line| Cell::from(json::Value::Dict(line.object)))
         };
-        lines.par_iter().map(row).collect::<Result<_, _>>()?
+        parallel::try_map(&lines, row)?
     };
     unify(&mut rows);
     Ok(rows)

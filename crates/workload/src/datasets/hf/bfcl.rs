@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use rayon::prelude::*;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, Request};
 use tacho_pyrand::{Globals, Random};
@@ -10,6 +9,7 @@ use tacho_text::Tokenizer;
 
 use super::HfSpec;
 use crate::Error;
+use crate::parallel;
 use crate::requests::carrier::Need;
 use crate::sampling::chat::{Chat, object};
 use crate::sampling::sampled::Sampled;
@@ -61,7 +61,7 @@ pub(super) fn sample(
         };
         (request, failed)
     };
-    let made: Vec<(Request, bool)> = questions.into_par_iter().enumerate().map(request).collect();
+    let made: Vec<(Request, bool)> = parallel::map_owned(questions, request);
     let failed = made.iter().filter(|(_, failed)| *failed).count();
     let mut requests: Vec<Request> = made.into_iter().map(|(request, _)| request).collect();
     spec.selection.oversample(&mut requests, wanted, globals)?;
