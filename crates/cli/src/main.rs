@@ -1,52 +1,7 @@
-//! The `tacho` command: parse, plan, run, report, code.
-
-mod args;
-mod code;
-mod commands;
-mod exit;
-mod interrupt;
-mod logging;
-mod secrets;
-mod terminal;
+//! The `tacho` program.
 
 use std::process::ExitCode;
 
-use args::program::{Invocation, parse};
-use commands::COMMANDS;
-use exit::Exit;
-use tacho_args::variables;
-
-/// The argument of the helper process that renders chat templates. It is not a command: no user types it.
-const RENDER: &str = "__render";
-
-/// Variables after `TACHO_` that are read elsewhere than by a flag.
-const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
-
 fn main() -> ExitCode {
-    if let Some(command) = commands::supervise::asked(std::env::args_os()) {
-        return commands::supervise::run(&command);
-    }
-    if std::env::args_os().nth(1).is_some_and(|argument| argument == RENDER) {
-        return tacho_text::serve_templates().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
-    }
-    tacho_text::sandbox_templates(&[RENDER]);
-    logging::init();
-    interrupt::outlive_limits();
-    // A terminal that has closed no longer says that it was one: it is asked while it is there.
-    let _ = tacho_report::out();
-    for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table), &READ_ELSEWHERE) {
-        exit::tell(&mistake);
-    }
-    let code = match parse(COMMANDS, std::env::args_os().skip(1)) {
-        Ok(Invocation::Print(text)) => exit::print(&text),
-        Ok(Invocation::Run(task)) => exit::report(exit::unwound(task)),
-        Err(error) => exit::refuse(COMMANDS, &error),
-    };
-    code.into()
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
+    tacho_cli::main()
 }

@@ -1,5 +1,5 @@
 //! Broken command lines and files of flags: an error or a command, never a panic, an abort or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-cli --bin tacho fuzz -- --nocapture --test-threads=1` tries a
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-cli --lib fuzz -- --nocapture --test-threads=1` tries a
 //! million of each kind on all cores.
 
 use std::ffi::OsString;

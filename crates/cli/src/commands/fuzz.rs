@@ -1,7 +1,7 @@
 //! Extreme numbers through every door: flags, configuration files, traces, datasets, results, profiles, launchers, requests
 //! to the simulator and messages between ranks. Each ends with an error or a value, never with a panic, an abort, unbounded
 //! memory or an unbounded wait.
-//! `TACHO_FUZZ_COUNT=100000 cargo test --release -p tacho-cli --bin tacho fuzz_extreme -- --nocapture` tries more of them.
+//! `TACHO_FUZZ_COUNT=100000 cargo test --release -p tacho-cli --lib fuzz_extreme -- --nocapture` tries more of them.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
