@@ -1,5 +1,5 @@
-//! What a run tells those who watches it: work as counted phases, notes as types, progress as counters. How any of it
-//! reads is the report's business.
+//! What a run tells those who watch it: work as counted phases, notes as types with their sentences, progress as
+//! counters. Whether and where any of it is shown is the report's business.
 
 mod note;
 mod offline;
@@ -13,16 +13,16 @@ mod tune;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use note::Note;
+pub use note::{Layout, Note};
 pub use offline::OfflineNote;
 pub use search::{Load, Most, SearchNote, SearchRow};
 pub use serve::{ProfilerNote, ServeNote};
 pub use suite::SuiteNote;
-pub use sweep::{Command, LevelNote, SweepNote};
+pub use sweep::{LevelNote, SweepNote};
 pub use talk::{Response, TalkNote};
 pub use tune::TuneNote;
 
-/// Progress of the requests, written by the workers and read by those who draws a bar.
+/// Progress of the requests, written by the workers and read by those who draw a bar.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Requests that are over, failed or not.

@@ -1,41 +1,78 @@
-//! What a run's notes read like: upstream's sentences where upstream has one, ours elsewhere.
+//! What a run's notes read like: for programs that know upstream's lines, and for people.
 
-mod offline;
-mod search;
-mod serve;
-mod suite;
-mod sweep;
-mod talk;
-mod tune;
-
-use tacho_core::event::{Note, Work};
+use tacho_core::event::{Layout, Load, Note, SearchRow, Work};
+use tacho_core::json::{Value, quoted};
 use tacho_core::secret::redact_words;
 
 use crate::style::command_lines;
+use crate::tables::markdown::Table;
 
 /// A note in words, as upstream writes it; some take several lines.
 pub fn of(note: &Note) -> String {
-    told(note, &sweep::python_list)
+    note.text(&Upstream)
 }
 
 /// The same for a person with a screen of this width, who can copy the commands in it.
 pub fn for_person(note: &Note, width: usize) -> String {
-    told(note, &|command| command_lines(&redact_words(command), width.saturating_sub(BEFORE)))
+    note.text(&Person { width })
 }
 
 /// Room for what is said before a command.
 const BEFORE: usize = 20;
 
-fn told(note: &Note, command: &dyn Fn(&[String]) -> String) -> String {
-    match note {
-        Note::Serve(note) => serve::of(note),
-        Note::Offline(note) => offline::of(note),
-        Note::Sweep(note) => sweep::of(note, command),
-        Note::Suite(note) => suite::of(note),
-        Note::Tune(note) => tune::of(note, command),
-        Note::Talk(note) => talk::of(note),
-        Note::Text(text) => text.clone(),
+/// Commands as Python prints a list.
+struct Upstream;
+
+impl Layout for Upstream {
+    fn command(&self, words: &[String]) -> String {
+        let words: Vec<String> = redact_words(words).iter().map(|word| quoted(word)).collect();
+        format!("[{}]", words.join(", "))
     }
+
+    fn search_table(&self, load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
+        search_table(load, metrics, rows)
+    }
+}
+
+/// Commands as a shell takes them.
+struct Person {
+    width: usize,
+}
+
+impl Layout for Person {
+    fn command(&self, words: &[String]) -> String {
+        command_lines(&redact_words(words), self.width.saturating_sub(BEFORE))
+    }
+
+    fn search_table(&self, load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
+        search_table(load, metrics, rows)
+    }
+}
+
+/// A load, without a fraction where it has none.
+fn number(load: f64) -> Value {
+    if load.fract() == 0.0 { Value::Int(load as i64) } else { Value::Float(load) }
+}
+
+/// What was measured at each level, where it broke and why.
+fn search_table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
+    let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
+    let headings = first.chain(["completed/s", "verdict"]).map(str::to_owned).collect();
+    let row = |row: &SearchRow| {
+        let word = match (row.met, row.sustained) {
+            (true, _) if row.brief => "met, briefly",
+            (true, _) => "met",
+            (false, true) if row.doubtful => "inconclusive",
+            (false, true) => "not met",
+            (false, false) => "not sustained",
+        };
+        let level = [number(row.level), Value::from(row.runs)].into_iter();
+        let numbers =
+            row.means.iter().chain([&row.answered]).map(|number| Value::Float((number * 100.0).round() / 100.0));
+        let word = if row.client_unreliable { format!("{word}, client unreliable") } else { word.to_owned() };
+        level.chain(numbers).chain([Value::from(word)]).collect()
+    };
+    Table { headings, rows: rows.iter().map(row).collect() }.markdown().trim_end().to_owned()
 }
 
 /// What a bar is called.

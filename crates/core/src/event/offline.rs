@@ -1,34 +1,31 @@
 //! Notes of an engine inside this machine.
 
-/// Notes of an engine inside this machine.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OfflineNote {
-    /// Unmeasured iterations come first.
-    WarmingUp,
-    /// A profile is made.
-    Profiling {
-        /// By which profiler.
-        profiler: String,
-        /// Where it is written.
-        directory: String,
-    },
-    /// The engine starts inside its process, for the sake of its times.
-    OneProcess,
-    /// Starts with empty caches come next.
-    ColdStarts,
-    /// Starts that fill the caches come next.
-    FillingStarts,
-    /// Starts with full caches come next.
-    WarmStarts,
-    /// Requests with media are processed.
-    Processing {
-        /// How many.
-        requests: u64,
-        /// Whether they count.
-        measured: bool,
-    },
-    /// The engine collected no times of stages.
-    NoStageTimes,
-    /// It gave no latencies by request.
-    AverageLatencies,
+use super::note::notes;
+
+/// What upstream says when the engine collected nothing.
+const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry.\n   This may indicate that:\n   - No \
+                        multimodal requests were processed\n   - Stats were already retrieved (registry is cleared \
+                        after retrieval)";
+
+notes! {
+    /// Notes of an engine inside this machine.
+    OfflineNote, layout;
+    WarmingUp => "Warming up...";
+    Profiling { profiler: String, directory: String } => profiling(profiler, directory);
+    OneProcess => "Setting VLLM_ENABLE_V1_MULTIPROCESSING=0 to collect startup metrics.\n";
+    ColdStarts => "Measuring cold startup time...\n";
+    FillingStarts => "\nWarming up for warm startup measurement...\n";
+    WarmStarts => "\nMeasuring warm startup time...\n";
+    Processing { requests: u64, measured: bool } =>
+        format!("Processing {requests}{} requests...", if *measured { "" } else { " warmup" });
+    NoStageTimes => NO_STATS;
+    AverageLatencies => "no latencies by request: the average over the run stands for each";
+}
+
+fn profiling(profiler: &str, directory: &str) -> String {
+    match profiler {
+        "torch" => format!("Profiling with torch profiler (results will be saved to {directory})..."),
+        "proton" => format!("Profiling with Proton (results will be saved under {directory})..."),
+        other => format!("Profiling with {other} profiler ..."),
+    }
 }

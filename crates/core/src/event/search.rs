@@ -1,116 +1,66 @@
-//! What a search for the largest load has to say.
+//! Notes of a search for the largest load.
 
-/// Notes of a search for the largest load within a service level.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SearchNote {
-    /// It begins, with these criteria.
-    Begins(Vec<String>),
-    /// Nothing is run, so there is nothing to search.
-    Omitted,
-    /// Where it begins.
-    From {
-        /// What is varied.
-        load: Load,
-        /// The level.
-        level: f64,
-    },
-    /// How long its runs will take at most.
-    TakesAtMost {
-        /// All of them.
-        seconds: f64,
-    },
-    /// A level's turn.
-    Testing {
-        /// What is varied.
-        load: Load,
-        /// The level.
-        level: f64,
-    },
-    /// A criterion at a level.
-    Criterion {
-        /// The number.
-        metric: String,
-        /// What it is.
-        mean: f64,
-        /// What it should be, as `<=200.00`.
-        condition: String,
-        /// Whether it is.
-        met: bool,
-    },
-    /// The server did not keep up.
-    NotSustained {
-        /// In this many runs.
-        overloaded: usize,
-        /// Of these.
-        runs: usize,
-    },
-    /// The verdict on a level.
-    Verdict {
-        /// Whether all criteria are met.
-        met: bool,
-    },
-    /// All levels: the numbers, and a row each.
-    Table {
-        /// What is varied.
-        load: Load,
-        /// The criteria's numbers.
-        metrics: Vec<String>,
-        /// The levels.
-        rows: Vec<SearchRow>,
-    },
-    /// Where the answer lies.
-    Range {
-        /// What is varied.
-        load: Load,
-        /// From here.
-        left: f64,
-        /// To here.
-        right: f64,
-    },
-    /// The answer, as upstream gives it.
-    Most {
-        /// What is varied.
-        load: Load,
-        /// How much of it.
-        most: Most,
-    },
-    /// Where no level meets the criteria: the one that comes nearest.
-    Nearest {
-        /// What is varied.
-        load: Load,
-        /// The level.
-        level: f64,
-        /// Its numbers and what they should be, as `p99_ttft_ms = 350.20<=200.00`.
-        found: Vec<String>,
-        /// Whether the server kept up.
-        sustained: bool,
-    },
-    /// Why the search made no further run.
-    Stopped {
-        /// What was asked and what was reached.
-        reason: String,
-    },
-    /// The search decides nothing.
-    Inconclusive {
-        /// Why.
-        why: String,
-    },
-    /// A level passed although a lower one failed.
-    NotMonotone {
-        /// What is varied.
-        load: Load,
-    },
-    /// The client may be what broke.
-    ClientDoubted {
-        /// What is varied.
-        load: Load,
-        /// The level that broke.
-        level: f64,
-        /// The verdict on the client.
-        verdict: String,
-    },
-    /// It is over.
-    Ends,
+use super::note::notes;
+
+notes! {
+    /// Notes of a search for the largest load within a service level.
+    SearchNote, layout;
+    Begins(criteria: Vec<String>) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", "));
+    Omitted => "Omitting SLA search.";
+    From { load: Load, level: f64 } => format!("Initial {} to search: {level} {}.", load.key, load.unit);
+    TakesAtMost { seconds: f64 } => format!(
+        "Runs take {} at most (--sla-budget), less where the answer is known sooner.",
+        spoken_time(*seconds)
+    );
+    Testing { load: Load, level: f64 } => format!("Testing {}: {level} {}", load.key, load.unit);
+    Criterion { metric: String, mean: f64, condition: String, met: bool } => {
+        let verdict = if *met { "PASSED" } else { "FAILED" };
+        format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
+    };
+    NotSustained { overloaded: usize, runs: usize } => format!(
+        "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
+    );
+    Verdict { met: bool } => format!("SLA criteria are {}met.", if *met { "" } else { "not " });
+    /// What was measured at each level, where it broke and why.
+    Table { load: Load, metrics: Vec<String>, rows: Vec<SearchRow> } => layout.search_table(*load, metrics, rows);
+    Range { load: Load, left: f64, right: f64 } =>
+        format!("Range of {} to search: [{left}, {right}] {}.", load.key, load.unit);
+    Most { load: Load, most: Most } => answer(*load, most);
+    /// Where no level meets the criteria: the one that comes nearest, with numbers as `p99_ttft_ms = 350.20<=200.00`.
+    Nearest { load: Load, level: f64, found: Vec<String>, sustained: bool } => {
+        let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
+        format!("Nearest is {} {level} {}: {}{kept_up}.", load.key, load.unit, found.join(", "))
+    };
+    Stopped { reason: String } => format!("The search stopped: {reason}.");
+    Inconclusive { why: String } => format!("Inconclusive: {why}");
+    NotMonotone { load: Load } =>
+        format!("{}: a level passed although a lower one failed; the answer is the lower one", load.key);
+    ClientDoubted { load: Load, level: f64, verdict: String } =>
+        format!("{} {level}: {verdict}; the server may be able to do more than was found", load.key);
+    Ends => "[SLA END]";
+}
+
+fn spoken_time(seconds: f64) -> String {
+    if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
+}
+
+/// The headline: the largest load that was measured and met, then the estimate with its range.
+fn answer(Load { key, unit }: Load, most: &Most) -> String {
+    match most {
+        Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
+        Most::Unbounded(top) => format!("Maximum {key} for SLA: unbounded (>= {top})."),
+        Most::AllPrompts(top) => format!(
+            "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
+        ),
+        Most::Level { level, range, spoken } => {
+            let estimate = match range {
+                Some((value, low, Some(high))) => format!("; estimate {value:.1} (95% CI {low:.1}–{high:.1})"),
+                Some((value, low, None)) => format!("; estimate {value:.1} (at least {low:.1})"),
+                None => String::new(),
+            };
+            format!("Maximum {key} for SLA: {level} {unit}, measured and met{estimate}, for {}.", spoken.join(" and "))
+        }
+    }
 }
 
 /// What a search varies.

@@ -2,172 +2,76 @@
 
 use std::path::PathBuf;
 
-/// Notes of a benchmark of a server.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ServeNote {
-    /// The model is asked for because none was named.
-    ModelUnknown,
-    /// The server's first model.
-    ModelFound {
-        /// What requests name.
-        name: String,
-        /// What the tokenizer goes by.
-        id: String,
-    },
-    /// The Hub did not answer and an older copy is used.
-    CacheUsed {
-        /// Why.
-        reason: String,
-    },
-    /// Requests were left out because they are too long for the model.
-    LeftOut {
-        /// How many.
-        left_out: usize,
-        /// Most tokens of a prompt and its answer.
-        most: u64,
-    },
-    /// The server does not count tokens, so that prompts stay as they are.
-    TokenizeUnavailable,
-    /// The server counts otherwise, so that prompts are cut again.
-    TokenizerMismatch {
-        /// Its count of the first prompt.
-        server: u64,
-        /// Ours.
-        expected: u64,
-    },
-    /// Upstream's warning that sampling is left to the server.
-    TemperatureUnset,
-    /// The test request is about to be sent.
-    TestRun,
-    /// The server is waited for.
-    Awaited {
-        /// So long at most.
-        seconds: u64,
-    },
-    /// It did not answer the test request well.
-    NotReady {
-        /// What it said.
-        reason: String,
-    },
-    /// No test request is sent.
-    TestSkipped,
-    /// The test request was answered.
-    TestDone,
-    /// Warm-ups are sent.
-    WarmingUp {
-        /// How many.
-        requests: usize,
-    },
-    /// Some of them failed.
-    WarmupsFailed {
-        /// How many.
-        failed: usize,
-        /// Of how many.
-        of: usize,
-        /// Why the first did.
-        first: String,
-    },
-    /// All of them are over.
-    WarmupDone,
-    /// The sessions that will be held.
-    Sessions {
-        /// Their file.
-        file: String,
-        /// What it was read as.
-        format: &'static str,
-        /// What the reading assumes, such as units.
-        options: String,
-        /// How many sessions.
-        sessions: usize,
-        /// How many requests.
-        requests: usize,
-    },
-    /// Sessions are held before the measurement.
-    WarmupSessions {
-        /// How many.
-        sessions: usize,
-    },
-    /// The server's metrics page could not be read.
-    NoMetrics {
-        /// Why.
-        reason: String,
-    },
-    /// The server forgot what it had cached.
-    CachesReset,
-    /// It would not, so that later runs may find their prompts there.
-    CachesKept,
-    /// There were no more requests although there was time for them.
-    NoMoreRequests {
-        /// Why.
-        reason: String,
-    },
-    /// The rows of the run are no longer logged.
-    LogIncomplete {
-        /// Where they were.
-        directory: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// An earlier run is gone on with.
-    Resumed {
-        /// Requests that have their answer.
-        answered: usize,
-        /// Requests that are sent now.
-        left: usize,
-    },
-    /// The measured requests come next.
-    MainRun,
-    /// About the server's profiler.
-    Profiler(ProfilerNote),
-    /// Requests go out at times that the data gives.
-    SelfTimed,
-    /// Requests go out at this rate.
-    RequestRate(f64),
-    /// Requests go out at a rate that grows.
-    RampUp {
-        /// Along which curve.
-        strategy: &'static str,
-        /// Requests per second at first.
-        start_rps: u32,
-        /// Requests per second at last.
-        end_rps: u32,
-    },
-    /// The shape of the gaps.
-    Burstiness(f64),
-    /// The most requests in flight.
-    Concurrency(Option<usize>),
-    /// Probes per second.
-    ProbeRate(f64),
+use super::note::notes;
+use crate::json::float_repr;
+
+const TEMPERATURE: &str = "WARNING: vllm bench serve no longer sets temperature==0 (greedy) in requests by default. The \
+                           default will be determined on the server side and can be model/API specific. For the old \
+                           behavior, include --temperature=0.";
+
+notes! {
+    /// Notes of a benchmark of a server.
+    ServeNote, layout;
+    ModelUnknown => "Model not specified, fetching first model from server...";
+    ModelFound { name: String, id: String } => format!("First model name: {name}, first model id: {id}");
+    CacheUsed { reason: String } => format!("{reason}; using what the cache has of it");
+    LeftOut { left_out: usize, most: u64 } =>
+        format!("{left_out} requests were left out: prompt and answer have more than --max-model-len {most} tokens");
+    TokenizeUnavailable => "WARNING: /tokenize unavailable, skipping alignment.";
+    TokenizerMismatch { server: u64, expected: u64 } =>
+        format!("WARNING: tokenizer mismatch (server={server}, expected={expected}), re-aligning prompts.");
+    TemperatureUnset => TEMPERATURE;
+    TestRun => "Starting initial single prompt test run...";
+    Awaited { seconds: u64 } => format!("Waiting for endpoint to become up in {seconds} seconds");
+    NotReady { reason: String } => format!("Endpoint is not ready. Error='{reason}'");
+    TestSkipped => "Skipping endpoint ready check.";
+    TestDone => "Initial test run completed.";
+    WarmingUp { requests: usize } => format!("Warming up with {requests} requests...");
+    WarmupsFailed { failed: usize, of: usize, first: String } =>
+        format!("{failed} of {of} warm-up requests failed; the first: {first}");
+    WarmupDone => "Warmup run completed.";
+    /// `options` is what the reading assumes, such as units.
+    Sessions { file: String, format: &'static str, options: String, sessions: usize, requests: usize } =>
+        format!("Sessions: {sessions} with {requests} requests, {file}, read as {format}{options}.");
+    WarmupSessions { sessions: usize } => format!("Warming up with {sessions} sessions...");
+    NoMetrics { reason: String } => format!("the server's metrics are left out: {reason}");
+    CachesReset => "Server caches reset.";
+    CachesKept => "the server's prefix cache could not be reset: later runs may find their prompts in it";
+    NoMoreRequests { reason: String } => format!("the run had time for more requests than could be made: {reason}");
+    LogIncomplete { directory: PathBuf, reason: String } =>
+        format!("the run goes on without its log in {}: {reason}", directory.display());
+    Resumed { answered: usize, left: usize } =>
+        format!("Resuming: {answered} requests have been answered before, {left} are left.");
+    MainRun => "Starting main benchmark run...";
+    Profiler(note: ProfilerNote) => note.text(layout);
+    SelfTimed => "Self timing is set, using the timestamps from the trace file.";
+    RequestRate(rate: f64) => format!("Traffic request rate: {}", float_repr(*rate));
+    RampUp { strategy: &'static str, start_rps: u32, end_rps: u32 } => format!(
+        "Traffic ramp-up strategy: {strategy}.\n\
+         Will increase RPS from {start_rps} to {end_rps} RPS over the duration of the benchmark."
+    );
+    Burstiness(shape: f64) => {
+        let process = if *shape == 1.0 { "Poisson process" } else { "Gamma distribution" };
+        format!("Burstiness factor: {} ({process})", float_repr(*shape))
+    };
+    Concurrency(limit: Option<usize>) => {
+        let limit = limit.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
+        format!("Maximum request concurrency: {limit}")
+    };
+    ProbeRate(rate: f64) => format!("Probe request rate: {} req/s", float_repr(*rate));
 }
 
-/// Notes about the server's profiler.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ProfilerNote {
-    /// It is asked to start.
-    Starting,
-    /// It did.
-    Started,
-    /// It is asked to stop.
-    Stopping,
-    /// It did.
-    Stopped,
-    /// There is none.
-    Missing,
-    /// The server never served that many requests at once, so that there is no profile.
-    NeverBusy {
-        /// So many.
-        running: u64,
-    },
-    /// It would not.
-    Refused {
-        /// The call.
-        path: &'static str,
-        /// The answer's status.
-        status: u16,
-    },
-    /// It cannot be asked.
-    Unreachable {
-        /// Why.
-        reason: String,
-    },
+notes! {
+    /// Notes about the server's profiler.
+    ProfilerNote, layout;
+    Starting => "Starting profiler...";
+    Started => "Profiler started";
+    Stopping => "Stopping profiler...";
+    Stopped => "Profiler stopped";
+    Missing => "the server has no profiler to control";
+    NeverBusy { running: u64 } => format!(
+        "no profile was made: the server never served {running} requests at once; lower --profile-batch-threshold"
+    );
+    Refused { path: &'static str, status: u16 } => format!("the server answered HTTP {status} to {path}");
+    Unreachable { reason: String } => format!("the profiler could not be reached: {reason}");
 }

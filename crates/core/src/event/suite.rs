@@ -2,49 +2,24 @@
 
 use std::path::PathBuf;
 
-/// Notes of a suite of tests.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SuiteNote {
-    /// A test is left out.
-    Skipped {
-        /// Its name.
-        name: String,
-        /// Why.
-        reason: String,
-    },
-    /// A case's turn begins.
-    Case {
-        /// Its name.
-        name: String,
-    },
-    /// What is run for it.
-    Runs {
-        /// `Server`, `Client` or `Benchmark`.
-        who: &'static str,
-        /// The command line.
-        line: String,
-    },
-    /// Its result is there already.
-    Found {
-        /// Where.
-        output: PathBuf,
-    },
-    /// It failed.
-    Failed {
-        /// Its name.
-        name: String,
-        /// Why.
-        failure: String,
-    },
-    /// How far the limits are kept.
-    Limits {
-        /// The test.
-        name: String,
-        /// The rate.
-        rate: String,
-        /// The largest level that keeps them.
-        last_pass: Option<u64>,
-        /// The smallest that breaks them.
-        first_fail: Option<u64>,
-    },
+use super::note::notes;
+
+notes! {
+    /// Notes of a suite of tests.
+    SuiteNote, layout;
+    Skipped { name: String, reason: String } => format!("Skipping {name}: {reason}");
+    Case { name: String } => format!("Running test case {name}");
+    /// `who` is `Server`, `Client` or `Benchmark`.
+    Runs { who: &'static str, line: String } => format!("{who} command: {line}");
+    Found { output: PathBuf } => format!("Found existing results in {}.", output.display());
+    Failed { name: String, failure: String } => format!("{name}: {failure}");
+    /// The largest level that keeps the limits, and the smallest that breaks them.
+    Limits { name: String, rate: String, last_pass: Option<u64>, first_fail: Option<u64> } => {
+        let (pass, fail) = (level(*last_pass), level(*first_fail));
+        format!("{name} at qps {rate}: the limits are kept up to {pass}, first broken at {fail}")
+    };
+}
+
+fn level(level: Option<u64>) -> String {
+    level.map_or("none".to_owned(), |level| level.to_string())
 }

@@ -2,147 +2,76 @@
 
 use std::path::PathBuf;
 
+use super::note::notes;
 use super::search::SearchNote;
-use crate::json::{Dict, Value};
+use crate::json::{Dict, Value, python_str, repr};
 
-/// A command as it is run.
-pub type Command = Vec<String>;
-
-/// Notes of commands over parameter sets.
-#[derive(Debug, Clone, PartialEq)]
-pub enum SweepNote {
-    /// A server's turn begins.
-    ServerBegins {
-        /// Its parameters.
-        overrides: Dict,
-        /// What starts it.
-        command: Command,
-    },
-    /// How much it holds, as it says itself.
-    Capacity {
-        /// Tokens of its KV cache.
-        tokens: u64,
-        /// Tokens of a request of the greatest length.
-        request: u64,
-        /// How many of those fit at once.
-        requests: f64,
-    },
-    /// It is over.
-    ServerEnds,
-    /// It could not be measured.
-    ServerFailed {
-        /// Its parameters' name.
-        name: String,
-        /// Why.
-        failure: String,
-    },
-    /// More about the failure is there.
-    FailureDetails(PathBuf),
-    /// What it said is there.
-    ServerLog(PathBuf),
-    /// A benchmark's turn begins.
-    BenchBegins {
-        /// Its parameters, each with what they are called.
-        overrides: Vec<(&'static str, Dict)>,
-        /// Which run of it this is.
-        number: i64,
-        /// What is run.
-        command: Command,
-        /// Where the result goes.
-        output: PathBuf,
-    },
-    /// Its result is there already.
-    ResultFound,
-    /// It is over.
-    BenchEnds,
-    /// It failed.
-    BenchFailed {
-        /// Which run of it.
-        number: i64,
-        /// Why.
-        failure: String,
-    },
-    /// None of a combination's runs succeeded.
-    NoRuns,
-    /// Two sets do not belong together.
-    Unlinked {
-        /// The server's.
-        serve: String,
-        /// The client's.
-        bench: String,
-        /// What keeps them apart.
-        link: String,
-    },
-    /// The server forgets what it has cached.
-    ResettingCaches {
-        /// Where it is.
-        address: String,
-    },
-    /// Parameters that the benchmark does not have.
-    Unsupported {
-        /// Of which set.
-        set: String,
-        /// Which.
-        keys: String,
-    },
-    /// Where everything is, or would be.
-    Place {
-        /// The directory.
-        directory: PathBuf,
-        /// Whether nothing was run.
-        dry_run: bool,
-    },
-    /// About levels of load.
-    Level(LevelNote),
-    /// Of a search among them.
-    Search(SearchNote),
+notes! {
+    /// Notes of commands over parameter sets.
+    SweepNote, layout;
+    ServerBegins { overrides: Dict, command: Vec<String> } => {
+        let (overrides, command) = (python_dict(overrides), layout.command(command));
+        format!("[BEGIN SERVER]\nServer overrides: {overrides}\nServer command: {command}")
+    };
+    Capacity { tokens: u64, request: u64, requests: f64 } => format!(
+        "the server's KV cache holds {tokens} tokens: {requests} requests of {request} tokens at once; a \
+         max_concurrency of {} to {} leaves it some room",
+        (requests * 0.8).floor().max(1.0),
+        (requests * 0.9).floor().max(1.0),
+    );
+    ServerEnds => "[END SERVER]";
+    ServerFailed { name: String, failure: String } => format!("[FAILED SERVER COMBINATION] {name}: {failure}");
+    FailureDetails(path: PathBuf) => format!("Failure details: {}", path.display());
+    ServerLog(path: PathBuf) => format!("what the server said is in {}", path.display());
+    /// Each parameter set with what it is called.
+    BenchBegins { overrides: Vec<(&'static str, Dict)>, number: i64, command: Vec<String>, output: PathBuf } => {
+        let each = overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", python_dict(set)));
+        let (overrides, command, output) = (each.collect::<String>(), layout.command(command), output.display());
+        format!(
+            "[BEGIN BENCHMARK]\n{overrides}Run Number: {number}\nBenchmark command: {command}\nOutput file: {output}"
+        )
+    };
+    ResultFound => "Found existing results.\n[SKIPPED BENCHMARK]";
+    BenchEnds => "[END BENCHMARK]";
+    BenchFailed { number: i64, failure: String } => format!("[FAILED BENCHMARK] run={number}: {failure}");
+    NoRuns => "[NO SUCCESSFUL MEASURED RUNS] leaving combination retryable";
+    Unlinked { serve: String, bench: String, link: String } =>
+        format!("skipped {serve} with {bench}: --link-vars {link} does not hold");
+    ResettingCaches { address: String } => format!("Resetting caches at {address}");
+    Unsupported { set: String, keys: String } => format!("Ignoring unsupported startup params for {set}: {keys}");
+    Place { directory: PathBuf, dry_run: bool } => {
+        let when = if *dry_run { "will be" } else { "has been" };
+        format!("Experiment {when} saved at: {}", directory.display())
+    };
+    Level(note: LevelNote) => note.text(layout);
+    Search(note: SearchNote) => note.text(layout);
 }
 
-/// Notes of a walk over levels of load.
-#[derive(Debug, Clone, PartialEq)]
-pub enum LevelNote {
-    /// A pair's turn begins.
-    Begins {
-        /// `WL` or `SLA`.
-        label: &'static str,
-        /// The server's parameters.
-        serve: String,
-        /// The client's.
-        bench: String,
-        /// How many levels.
-        iterations: usize,
-        /// How many prompts.
-        size: i64,
-    },
-    /// Only the ends are shown.
-    Omitted {
-        /// As above.
-        label: &'static str,
-    },
+notes! {
+    /// Notes of a walk over levels of load; `label` is `WL` or `SLA`.
+    LevelNote, layout;
+    Begins { label: &'static str, serve: String, bench: String, iterations: usize, size: i64 } => format!(
+        "[{label} START]\nServe parameters: {serve}\nBench parameters: {bench}\n\
+         Number of {} iterations: {iterations}\nDataset size: {size}",
+        spoken(label).to_lowercase()
+    );
+    Omitted { label: &'static str } => format!("Omitting intermediate {} iterations.", spoken(label));
     /// The loads of one request at a time and of all at once.
-    Ends {
-        /// What is varied.
-        key: &'static str,
-        /// One at a time.
-        serial: f64,
-        /// All at once.
-        batch: f64,
-    },
-    /// A level's turn begins.
-    Exploring {
-        /// What is varied.
-        key: &'static str,
-        /// The level.
-        value: Value,
-    },
-    /// The ends could not be found.
-    NoEnds {
-        /// As above.
-        label: &'static str,
-    },
-    /// The pair's turn is over.
-    Over {
-        /// As above.
-        label: &'static str,
-    },
+    Ends { key: &'static str, serial: f64, batch: f64 } =>
+        format!("Serial inference: {key}={}\nBatch inference: {key}={}", serial.ceil(), batch.floor());
+    Exploring { key: &'static str, value: Value } => format!("Exploring: {key}={}", python_str(value));
+    NoEnds { label: &'static str } => {
+        let (what, levels) = (spoken(label), spoken(label).to_lowercase());
+        format!("Unable to establish both {what} Explorer endpoints; skipping intermediate {levels} levels.")
+    };
+    Over { label: &'static str } => format!("[{label} END]");
+}
+
+/// What upstream calls a walk whose directories have this label.
+fn spoken(label: &str) -> &'static str {
+    if label == "SLA" { "SLA" } else { "Workload" }
+}
+
+fn python_dict(set: &Dict) -> String {
+    repr(&Value::Dict(set.clone()))
 }

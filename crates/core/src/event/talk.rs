@@ -1,68 +1,58 @@
-//! Notes of conversations with a server.
+//! Notes of conversations with a server, in the words of vLLM's script.
 
-/// Notes of a multi-turn benchmark.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TalkNote {
-    /// What is sent.
-    Messages {
-        /// The conversation.
-        conversation: String,
-        /// Texts of the user and of the model, in turns.
-        messages: Vec<String>,
-    },
-    /// What came back.
-    Response(Box<Response>),
-    /// A client takes a conversation up.
-    TakenUp {
-        /// Which client.
-        client: usize,
-        /// The conversation.
-        conversation: String,
-        /// How many it then takes turns with.
-        active: usize,
-    },
-    /// A client asks.
-    Asks {
-        /// Which client.
-        client: usize,
-        /// The conversation.
-        conversation: String,
-        /// Messages that are sent.
-        messages: usize,
-        /// Seconds since it asked last in this conversation.
-        since: Option<f64>,
-    },
-    /// A conversation was held to its end.
-    HeldToEnd {
-        /// By which client.
-        client: usize,
-        /// The conversation.
-        conversation: String,
-    },
-    /// An attempt failed.
-    Failed {
-        /// Which client's.
-        client: usize,
-        /// In which conversation.
-        conversation: String,
-        /// Messages that were sent.
-        messages: usize,
-        /// Whether the server refused it, so that its client goes on.
-        rejected: bool,
-        /// Why.
-        reason: String,
-    },
-    /// A client ends.
-    Ends {
-        /// Which client.
-        client: usize,
-        /// Why, unless it is a reported failure.
-        why: Option<&'static str>,
-        /// Answered exchanges.
-        successes: usize,
-        /// Failed ones.
-        failures: usize,
-    },
+use super::note::notes;
+use crate::json::quoted;
+
+/// A line between exchanges.
+const SEPARATOR: &str = "----------------------------------------------------------------------";
+
+notes! {
+    /// Notes of a multi-turn benchmark.
+    TalkNote, layout;
+    /// Texts of the user and of the model, in turns.
+    Messages { conversation: String, messages: Vec<String> } => {
+        let list: Vec<String> = messages.iter().enumerate().map(message).collect();
+        let count = messages.len();
+        format!("Messages (conversation ID {conversation}, {count} turns): [{}]", list.join(", "))
+    };
+    Response(response: Box<Response>) => answered(response);
+    TakenUp { client: usize, conversation: String, active: usize } =>
+        format!("Client {client} will use conversation ID {conversation} (active conversations {active})");
+    /// `since` is how many seconds ago it asked last in this conversation.
+    Asks { client: usize, conversation: String, messages: usize, since: Option<f64> } => {
+        let since = since.map_or_else(|| "N/A".to_owned(), |seconds| format!("{seconds:.3}"));
+        format!(
+            "Client {client} using conversation ID {conversation} (turn: {messages}, time since last turn [sec]: {since})"
+        )
+    };
+    HeldToEnd { client: usize, conversation: String } =>
+        format!("Client {client} finished conversation ID {conversation}");
+    /// One that the server rejected does not end its client.
+    Failed { client: usize, conversation: String, messages: usize, rejected: bool, reason: String } => {
+        let what = if *rejected { "Request rejected" } else { "Exception" };
+        format!("Client {client} - {what} during conversation ID {conversation} (turn: {messages}): {reason}")
+    };
+    /// `why` is empty after a reported failure.
+    Ends { client: usize, why: Option<&'static str>, successes: usize, failures: usize } => {
+        let why = why.map_or_else(String::new, |why| format!("Client {client} {why}\n"));
+        format!("{why}Client {client} is done (num_successes={successes}, num_failures={failures})")
+    };
+}
+
+/// A message as Python prints it; users and the model take turns.
+fn message((at, text): (usize, &String)) -> String {
+    let role = if at % 2 == 0 { "user" } else { "assistant" };
+    format!("{{'role': '{role}', 'content': {}}}", quoted(text))
+}
+
+fn answered(response: &Response) -> String {
+    let Response { text, ttft_ms, tpot_ms, latency_ms, input_tokens, output_tokens, .. } = response;
+    format!(
+        "\nResponse ({output_tokens} tokens): {text}\nResponse metrics: ttft_ms {ttft_ms:.2}, tpot_ms {tpot_ms:.2}, \
+         latency_ms {latency_ms:.2}, input_num_tokens {input_tokens}, output_num_tokens {output_tokens} ({} chunks, {} \
+         tokens in first chunk), approx_cached_percent {:.2}%\n{SEPARATOR}",
+        response.chunks, response.first_chunk_tokens, response.cached_percent
+    )
 }
 
 /// An answer and its numbers.

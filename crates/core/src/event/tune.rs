@@ -2,108 +2,46 @@
 
 use std::path::PathBuf;
 
-use super::sweep::Command;
+use super::note::notes;
 
-/// Notes of a tuning.
-#[derive(Debug, Clone, PartialEq)]
-pub enum TuneNote {
-    /// The 99th percentile rests on few prompts.
-    FewPrompts {
-        /// How many there are.
-        prompts: u64,
-    },
-    /// What would be run.
-    Would {
-        /// `Server` or `Benchmark`.
-        who: &'static str,
-        /// The command.
-        command: Command,
-    },
-    /// Where results will be.
-    Place {
-        /// The directory.
-        directory: PathBuf,
-    },
-    /// Settings' turn begins.
-    Candidate {
-        /// Which.
-        at: usize,
-        /// Of how many.
-        of: u64,
-        /// The settings.
-        title: String,
-    },
-    /// What they came to, as the result file has it.
-    Measured {
-        /// The line.
-        line: String,
-    },
-    /// They failed.
-    Failed {
-        /// The settings.
-        title: String,
-        /// Why.
-        failure: String,
-        /// Where the server's words are.
-        log: PathBuf,
-    },
-    /// A share of the device's memory is tried.
-    TryingShare {
-        /// The share.
-        share: String,
-    },
-    /// It is used.
-    UsingShare {
-        /// The share.
-        share: String,
-    },
-    /// It is too large.
-    ShareFailed {
-        /// The share.
-        share: String,
-        /// What happened.
-        failure: String,
-    },
-    /// A level was measured.
-    Level {
-        /// The load.
-        rate: String,
-        /// Requests per second.
-        throughput: f64,
-        /// Each criterion's metric, its mean, its condition, and whether it is met.
-        criteria: Vec<(String, f64, String, bool)>,
-        /// How many runs.
-        runs: usize,
-    },
-    /// Some of its requests failed.
-    LevelFailures {
-        /// The load.
-        rate: String,
-        /// How many.
-        failed: i64,
-    },
-    /// Nothing keeps the limit.
-    NoneMeets,
-    /// The answer.
-    Best {
-        /// In words, which the result file has too.
-        sentence: String,
-    },
-    /// Other settings may be as good.
-    AsGood {
-        /// The settings.
-        title: String,
-        /// Requests per second.
-        throughput: f64,
-    },
-    /// The best settings are profiled.
-    Profiling {
-        /// The settings.
-        title: String,
-    },
-    /// That failed.
-    ProfileFailed {
-        /// Why.
-        failure: String,
-    },
+notes! {
+    /// Notes of a tuning.
+    TuneNote, layout;
+    FewPrompts { prompts: u64 } => {
+        let beyond = (prompts / 100).max(1);
+        format!("the 99th percentile of {prompts} prompts rests on {beyond} of them: use 1000 or more")
+    };
+    /// `who` is `Server` or `Benchmark`.
+    Would { who: &'static str, command: Vec<String> } => format!("{who} command: {}", layout.command(command));
+    Place { directory: PathBuf } => format!("Results will be saved in: {}", directory.display());
+    Candidate { at: usize, of: u64, title: String } => format!("[{at}/{of}] {title}");
+    /// A line of the result file.
+    Measured { line: String } => line.as_str();
+    Failed { title: String, failure: String, log: PathBuf } => format!("{title}: {failure}; see {}", log.display());
+    TryingShare { share: String } => format!("trying gpu_memory_utilization {share}");
+    UsingShare { share: String } => format!("using gpu_memory_utilization {share}");
+    ShareFailed { share: String, failure: String } => format!("gpu_memory_utilization {share}: {failure}");
+    /// Each criterion's metric, its mean, its condition, and whether it is met.
+    Level { rate: String, throughput: f64, criteria: Vec<(String, f64, String, bool)>, runs: usize } =>
+        level(rate, *throughput, criteria, *runs);
+    LevelFailures { rate: String, failed: i64 } =>
+        format!("request_rate {rate}: {failed} requests failed; the latencies are those of the others");
+    NoneMeets => "no settings meet the limit";
+    Best { sentence: String } => format!("best: {sentence}");
+    AsGood { title: String, throughput: f64 } =>
+        format!("no clear difference from {title}: {throughput:.2} requests/s");
+    Profiling { title: String } => format!("profiling {title}");
+    ProfileFailed { failure: String } => format!("the profiled run failed: {failure}");
+}
+
+fn level(rate: &str, throughput: f64, criteria: &[(String, f64, String, bool)], runs: usize) -> String {
+    let verdicts: Vec<String> = criteria
+        .iter()
+        .map(|(metric, value, condition, met)| {
+            let verdict = if *met { "PASSED" } else { "FAILED" };
+            format!("{metric} = {value:.2}{condition} | {verdict}")
+        })
+        .collect();
+    let times = if runs == 1 { String::new() } else { format!(" (mean of {runs} runs)") };
+    format!("  request_rate {rate}: {throughput:.2} req/s, {}{times}", verdicts.join(", "))
 }
