@@ -7,10 +7,10 @@ mod startup;
 mod throughput;
 
 pub use drift::Drift;
-pub use latency::LatencyRecord;
-pub use mm_processor::{MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
-pub use startup::{Phase, Start, StartupRecord};
-pub use throughput::ThroughputRecord;
+pub use latency::Latency;
+pub use mm_processor::{MmProcessor, StageStatistics, encoder_calls, stage_statistics};
+pub use startup::{Phase, Start, Startup};
+pub use throughput::Throughput;
 
 use tacho_core::json::Dict;
 
@@ -30,6 +30,42 @@ pub struct EngineNote {
     pub versions: Dict,
     /// Directory of the profiler's output.
     pub profile_dir: Option<String>,
+}
+
+/// A run of an offline command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfflineRecord {
+    /// The model.
+    pub model_id: String,
+    /// The engine.
+    pub engine: EngineNote,
+    /// What the command measured.
+    pub measured: OfflineKind,
+}
+
+/// What an offline command measured.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OfflineKind {
+    /// Of `tacho latency`.
+    Latency(Latency),
+    /// Of `tacho startup`.
+    Startup(Startup),
+    /// Of `tacho throughput`.
+    Throughput(Throughput),
+    /// Of `tacho mm-processor`.
+    MmProcessor(MmProcessor),
+}
+
+impl OfflineKind {
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            OfflineKind::Latency(latency) => latency.latencies.is_empty(),
+            OfflineKind::Startup(startup) => startup.cold.is_empty() && startup.warm.is_empty(),
+            OfflineKind::Throughput(throughput) => throughput.failed == throughput.num_requests,
+            OfflineKind::MmProcessor(processor) => processor.completed == 0,
+        }
+    }
 }
 
 /// Percent and value for [`PERCENTS`].

@@ -1,29 +1,75 @@
 //! What is printed and written of the offline commands: vLLM's lines and keys first, ours after them.
 
-mod indented;
 mod latency;
 mod mm_processor;
 mod records;
 mod startup;
 mod throughput;
 
-pub use latency::{json as latency_json, records as latency_records, text as latency_text};
-pub use mm_processor::{json as mm_processor_json, text as mm_processor_text};
-pub use startup::{json as startup_json, records as startup_records, text as startup_text};
-pub use throughput::{json as throughput_json, records as throughput_records, text as throughput_text};
-
 use std::io::Write;
 use std::path::Path;
 
-use tacho_core::json::{Dict, Value, dumps};
-use tacho_metrics::offline::EngineNote;
+use tacho_core::json::{Dict, Value, dumps, dumps_indented};
+use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord};
 
 use crate::Error;
 use crate::json::write_whole;
+use crate::style::two;
+
+/// The report.
+pub fn text(record: &OfflineRecord) -> String {
+    let mut lines = match &record.measured {
+        OfflineKind::Latency(latency) => latency::lines(latency),
+        OfflineKind::Startup(startup) => startup::lines(startup),
+        OfflineKind::Throughput(throughput) => throughput::lines(throughput),
+        OfflineKind::MmProcessor(processor) => mm_processor::lines(processor),
+    };
+    if let Some(profile) = &record.engine.simulated {
+        lines.push(format!("Simulated engine (profile {profile}): these times are modelled, not measured."));
+    }
+    if let (OfflineKind::Throughput(throughput), Some(directory)) = (&record.measured, &record.engine.profile_dir) {
+        let seconds = two(throughput.profile_seconds);
+        lines.push(format!("Profile:  {directory} ({seconds} s of the run started and stopped it)"));
+    }
+    lines.join("\n")
+}
+
+/// The result file: vLLM's keys, and ours in a part of their own.
+pub fn json(record: &OfflineRecord) -> Value {
+    let model = record.model_id.as_str();
+    let (mut dict, mut own) = match &record.measured {
+        OfflineKind::Latency(latency) => latency::keys(latency, model),
+        OfflineKind::Startup(startup) => startup::keys(startup, model),
+        OfflineKind::Throughput(throughput) => throughput::keys(throughput, model),
+        OfflineKind::MmProcessor(processor) => mm_processor::keys(processor, model),
+    };
+    engine_keys(&mut own, &record.engine);
+    dict.set("tacho", own);
+    Value::Dict(dict)
+}
+
+/// The records of PyTorch's format, with the ending of each one's file. `args` are all flags with their final values.
+pub fn records(record: &OfflineRecord, args: &Dict, output_json: &Path) -> Vec<(String, Vec<Value>)> {
+    let single = |metrics| vec![("pytorch.json".to_owned(), metrics)];
+    let files = match &record.measured {
+        OfflineKind::Latency(latency) => single(latency::metrics(latency)),
+        OfflineKind::Startup(startup) => startup::metrics(startup),
+        OfflineKind::Throughput(throughput) => single(throughput::metrics(throughput, &record.model_id)),
+        OfflineKind::MmProcessor(_) => Vec::new(),
+    };
+    let make = |metrics| records::records(&record.engine, args, output_json, metrics);
+    files.into_iter().map(|(ending, metrics)| (ending, make(metrics))).collect()
+}
+
+/// Writes the result file of a record, indented as vLLM does it.
+pub fn save_record(path: &Path, record: &OfflineRecord) -> Result<(), Error> {
+    let indent = if matches!(record.measured, OfflineKind::MmProcessor(_)) { 2 } else { 4 };
+    save(path, &json(record), indent)
+}
 
 /// Writes a result file, indented as Python does it, without a final line end.
 pub fn save(path: &Path, value: &Value, indent: usize) -> Result<(), Error> {
-    let text = indented::indented(&without_nan(value), indent);
+    let text = dumps_indented(&without_nan(value), indent);
     write_whole(path, |out| out.write_all(text.as_bytes()))
 }
 
@@ -53,12 +99,6 @@ fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
     if let Some(directory) = &engine.profile_dir {
         dict.set("profile_dir", directory.as_str());
     }
-}
-
-/// The line that tells modelled times from measured ones.
-fn simulated_line(engine: &EngineNote) -> Option<String> {
-    let profile = engine.simulated.as_ref()?;
-    Some(format!("Simulated engine (profile {profile}): these times are modelled, not measured."))
 }
 
 /// Percentiles under text keys.

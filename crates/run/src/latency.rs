@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tacho_core::event::OfflineNote;
 use tacho_core::{Content, Counters, EventSink, Request, RunEvent, Work};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::offline::{EngineNote, LatencyRecord};
+use tacho_metrics::offline::{EngineNote, Latency, OfflineKind, OfflineRecord};
 use tacho_pyrand::RandomState;
 
 use crate::Error;
@@ -44,7 +44,7 @@ pub struct LatencyPlan {
 #[derive(Debug)]
 pub enum LatencyOutcome {
     /// Times; of fewer iterations than planned where the run was ended early.
-    Measured(Box<Measured<LatencyRecord>>),
+    Measured(Box<Measured>),
     /// A profile, and where it is, if the engine says.
     Profiled(Option<String>),
 }
@@ -74,11 +74,9 @@ pub fn run(
     }
     let (latencies, ended) = iterate(engine, Work::BenchIterations, plan.iterations, stop, sink);
     let engine = EngineNote { versions: loaded.versions, ..plan.engine.clone() };
-    let record = LatencyRecord { model_id: plan.model_id.clone(), engine, latencies, planned: plan.iterations };
-    match ended {
-        Some(error) if record.latencies.is_empty() => Err(error),
-        ended => Ok(LatencyOutcome::Measured(Box::new(Measured { record, ended }))),
-    }
+    let measured = OfflineKind::Latency(Latency { latencies, planned: plan.iterations });
+    let record = OfflineRecord { model_id: plan.model_id.clone(), engine, measured };
+    Ok(LatencyOutcome::Measured(Box::new(Measured::kept(record, ended)?)))
 }
 
 fn step() -> Step {

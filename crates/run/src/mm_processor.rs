@@ -4,32 +4,23 @@ use std::path::PathBuf;
 
 use jiff::Zoned;
 use tacho_core::event::OfflineNote;
-use tacho_core::{EventSink, Request, RunEvent};
-use tacho_metrics::offline::{EngineNote, MmProcessorRecord, StageStatistics, encoder_calls, stage_statistics};
-use tacho_pyrand::Globals;
-use tacho_workload::hub::Hub;
+use tacho_core::{EventSink, RunEvent};
+use tacho_metrics::offline::{
+    EngineNote, MmProcessor, OfflineKind, OfflineRecord, StageStatistics, encoder_calls, stage_statistics,
+};
 
 use crate::Error;
-use crate::offline::{Batch, OfflineEngine, Sampling, Slot, Step};
-use crate::plan::TokenizerPlan;
-use crate::serve::{load_tokenizer, save_requests};
-use crate::throughput::{OfflineWorkload, check_lengths};
+use crate::offline::{Batch, Batches, OfflineEngine, OfflineWorkload, Sampling, Slot, Source, Step, check_lengths};
 
 /// A run of `tacho mm-processor`.
 #[derive(Debug, Clone)]
 pub struct MmProcessorPlan {
-    /// The model's name.
-    pub model_id: String,
-    /// What runs it.
+    /// What runs the model.
     pub engine: EngineNote,
-    /// What makes the prompts.
-    pub tokenizer: TokenizerPlan,
-    /// Where tokenizers and datasets that are not local come from.
-    pub hub: Hub,
+    /// What makes the requests.
+    pub source: Source,
     /// The requests.
     pub workload: OfflineWorkload,
-    /// Seeds Python's global generators.
-    pub seed: u32,
     /// Requests asked for.
     pub num_prompts: i64,
     /// `--random-input-len`, for the report.
@@ -46,52 +37,42 @@ pub struct MmProcessorPlan {
     pub save_workload: Option<PathBuf>,
 }
 
-/// The requests of a run.
-pub struct Drawn {
-    measured: Vec<Request>,
-    warmup: Vec<Request>,
-}
-
 /// Draws the requests, which takes a while: media are made. Nothing is lost when that is interrupted.
-pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Drawn, Error> {
-    let mut globals = Globals::seeded(plan.seed);
-    let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
-    let mut drawn = |part| plan.workload.draw(part, tokenizer.as_ref(), &plan.hub, &mut globals, sink);
-    let (measured, warmup) = (drawn(Slot::Measured)?, drawn(Slot::Warmup)?);
-    if measured.is_empty() {
+pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
+    let mut sampler = plan.source.open(sink)?;
+    let mut batch = |slot, temperature| {
+        let requests = sampler.draw(&plan.workload, slot)?;
+        let sampling = Sampling { n: 1, temperature, ignore_eos: plan.ignore_eos, detokenize: true, beam: false };
+        Ok::<_, Error>(Batch { requests, adapters: Vec::new(), lora_path: None, sampling })
+    };
+    let (measured, warmup) = (batch(Slot::Measured, 0.0)?, batch(Slot::Warmup, 1.0)?);
+    if measured.requests.is_empty() {
         return Err(Error::EmptyWorkload);
     }
+    let batches = Batches { warmup, measured };
     if let Some(path) = &plan.save_workload {
-        save_requests(&measured, path)?;
+        batches.save(path)?;
     }
-    Ok(Drawn { measured, warmup })
+    Ok(batches)
 }
 
 /// Runs the requests and computes the record.
 pub fn run(
     plan: &MmProcessorPlan,
-    Drawn { measured, warmup }: Drawn,
+    Batches { warmup, measured }: &Batches,
     engine: &mut dyn OfflineEngine,
     sink: &dyn EventSink,
-) -> Result<MmProcessorRecord, Error> {
+) -> Result<OfflineRecord, Error> {
     let say = |note: OfflineNote| sink.event(RunEvent::status(note));
     let loaded = engine.load()?;
-    check_lengths(&measured, &loaded)?;
-    let sampling =
-        |temperature| Sampling { n: 1, temperature, ignore_eos: plan.ignore_eos, detokenize: true, beam: false };
-    let batch = |requests, temperature| Batch {
-        requests,
-        adapters: Vec::new(),
-        lora_path: None,
-        sampling: sampling(temperature),
-    };
-    if !warmup.is_empty() {
-        say(OfflineNote::Processing { requests: warmup.len() as u64, measured: false });
-        engine.queue(Slot::Warmup, &batch(warmup, 1.0))?;
+    check_lengths(&measured.requests, &loaded)?;
+    if !warmup.requests.is_empty() {
+        say(OfflineNote::Processing { requests: warmup.requests.len() as u64, measured: false });
+        engine.queue(Slot::Warmup, warmup)?;
         engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Warmup) })?;
     }
-    let count = measured.len() as u64;
-    engine.queue(Slot::Measured, &batch(measured, 0.0))?;
+    let count = measured.requests.len() as u64;
+    engine.queue(Slot::Measured, measured)?;
     // What the warm-up left is thrown away.
     engine.stage_times(true)?;
     say(OfflineNote::Processing { requests: count, measured: true });
@@ -107,9 +88,7 @@ pub fn run(
     } else {
         generated.e2e_ms
     };
-    Ok(MmProcessorRecord {
-        model_id: plan.model_id.clone(),
-        engine: EngineNote { versions: loaded.versions, ..plan.engine.clone() },
+    let processor = MmProcessor {
         num_prompts: plan.num_prompts,
         input_len: plan.input_len,
         output_len: plan.output_len,
@@ -120,5 +99,10 @@ pub fn run(
         e2e: StageStatistics::of(&e2e, &plan.percentiles),
         e2e_is_average: average,
         timestamp: Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string(),
+    };
+    Ok(OfflineRecord {
+        model_id: plan.source.model_id.clone(),
+        engine: EngineNote { versions: loaded.versions, ..plan.engine.clone() },
+        measured: OfflineKind::MmProcessor(processor),
     })
 }

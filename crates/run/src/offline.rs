@@ -1,5 +1,6 @@
 //! Offline engines: what the four offline commands need of one, and the driver of those that run in Python.
 
+mod batches;
 mod driver;
 mod engine;
 mod error;
@@ -13,6 +14,8 @@ mod protocol;
 mod spec;
 mod worker;
 
+pub(crate) use batches::check_lengths;
+pub use batches::{Batches, OfflineWorkload, Sampler, Source};
 pub use driver::{PythonEngine, find_python};
 pub use engine::{Batch, Generated, Loaded, OfflineEngine, Sampling, Slot, StageTimes, Step};
 pub use error::EngineError;

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tacho_core::event::OfflineNote;
-use tacho_core::json::{Dict, dumps};
+use tacho_core::json::dumps;
 use tacho_core::{Counters, EventSink, Observation, RunEvent, Work};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::offline::{EngineNote, Phase, Start, StartupRecord};
+use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord, Phase, Start, Startup};
 use tacho_rowlog::Asked;
 
 use crate::Error;
@@ -46,36 +46,29 @@ pub fn run(
     notebook: &mut Notebook<'_>,
     stop: &StopSignal,
     sink: &dyn EventSink,
-) -> Result<Measured<StartupRecord>, Error> {
+) -> Result<Measured, Error> {
     let say = |note: OfflineNote| sink.event(RunEvent::status(note));
     say(OfflineNote::OneProcess);
-    let mut record = StartupRecord {
-        model_id: plan.model_id.clone(),
-        engine: plan.engine.clone(),
-        cold: Vec::new(),
-        warm: Vec::new(),
-        arguments: Dict::new(),
-        failures: Vec::new(),
-    };
+    let mut engine = plan.engine.clone();
+    let mut startup = Startup::default();
     say(OfflineNote::ColdStarts);
-    let run = Run { maker, stop, sink };
+    let mut run = Run { maker, stop, sink, engine: &mut engine, startup: &mut startup };
     let mut note = |phase: Phase, start: &Start| note(notebook, phase, start);
-    let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut record, &mut note)?;
-    if ended.is_some() {
-        return kept(record, ended);
+    let mut ended = run.starts(Phase::Cold, Work::ColdStarts, plan.cold, &mut note)?;
+    if ended.is_none() {
+        say(OfflineNote::FillingStarts);
+        if plan.warmups > 0 {
+            ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut |_, _| {})?;
+            // Their caches were not full yet.
+            run.startup.warm.clear();
+        }
     }
-    say(OfflineNote::FillingStarts);
-    if plan.warmups > 0 {
-        ended = run.starts(Phase::Warm, Work::WarmupIterations, plan.warmups, &mut record, &mut |_, _| {})?;
-        // Their caches were not full yet.
-        record.warm.clear();
+    if ended.is_none() {
+        say(OfflineNote::WarmStarts);
+        ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut note)?;
     }
-    if ended.is_some() {
-        return kept(record, ended);
-    }
-    say(OfflineNote::WarmStarts);
-    ended = run.starts(Phase::Warm, Work::WarmStarts, plan.warm, &mut record, &mut note)?;
-    kept(record, ended)
+    let measured = OfflineKind::Startup(startup);
+    Measured::kept(OfflineRecord { model_id: plan.model_id.clone(), engine, measured }, ended)
 }
 
 /// Writes a start down: its row takes as long as the process did until its engine was ready, and its text is the rest.
@@ -84,37 +77,29 @@ fn note(notebook: &mut Notebook<'_>, phase: Phase, start: &Start) {
     notebook.add(start.wall, &Asked::default(), |row| Observation { text, ..row });
 }
 
-/// What is left of a run that was ended early, if anything is.
-fn kept(record: StartupRecord, ended: Option<Error>) -> Result<Measured<StartupRecord>, Error> {
-    match ended {
-        Some(error) if record.cold.is_empty() && record.warm.is_empty() => Err(error),
-        ended => Ok(Measured { record, ended }),
-    }
-}
-
 /// What all phases share.
 struct Run<'a> {
     maker: &'a dyn EngineMaker,
     stop: &'a StopSignal,
     sink: &'a dyn EventSink,
+    engine: &'a mut EngineNote,
+    startup: &'a mut Startup,
 }
 
 impl Run<'_> {
     /// Adds the starts of a phase to the record, each noted as it is made; gives the reason when the user ended them.
     fn starts(
-        &self,
+        &mut self,
         phase: Phase,
         work: Work,
         count: u64,
-        record: &mut StartupRecord,
         note: &mut dyn FnMut(Phase, &Start),
     ) -> Result<Option<Error>, Error> {
         let counters = Arc::new(Counters::default());
         self.sink.event(RunEvent::Started { work, total: count, counters: counters.clone() });
         let (mut done, mut last, mut ended) = (Vec::new(), None, None);
         for _ in 0..count {
-            let started =
-                if self.stop.draining() { Err(EngineError::Stopped.into()) } else { start(phase, self.maker, record) };
+            let started = if self.stop.draining() { Err(EngineError::Stopped.into()) } else { self.start(phase) };
             match started {
                 Ok(one) => {
                     note(phase, &one);
@@ -126,7 +111,7 @@ impl Run<'_> {
                 }
                 Err(error) if is_hopeless(&error) => return Err(error),
                 Err(error) => {
-                    record.failures.push(format!("{} start: {error}", phase.name()));
+                    self.startup.failures.push(format!("{} start: {error}", phase.name()));
                     counters.failed.fetch_add(1, Ordering::Relaxed);
                     last = Some(error.to_string());
                 }
@@ -138,10 +123,45 @@ impl Run<'_> {
             return Err(Error::NoStart { phase: phase.name(), reason });
         }
         match phase {
-            Phase::Cold => record.cold = done,
-            Phase::Warm => record.warm = done,
+            Phase::Cold => self.startup.cold = done,
+            Phase::Warm => self.startup.warm = done,
         }
         Ok(ended)
+    }
+
+    fn start(&mut self, phase: Phase) -> Result<Start, Error> {
+        let directory = |prefix: &str| {
+            tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Error::CacheDirectory { source })
+        };
+        let mut environment = vec![("VLLM_ENABLE_V1_MULTIPROCESSING".to_owned(), "0".to_owned())];
+        let mut kept = Vec::new();
+        if phase == Phase::Cold {
+            let caches = directory("vllm_startup_bench_cold_")?;
+            let inductor = directory("tacho_startup_inductor_")?;
+            let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
+            environment.push(("VLLM_CACHE_ROOT".to_owned(), text(caches.path())));
+            environment.push(("TORCHINDUCTOR_CACHE_DIR".to_owned(), text(inductor.path())));
+            environment.push(("TRITON_CACHE_DIR".to_owned(), text(&inductor.path().join("triton"))));
+            kept.extend([caches, inductor]);
+        }
+        let began = Instant::now();
+        let mut engine = self.maker.make(phase, environment);
+        self.startup.arguments = engine.parse()?;
+        let loaded = engine.load()?;
+        let wall = if self.engine.simulated.is_some() {
+            loaded.import_seconds + loaded.load_seconds
+        } else {
+            began.elapsed().as_secs_f64()
+        };
+        engine.close()?;
+        self.engine.versions = loaded.versions;
+        Ok(Start {
+            startup: loaded.load_seconds,
+            compilation: loaded.compilation_seconds,
+            encoder_compilation: loaded.encoder_compilation_seconds,
+            import: loaded.import_seconds,
+            wall,
+        })
     }
 }
 
@@ -157,39 +177,4 @@ fn is_hopeless(error: &Error) -> bool {
                 | EngineError::Version { .. }
         ) | Error::CacheDirectory { .. }
     )
-}
-
-fn start(phase: Phase, maker: &dyn EngineMaker, record: &mut StartupRecord) -> Result<Start, Error> {
-    let directory = |prefix: &str| {
-        tempfile::Builder::new().prefix(prefix).tempdir().map_err(|source| Error::CacheDirectory { source })
-    };
-    let mut environment = vec![("VLLM_ENABLE_V1_MULTIPROCESSING".to_owned(), "0".to_owned())];
-    let mut kept = Vec::new();
-    if phase == Phase::Cold {
-        let caches = directory("vllm_startup_bench_cold_")?;
-        let inductor = directory("tacho_startup_inductor_")?;
-        let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        environment.push(("VLLM_CACHE_ROOT".to_owned(), text(caches.path())));
-        environment.push(("TORCHINDUCTOR_CACHE_DIR".to_owned(), text(inductor.path())));
-        environment.push(("TRITON_CACHE_DIR".to_owned(), text(&inductor.path().join("triton"))));
-        kept.extend([caches, inductor]);
-    }
-    let began = Instant::now();
-    let mut engine = maker.make(phase, environment);
-    record.arguments = engine.parse()?;
-    let loaded = engine.load()?;
-    let wall = if record.engine.simulated.is_some() {
-        loaded.import_seconds + loaded.load_seconds
-    } else {
-        began.elapsed().as_secs_f64()
-    };
-    engine.close()?;
-    record.engine.versions = loaded.versions;
-    Ok(Start {
-        startup: loaded.load_seconds,
-        compilation: loaded.compilation_seconds,
-        encoder_compilation: loaded.encoder_compilation_seconds,
-        import: loaded.import_seconds,
-        wall,
-    })
 }

@@ -1,24 +1,22 @@
 //! `tacho throughput`: sample, load, warm up, run the whole batch, once or several times.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_client::control::Caller;
 use tacho_core::event::ServeNote;
-use tacho_core::{Counters, EventSink, Request, RunEvent};
+use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::TaskSummary;
-use tacho_metrics::offline::{EngineNote, ThroughputRecord};
-use tacho_pyrand::{Globals, Random};
+use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord, Throughput};
+use tacho_pyrand::Random;
 use tacho_record::RunRecord;
-use tacho_text::Tokenizer;
-use tacho_workload::hub::Hub;
-use tacho_workload::{WorkloadSpec, read_jsonl, sample};
 
-use crate::offline::{Batch, Loaded, Measured, OfflineEngine, Sampling, Slot, Step};
-use crate::plan::{ServePlan, TokenizerPlan};
-use crate::serve::{Contact, load_tokenizer, prepare as prepare_serve, run as run_serve, save_requests, save_workload};
+use crate::offline::{
+    Batch, Batches, Measured, OfflineEngine, OfflineWorkload, Sampling, Slot, Source, Step, check_lengths,
+};
+use crate::plan::ServePlan;
+use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_workload};
 use crate::{Error, LoraAssignment};
 
 /// How long a server may take to forget its prefixes.
@@ -27,18 +25,12 @@ const RESET: Duration = Duration::from_secs(30);
 /// A run of `tacho throughput` on an engine.
 #[derive(Debug, Clone)]
 pub struct ThroughputPlan {
-    /// The model's name.
-    pub model_id: String,
-    /// What runs it.
+    /// What runs the model.
     pub engine: EngineNote,
     /// What makes the prompts.
-    pub tokenizer: TokenizerPlan,
-    /// Where tokenizers and datasets that are not local come from.
-    pub hub: Hub,
+    pub source: Source,
     /// The prompts.
     pub workload: OfflineWorkload,
-    /// Seeds Python's global generators.
-    pub seed: u32,
     /// How tokens are drawn.
     pub sampling: Sampling,
     /// Adapters, if any.
@@ -70,25 +62,6 @@ pub struct ServedPlan {
     pub save_workload: Option<PathBuf>,
 }
 
-/// The prompts of an offline run.
-#[derive(Debug, Clone)]
-pub enum OfflineWorkload {
-    /// Sampled: the measured requests, and the unmeasured ones under a seed of their own.
-    Sample {
-        /// The measured ones.
-        measured: Box<WorkloadSpec>,
-        /// Those before them.
-        warmup: Option<Box<WorkloadSpec>>,
-    },
-    /// Read from a file that an earlier run saved; the first ones warm up.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// How many of them are run before.
-        warmups: usize,
-    },
-}
-
 /// How requests get adapters.
 #[derive(Debug, Clone)]
 pub struct OfflineLora {
@@ -100,38 +73,15 @@ pub struct OfflineLora {
     pub assignment: LoraAssignment,
 }
 
-/// The requests of a run, with their adapters.
-#[derive(Debug, Clone)]
-pub struct Batches {
-    warmup: Batch,
-    measured: Batch,
-}
-
-impl Batches {
-    /// Writes the measured requests, whole or not at all.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), Error> {
-        let named = |(at, request): (usize, &Request)| Request {
-            lora: self.measured.adapters.get(at).map(u64::to_string),
-            ..request.clone()
-        };
-        let requests: Vec<Request> = self.measured.requests.iter().enumerate().map(named).collect();
-        save_requests(&requests, path)
-    }
-}
-
 /// Makes the requests.
 ///
 /// # Errors
 /// When the workload cannot be made, or is empty.
 pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
-    let mut globals = Globals::seeded(plan.seed);
-    let (tokenizer, _) = load_tokenizer(&plan.tokenizer, &plan.model_id, &plan.hub, sink)?;
+    let mut sampler = plan.source.open(sink)?;
     let mut drawn = |part| {
-        let requests = plan.workload.draw(part, tokenizer.as_ref(), &plan.hub, &mut globals, sink)?;
-        Ok::<_, Error>(batch(plan, requests, &mut globals.py))
+        let requests = sampler.draw(&plan.workload, part)?;
+        Ok::<_, Error>(batch(plan, requests, &mut sampler.globals.py))
     };
     // In this order: adapters of the warm-up are drawn before the measured requests are.
     let (warmup, measured) = (drawn(Slot::Warmup)?, drawn(Slot::Measured)?);
@@ -148,7 +98,7 @@ pub fn run(
     batches: &Batches,
     engine: &mut dyn OfflineEngine,
     sink: &dyn EventSink,
-) -> Result<Measured<ThroughputRecord>, Error> {
+) -> Result<Measured, Error> {
     let Batches { warmup, measured } = batches;
     let loaded = engine.load()?;
     for batch in [warmup, measured] {
@@ -173,13 +123,12 @@ pub fn run(
     }
     let has_media = measured.requests.iter().any(|request| request.media.is_some());
     let count = measured.requests.len() as u64;
-    let record = ThroughputRecord {
-        model_id: plan.model_id.clone(),
-        engine: EngineNote {
-            versions: loaded.versions,
-            profile_dir: loaded.profile_dir.filter(|_| plan.profile),
-            ..plan.engine.clone()
-        },
+    let engine = EngineNote {
+        versions: loaded.versions,
+        profile_dir: loaded.profile_dir.filter(|_| plan.profile),
+        ..plan.engine.clone()
+    };
+    let throughput = Throughput {
         times,
         profile_seconds: first.profile_seconds,
         num_requests: count,
@@ -188,35 +137,8 @@ pub fn run(
         output_tokens: first.output_tokens,
         media_uncounted: has_media && !plan.counts_media,
     };
-    Ok(Measured { record, ended })
-}
-
-impl OfflineWorkload {
-    /// Makes the requests of one batch.
-    pub(crate) fn draw(
-        &self,
-        slot: Slot,
-        tokenizer: Option<&Tokenizer>,
-        hub: &Hub,
-        globals: &mut Globals,
-        sink: &dyn EventSink,
-    ) -> Result<Vec<Request>, Error> {
-        let spec = match (self, slot) {
-            (OfflineWorkload::File { path, .. }, Slot::Measured) => return Ok(read_jsonl(path)?.0),
-            (OfflineWorkload::File { path, warmups }, Slot::Warmup) => {
-                return Ok(read_jsonl(path)?.0.into_iter().take(*warmups).collect());
-            }
-            (OfflineWorkload::Sample { measured, .. }, Slot::Measured) => measured,
-            (OfflineWorkload::Sample { warmup: Some(warmup), .. }, Slot::Warmup) => warmup,
-            (OfflineWorkload::Sample { warmup: None, .. }, Slot::Warmup) => return Ok(Vec::new()),
-        };
-        hub.fetch(spec, sink)?;
-        let sampled = sample(spec, tokenizer, globals, &Arc::new(Counters::default()))?;
-        for notice in sampled.notices {
-            sink.event(RunEvent::warning(notice));
-        }
-        Ok(sampled.requests)
-    }
+    let model_id = plan.source.model_id.clone();
+    Ok(Measured { record: OfflineRecord { model_id, engine, measured: OfflineKind::Throughput(throughput) }, ended })
 }
 
 /// The requests with their adapters; of several processes each keeps its share.
@@ -236,55 +158,41 @@ fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
     }
 }
 
-/// Refuses requests that the engine would refuse later.
-pub(crate) fn check_lengths(requests: &[Request], loaded: &Loaded) -> Result<(), Error> {
-    let longest =
-        requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).max().unwrap_or(0);
-    match loaded.max_model_len {
-        Some(limit) if longest > limit => Err(Error::TooLong {
-            parts: "prompt_len and expected_output_len",
-            whose: " for all requests",
-            longest,
-            limit,
-        }),
-        _ => Ok(()),
-    }
-}
-
 /// Sends the batch to a running server, all at once, as often as asked, and computes the same record.
 ///
 /// # Errors
 /// When the server cannot be asked, or no request of the first run succeeds.
-pub fn run_served(
-    plan: &ServedPlan,
-    stop: &StopSignal,
-    sink: &dyn EventSink,
-) -> Result<Measured<ThroughputRecord>, Error> {
+pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) -> Result<Measured, Error> {
     let ServedPlan { serve, runs, save_workload, .. } = plan;
     if serve.traffic.warmups > 0 {
         sink.event(RunEvent::status(ServeNote::WarmingUp { requests: serve.traffic.warmups }));
     }
     let caller = Caller::new(&serve.endpoint, &serve.base_path, RESET)?.with_stop(stop);
-    let mut record = None;
+    let mut first: Option<(String, Throughput)> = None;
+    let finished = |first: Option<(String, Throughput)>, ended| {
+        let (model_id, throughput) = first.ok_or(Error::EmptyWorkload)?;
+        let measured = OfflineKind::Throughput(throughput);
+        Ok(Measured { record: OfflineRecord { model_id, engine: plan.engine.clone(), measured }, ended })
+    };
     for run in 0..(*runs).max(1) {
         if run > 0 && !reset(&caller) {
             sink.event(RunEvent::warning(ServeNote::CachesKept));
         }
         let save = save_workload.as_deref().filter(|_| run == 0);
         let one = serve_once(&numbered(plan, run), save, stop, sink);
-        match (one, &mut record) {
-            (Ok(first), None) => record = Some(first),
+        match (one, &mut first) {
+            (Ok(one), None) => first = Some(one),
             // A run that was cut short measures something else.
-            (Ok(next), Some(record)) if !stop.draining() => record.times.extend(next.times),
-            (Err(error), Some(_)) => return finished(record, Some(error)),
+            (Ok((_, next)), Some((_, first))) if !stop.draining() => first.times.extend(next.times),
+            (Err(error), Some(_)) => return finished(first, Some(error)),
             (Err(error), None) => return Err(error),
             (Ok(_), Some(_)) => {}
         }
         if stop.draining() {
-            return finished(record, Some(Error::Stopped));
+            return finished(first, Some(Error::Stopped));
         }
     }
-    finished(record, None)
+    finished(first, None)
 }
 
 /// The plan of one of several runs, each with a separate log.
@@ -303,7 +211,7 @@ fn serve_once(
     save: Option<&Path>,
     stop: &StopSignal,
     sink: &dyn EventSink,
-) -> Result<ThroughputRecord, Error> {
+) -> Result<(String, Throughput), Error> {
     let prepared = prepare_serve(&plan.serve, Contact::Server, &())?;
     if let Some(path) = save {
         save_workload(&prepared, path)?;
@@ -311,15 +219,11 @@ fn serve_once(
     let has_media = prepared.requests.kept().iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();
     let record = run_serve(&plan.serve, prepared, stop, &Bars(sink))?;
-    match served(&record, model_id, plan.engine.clone(), has_media) {
+    match served(&record, has_media) {
         // Whoever stopped it before the first answer knows why there is none.
         Err(Error::AllFailed { .. }) if stop.draining() => Err(Error::Stopped),
-        served => served,
+        served => Ok((model_id, served?)),
     }
-}
-
-fn finished(record: Option<ThroughputRecord>, ended: Option<Error>) -> Result<Measured<ThroughputRecord>, Error> {
-    record.map(|record| Measured { record, ended }).ok_or(Error::EmptyWorkload)
 }
 
 /// Whether the server says that it forgot its prefixes.
@@ -340,12 +244,7 @@ impl EventSink for Bars<'_> {
     }
 }
 
-fn served(
-    record: &RunRecord,
-    model_id: String,
-    engine: EngineNote,
-    has_media: bool,
-) -> Result<ThroughputRecord, Error> {
+fn served(record: &RunRecord, has_media: bool) -> Result<Throughput, Error> {
     let (samples, summary) = (&record.measured.samples, &record.summary);
     if let (0, Some(first)) = (summary.completed, samples.iter().next()) {
         return Err(Error::AllFailed { count: samples.len(), reason: first.error.clone() });
@@ -354,9 +253,7 @@ fn served(
         TaskSummary::Generation(generation) => generation.total_output,
         TaskSummary::Pooling(_) => 0,
     };
-    Ok(ThroughputRecord {
-        model_id,
-        engine,
+    Ok(Throughput {
         times: vec![record.measured.duration],
         profile_seconds: 0.0,
         num_requests: samples.len() as u64,

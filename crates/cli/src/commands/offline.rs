@@ -18,17 +18,17 @@ use anyhow::Context;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::offline::EngineNote;
-use tacho_report::Progress;
+use tacho_metrics::offline::{EngineNote, OfflineRecord};
 use tacho_report::json::try_writing;
-use tacho_run::offline::{LogTap, PythonSpec, WorkerSource, find_python};
+use tacho_report::{Progress, names, offline as report};
+use tacho_run::offline::{LogTap, Measured, PythonSpec, Source, WorkerSource, find_python};
 use tacho_run::{NamedTokenizer, TokenizerPlan};
 
 use super::screen::Screen;
-use super::sim::profile;
+use super::sim::{hub, profile};
 use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
-use crate::exit::Exit;
+use crate::exit::{Exit, saved};
 
 /// The configuration that makes up the KV cache of prompts; vLLM's own defaults of the connector, spelled out.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
@@ -84,6 +84,12 @@ pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
             mode: engine.mode(),
         }),
     }
+}
+
+/// What makes requests for an engine.
+pub(super) fn source(engine: &EngineArgs, sim: bool) -> anyhow::Result<Source> {
+    let seed = u32::try_from(engine.seed)?;
+    Ok(Source { model_id: engine.model.clone(), tokenizer: tokenizer(engine, sim), hub: hub(), seed })
 }
 
 /// What to start in Python.
@@ -174,9 +180,31 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     Ok(writeln!(tacho_report::out(), "{text}")?)
 }
 
-/// How a command ends whose results are out: well, or with the reason why there are not more of them.
-pub(super) fn conclude(ended: Option<tacho_run::Error>) -> anyhow::Result<Exit> {
-    ended.map_or(Ok(Exit::Done), |error| Err(error.into()))
+/// Writes the result file, and records of PyTorch's format where they are wanted; `namespace` are the flags they show.
+pub(super) fn save(
+    record: &OfflineRecord,
+    output: Option<&Path>,
+    namespace: impl FnOnce() -> Dict,
+) -> anyhow::Result<()> {
+    let Some(path) = output else { return Ok(()) };
+    report::save_record(path, record)?;
+    if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty()) {
+        for (ending, records) in report::records(record, &namespace(), path) {
+            report::save_records(&names::side_path(path, &ending), records)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints the report and says where the files are. The run ends well, or with the reason why no more was measured.
+pub(super) fn conclude(measured: Measured, files: &[Option<&Path>]) -> anyhow::Result<Exit> {
+    print(&report::text(&measured.record))?;
+    files.iter().flatten().for_each(saved);
+    match measured.ended {
+        Some(error) => Err(error.into()),
+        None if measured.record.measured.is_empty() => Ok(Exit::Failed),
+        None => Ok(Exit::Done),
+    }
 }
 
 /// A result file that can be written: its directory is made and tried while nothing is lost yet.
@@ -188,11 +216,6 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))?;
     anyhow::ensure!(!path.is_dir(), "{} is a directory, not a file: check --output-json", path.display());
     Ok(Some(path))
-}
-
-/// Whether records of PyTorch's format are wanted.
-pub(super) fn wants_records() -> bool {
-    std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(|value| !value.is_empty())
 }
 
 /// Which engine, in the argument dump.
@@ -212,9 +235,9 @@ pub(super) fn about(kind: &str, model_id: &str, engine: &EngineNote, planned: u6
 }
 
 /// What a log says after the last: the report and the result file.
-pub(super) fn closing(text: &str, result: Value) -> Dict {
+pub(super) fn closing(record: &OfflineRecord) -> Dict {
     let mut closing = Dict::new();
-    closing.set("text", text);
-    closing.set("result", result);
+    closing.set("text", report::text(record));
+    closing.set("result", report::json(record));
     closing
 }

@@ -22,7 +22,6 @@ use tacho_record::RunRecord;
 use tacho_report::Progress;
 use tacho_report::style::two;
 use tacho_run::offline::PythonEngine;
-use tacho_run::scenarios::batch::Maker;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
 use tacho_run::{ServePlan, WorkloadPlan};
 use tacho_sim::Server;
@@ -31,7 +30,6 @@ use tacho_workload::WorkloadSpec;
 use super::offline;
 use super::screen::{Lines, Screen};
 use super::serve::{plan, simulator};
-use super::sim::hub;
 use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::args::scenario::Way;
@@ -149,16 +147,6 @@ impl EventSink for Tested<'_> {
         }
         self.sink.event(event);
     }
-}
-
-/// What makes requests for an engine.
-pub(crate) fn maker(engine: &EngineArgs) -> anyhow::Result<Maker> {
-    Ok(Maker {
-        model_id: engine.model.clone(),
-        tokenizer: offline::tokenizer(engine, false),
-        hub: hub(),
-        seed: u32::try_from(engine.seed)?,
-    })
 }
 
 /// The engine in its worker.

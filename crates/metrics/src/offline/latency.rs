@@ -1,23 +1,19 @@
 //! One batch, repeated.
 
-use super::{Drift, EngineNote, percentiles};
+use super::{Drift, percentiles};
 use crate::Interval;
 use crate::statistics::mean;
 
-/// A run of `tacho latency`.
+/// The iterations of one batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LatencyRecord {
-    /// The model.
-    pub model_id: String,
-    /// The engine.
-    pub engine: EngineNote,
+pub struct Latency {
     /// Seconds of each iteration.
     pub latencies: Vec<f64>,
     /// Iterations that were to be measured.
     pub planned: u64,
 }
 
-impl LatencyRecord {
+impl Latency {
     /// The mean, seconds.
     pub fn average(&self) -> f64 {
         mean(&self.latencies)
@@ -46,7 +42,7 @@ mod tests {
     #[test]
     fn numbers_are_numpys_to_the_last_bit() {
         let latencies = vec![0.06409892599981504, 0.08316190700020343, 0.06329391300005227, 0.0321315119999781];
-        let record = LatencyRecord { model_id: "m".into(), engine: EngineNote::default(), latencies, planned: 4 };
+        let record = Latency { latencies, planned: 4 };
         assert_eq!(record.average(), 0.06067156450001221);
         let values: Vec<f64> = record.percentiles().into_iter().map(|(_, value)| value).collect();
         let expected = [

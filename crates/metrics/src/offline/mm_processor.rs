@@ -2,7 +2,6 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::EngineNote;
 use crate::percentile::{median, percentile};
 use crate::statistics::{mean, standard_deviation};
 
@@ -40,13 +39,9 @@ impl StageStatistics {
     }
 }
 
-/// A run of `tacho mm-processor`.
+/// The stages of requests with media.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MmProcessorRecord {
-    /// The model.
-    pub model_id: String,
-    /// The engine.
-    pub engine: EngineNote,
+pub struct MmProcessor {
     /// Requests asked for.
     pub num_prompts: i64,
     /// `--random-input-len`.

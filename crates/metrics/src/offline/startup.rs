@@ -2,8 +2,6 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::EngineNote;
-
 /// State of the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -70,13 +68,9 @@ impl Start {
     }
 }
 
-/// A run of `tacho startup`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StartupRecord {
-    /// The model.
-    pub model_id: String,
-    /// The engine.
-    pub engine: EngineNote,
+/// The starts of an engine.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Startup {
     /// Starts with empty caches.
     pub cold: Vec<Start>,
     /// Starts with full ones.
@@ -87,7 +81,7 @@ pub struct StartupRecord {
     pub failures: Vec<String>,
 }
 
-impl StartupRecord {
+impl Startup {
     /// The starts of a phase.
     pub fn starts(&self, phase: Phase) -> &[Start] {
         match phase {

@@ -1,16 +1,11 @@
 //! A batch, run once or several times.
 
-use super::EngineNote;
 use crate::Interval;
 use crate::statistics::mean;
 
-/// A run of `tacho throughput`.
+/// The runs of a batch.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ThroughputRecord {
-    /// The model.
-    pub model_id: String,
-    /// The engine.
-    pub engine: EngineNote,
+pub struct Throughput {
     /// Seconds of each run of the batch.
     pub times: Vec<f64>,
     /// Seconds of it in which the profiler was started and stopped.
@@ -27,7 +22,7 @@ pub struct ThroughputRecord {
     pub media_uncounted: bool,
 }
 
-impl ThroughputRecord {
+impl Throughput {
     /// Prompt and output tokens.
     pub fn total_tokens(&self) -> u64 {
         self.prompt_tokens + self.output_tokens
@@ -66,9 +61,7 @@ mod tests {
 
     #[test]
     fn rates_of_several_runs_have_an_interval() {
-        let record = |times: &[f64]| ThroughputRecord {
-            model_id: "m".into(),
-            engine: EngineNote::default(),
+        let record = |times: &[f64]| Throughput {
             times: times.to_vec(),
             profile_seconds: 0.0,
             num_requests: 10,

@@ -1,15 +1,13 @@
 //! `tacho latency`.
 
-use std::path::Path;
-
 use tacho_core::json::{Dict, Value, float_repr};
-use tacho_metrics::offline::LatencyRecord;
+use tacho_metrics::offline::Latency;
 
-use super::records::{Metric, records as make_records};
-use super::{engine_keys, percentile_dict, simulated_line};
+use super::percentile_dict;
+use super::records::Metric;
 
 /// The report.
-pub fn text(record: &LatencyRecord) -> String {
+pub(super) fn lines(record: &Latency) -> Vec<String> {
     let mut lines = vec![format!("Avg latency: {} seconds", float_repr(record.average()))];
     for (percent, value) in record.percentiles() {
         lines.push(format!("{percent}% percentile latency: {} seconds", float_repr(value)));
@@ -30,14 +28,13 @@ pub fn text(record: &LatencyRecord) -> String {
     if done < record.planned {
         lines.push(format!("Ended after {done} of {} iterations.", record.planned));
     }
-    lines.extend(simulated_line(&record.engine));
-    lines.join("\n")
+    lines
 }
 
 /// The result file.
-pub fn json(record: &LatencyRecord) -> Value {
+pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
-    dict.set("model_id", record.model_id.as_str());
+    dict.set("model_id", model);
     dict.set("avg_latency", record.average());
     dict.set("latencies", record.latencies.iter().map(|&value| Value::Float(value)).collect::<Vec<_>>());
     dict.set("percentiles", percentile_dict(&record.percentiles()));
@@ -49,20 +46,13 @@ pub fn json(record: &LatencyRecord) -> Value {
     if let Some(drift) = record.drift() {
         own.set("drift", drift.fraction);
     }
-    engine_keys(&mut own, &record.engine);
-    dict.set("tacho", own);
-    Value::Dict(dict)
+    (dict, own)
 }
 
-/// The records of PyTorch's format.
-pub fn records(record: &LatencyRecord, args: &Dict, output_json: &Path) -> Vec<Value> {
+/// The metrics of PyTorch's format.
+pub(super) fn metrics(record: &Latency) -> Vec<Metric> {
     let mut extra = Dict::new();
     extra.set("avg_latency", record.average());
     extra.set("percentiles", percentile_dict(&record.percentiles()));
-    make_records(
-        &record.engine,
-        args,
-        output_json,
-        vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }],
-    )
+    vec![Metric { name: "latency".to_owned(), values: record.latencies.clone(), extra }]
 }

@@ -1,15 +1,14 @@
 //! `tacho mm-processor`.
 
 use tacho_core::json::{Dict, Value, float_repr};
-use tacho_metrics::offline::{MmProcessorRecord, StageStatistics};
+use tacho_metrics::offline::{MmProcessor, StageStatistics};
 
-use super::{engine_keys, simulated_line};
 use crate::style::{percent, two};
 
 const WIDTH: usize = 80;
 
 /// The report, up to where results are said to be saved.
-pub fn text(record: &MmProcessorRecord) -> String {
+pub(super) fn lines(record: &MmProcessor) -> Vec<String> {
     let rule = "=".repeat(WIDTH);
     let heading = "Multimodal Processor Benchmark Results".to_owned();
     let mut lines = vec![String::new(), rule.clone(), heading, rule, String::new(), "MM Processor Metrics:".to_owned()];
@@ -20,11 +19,10 @@ pub fn text(record: &MmProcessorRecord) -> String {
     }
     lines.extend([String::new(), "End-to-End Latency (ms):".to_owned()]);
     lines.extend(e2e_table(&record.e2e));
-    lines.extend(simulated_line(&record.engine));
-    lines.join("\n")
+    lines
 }
 
-fn stage_table(record: &MmProcessorRecord) -> Vec<String> {
+fn stage_table(record: &MmProcessor) -> Vec<String> {
     if record.stages.is_empty() {
         return ["Empty DataFrame", "Columns: []", "Index: []"].map(str::to_owned).to_vec();
     }
@@ -63,7 +61,7 @@ fn table(rows: Vec<Vec<String>>) -> Vec<String> {
 }
 
 /// The result file.
-pub fn json(record: &MmProcessorRecord) -> Value {
+pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     dict.set("completed", record.completed);
     dict.set("failed", record.failed);
@@ -83,7 +81,7 @@ pub fn json(record: &MmProcessorRecord) -> Value {
     }
     dict.set("encoder_summary", encoder);
     let mut config = Dict::new();
-    config.set("model", record.model_id.as_str());
+    config.set("model", model);
     config.set("num_prompts", record.num_prompts);
     config.set("input_len", record.input_len);
     config.set("output_len", record.output_len);
@@ -91,9 +89,7 @@ pub fn json(record: &MmProcessorRecord) -> Value {
     dict.set("timestamp", record.timestamp.as_str());
     let mut own = Dict::new();
     own.set("e2el_is_average", record.e2e_is_average);
-    engine_keys(&mut own, &record.engine);
-    dict.set("tacho", own);
-    Value::Dict(dict)
+    (dict, own)
 }
 
 /// vLLM writes `p99.0`; the plain `p99` stands next to it.

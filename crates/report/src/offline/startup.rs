@@ -1,20 +1,18 @@
 //! `tacho startup`.
 
-use std::path::Path;
-
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::offline::{Phase, Start, StartupRecord, percentiles};
+use tacho_metrics::offline::{Phase, Start, Startup, percentiles};
 use tacho_metrics::statistics::mean;
 
-use super::records::{Metric, records as make_records};
-use super::{engine_keys, percentile_dict, simulated_line};
+use super::percentile_dict;
+use super::records::Metric;
 use crate::style::two;
 
 const WIDTH: usize = 60;
 const PHASES: [(Phase, &str); 2] = [(Phase::Cold, "COLD STARTUP:"), (Phase::Warm, "WARM STARTUP:")];
 
 /// The phases of which there is something to tell: a run that was ended early has no warm one.
-fn finished(record: &StartupRecord) -> impl Iterator<Item = (Phase, &'static str)> {
+fn finished(record: &Startup) -> impl Iterator<Item = (Phase, &'static str)> {
     PHASES.into_iter().filter(|(phase, _)| !record.starts(*phase).is_empty())
 }
 
@@ -32,7 +30,7 @@ fn capital(text: &str) -> String {
 }
 
 /// The report.
-pub fn text(record: &StartupRecord) -> String {
+pub(super) fn lines(record: &Startup) -> Vec<String> {
     let rule = "=".repeat(WIDTH);
     let mut lines = vec![String::new(), rule.clone(), "STARTUP TIME BENCHMARK RESULTS".to_owned(), rule.clone()];
     for (phase, heading) in finished(record) {
@@ -48,11 +46,11 @@ pub fn text(record: &StartupRecord) -> String {
     }
     lines.push(rule);
     lines.extend(own_lines(record));
-    lines.join("\n")
+    lines
 }
 
 /// What vLLM leaves out: the import, and the whole wait.
-fn own_lines(record: &StartupRecord) -> Vec<String> {
+fn own_lines(record: &Startup) -> Vec<String> {
     let average = |starts: &[Start], of: fn(&Start) -> f64| two(mean(&starts.iter().map(of).collect::<Vec<_>>()));
     let mut lines = Vec::new();
     for (phase, _) in finished(record) {
@@ -64,7 +62,6 @@ fn own_lines(record: &StartupRecord) -> Vec<String> {
         "Cold means empty vLLM, inductor and Triton caches; weights and the system's page cache stay warm.".to_owned(),
     );
     lines.extend(record.failures.iter().map(|failure| format!("Failed {failure}")));
-    lines.extend(simulated_line(&record.engine));
     lines
 }
 
@@ -73,7 +70,7 @@ fn list(values: &[f64]) -> Value {
 }
 
 /// The result file.
-pub fn json(record: &StartupRecord) -> Value {
+pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     for (phase, _) in finished(record) {
         for (metric, values) in record.metrics(phase) {
@@ -84,20 +81,18 @@ pub fn json(record: &StartupRecord) -> Value {
         }
     }
     let mut own = Dict::new();
-    own.set("model_id", record.model_id.as_str());
+    own.set("model_id", model);
     for (phase, _) in PHASES {
         let values = |of: fn(&Start) -> f64| record.starts(phase).iter().map(of).collect::<Vec<_>>();
         own.set(format!("{}_import_times", phase.name()), list(&values(|start| start.import)));
         own.set(format!("{}_wall_times", phase.name()), list(&values(|start| start.wall)));
     }
     own.set("failures", record.failures.iter().map(|text| Value::from(text.as_str())).collect::<Vec<_>>());
-    engine_keys(&mut own, &record.engine);
-    dict.set("tacho", own);
-    Value::Dict(dict)
+    (dict, own)
 }
 
-/// The records of PyTorch's format, with the ending of each one's file.
-pub fn records(record: &StartupRecord, args: &Dict, output_json: &Path) -> Vec<(String, Vec<Value>)> {
+/// The metrics of PyTorch's format, with the ending of each one's file.
+pub(super) fn metrics(record: &Startup) -> Vec<(String, Vec<Metric>)> {
     let mut files = Vec::new();
     for (phase, _) in finished(record) {
         for (metric, values) in record.metrics(phase) {
@@ -106,7 +101,7 @@ pub fn records(record: &StartupRecord, args: &Dict, output_json: &Path) -> Vec<(
             extra.set(format!("{stem}_times"), list(&values));
             extra.set(format!("{stem}_percentiles"), percentile_dict(&percentiles(&values)));
             let entry = Metric { name: format!("avg_{stem}_time"), values: vec![mean(&values)], extra };
-            files.push((format!("{stem}.pytorch.json"), make_records(&record.engine, args, output_json, vec![entry])));
+            files.push((format!("{stem}.pytorch.json"), vec![entry]));
         }
     }
     files

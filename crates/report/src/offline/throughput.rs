@@ -1,16 +1,13 @@
 //! `tacho throughput`.
 
-use std::path::Path;
-
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::offline::ThroughputRecord;
+use tacho_metrics::offline::Throughput;
 
-use super::records::{Metric, records as make_records};
-use super::{engine_keys, simulated_line};
+use super::records::Metric;
 use crate::style::two;
 
 /// The report.
-pub fn text(record: &ThroughputRecord) -> String {
+pub(super) fn lines(record: &Throughput) -> Vec<String> {
     let mut lines = Vec::new();
     if record.media_uncounted {
         lines.push(
@@ -34,19 +31,12 @@ pub fn text(record: &ThroughputRecord) -> String {
     if record.failed > 0 {
         lines.push(format!("Failed requests:  {}", record.failed));
     }
-    lines.extend(simulated_line(&record.engine));
-    if let Some(directory) = &record.engine.profile_dir {
-        lines.push(format!(
-            "Profile:  {directory} ({} s of the run started and stopped it)",
-            two(record.profile_seconds)
-        ));
-    }
-    lines.join("\n")
+    lines
 }
 
-fn vllm_keys(record: &ThroughputRecord) -> Dict {
+fn vllm_keys(record: &Throughput, model: &str) -> Dict {
     let mut dict = Dict::new();
-    dict.set("model_id", record.model_id.as_str());
+    dict.set("model_id", model);
     dict.set("elapsed_time", record.elapsed());
     dict.set("num_requests", record.num_requests);
     dict.set("total_num_tokens", record.total_tokens());
@@ -56,8 +46,8 @@ fn vllm_keys(record: &ThroughputRecord) -> Dict {
 }
 
 /// The result file.
-pub fn json(record: &ThroughputRecord) -> Value {
-    let mut dict = vllm_keys(record);
+pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
+    let dict = vllm_keys(record, model);
     let mut own = Dict::new();
     own.set("num_prompt_tokens", record.prompt_tokens);
     own.set("num_output_tokens", record.output_tokens);
@@ -70,26 +60,19 @@ pub fn json(record: &ThroughputRecord) -> Value {
             own.set(format!("{key}_ci95"), vec![Value::Float(interval.low), Value::Float(interval.high)]);
         }
     }
-    engine_keys(&mut own, &record.engine);
-    dict.set("tacho", own);
-    Value::Dict(dict)
+    (dict, own)
 }
 
-/// The records of PyTorch's format.
-pub fn records(record: &ThroughputRecord, args: &Dict, output_json: &Path) -> Vec<Value> {
-    let keys = vllm_keys(record);
+/// The metrics of PyTorch's format.
+pub(super) fn metrics(record: &Throughput, model: &str) -> Vec<Metric> {
+    let keys = vllm_keys(record, model);
     let extra: Dict = ["elapsed_time", "num_requests", "total_num_tokens"]
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), keys.get(key)?.clone())))
         .collect();
     let metric = |name: &str, value| Metric { name: name.to_owned(), values: vec![value], extra: extra.clone() };
-    make_records(
-        &record.engine,
-        args,
-        output_json,
-        vec![
-            metric("requests_per_second", record.requests_per_second()),
-            metric("tokens_per_second", record.tokens_per_second()),
-        ],
-    )
+    vec![
+        metric("requests_per_second", record.requests_per_second()),
+        metric("tokens_per_second", record.tokens_per_second()),
+    ]
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 use tacho_core::json::{Dict, parse};
-use tacho_metrics::offline::{EngineNote, LatencyRecord, Start, StartupRecord, ThroughputRecord};
+use tacho_metrics::offline::{EngineNote, Latency, OfflineKind, OfflineRecord, Start, Startup, Throughput};
 use tacho_report::offline;
 use tacho_testkit::{golden_json, golden_text};
 
@@ -39,6 +39,10 @@ fn same_record(ours: &tacho_core::json::Value, theirs: &Json) {
     assert_eq!(info(&ours), info(theirs));
 }
 
+fn record(model_id: &str, measured: OfflineKind) -> OfflineRecord {
+    OfflineRecord { model_id: model_id.to_owned(), engine: engine(), measured }
+}
+
 fn golden_args(name: &str) -> Dict {
     let args = golden_json(name)[0]["benchmark"]["extra_info"]["args"].to_string();
     parse(&args).unwrap().as_dict().unwrap().clone()
@@ -47,27 +51,21 @@ fn golden_args(name: &str) -> Dict {
 #[test]
 fn latency_lines_file_and_record() {
     let golden = golden_json("offline/latency-basic.files/o.json");
-    let record = LatencyRecord {
-        model_id: golden["model_id"].as_str().unwrap().to_owned(),
-        engine: engine(),
-        latencies: floats(&golden["latencies"]),
-        planned: 3,
-    };
+    let latency = Latency { latencies: floats(&golden["latencies"]), planned: 3 };
+    let record = record(golden["model_id"].as_str().unwrap(), OfflineKind::Latency(latency));
     let text = golden_text("offline/latency-basic.txt");
     let lines = text.strip_prefix("Warming up...\n").unwrap().trim_end();
-    assert!(offline::latency_text(&record).starts_with(lines));
-    assert_eq!(written(&offline::latency_json(&record), 4), golden_text("offline/latency-basic.files/o.json"));
+    assert!(offline::text(&record).starts_with(lines));
+    assert_eq!(written(&offline::json(&record), 4), golden_text("offline/latency-basic.files/o.json"));
     let name = "offline/latency-basic.files/o.pytorch.json";
-    let records = offline::latency_records(&record, &golden_args(name), Path::new("o.json"));
-    same_record(&records[0], &golden_json(name)[0]);
+    let files = offline::records(&record, &golden_args(name), Path::new("o.json"));
+    same_record(&files[0].1[0], &golden_json(name)[0]);
 }
 
 #[test]
 fn throughput_lines_file_and_records() {
     let golden = golden_json("offline/throughput-pytorch.files/o.json");
-    let record = ThroughputRecord {
-        model_id: golden["model_id"].as_str().unwrap().to_owned(),
-        engine: engine(),
+    let throughput = Throughput {
         times: vec![golden["elapsed_time"].as_f64().unwrap()],
         profile_seconds: 0.0,
         num_requests: 4,
@@ -76,15 +74,16 @@ fn throughput_lines_file_and_records() {
         output_tokens: 16,
         media_uncounted: false,
     };
+    let record = record(golden["model_id"].as_str().unwrap(), OfflineKind::Throughput(throughput));
     assert_eq!(
-        offline::throughput_text(&record),
+        offline::text(&record),
         "Throughput: 58.64 requests/s, 1172.73 total tokens/s, 234.55 output tokens/s\n\
          Total num prompt tokens:  64\nTotal num output tokens:  16"
     );
-    assert_eq!(written(&offline::throughput_json(&record), 4), golden_text("offline/throughput-pytorch.files/o.json"));
+    assert_eq!(written(&offline::json(&record), 4), golden_text("offline/throughput-pytorch.files/o.json"));
     let name = "offline/throughput-pytorch.files/o.pytorch.json";
-    let records = offline::throughput_records(&record, &golden_args(name), Path::new("o.json"));
-    for (ours, theirs) in records.iter().zip(golden_json(name).as_array().unwrap()) {
+    let files = offline::records(&record, &golden_args(name), Path::new("o.json"));
+    for (ours, theirs) in files[0].1.iter().zip(golden_json(name).as_array().unwrap()) {
         same_record(ours, theirs);
     }
 }
@@ -96,20 +95,14 @@ fn startup_lines_file_and_records() {
         let times = floats(&golden[format!("{phase}_startup_times")]);
         times.into_iter().map(|startup| Start { startup, ..Start::default() }).collect::<Vec<_>>()
     };
-    let record = StartupRecord {
-        model_id: "m".into(),
-        engine: engine(),
-        cold: starts("cold"),
-        warm: starts("warm"),
-        arguments: Dict::new(),
-        failures: Vec::new(),
-    };
+    let startup = Startup { cold: starts("cold"), warm: starts("warm"), ..Startup::default() };
+    let record = record("m", OfflineKind::Startup(startup));
     let text = golden_text("offline/startup-basic.txt");
     let report = &text[text.find("\n====").unwrap()..];
-    assert!(offline::startup_text(&record).starts_with(report.trim_end()), "{}", offline::startup_text(&record));
-    assert_eq!(written(&offline::startup_json(&record), 4), golden_text("offline/startup-basic.files/o.json"));
+    assert!(offline::text(&record).starts_with(report.trim_end()), "{}", offline::text(&record));
+    assert_eq!(written(&offline::json(&record), 4), golden_text("offline/startup-basic.files/o.json"));
     let name = "offline/startup-basic.files/o.cold_startup.pytorch.json";
-    let files = offline::startup_records(&record, &golden_args(name), Path::new("o.json"));
+    let files = offline::records(&record, &golden_args(name), Path::new("o.json"));
     let endings: Vec<&str> = files.iter().map(|(ending, _)| ending.as_str()).collect();
     assert_eq!(endings[..2], ["cold_startup.pytorch.json", "cold_compilation.pytorch.json"]);
     same_record(&files[0].1[0], &golden_json(name)[0]);

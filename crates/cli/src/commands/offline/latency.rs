@@ -1,17 +1,19 @@
 //! `tacho latency`: one batch, repeated.
 
+use std::path::Path;
+
 use tacho_core::json::Dict;
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
-use tacho_report::{Progress, names, offline as report};
+use tacho_report::Progress;
 use tacho_run::latency::{LatencyOutcome, LatencyPlan, run as run_latency};
-use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, PythonEngine, Sampling};
+use tacho_run::offline::{LoggedEngine, OfflineEngine, PythonEngine, Sampling};
 
 use super::SimulatedEngine;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::namespace;
 use crate::commands::serve::log::asked;
-use crate::exit::{Exit, saved};
+use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
@@ -30,7 +32,7 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
     let outcome = run_latency(&plan, &mut engine, &interrupt.stop, &sink)?;
     sink.close();
-    let Measured { record, ended } = match outcome {
+    let measured = match outcome {
         LatencyOutcome::Measured(measured) => *measured,
         LatencyOutcome::Profiled(directory) => {
             engine.close().map_err(tacho_run::Error::from)?;
@@ -40,24 +42,16 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Done);
         }
     };
-    if ended.is_none() {
+    if measured.ended.is_none() {
         engine.close().map_err(tacho_run::Error::from)?;
     }
-    if let Some(path) = output.as_deref() {
-        report::save(path, &report::latency_json(&record), 4)?;
-        if super::wants_records() {
-            let mut namespace = namespace(&args.common.values, "latency", super::model_dict(&parsed));
-            namespace.set("enable_prefix_caching", args.common.engine.enable_prefix_caching.unwrap_or(false));
-            let records = report::latency_records(&record, &namespace, path);
-            report::save_records(&names::side_path(path, "pytorch.json"), records)?;
-        }
-    }
-    let text = report::latency_text(&record);
-    engine.finish(super::closing(&text, report::latency_json(&record)));
-    super::print(&text)?;
-    output.iter().for_each(saved);
-    args.log.iter().for_each(saved);
-    super::conclude(ended)
+    super::save(&measured.record, output.as_deref(), || {
+        let mut namespace = namespace(&args.common.values, "latency", super::model_dict(&parsed));
+        namespace.set("enable_prefix_caching", args.common.engine.enable_prefix_caching.unwrap_or(false));
+        namespace
+    })?;
+    engine.finish(super::closing(&measured.record));
+    super::conclude(measured, &[output.as_deref(), args.log.as_deref().map(Path::new)])
 }
 
 fn engine(args: &LatencyArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {

@@ -4,13 +4,12 @@ use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
-use tacho_report::{Progress, offline as report};
+use tacho_report::Progress;
 use tacho_run::mm_processor::{MmProcessorPlan, draw, run as run_mm};
-use tacho_run::offline::{OfflineEngine, PythonEngine};
+use tacho_run::offline::{Measured, OfflineEngine, PythonEngine};
 
 use super::{SimulatedEngine, multimodal};
 use crate::args::offline::mm_processor::MmProcessorArgs;
-use crate::commands::sim::hub;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -28,17 +27,15 @@ pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let drawn = draw(&plan, &sink)?;
     // From here on the engine is ended in an orderly way.
     interrupt.measuring();
-    let record = run_mm(&plan, drawn, &mut *engine, &sink)?;
+    let record = run_mm(&plan, &drawn, &mut *engine, &sink)?;
     sink.close();
     engine.close().map_err(tacho_run::Error::from)?;
-    if let Some(path) = output.as_deref() {
-        report::save(path, &report::mm_processor_json(&record), 2)?;
-    }
-    super::print(&report::mm_processor_text(&record))?;
+    super::save(&record, output.as_deref(), Dict::new)?;
+    let exit = super::conclude(Measured { record, ended: None }, &[])?;
     if let Some(path) = &args.output_json {
         super::print(&format!("\nResults saved to {path}"))?;
     }
-    Ok(if record.completed == 0 { Exit::Failed } else { Exit::Done })
+    Ok(exit)
 }
 
 fn engine(args: &MmProcessorArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
@@ -52,12 +49,9 @@ fn engine(args: &MmProcessorArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn O
 
 fn plan(args: &MmProcessorArgs) -> anyhow::Result<MmProcessorPlan> {
     Ok(MmProcessorPlan {
-        model_id: args.common.engine.model.clone(),
         engine: super::note(if args.sim { "sim" } else { "vllm-chat" }, args.sim, &args.common.worker)?,
-        tokenizer: super::tokenizer(&args.common.engine, args.sim),
-        hub: hub(),
+        source: super::source(&args.common.engine, args.sim)?,
         workload: multimodal(args)?,
-        seed: u32::try_from(args.common.engine.seed)?,
         num_prompts: args.num_prompts,
         input_len: args.common.values.int("--random-input-len"),
         output_len: args.common.values.int("--random-output-len"),

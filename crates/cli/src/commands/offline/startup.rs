@@ -1,16 +1,16 @@
 //! `tacho startup`: how long an engine takes to start.
 
 use tacho_core::json::Dict;
-use tacho_metrics::offline::Phase;
-use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{Measured, Notebook, OfflineEngine, PythonEngine, PythonSpec};
+use tacho_metrics::offline::{OfflineKind, Phase};
+use tacho_report::Progress;
+use tacho_run::offline::{Notebook, OfflineEngine, PythonEngine, PythonSpec};
 use tacho_run::startup::{EngineMaker, StartupPlan, run as run_startup};
 
 use super::SimulatedEngine;
 use crate::args::offline::namespace;
 use crate::args::offline::startup::StartupArgs;
 use crate::commands::serve::log::asked;
-use crate::exit::{Exit, saved};
+use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
 /// Runs the benchmark that the arguments ask for.
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let about = super::about("startup", &plan.model_id, &plan.engine, plan.cold + plan.warm);
     let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();
-    let Measured { record, ended } = if args.sim {
+    let measured = if args.sim {
         // Made once here, so that wrong limits are reported before anything is started.
         SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Cold)?;
         run_startup(&plan, &SimulatedMaker { args }, &mut notebook, &interrupt.stop, &sink)?
@@ -39,20 +39,12 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         run_startup(&plan, &PythonMaker { spec }, &mut notebook, &interrupt.stop, &sink)?
     };
     sink.close();
-    if let Some(path) = output.as_deref() {
-        report::save(path, &report::startup_json(&record), 4)?;
-        if super::wants_records() {
-            let namespace = namespace(&args.common.values, "startup", super::model_dict(&record.arguments));
-            for (ending, records) in report::startup_records(&record, &namespace, path) {
-                report::save_records(&names::side_path(path, &ending), records)?;
-            }
-        }
-    }
-    let text = report::startup_text(&record);
-    notebook.finish(super::closing(&text, report::startup_json(&record)));
-    super::print(&text)?;
-    output.iter().for_each(saved);
-    super::conclude(ended)
+    super::save(&measured.record, output.as_deref(), || {
+        let OfflineKind::Startup(startup) = &measured.record.measured else { return Dict::new() };
+        namespace(&args.common.values, "startup", super::model_dict(&startup.arguments))
+    })?;
+    notebook.finish(super::closing(&measured.record));
+    super::conclude(measured, &[output.as_deref()])
 }
 
 /// Starts Python processes.

@@ -7,12 +7,10 @@ use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::{ScheduleSpec, StopSignal};
-use tacho_metrics::offline::{Phase, ThroughputRecord};
-use tacho_report::{Progress, names, offline as report};
-use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, PythonEngine, Sampling};
-use tacho_run::throughput::{
-    OfflineLora, OfflineWorkload, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served,
-};
+use tacho_metrics::offline::Phase;
+use tacho_report::Progress;
+use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, OfflineWorkload, PythonEngine, Sampling};
+use tacho_run::throughput::{OfflineLora, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served};
 use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, StopPlan, TrafficPlan, WorkloadPlan};
 
 use super::{SimulatedEngine, throughput_workload};
@@ -32,19 +30,13 @@ pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let share = share(args.common.engine.data_parallel_size)?;
     let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
     let output = super::output(mine.as_deref())?;
-    let (Measured { record, ended }, engine_args) = match args.backend {
+    let (measured, engine_args) = match args.backend {
         Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &sink)?, None),
         _ => local(args, &interrupt, &sink)?,
     };
     sink.close();
-    save(args, &record, engine_args.as_ref(), output.as_deref())?;
-    super::print(&report::throughput_text(&record))?;
-    output.iter().for_each(saved);
-    args.log.iter().for_each(saved);
-    match ended {
-        None if record.failed == record.num_requests => Ok(Exit::Failed),
-        ended => super::conclude(ended),
-    }
+    super::save(&measured.record, output.as_deref(), || flags(args, engine_args.as_ref()))?;
+    super::conclude(measured, &[output.as_deref(), args.log.as_deref().map(Path::new)])
 }
 
 /// The batch through an engine of this machine.
@@ -52,10 +44,10 @@ fn local(
     args: &ThroughputArgs,
     interrupt: &Interrupt,
     sink: &dyn EventSink,
-) -> anyhow::Result<(Measured<ThroughputRecord>, Option<Dict>)> {
+) -> anyhow::Result<(Measured, Option<Dict>)> {
     let plan = plan(args)?;
     let log = args.log.as_deref().map(asked);
-    let about = super::about("throughput", &plan.model_id, &plan.engine, plan.runs);
+    let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // A wrong argument of the engine is reported before anything is sampled.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
@@ -70,8 +62,7 @@ fn local(
     if let Some(report) = &args.nsys {
         measured.record.engine.profile_dir = Some(format!("{report}.nsys-rep"));
     }
-    let record = &measured.record;
-    engine.finish(super::closing(&report::throughput_text(record), report::throughput_json(record)));
+    engine.finish(super::closing(&measured.record));
     if measured.ended.is_none() {
         engine.close().map_err(tacho_run::Error::from)?;
     }
@@ -88,26 +79,15 @@ fn in_vllms_words(error: tacho_run::Error) -> anyhow::Error {
     }
 }
 
-fn save(
-    args: &ThroughputArgs,
-    record: &ThroughputRecord,
-    engine_args: Option<&Dict>,
-    output: Option<&Path>,
-) -> anyhow::Result<()> {
-    let Some(path) = output else { return Ok(()) };
-    report::save(path, &report::throughput_json(record), 4)?;
-    if super::wants_records() {
-        let engine_args = engine_args.and_then(super::model_dict);
-        let mut namespace = namespace(&args.common.values, "throughput", engine_args);
-        namespace.set("tokenizer", args.common.engine.tokenizer_name());
-        namespace.set("dataset_name", args.effective_dataset());
-        if matches!(args.backend, Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
-            namespace.set("tokenizer_mode", "hf");
-        }
-        let records = report::throughput_records(record, &namespace, path);
-        report::save_records(&names::side_path(path, "pytorch.json"), records)?;
+/// The flags as vLLM's records show them.
+fn flags(args: &ThroughputArgs, engine_args: Option<&Dict>) -> Dict {
+    let mut namespace = namespace(&args.common.values, "throughput", engine_args.and_then(super::model_dict));
+    namespace.set("tokenizer", args.common.engine.tokenizer_name());
+    namespace.set("dataset_name", args.effective_dataset());
+    if matches!(args.backend, Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
+        namespace.set("tokenizer_mode", "hf");
     }
-    Ok(())
+    namespace
 }
 
 /// What vLLM says too, but only about flags that were given.
@@ -176,12 +156,9 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
         })
     });
     Ok(ThroughputPlan {
-        model_id: args.common.engine.model.clone(),
         engine: super::note(args.backend.name(), sim, &args.common.worker)?,
-        tokenizer: super::tokenizer(&args.common.engine, sim),
-        hub: hub(),
+        source: super::source(&args.common.engine, sim)?,
         workload: throughput_workload(args)?,
-        seed: u32::try_from(args.common.engine.seed)?,
         sampling: Sampling {
             n: u64::try_from(args.n)?,
             temperature: 1.0,
@@ -222,11 +199,7 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
 }
 
 /// The same batch through a running server.
-fn served(
-    args: &ThroughputArgs,
-    interrupt: &Interrupt,
-    sink: &dyn EventSink,
-) -> anyhow::Result<Measured<ThroughputRecord>> {
+fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) -> anyhow::Result<Measured> {
     let (kind, endpoint) = match args.backend {
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
         _ => (BackendKind::OpenAi, "/v1/completions"),

@@ -1,6 +1,6 @@
 //! The workloads of `tacho throughput` and `tacho mm-processor`; warm-up requests are made under the next seed.
 
-use tacho_run::throughput::OfflineWorkload;
+use tacho_run::offline::OfflineWorkload;
 use tacho_workload::{Carrier, Need, WorkloadSpec};
 
 use crate::args::offline::mm_processor::MmProcessorArgs;

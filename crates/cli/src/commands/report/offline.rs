@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use tacho_core::json::{self, Dict, Value};
-use tacho_metrics::offline::{EngineNote, LatencyRecord, Phase, Start, StartupRecord, ThroughputRecord};
+use tacho_core::json::{self, Value};
+use tacho_metrics::offline::{EngineNote, Latency, OfflineKind, OfflineRecord, Phase, Start, Startup, Throughput};
 use tacho_report::offline as report;
 use tacho_rowlog::{Row, Stored};
 use tacho_run::offline::OFFLINE;
@@ -59,42 +59,26 @@ fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(St
     };
     let model_id = text("model_id").unwrap_or_default();
     let times = rows.iter().map(|row| row.observation.done.secs_since(row.observation.sent)).collect();
-    match text("kind").as_deref() {
-        Some("latency") => {
-            let record = LatencyRecord { model_id, engine, latencies: times, planned };
-            Ok((report::latency_text(&record), report::latency_json(&record)))
-        }
-        Some("throughput") => {
-            let record = throughput(model_id, engine, times, last);
-            Ok((report::throughput_text(&record), report::throughput_json(&record)))
-        }
-        Some("startup") => {
-            let record = startup(model_id, engine, &rows);
-            Ok((report::startup_text(&record), report::startup_json(&record)))
-        }
+    let measured = match text("kind").as_deref() {
+        Some("latency") => OfflineKind::Latency(Latency { latencies: times, planned }),
+        Some("throughput") => OfflineKind::Throughput(throughput(times, last)),
+        Some("startup") => OfflineKind::Startup(startup(&rows)),
         _ => bail!("{}: the log is of a kind that this tacho does not know", path.display()),
-    }
+    };
+    let record = OfflineRecord { model_id, engine, measured };
+    Ok((report::text(&record), report::json(&record)))
 }
 
-fn startup(model_id: String, engine: EngineNote, rows: &[Row]) -> StartupRecord {
+fn startup(rows: &[Row]) -> Startup {
     let text = |row: &Row| json::parse(std::str::from_utf8(&row.observation.text).ok()?).ok();
     let starts: Vec<(Phase, Start)> = rows.iter().filter_map(|row| Start::from_json(&text(row)?)).collect();
     let of = |phase: Phase| starts.iter().filter(|one| one.0 == phase).map(|one| one.1).collect();
-    StartupRecord {
-        model_id,
-        engine,
-        cold: of(Phase::Cold),
-        warm: of(Phase::Warm),
-        arguments: Dict::new(),
-        failures: Vec::new(),
-    }
+    Startup { cold: of(Phase::Cold), warm: of(Phase::Warm), ..Startup::default() }
 }
 
-fn throughput(model_id: String, engine: EngineNote, times: Vec<f64>, row: &Row) -> ThroughputRecord {
+fn throughput(times: Vec<f64>, row: &Row) -> Throughput {
     let usage = &row.observation.usage;
-    ThroughputRecord {
-        model_id,
-        engine,
+    Throughput {
         times,
         profile_seconds: 0.0,
         num_requests: row.asked.input_sequences,

@@ -12,10 +12,11 @@ use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::LongDocumentSpec;
 
 use super::passes::{Pass, expected};
-use super::{Online, answered, bars, engine, maker, print, save_json, save_workload, watched};
+use super::{Online, answered, bars, engine, print, save_json, save_workload, watched};
 use crate::args::scenario::long_document::LongDocumentArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
+use crate::commands::offline::source;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -46,8 +47,9 @@ fn offline(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
     let sink = bars(args.worker.quiet)?;
-    let mut made = maker(&args.engine)?.make(&[warm_up, measured], &sink)?;
-    let (requests, warm_up) = (made.remove(1), made.remove(0));
+    let source = source(&args.engine, false)?;
+    let mut sampler = source.open(&sink)?;
+    let (warm_up, requests) = (sampler.sample(warm_up)?, sampler.sample(measured)?);
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;
     }

@@ -8,10 +8,11 @@ use tacho_run::scenarios::batch;
 use tacho_workload::WorkloadSpec;
 
 use super::passes::{Pass, expected};
-use super::{Online, answered, bars, engine, maker, print, save_json, save_workload, watched};
+use super::{Online, answered, bars, engine, print, save_json, save_workload, watched};
 use crate::args::scenario::prefix_caching::PrefixCachingArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
+use crate::commands::offline::source;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -48,7 +49,7 @@ pub(super) fn sampled(requests: &[Request], repeats: usize) -> Vec<String> {
 fn offline(args: &PrefixCachingArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let sink = bars(args.worker.quiet)?;
     let spec = WorkloadSpec::PrefixCaching(args.spec.clone());
-    let requests = maker(&args.engine)?.make(&[&spec], &sink)?.remove(0);
+    let requests = source(&args.engine, false)?.open(&sink)?.sample(&spec)?;
     print(&sampled(&requests, args.spec.repeat_count))?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;

@@ -16,10 +16,11 @@ use tacho_run::scenarios::batch;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::scenarios::priority_of;
 
-use super::{Online, answered, bars, engine, maker, milliseconds, print, save_json, save_workload, watched};
+use super::{Online, answered, bars, engine, milliseconds, print, save_json, save_workload, watched};
 use crate::args::scenario::prioritization::PrioritizationArgs;
 use crate::args::scenario::{Way, as_serve};
 use crate::commands::offline::simulated::limit;
+use crate::commands::offline::source;
 use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -49,7 +50,7 @@ pub(super) fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
 fn offline(args: &PrioritizationArgs, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let sink = bars(args.worker.quiet)?;
     let spec = WorkloadSpec::Prioritization(args.spec.clone());
-    let requests = maker(&args.engine)?.make(&[&spec], &sink)?.remove(0);
+    let requests = source(&args.engine, false)?.open(&sink)?.sample(&spec)?;
     if let Some(path) = args.values.maybe_text("--save-workload") {
         save_workload(&path, &requests)?;
     }
