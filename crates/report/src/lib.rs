@@ -18,6 +18,7 @@ pub mod offline;
 mod out;
 pub mod plots;
 pub mod results;
+pub mod scenario;
 pub mod sentence;
 mod series;
 pub mod structured;

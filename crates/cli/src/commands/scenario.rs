@@ -1,7 +1,6 @@
 //! What the scenario commands share: a server to ask, an engine to run, and where requests and numbers go.
 
 pub(crate) mod long_document;
-mod passes;
 pub(crate) mod prefix_caching;
 pub(crate) mod prioritization;
 pub(crate) mod structured;
@@ -12,22 +11,23 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
+use tacho_args::grammar::Values;
 use tacho_core::event::{Note, ServeNote};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
-use tacho_engine::EngineSpec;
+use tacho_engine::{EngineSpec, Policy};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::Statistics;
 use tacho_record::RunRecord;
 use tacho_report::Progress;
-use tacho_report::style::two;
-use tacho_run::offline::PythonEngine;
+use tacho_run::offline::{Generated, PythonEngine, Sampling, Slot};
+use tacho_run::scenarios::batch;
 use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
 use tacho_run::{ServePlan, WorkloadPlan};
 use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
 
 use super::offline;
+use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
 use super::serve::{plan, simulator};
 use crate::args::live::LiveArgs;
@@ -77,9 +77,16 @@ impl<'s> Online<'s> {
         Ok(prepare(&self.plan, contact, self.screen)?)
     }
 
-    /// Sends them.
+    /// Sends them. A run in which no request was answered has failed: it makes no numbers of nothing.
     pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
-        Ok(run_serve(&self.plan, prepared, stop, self.screen)?)
+        let record = run_serve(&self.plan, prepared, stop, self.screen)?;
+        let samples = &record.measured.samples;
+        match samples.iter().find(|sample| !sample.success()) {
+            Some(first) if record.summary.completed == 0 && !record.setup.interrupted => {
+                bail!("all {} requests failed; the first one: {}", samples.len(), first.error)
+            }
+            _ => Ok(record),
+        }
     }
 
     /// The same; `tested` is called once the requests before them have been answered.
@@ -107,31 +114,10 @@ pub(crate) fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen>
     shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
 }
 
-/// The same of an engine.
-pub(crate) fn bars(quiet: bool) -> anyhow::Result<Screen> {
-    shown(&LiveArgs::default(), quiet)
-}
-
 /// Bars and warnings: the lines of `tacho serve` are not these commands'.
 fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
     let progress = if hidden { Progress::Hidden } else { Progress::Shown };
     Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
-}
-
-/// Refuses to make numbers of nothing: a run in which no request was answered has failed.
-pub(crate) fn answered(record: &RunRecord) -> anyhow::Result<()> {
-    let samples = &record.measured.samples;
-    match samples.iter().find(|sample| !sample.success()) {
-        Some(first) if record.summary.completed == 0 && !record.setup.interrupted => {
-            bail!("all {} requests failed; the first one: {}", samples.len(), first.error)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// A time in milliseconds; nothing was measured where there is none.
-pub(crate) fn milliseconds(times: &Statistics, value: f64) -> String {
-    if times.count == 0 { "none".to_owned() } else { two(value) }
 }
 
 /// Tells when the requests before a run have been answered.
@@ -149,23 +135,85 @@ impl EventSink for Tested<'_> {
     }
 }
 
-/// The engine in its worker.
-pub(crate) fn engine(engine: &EngineArgs, worker: &WorkerArgs, interrupt: &Interrupt) -> anyhow::Result<PythonEngine> {
-    Ok(PythonEngine::new(offline::python("vllm", engine, worker, Dict::new(), &interrupt.stop)?))
+/// What a scenario command was asked, whichever way it runs.
+pub(crate) struct Scenario<'a> {
+    pub(crate) values: &'a Values,
+    pub(crate) engine: &'a EngineArgs,
+    pub(crate) worker: &'a WorkerArgs,
+    /// What is known of the measured requests before they run, as upstream prints it.
+    pub(crate) headline: &'a dyn Fn(&[Request]) -> Vec<String>,
 }
 
-/// Writes requests, one a line.
-pub(crate) fn save_workload(path: &str, requests: &[Request]) -> anyhow::Result<()> {
-    tacho_run::serve::save_requests(requests, Path::new(path))?;
-    exit::saved(path);
-    Ok(())
-}
+impl Scenario<'_> {
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.values.switch("--dry-run")
+    }
 
-/// Writes a result.
-pub(crate) fn save_json(path: &Path, result: Dict) -> anyhow::Result<()> {
-    write_json(path, result)?;
-    exit::saved(path);
-    Ok(())
+    /// The batches through the engine in its worker, the measured one last: its requests, and what came of each batch.
+    /// Nothing comes of a dry run.
+    pub(crate) fn on_engine(
+        &self,
+        specs: &[&WorkloadSpec],
+        sampling: Sampling,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Option<(Vec<Request>, Vec<Generated>)>> {
+        let sink = shown(&LiveArgs::default(), self.worker.quiet)?;
+        let source = offline::source(self.engine, false)?;
+        let mut sampler = source.open(&sink)?;
+        let mut batches: Vec<_> =
+            specs.iter().map(|spec| Ok((Slot::Warmup, sampler.sample(spec)?))).collect::<anyhow::Result<_>>()?;
+        let Some((slot, requests)) = batches.last_mut() else { return Ok(None) };
+        *slot = Slot::Measured;
+        let requests = requests.clone();
+        print(&(self.headline)(&requests))?;
+        self.save_workload(&requests)?;
+        if self.is_dry_run() {
+            return Ok(None);
+        }
+        interrupt.measuring();
+        let spec = offline::python("vllm", self.engine, self.worker, Dict::new(), &interrupt.stop)?;
+        let done = batch::run(batches, sampling, !self.worker.quiet, &mut PythonEngine::new(spec))?;
+        Ok(Some((requests, done)))
+    }
+
+    /// A server, simulated with this policy or running, and the requests for it, which are printed and saved.
+    pub(crate) fn on_server<'s>(
+        &self,
+        serve: &ServeArgs,
+        (spec, count): (WorkloadSpec, usize),
+        policy: Option<Policy>,
+        adjust: &dyn Fn(&mut ServePlan),
+        screen: &'s Screen,
+    ) -> anyhow::Result<(Online<'s>, Prepared)> {
+        let limit = |spec: &mut EngineSpec| {
+            spec.policy = policy.unwrap_or(spec.policy);
+            limit(self.engine, spec)
+        };
+        let mut online = Online::open(serve, spec, count, false, &limit, screen)?;
+        adjust(&mut online.plan);
+        let prepared = online.prepare(self.is_dry_run())?;
+        screen.print(&(self.headline)(&prepared.requests.all()?))?;
+        self.save_workload(&prepared.requests.all()?)?;
+        Ok((online, prepared))
+    }
+
+    /// Writes the requests, one a line, where that is asked for.
+    fn save_workload(&self, requests: &[Request]) -> anyhow::Result<()> {
+        if let Some(path) = self.values.maybe_text("--save-workload") {
+            tacho_run::serve::save_requests(requests, Path::new(&path))?;
+            exit::saved(path);
+        }
+        Ok(())
+    }
+
+    /// Writes the numbers, where that is asked for.
+    pub(crate) fn save_json(&self, result: Dict) -> anyhow::Result<()> {
+        if let Some(path) = self.values.maybe_text("--output-json") {
+            write_json(path.as_ref(), result)?;
+            exit::saved(path);
+        }
+        Ok(())
+    }
 }
 
 /// Writes a result; where it went is for the caller to say.

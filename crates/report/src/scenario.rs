@@ -1,0 +1,244 @@
+//! What the scenario commands print and write: passes over the same requests, classes of priority.
+
+use tacho_core::json::{Dict, Value};
+use tacho_metrics::{Sample, Statistics};
+use tacho_record::RunRecord;
+
+use crate::style::{title, two, value_line};
+
+/// What vLLM counts where a connector brings KV from elsewhere.
+const EXTERNAL: &str = "vllm:external_prefix_cache_hits_total";
+
+/// Requests that take turns, as upstream's scripts time them.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    name: &'static str,
+    seconds: f64,
+    requests: usize,
+    failed: usize,
+    input: u64,
+    output: u64,
+    ttft: Statistics,
+    /// Fraction of the prompt tokens that came from the cache, where the server says.
+    observed: Option<f64>,
+    /// Prompt tokens that came from beyond the engine's own cache, where the server counts them.
+    external: Option<f64>,
+    /// The most that an unlimited cache could have served.
+    limit: f64,
+}
+
+impl Pass {
+    /// The numbers of a run. `limit` is the fraction of tokens that an unlimited cache could serve.
+    pub fn of(name: &'static str, record: &RunRecord, limit: f64) -> Self {
+        let samples = &record.measured.samples;
+        let done: Vec<_> = samples.iter().filter(|sample| sample.success()).collect();
+        Pass {
+            name,
+            seconds: record.measured.duration,
+            requests: done.len(),
+            failed: samples.len() - done.len(),
+            input: done.iter().map(|sample| sample.prompt_len).sum(),
+            output: done.iter().map(|sample| sample.output_len).sum(),
+            ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
+            observed: record.measured.cache_hit_rate(),
+            external: record.measured.server.get(EXTERNAL).and_then(|series| series.growth()),
+            limit,
+        }
+    }
+
+    /// Its lines.
+    pub fn lines(&self) -> Vec<String> {
+        let rate = |count: f64| two(count / self.seconds);
+        let mut lines = vec![title(&format!(" {} ", self.name), '-')];
+        lines.push(value_line("Wall time (s):", format!("{:.4}", self.seconds)));
+        lines.push(value_line("Requests (req/s):", rate(self.requests as f64)));
+        lines.push(value_line("Input (tok/s):", rate(self.input as f64)));
+        lines.push(value_line("Output (tok/s):", rate(self.output as f64)));
+        lines.push(value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
+        lines.push(value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99(&self.ttft))));
+        let observed = self.observed.map_or_else(|| "not reported".to_owned(), |share| two(share * 100.0));
+        lines.push(value_line("Cache hits, observed (%):", observed));
+        lines.push(value_line("Cache hits, at most (%):", two(self.limit * 100.0)));
+        let external = self.external.filter(|tokens| *tokens > 0.0);
+        lines.extend(external.map(|tokens| value_line("From beyond its own (tokens):", tokens)));
+        if self.failed > 0 {
+            lines.push(value_line("Requests without an answer:", self.failed));
+        }
+        lines
+    }
+
+    /// The same for a file.
+    pub fn to_json(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("pass", self.name);
+        dict.set("elapsed_time", self.seconds);
+        dict.set("completed", self.requests);
+        dict.set("failed", self.failed);
+        dict.set("total_input_tokens", self.input);
+        dict.set("total_output_tokens", self.output);
+        set_times(&mut dict, "ttft", &self.ttft);
+        dict.set("prefix_cache_hit_rate", self.observed);
+        dict.set("prefix_cache_hit_rate_limit", self.limit);
+        dict.set("external_prefix_cache_hits", self.external);
+        Value::Dict(dict)
+    }
+
+    /// A warning where a pass that should have been cold found more in the cache than its own prompts put there.
+    pub fn warning(&self) -> Option<String> {
+        let observed = self.observed.filter(|observed| *observed > self.limit + 0.01)?;
+        Some(format!(
+            "the cache was warm before the {} pass: {:.1} % of the tokens were found in it, and the prompts themselves \
+             can only account for {:.1} %; pass --reset-prefix-cache or --cache-salt",
+            self.name,
+            observed * 100.0,
+            self.limit * 100.0
+        ))
+    }
+
+    /// Seconds that it took.
+    pub fn seconds(&self) -> f64 {
+        self.seconds
+    }
+}
+
+/// The first pass and the second one, with how many times as long the first took; lines and file.
+pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
+    let ratio = first.seconds / second.seconds;
+    let mut lines = [first.lines(), second.lines()].concat();
+    lines.push(title("", '-'));
+    lines.push(value_line("First over second:", format!("{ratio:.2}")));
+    lines.push(title("", '='));
+    let mut file = Dict::new();
+    file.set("passes", vec![first.to_json(), second.to_json()]);
+    file.set("speed_up", Value::Float(ratio));
+    (lines, file)
+}
+
+/// A pass over documents, after one that filled the cache in `warmup` seconds; `fresh` says which requests are the
+/// first of their document. Lines and file.
+pub fn documents(pass: &Pass, warmup: f64, record: &RunRecord, fresh: &[bool]) -> (Vec<String>, Dict) {
+    let mut lines = pass.lines();
+    for (name, wanted) in [("First sight of a document, mean (ms):", true), ("Seen before, mean (ms):", false)] {
+        let samples = record.measured.samples.iter().zip(fresh);
+        let times = samples.filter(|(sample, fresh)| sample.success() && **fresh == wanted);
+        let times = Statistics::of(times.map(|(sample, _)| sample.ttft).collect(), &[]);
+        lines.push(value_line(name, milliseconds(&times, times.mean_ms)));
+    }
+    lines.push(title("", '='));
+    let mut file = Dict::new();
+    file.set("warm_up_time", warmup);
+    file.set("passes", vec![pass.to_json()]);
+    (lines, file)
+}
+
+/// Upstream's line about a batch of so many requests and tokens, and its file.
+pub fn throughput(requests: usize, tokens: u64, seconds: f64) -> (String, Dict) {
+    let (per_second, tokens_per_second) = (requests as f64 / seconds, tokens as f64 / seconds);
+    let mut file = Dict::new();
+    file.set("elapsed_time", seconds);
+    file.set("num_requests", requests);
+    file.set("total_num_tokens", tokens);
+    file.set("requests_per_second", per_second);
+    file.set("tokens_per_second", tokens_per_second);
+    (format!("Throughput: {per_second:.2} requests/s, {tokens_per_second:.2} tokens/s"), file)
+}
+
+/// What the requests of each priority saw, and how often a less urgent one came first; lines, and keys for `file`.
+pub fn priorities(priorities: &[i64], record: &RunRecord, file: &mut Dict) -> Vec<String> {
+    let samples: Vec<(i64, Sample)> =
+        priorities.iter().copied().zip(record.measured.samples.iter().map(std::borrow::Cow::into_owned)).collect();
+    let mut each: Vec<i64> = priorities.to_vec();
+    each.sort_unstable();
+    each.dedup();
+    let classes: Vec<Class> = each.into_iter().map(|priority| Class::of(priority, &samples)).collect();
+    let inversions = inversions(&samples);
+    let preempted = record.measured.server.get("vllm:num_preemptions_total").and_then(|series| series.growth());
+    let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
+    lines.push(title("", '-'));
+    lines.push(value_line("Served before a more urgent one (%):", two(inversions * 100.0)));
+    lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
+    lines.push(title("", '='));
+    file.set("classes", classes.iter().map(Class::to_json).collect::<Vec<Value>>());
+    file.set("inversions", inversions);
+    file.set("preemptions", preempted);
+    lines
+}
+
+/// Requests of one priority.
+struct Class {
+    priority: i64,
+    count: usize,
+    failed: usize,
+    ttft: Statistics,
+    e2el: Statistics,
+}
+
+impl Class {
+    fn of(priority: i64, samples: &[(i64, Sample)]) -> Self {
+        let mine: Vec<&Sample> = samples.iter().filter(|(own, _)| *own == priority).map(|(_, one)| one).collect();
+        let done: Vec<&&Sample> = mine.iter().filter(|sample| sample.success()).collect();
+        Class {
+            priority,
+            count: mine.len(),
+            failed: mine.len() - done.len(),
+            ttft: Statistics::of(done.iter().map(|sample| sample.ttft).collect(), &[99.0]),
+            e2el: Statistics::of(done.iter().map(|sample| sample.latency).collect(), &[99.0]),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        vec![
+            title(&format!(" Priority {} ", self.priority), '-'),
+            value_line("Requests:", self.count),
+            value_line("Requests without an answer:", self.failed),
+            value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)),
+            value_line("First token, median (ms):", milliseconds(&self.ttft, self.ttft.median_ms)),
+            value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99(&self.ttft))),
+            value_line("Whole answer, mean (ms):", milliseconds(&self.e2el, self.e2el.mean_ms)),
+            value_line("Whole answer, P99 (ms):", milliseconds(&self.e2el, p99(&self.e2el))),
+        ]
+    }
+
+    fn to_json(&self) -> Value {
+        let mut dict = Dict::new();
+        dict.set("priority", self.priority);
+        dict.set("requests", self.count);
+        dict.set("failed", self.failed);
+        set_times(&mut dict, "ttft", &self.ttft);
+        set_times(&mut dict, "e2el", &self.e2el);
+        Value::Dict(dict)
+    }
+}
+
+/// Fraction of the pairs in which a request got its first token before one that is more urgent and came no later.
+fn inversions(samples: &[(i64, Sample)]) -> f64 {
+    let done = samples.iter().filter(|(_, sample)| sample.success());
+    let seen: Vec<(i64, f64, f64)> =
+        done.map(|(priority, sample)| (*priority, sample.sent, sample.sent + sample.ttft)).collect();
+    let (mut pairs, mut wrong) = (0_u64, 0_u64);
+    for (urgent, came, served) in &seen {
+        for (other, later, before) in &seen {
+            if urgent < other && came <= later {
+                pairs += 1;
+                wrong += u64::from(before < served);
+            }
+        }
+    }
+    if pairs == 0 { 0.0 } else { wrong as f64 / pairs as f64 }
+}
+
+fn p99(times: &Statistics) -> f64 {
+    times.percentile_ms(99.0).unwrap_or(f64::NAN)
+}
+
+/// A time in milliseconds; nothing was measured where there is none.
+fn milliseconds(times: &Statistics, value: f64) -> String {
+    if times.count == 0 { "none".to_owned() } else { two(value) }
+}
+
+fn set_times(dict: &mut Dict, name: &str, times: &Statistics) {
+    let known = |value: f64| (times.count > 0).then_some(value);
+    dict.set(format!("mean_{name}_ms"), known(times.mean_ms));
+    dict.set(format!("median_{name}_ms"), known(times.median_ms));
+    dict.set(format!("p99_{name}_ms"), times.percentile_ms(99.0));
+}
