@@ -38,27 +38,10 @@ fn setup(case: &Value, task: Task) -> Setup {
     let limit = |name: &str| case["goodput_ms"][name].as_f64();
     let limits = GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") };
     Setup {
-        date: String::new(),
-        started: String::new(),
-        backend: "openai".into(),
-        label: None,
-        model_id: "m".into(),
-        tokenizer_id: Some("m".into()),
-        num_prompts: 1,
-        metadata: Vec::new(),
-        request_rate: f64::INFINITY,
-        burstiness: 1.0,
-        max_concurrency: None,
-        ramp_up: None,
-        rps_change_events: Vec::new(),
-        self_timed: false,
         task,
-        percentile_metrics: MetricKind::ALL.to_vec(),
         metric_percentiles: floats(&case["percentiles"]),
         goodput: (limits != GoodputLimits::default()).then_some(limits),
-        strict_parity: false,
-        interrupted: false,
-        workload: None,
+        ..Setup::example()
     }
 }
 

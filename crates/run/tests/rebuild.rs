@@ -20,25 +20,13 @@ fn setup() -> Setup {
     Setup {
         date: "20270115-080010".into(),
         started: "2027-01-15T08:00:00.000000+00:00".into(),
-        backend: "openai".into(),
-        label: None,
         model_id: "m".into(),
         tokenizer_id: Some("gpt2".into()),
         num_prompts: 20,
-        metadata: Vec::new(),
         request_rate: 10.0,
-        burstiness: 1.0,
         max_concurrency: Some(4),
-        ramp_up: None,
-        rps_change_events: Vec::new(),
-        self_timed: false,
-        task: Task::Generation,
-        percentile_metrics: MetricKind::ALL.to_vec(),
         metric_percentiles: vec![50.0, 99.0],
-        goodput: None,
-        strict_parity: false,
-        interrupted: false,
-        workload: None,
+        ..Setup::example()
     }
 }
 

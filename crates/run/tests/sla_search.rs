@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::Criterion;
 use tacho_metrics::percentile::percentile;
-use tacho_metrics::{Sample, Samples, Setup, Steady, Task};
+use tacho_metrics::{Sample, Samples, Setup, Steady};
 use tacho_pyrand::Generator;
 use tacho_record::Estimate;
 use tacho_run::experiment::{
@@ -216,7 +216,7 @@ impl Bench for Queue {
         };
         let end = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
         self.seconds.set(self.seconds.get() + end);
-        let steady = Steady::of(&setup(rate), &samples);
+        let steady = Steady::of(&Setup { request_rate: rate, tokenizer_id: None, ..Setup::example() }, &samples);
         let mut own = Dict::new();
         let (first, last) = samples.iter().fold((f64::INFINITY, 0.0), |(first, last): (f64, f64), sample| {
             (first.min(sample.due), last.max(sample.due))
@@ -250,32 +250,6 @@ impl Bench for Queue {
         result.set("mean_e2el_ms", samples.iter().map(|sample| sample.latency).sum::<f64>() / count as f64 * 1000.0);
         result.set("tacho", own);
         self.memory.complete(output, &result)
-    }
-}
-
-fn setup(request_rate: f64) -> Setup {
-    Setup {
-        date: String::new(),
-        started: String::new(),
-        backend: "openai".into(),
-        label: None,
-        model_id: "m".into(),
-        tokenizer_id: None,
-        num_prompts: 0,
-        metadata: Vec::new(),
-        request_rate,
-        burstiness: 1.0,
-        max_concurrency: None,
-        ramp_up: None,
-        rps_change_events: Vec::new(),
-        self_timed: false,
-        task: Task::Generation,
-        percentile_metrics: Vec::new(),
-        metric_percentiles: vec![99.0],
-        goodput: None,
-        strict_parity: false,
-        interrupted: false,
-        workload: None,
     }
 }
 

@@ -90,25 +90,12 @@ pub(crate) fn plain_setup() -> Setup {
     Setup {
         date: "DATE".into(),
         started: "2026-01-02T03:04:05Z".into(),
-        backend: "openai".into(),
-        label: None,
         model_id: "m".into(),
         tokenizer_id: Some("t".into()),
         num_prompts: 1,
-        metadata: Vec::new(),
-        request_rate: f64::INFINITY,
-        burstiness: 1.0,
-        max_concurrency: None,
-        ramp_up: None,
-        rps_change_events: Vec::new(),
-        self_timed: false,
-        task: Task::Generation,
         percentile_metrics: MetricKind::parse_list("ttft,tpot,itl"),
-        metric_percentiles: vec![99.0],
-        goodput: None,
         strict_parity: true,
-        interrupted: false,
-        workload: None,
+        ..Setup::example()
     }
 }
 

@@ -2,7 +2,7 @@
 //! browser, the page is opened and used in it.
 
 use tacho_core::FailureKind;
-use tacho_metrics::{MetricKind, Rare, Sample, Setup, Task};
+use tacho_metrics::{Rare, Sample, Setup};
 use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
 
@@ -12,27 +12,14 @@ const HOSTILE: &str = "</script><img src=x onerror=\"document.title='owned'\">";
 
 fn setup() -> Setup {
     Setup {
-        date: "20260102-030405".into(),
         started: "2026-01-02T03:04:00+00:00".into(),
-        backend: "openai".into(),
         label: Some(HOSTILE.into()),
         model_id: HOSTILE.into(),
         tokenizer_id: None,
-        num_prompts: 10,
         metadata: vec![(HOSTILE.into(), HOSTILE.into())],
         request_rate: 20.0,
-        burstiness: 1.0,
         max_concurrency: Some(4),
-        ramp_up: None,
-        rps_change_events: Vec::new(),
-        self_timed: false,
-        task: Task::Generation,
-        percentile_metrics: MetricKind::ALL.to_vec(),
-        metric_percentiles: vec![99.0],
-        goodput: None,
-        strict_parity: false,
-        interrupted: false,
-        workload: None,
+        ..Setup::example()
     }
 }
 

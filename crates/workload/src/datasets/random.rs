@@ -8,7 +8,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
-use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
@@ -64,7 +64,7 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
     })?;
     if let (Some(cached), Some(tokenizer)) = (spec.cached, tokenizer) {
         let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
-        cached.apply(&mut requests, spec.generator_seed()?, &allowed);
+        cached.apply(&mut requests, checked_seed(spec.seed)?, &allowed);
     }
     Ok(Sampled { requests, notices })
 }
@@ -77,10 +77,10 @@ pub(crate) fn sample_in_parts(
     mut take: impl FnMut(Vec<Request>) -> Result<(), Error>,
 ) -> Result<Vec<String>, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random" })?;
-    let seed = spec.generator_seed()?;
+    let seed = checked_seed(spec.seed)?;
     let lengths = spec.length_range(tokenizer);
     spec.check_shortest(&lengths)?;
-    let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
+    let count = checked_count(spec.num_prompts)?;
     let mut generator = Generator::new(seed);
     let lengths = lengths.draw(&mut generator, count)?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
@@ -171,13 +171,7 @@ fn fit_prompts(
 
 impl RandomSpec {
     fn length_range(&self, tokenizer: &Tokenizer) -> LengthRange {
-        LengthRange {
-            ratio: self.range_ratio,
-            input_len: self.input_len,
-            output_len: self.output_len,
-            num_special: tokenizer.num_special(),
-            vocab_size: tokenizer.vocab_size(),
-        }
+        LengthRange::of(tokenizer, self.range_ratio, self.input_len, self.output_len)
     }
 
     fn check_shortest(&self, lengths: &LengthRange) -> Result<(), Error> {
@@ -186,10 +180,6 @@ impl RandomSpec {
             return Ok(());
         }
         Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
-    }
-
-    fn generator_seed(&self) -> Result<u64, Error> {
-        u64::try_from(self.seed).map_err(|_| Error::NegativeSeed { seed: self.seed })
     }
 
     /// Prompts of a request.

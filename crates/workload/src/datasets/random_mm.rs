@@ -16,7 +16,7 @@ use crate::parallel;
 use crate::sampling::buckets::{Bucket, Buckets, Modality};
 use crate::sampling::chat::multimodal_chat;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notice};
-use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
 /// Bytes of pixels that are held before they are encoded.
@@ -71,16 +71,9 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-mm" })?;
-    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
-    let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
+    let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let mut generator = Generator::new(seed);
-    let range = LengthRange {
-        ratio: spec.range_ratio,
-        input_len: spec.input_len,
-        output_len: spec.output_len,
-        num_special: tokenizer.num_special(),
-        vocab_size: tokenizer.vocab_size(),
-    };
+    let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
     let lengths = range.draw(&mut generator, count)?;
     let plan = spec.plan()?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.added_special_ids())?;

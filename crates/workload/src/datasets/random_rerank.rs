@@ -7,7 +7,7 @@ use tacho_text::Tokenizer;
 use super::random::{allowed_tokens, run_of};
 use crate::Error;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
-use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio};
+use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_seed};
 use crate::sampling::sampled::Sampled;
 
 /// Settings of the dataset.
@@ -43,7 +43,7 @@ pub(crate) fn sample(
     counters: &Counters,
 ) -> Result<Sampled, Error> {
     let tokenizer = tokenizer.ok_or(Error::NoTokenizer { dataset: "random-rerank" })?;
-    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
+    let seed = checked_seed(spec.seed)?;
     let mut generator = Generator::new(seed);
     let drawn = spec.draw_lengths(tokenizer, &mut generator)?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
@@ -60,13 +60,7 @@ pub(crate) fn sample(
 
 impl RandomRerankSpec {
     fn draw_lengths(&self, tokenizer: &Tokenizer, generator: &mut Generator) -> Result<Drawn, Error> {
-        let range = |input_len| LengthRange {
-            ratio: self.range_ratio,
-            input_len,
-            output_len: 0,
-            num_special: tokenizer.num_special(),
-            vocab_size: tokenizer.vocab_size(),
-        };
+        let range = |input_len| LengthRange::of(tokenizer, self.range_ratio, input_len, 0);
         let query_len = if self.is_reranker { self.input_len.div_euclid(2) - 1 } else { self.input_len };
         let query = range(query_len).draw(generator, 1)?;
         let (count, batch, document_len) = if self.is_reranker {

@@ -7,7 +7,7 @@ use tacho_pyrand::{Generator, Random};
 use tacho_text::{Tokenizer, unicode_text};
 
 use crate::Error;
-use crate::sampling::lengths::{LengthRange, RangeRatio};
+use crate::sampling::lengths::{LengthRange, RangeRatio, checked_count, checked_seed};
 
 /// Settings of the conversion.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,19 +29,12 @@ pub struct SlicesSpec {
 /// # Errors
 /// When the text has no tokens, or the settings cannot work.
 pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<String, Error> {
-    let seed = u64::try_from(spec.seed).map_err(|_| Error::NegativeSeed { seed: spec.seed })?;
-    let count = usize::try_from(spec.num_prompts).map_err(|_| Error::NegativeCount { count: spec.num_prompts })?;
+    let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let tokens = tokenizer.encode(text, false);
     if tokens.is_empty() {
         return Err(Error::NoTokens);
     }
-    let range = LengthRange {
-        ratio: spec.range_ratio,
-        input_len: spec.input_len,
-        output_len: spec.output_len,
-        num_special: tokenizer.num_special(),
-        vocab_size: tokenizer.vocab_size(),
-    };
+    let range = LengthRange::of(tokenizer, spec.range_ratio, spec.input_len, spec.output_len);
     let lengths = range.draw(&mut Generator::new(seed), count)?;
     let mut places = Random::new(seed);
     let mut out = String::new();

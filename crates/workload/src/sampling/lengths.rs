@@ -2,6 +2,7 @@
 
 use tacho_core::json::{self, Value};
 use tacho_pyrand::Generator;
+use tacho_text::Tokenizer;
 
 use crate::Error;
 
@@ -56,7 +57,23 @@ impl RangeRatio {
     }
 }
 
+/// A seed as numpy takes it.
+pub(crate) fn checked_seed(seed: i64) -> Result<u64, Error> {
+    u64::try_from(seed).map_err(|_| Error::NegativeSeed { seed })
+}
+
+/// How many prompts there are to be.
+pub(crate) fn checked_count(count: i64) -> Result<usize, Error> {
+    usize::try_from(count).map_err(|_| Error::NegativeCount { count })
+}
+
 impl LengthRange {
+    /// Lengths of prompts and outputs that a tokenizer can make.
+    pub(crate) fn of(tokenizer: &Tokenizer, ratio: RangeRatio, input_len: i64, output_len: i64) -> Self {
+        let (num_special, vocab_size) = (tokenizer.num_special(), tokenizer.vocab_size());
+        LengthRange { ratio, input_len, output_len, num_special, vocab_size }
+    }
+
     /// Draws all prompt lengths, then all output lengths, then all offsets; a range of one value draws nothing.
     pub(crate) fn draw(&self, generator: &mut Generator, count: usize) -> Result<Lengths, Error> {
         in_range("input_range_ratio", self.ratio.input)?;
