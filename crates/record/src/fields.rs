@@ -9,9 +9,9 @@ const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()]
 
 /// The fields of a result, read by what they mean.
 #[derive(Debug, Clone, Copy)]
-pub struct Fields<'r>(pub &'r Dict);
+pub struct ResultFields<'r>(pub &'r Dict);
 
-impl<'r> Fields<'r> {
+impl<'r> ResultFields<'r> {
     /// A number; texts that mean one count too.
     pub fn number(self, key: &str) -> Option<f64> {
         match self.0.get(key)? {

@@ -14,7 +14,7 @@ pub mod restored;
 pub mod stored;
 
 pub use error::Error;
-pub use fields::Fields;
+pub use fields::ResultFields;
 pub use intervals::{Estimate, Intervals};
 pub use kind::ResultKind;
 pub use multi_run::MultiRun;

@@ -8,7 +8,7 @@ use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
 
-use crate::fields::{Fields, SteadyState};
+use crate::fields::{ResultFields, SteadyState};
 use crate::intervals::spread;
 use crate::number::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
@@ -129,8 +129,8 @@ impl StoredRun {
     }
 
     /// The typed reader of its fields.
-    pub fn view(&self) -> Fields<'_> {
-        Fields(&self.fields)
+    pub fn view(&self) -> ResultFields<'_> {
+        ResultFields(&self.fields)
     }
 
     /// The number under `key`; texts that mean a number count too.

@@ -6,7 +6,7 @@ use std::path::Path;
 use tacho_core::event::TuneNote;
 use tacho_core::json::Dict;
 use tacho_decide::search::{Levels, LoadLevel, Measurement, Model, Search};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::answer::Found;
 use super::plan::{Candidate, TunePlan, rate_text};
@@ -17,7 +17,7 @@ use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED, explore, r
 impl TunePlan {
     /// The runs of loads as the search reads them. All have equally many prompts, so they count equally.
     fn measurements(&self, levels: &[Level]) -> Result<Vec<Measurement>, Failure> {
-        let one = |level: f64, run: Fields<'_>| {
+        let one = |level: f64, run: ResultFields<'_>| {
             let value = |key: &str| required(run.number(key), key, "--constraint");
             let (_, margin) = worst(&self.criteria, |criterion| value(&criterion.metric))?;
             Ok(Measurement { margin, error: None, ..Measurement::exact(level, true) })
@@ -117,7 +117,7 @@ impl Tuner<'_> {
         });
         let (criteria, runs) = (criteria.collect(), level.results.len());
         self.say(TuneNote::Level { rate: rate.clone(), throughput, criteria, runs });
-        let failed: u64 = level.runs().filter_map(Fields::failures).map(|(failed, _)| failed).sum();
+        let failed: u64 = level.runs().filter_map(ResultFields::failures).map(|(failed, _)| failed).sum();
         if failed > 0 {
             self.warn(TuneNote::LevelFailures { rate, failed: failed as i64 });
         }

@@ -3,7 +3,7 @@
 use tacho_core::json::Dict;
 use tacho_decide::search::{Criterion, Measurement, Search, Step, StopReason};
 use tacho_metrics::statistics::mean;
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::error::Failure;
 
@@ -29,8 +29,8 @@ impl Level {
     }
 
     /// Its results, to be read by what they mean.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Fields<'_>> {
-        self.results.iter().map(Fields)
+    pub(crate) fn runs(&self) -> impl Iterator<Item = ResultFields<'_>> {
+        self.results.iter().map(ResultFields)
     }
 
     /// The mean of a number, where all results have it.

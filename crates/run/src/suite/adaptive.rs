@@ -1,7 +1,7 @@
 //! Adaptive concurrency: where between the listed levels a server stops to meet latency limits.
 
 use tacho_decide::search::{Growth, Levels, Measurement, Model, Search, Step};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 /// How levels are refined after the listed ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,7 +18,7 @@ pub struct AdaptiveSpec {
 
 impl AdaptiveSpec {
     /// Whether a result is within the limits; unknown when it lacks the numbers.
-    pub(super) fn verdict(&self, result: Fields<'_>) -> Option<bool> {
+    pub(super) fn verdict(&self, result: ResultFields<'_>) -> Option<bool> {
         let first = |keys: &[&str]| keys.iter().find_map(|key| result.number(key));
         let ttft = first(&["p99_ttft_ms", "mean_ttft_ms"])?;
         let tpot = first(&["p99_tpot_ms", "mean_tpot_ms", "mean_itl_ms"])?;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn verdicts_take_the_means_where_there_are_no_percentiles() {
-        let verdict = |text: &str| SPEC.verdict(Fields(parse(text).unwrap().as_dict().unwrap()));
+        let verdict = |text: &str| SPEC.verdict(ResultFields(parse(text).unwrap().as_dict().unwrap()));
         assert_eq!(verdict(r#"{"p99_ttft_ms": 3000, "mean_ttft_ms": 9999, "p99_tpot_ms": 100}"#), Some(true));
         assert_eq!(verdict(r#"{"mean_ttft_ms": 3001, "mean_itl_ms": 1}"#), Some(false));
         assert_eq!(verdict(r#"{"p99_ttft_ms": 1}"#), None);

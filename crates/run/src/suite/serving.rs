@@ -2,7 +2,7 @@
 
 use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::adaptive::{Bounds, refine};
 use super::command::{line, line_with, words};
@@ -45,7 +45,7 @@ impl SuitePlan {
 
     /// Whether a result is within the limits of the refinement; unknown without one, or where it lacks the numbers.
     fn verdict(&self, result: &Dict) -> Option<bool> {
-        self.adaptive.and_then(|spec| spec.verdict(Fields(result)))
+        self.adaptive.and_then(|spec| spec.verdict(ResultFields(result)))
     }
 
     /// The server of a test; nothing where one runs already.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::event::LevelNote;
 use tacho_core::json::{Dict, Value, python_str};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::combination::Combination;
 use super::session::{Sweep, SweepPlan};
@@ -38,7 +38,7 @@ impl LoadVariable {
 
     /// The load at which a run kept the server: the mean over its results.
     pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
-        let each = results.iter().map(Fields).map(|run| {
+        let each = results.iter().map(ResultFields).map(|run| {
             let rate = run.number("request_throughput")?;
             Some(match self {
                 LoadVariable::RequestRate => rate,

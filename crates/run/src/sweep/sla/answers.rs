@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::{Criterion, Estimate, LoadLevel, Model, StopReason};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::pair::Pair;
 use super::search::PRECISE;
@@ -57,7 +57,7 @@ impl Found {
     pub(super) fn unreliable(&self) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
         let doubted =
-            limited.filter_map(|level| Some((level.level, level.runs().find_map(Fields::unreliable_client)?)));
+            limited.filter_map(|level| Some((level.level, level.runs().find_map(ResultFields::unreliable_client)?)));
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
 

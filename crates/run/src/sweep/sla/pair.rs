@@ -6,7 +6,7 @@ use tacho_core::event::Load;
 use tacho_core::json::Dict;
 use tacho_decide::search::{Criterion, LoadLevel, Measurement};
 use tacho_metrics::statistics::mean;
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 use tacho_record::fields::SteadyState;
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
@@ -120,7 +120,7 @@ impl Pair<'_> {
 
     /// The runs of a load as the search reads them, by the criterion that is furthest beyond its limit.
     pub(super) fn measurements(&self, target: &[Criterion], level: &Level) -> Result<Vec<Measurement>, Failure> {
-        let one = |run: Fields<'_>| {
+        let one = |run: ResultFields<'_>| {
             let (criterion, margin) = worst(target, |criterion| self.value(criterion, run))?;
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
             let steady = run.steady_state().and_then(SteadyState::request_throughput);
@@ -155,14 +155,14 @@ impl Pair<'_> {
 
     /// The value of a criterion's metric in a run. All users of a concurrency send their first requests at once, and
     /// that burst is not part of the level: there the steady state counts, where there is one.
-    fn value(&self, criterion: &Criterion, run: Fields<'_>) -> Result<f64, Failure> {
+    fn value(&self, criterion: &Criterion, run: ResultFields<'_>) -> Result<f64, Failure> {
         let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
         let steady = run.steady_state().and_then(|steady| steady.reached(&criterion.metric)).filter(|_| closed_loop);
         required(steady.or_else(|| run.number(&criterion.metric)), &criterion.metric, "--sla-params")
     }
 
     /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
-    fn is_overloaded(&self, level: f64, run: Fields<'_>) -> Result<bool, Failure> {
+    fn is_overloaded(&self, level: f64, run: ResultFields<'_>) -> Result<bool, Failure> {
         let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
         let failures = run.failures();
         // The latencies of the other requests say nothing then.
@@ -194,7 +194,7 @@ pub(super) fn completed_rate(level: &Level) -> Option<f64> {
 
 /// Relative standard error of a run's metric, on the lower side; infinite where the interval has no lower end, and unknown
 /// where there is no interval.
-pub(super) fn standard_error(criterion: &Criterion, run: Fields<'_>) -> Option<f64> {
+pub(super) fn standard_error(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
     let low = run.interval(&criterion.metric)?.low;
     let value = run.number(&criterion.metric)?;
     Some(if low > 0.0 { (value / low).ln().max(0.0) / 1.96 } else { f64::INFINITY })

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use tacho_core::event::{Most, SearchNote, SearchRow};
 use tacho_core::json::Value;
 use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason};
-use tacho_record::Fields;
+use tacho_record::ResultFields;
 
 use super::answers::{Answer, Answers, Found, Verdict};
 use super::pair::{Pair, completed_rate, standard_error};
@@ -89,7 +89,8 @@ impl Pair<'_> {
 
     /// How the metric depends on the load, and the loads. Latencies with confidence intervals follow the model of a queue.
     fn model(&self, target: &[Criterion], top: &Level) -> (Model, Levels) {
-        let has_interval = |run: Fields<'_>| target.iter().all(|criterion| standard_error(criterion, run).is_some());
+        let has_interval =
+            |run: ResultFields<'_>| target.iter().all(|criterion| standard_error(criterion, run).is_some());
         let limits = target.iter().map(|one| one.limit_seconds().filter(|limit| *limit > 0.0));
         let limit = limits.collect::<Option<Vec<f64>>>().and_then(|limits| limits.into_iter().reduce(f64::max));
         let limit = limit.filter(|_| top.runs().all(has_interval) && self.plan.tolerance > 0.0);
