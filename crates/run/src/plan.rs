@@ -167,6 +167,35 @@ pub struct TrafficPlan {
     pub stops: StopPlan,
 }
 
+impl TrafficPlan {
+    /// All requests at once, answers of whole length, and nothing else.
+    pub fn at_once() -> Self {
+        TrafficPlan {
+            schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
+            max_concurrency: None,
+            max_prefills: None,
+            cancellation: None,
+            ignore_eos: true,
+            logprobs: None,
+            chat_temperature: None,
+            extra_body: Dict::new(),
+            temperature_given: true,
+            ready_timeout: Duration::ZERO,
+            warmups: 0,
+            warmups_must_pass: false,
+            reset_caches: false,
+            profile: false,
+            profile_when: None,
+            probe_rate: 0.0,
+            metrics_interval: Duration::ZERO,
+            telemetry: None,
+            workers: None,
+            grace: Duration::from_secs(3),
+            stops: StopPlan::default(),
+        }
+    }
+}
+
 /// Requests that are cancelled on purpose.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cancellation {

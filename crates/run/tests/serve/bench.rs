@@ -6,9 +6,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use tacho_client::{BackendKind, EndpointSpec, Url};
-use tacho_core::json::Dict;
 use tacho_core::{EventSink, Note, RunEvent};
-use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::MetricKind;
 use tacho_record::RunRecord;
 use tacho_run::serve::{Contact, prepare, run};
@@ -123,29 +122,8 @@ pub(crate) fn random(prompts: i64) -> WorkloadPlan {
 }
 
 fn traffic() -> TrafficPlan {
-    TrafficPlan {
-        schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
-        max_concurrency: None,
-        max_prefills: None,
-        cancellation: None,
-        ignore_eos: true,
-        logprobs: None,
-        chat_temperature: None,
-        extra_body: Dict::new(),
-        temperature_given: true,
-        ready_timeout: Duration::ZERO,
-        warmups: 0,
-        warmups_must_pass: false,
-        reset_caches: false,
-        profile: false,
-        profile_when: None,
-        probe_rate: 0.0,
-        metrics_interval: Duration::ZERO,
-        telemetry: None,
-        workers: Some(2),
-        grace: Duration::from_secs(3),
-        stops: StopPlan { drain: Duration::from_secs(20), ..StopPlan::default() },
-    }
+    let stops = StopPlan { drain: Duration::from_secs(20), ..StopPlan::default() };
+    TrafficPlan { workers: Some(2), stops, ..TrafficPlan::at_once() }
 }
 
 /// Keeps what a run says.

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port, proxy_for};
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
-use tacho_loadgen::{ScheduleSpec, StopSignal};
+use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::Phase;
 use tacho_report::Progress;
 use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, OfflineWorkload, PythonEngine, Sampling};
 use tacho_run::throughput::{OfflineLora, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served};
-use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, StopPlan, TrafficPlan, WorkloadPlan};
+use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
 use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
@@ -262,27 +262,5 @@ fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
     let mut extra_body = Dict::new();
     extra_body.set("temperature", 1.0);
     extra_body.set("top_p", 1.0);
-    Ok(TrafficPlan {
-        schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
-        max_concurrency: None,
-        max_prefills: None,
-        cancellation: None,
-        ignore_eos: true,
-        logprobs: None,
-        chat_temperature: None,
-        extra_body,
-        temperature_given: true,
-        ready_timeout: Duration::ZERO,
-        warmups: usize::try_from(args.num_warmups)?,
-        warmups_must_pass: false,
-        reset_caches: false,
-        profile: false,
-        profile_when: None,
-        probe_rate: 0.0,
-        metrics_interval: Duration::ZERO,
-        telemetry: None,
-        workers: None,
-        grace: Duration::from_secs(3),
-        stops: StopPlan::default(),
-    })
+    Ok(TrafficPlan { extra_body, warmups: usize::try_from(args.num_warmups)?, ..TrafficPlan::at_once() })
 }
