@@ -53,7 +53,7 @@ pub(crate) fn worst<'c>(
 ) -> Result<(&'c Criterion, f64), Failure> {
     let margin = |criterion: &'c Criterion| Ok((criterion, criterion.margin(read(criterion)?)));
     let margins = criteria.iter().map(margin).collect::<Result<Vec<_>, Failure>>()?;
-    let none = || Failure::new("ValueError", "there is no criterion to search by");
+    let none = || Failure::new("ValueError", "a search needs a criterion");
     margins.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(none)
 }
 
