@@ -1,5 +1,6 @@
 //! Discrete-event simulation of requests in virtual time: one engine, or several behind a router.
 
+mod agenda;
 mod cluster;
 mod router;
 

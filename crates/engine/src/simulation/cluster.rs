@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tacho_core::Timestamp;
 
+use super::agenda::Agenda;
 use super::router::{Router, Routing};
 
 use crate::error::Error;
@@ -76,6 +77,14 @@ pub struct Cluster<'a> {
     to_client: Vec<OutputQueue>,
     /// Whether every token ends a call of `next_event`, not only the last of a request.
     watches_tokens: bool,
+    /// Replicas by the end of their step, or the time at which they wake.
+    steps: Agenda,
+    /// Output queues by their first event.
+    outputs: Agenda,
+    /// Output queues by their first event that ends a call of `next_event`.
+    watched: Agenda,
+    /// Replicas that may start a step.
+    startable: Vec<usize>,
     /// Numbers requests and events, which keeps the order of simultaneous ones.
     sequence: u64,
     /// The replica of each request in flight.
@@ -97,19 +106,15 @@ impl OutputQueue {
         self.events.push_back(event);
     }
 
-    fn next(&self, watches_tokens: bool) -> Option<Timestamp> {
-        match watches_tokens {
-            true => self.events.front().map(|event| event.at),
-            false => self.ends.front().copied(),
-        }
+    fn first(&self) -> Option<Timestamp> {
+        self.events.front().map(|event| event.at)
     }
 
-    /// Moves the events up to `now` to `to`; returns whether there were any.
-    fn drain_until(&mut self, now: Timestamp, to: &mut Vec<ClientEvent>) -> bool {
+    /// Moves the events up to `now` to `to`.
+    fn drain_until(&mut self, now: Timestamp, to: &mut Vec<ClientEvent>) {
         let count = self.events.partition_point(|event| event.at <= now);
         to.extend(self.events.drain(..count));
         self.ends.drain(..self.ends.partition_point(|at| *at <= now));
-        count > 0
     }
 
     fn remove(&mut self, request: usize) {
@@ -156,6 +161,10 @@ impl<'a> Cluster<'a> {
             outstanding: vec![0; replicas.len()],
             to_client: vec![OutputQueue::default(); replicas.len() + 1],
             watches_tokens: false,
+            steps: Agenda::new(replicas.len()),
+            outputs: Agenda::new(replicas.len() + 1),
+            watched: Agenda::new(replicas.len() + 1),
+            startable: Vec::new(),
             replicas,
             routing: Routing::new(router),
             to_engine: BTreeMap::new(),
@@ -174,15 +183,24 @@ impl<'a> Cluster<'a> {
     /// the next event.
     pub fn watch_tokens(&mut self) {
         self.watches_tokens = true;
+        (0..self.to_client.len()).for_each(|queue| self.plan_output(queue));
     }
 
     /// Time of the next event, unless a request is sent before.
     pub fn next_event(&self) -> Option<Timestamp> {
-        let steps =
-            self.replicas.iter().filter_map(|replica| replica.step_ends.or_else(|| replica.engine.wakes())).min();
         let to_engine = self.to_engine.keys().next().map(|(at, _)| *at);
-        let to_client = self.to_client.iter().filter_map(|queue| queue.next(self.watches_tokens)).min();
-        [steps, self.frontends.next(), to_engine, to_client].into_iter().flatten().min()
+        [self.steps.next(), self.frontends.next(), to_engine, self.watched.next()].into_iter().flatten().min()
+    }
+
+    fn plan_step(&mut self, replica: usize) {
+        let Replica { engine, step_ends, .. } = &self.replicas[replica];
+        self.steps.set(replica, step_ends.or_else(|| engine.wakes()));
+    }
+
+    fn plan_output(&mut self, queue: usize) {
+        let (first, end) = (self.to_client[queue].first(), self.to_client[queue].ends.front().copied());
+        self.outputs.set(queue, first);
+        self.watched.set(queue, if self.watches_tokens { first } else { end });
     }
 
     /// Sends a request at `now`.
@@ -214,25 +232,34 @@ impl<'a> Cluster<'a> {
         self.drain_frontends(self.now);
         self.frontends.retain(self.now, |(_, other, _)| *other != index);
         self.to_engine.retain(|_, (other, _)| *other != index);
-        self.to_client.iter_mut().for_each(|queue| queue.remove(index));
+        for queue in 0..self.to_client.len() {
+            self.to_client[queue].remove(index);
+            self.plan_output(queue);
+        }
         if let Some(owner) = self.owner.remove(&index) {
             self.outstanding[owner] -= 1;
             self.replicas[owner].engine.cancel(&[SeqId(index as u64)]);
+            self.plan_step(owner);
+            self.startable.push(owner);
         }
     }
 
     /// Ends the steps that are over at `now` and appends the events up to then.
     pub fn advance(&mut self, now: Timestamp, events: &mut Vec<ClientEvent>) {
         self.now = self.now.max(now);
-        for number in 0..self.replicas.len() {
-            if self.replicas[number].step_ends.is_some_and(|end| end <= now) {
-                self.end_step(number, now);
+        for replica in self.steps.take_until(now) {
+            if self.replicas[replica].step_ends.is_some() {
+                self.end_step(replica, now);
             }
+            self.startable.push(replica);
         }
         let first = events.len();
-        let sources =
-            self.to_client.iter_mut().filter_map(|queue| queue.drain_until(now, events).then_some(())).count();
-        if sources > 1 {
+        let sources = self.outputs.take_until(now);
+        for queue in &sources {
+            self.to_client[*queue].drain_until(now, events);
+            self.plan_output(*queue);
+        }
+        if sources.len() > 1 {
             events[first..].sort_unstable_by_key(|event| (event.at, event.sequence));
         }
     }
@@ -253,6 +280,7 @@ impl<'a> Cluster<'a> {
                 self.outstanding[number] -= 1;
             }
         }
+        self.plan_output(number);
     }
 
     /// Hands requests that have arrived by `now` to the engines and starts steps. An idle engine starts with the first of
@@ -263,9 +291,16 @@ impl<'a> Cluster<'a> {
             let (index, request) = first.remove();
             let replica = self.routing.choose(&request.prompt, &self.outstanding);
             self.submit(replica, index, request, now);
-            self.replicas[replica].start_step(now);
+            self.start_step(replica, now);
         }
-        self.replicas.iter_mut().for_each(|replica| replica.start_step(now));
+        for replica in std::mem::take(&mut self.startable) {
+            self.start_step(replica, now);
+        }
+    }
+
+    fn start_step(&mut self, replica: usize, now: Timestamp) {
+        self.replicas[replica].start_step(now);
+        self.plan_step(replica);
     }
 
     fn submit(&mut self, replica: usize, index: usize, request: ModelRequest, now: Timestamp) {
@@ -280,6 +315,7 @@ impl<'a> Cluster<'a> {
                 let kind = ClientEventKind::Rejected(refusal.to_string());
                 let rejections = self.to_client.len() - 1;
                 self.to_client[rejections].push(ClientEvent { request: index, at: now, kind, sequence: self.sequence });
+                self.plan_output(rejections);
             }
         }
     }
