@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 
-use super::problem::Invalid;
+use super::problem::{Invalid, MAX_FINDINGS};
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
@@ -110,7 +110,12 @@ fn each(loc: &str, value: &Value, found: &mut Vec<Invalid>, look: impl Fn(&str, 
 fn each_of(loc: &str, value: &Value, found: &mut Vec<Invalid>, look: Look<'_>) {
     match value {
         Value::List(items) => {
-            items.iter().enumerate().for_each(|(at, item)| look(&format!("{loc}.{at}"), item, found));
+            for (at, item) in items.iter().enumerate() {
+                if found.len() >= MAX_FINDINGS {
+                    break;
+                }
+                look(&format!("{loc}.{at}"), item, found);
+            }
         }
         other => found.extend(wrong_list(loc, other)),
     }

@@ -10,6 +10,8 @@ pub(crate) const ON_PURPOSE: &str = "the simulator failed this request on purpos
 
 /// Most findings listed individually.
 const REPORTED: usize = 10;
+/// Most findings kept about one list: a body of millions of invalid items takes no memory for each.
+pub(crate) const MAX_FINDINGS: usize = 1000;
 /// Most characters of a value in a message.
 const SHOWN: usize = 200;
 

@@ -9,7 +9,7 @@ use tacho_text::Tokenizer;
 use super::fields::Fields;
 use super::members::{out_of_range, wrong_int, wrong_list, wrong_text};
 use super::messages;
-use super::problem::{Invalid, Problem};
+use super::problem::{Invalid, MAX_FINDINGS, Problem};
 use tacho_engine::Vocabulary;
 
 /// Prompt tokens of an image, a video or an audio clip.
@@ -186,24 +186,26 @@ pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
         let list = || wrong_list("prompt", value);
         return [list(), list(), wrong_text("prompt", value), list()].into_iter().flatten().collect();
     };
-    let loc = |at: usize| format!("prompt.{at}");
     let id = |loc: &str, item: &Value| wrong_int(loc, item).or_else(|| out_of_range(loc, item, 0));
-    let numbered = || items.iter().enumerate();
-    let ids: Vec<Invalid> = numbered().filter_map(|(at, item)| id(&loc(at), item)).collect();
-    let lists: Vec<Invalid> = numbered()
-        .flat_map(|(at, item)| match item {
-            Value::List(inner) => {
-                let one = |(place, item): (usize, &Value)| id(&format!("{}.{place}", loc(at)), item);
-                inner.iter().enumerate().filter_map(one).collect::<Vec<_>>()
-            }
-            other => wrong_list(&loc(at), other).into_iter().collect(),
-        })
-        .collect();
-    let texts: Vec<Invalid> = numbered().filter_map(|(at, item)| wrong_text(&loc(at), item)).collect();
-    if ids.is_empty() || lists.is_empty() || texts.is_empty() {
+    let are_ids = |items: &[Value]| items.iter().all(|item| id("", item).is_none());
+    if are_ids(items)
+        || items.iter().all(|item| item.as_list().is_some_and(are_ids))
+        || items.iter().all(|item| wrong_text("", item).is_none())
+    {
         return Vec::new();
     }
-    ids.into_iter().chain(lists).chain(wrong_text("prompt", value)).chain(texts).collect()
+    let loc = |at: usize| format!("prompt.{at}");
+    let numbered = || items.iter().enumerate();
+    let ids = numbered().filter_map(|(at, item)| id(&loc(at), item)).take(MAX_FINDINGS);
+    let lists = numbered().flat_map(|(at, item)| match item {
+        Value::List(inner) => {
+            let one = |(place, item): (usize, &Value)| id(&format!("{}.{place}", loc(at)), item);
+            inner.iter().enumerate().filter_map(one).take(MAX_FINDINGS).collect::<Vec<_>>()
+        }
+        other => wrong_list(&loc(at), other).into_iter().collect(),
+    });
+    let texts = numbered().filter_map(|(at, item)| wrong_text(&loc(at), item)).take(MAX_FINDINGS);
+    ids.chain(lists.take(MAX_FINDINGS)).chain(wrong_text("prompt", value)).chain(texts).collect()
 }
 
 /// The `prompt` of a completion: a text, ids, or a list of either.
