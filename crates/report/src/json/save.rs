@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -98,9 +98,8 @@ fn create_new(path: &Path) -> io::Result<File> {
 
 /// Adds a line to `path`, and takes it back when it cannot be completed.
 fn append(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
-    let file = OpenOptions::new().append(true).create(true).open(path).map_err(|source| open_error(path, source))?;
-    // Several runs may add to one file; where a file system knows no locks they had better not.
-    let _ = file.lock();
+    let is_new = fs::symlink_metadata(path).is_err();
+    let file = open_locked(path).map_err(|source| open_error(path, source))?;
     let before = file.metadata().map_err(|source| open_error(path, source))?.len();
     let kept = file.try_clone().map_err(|source| open_error(path, source))?;
     let line = |out: &mut Out| {
@@ -111,8 +110,23 @@ fn append(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Resu
     };
     fill(file, line).map_err(|source| {
         let _ = kept.set_len(before);
+        if is_new && before == 0 {
+            let _ = fs::remove_file(path);
+        }
         write_error(path, source)
     })
+}
+
+/// Opens a file to append to, for one process at a time; where a file system has no locks, for all.
+fn open_locked(path: &Path) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        let _ = file.lock();
+        // The process that held the lock may have removed the file.
+        if fs::metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|mine| mine.ino() == found.ino())) {
+            return Ok(file);
+        }
+    }
 }
 
 fn fill(file: File, content: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Result<()> {
@@ -190,6 +204,8 @@ mod tests {
     fn failed_append_takes_its_part_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r.json");
+        assert!(matches!(append(&path, broken), Err(Error::Write { .. })));
+        assert!(names(directory.path()).is_empty(), "a file that was not there before");
         append(&path, |out| out.write_all(b"one")).unwrap();
         assert!(matches!(append(&path, broken), Err(Error::Write { .. })));
         append(&path, |out| out.write_all(b"two")).unwrap();

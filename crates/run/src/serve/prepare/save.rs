@@ -1,7 +1,7 @@
 //! The workload as a file.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tacho_core::Request;
@@ -14,10 +14,8 @@ use crate::serve::prepare::Prepared;
 /// Writes the requests and their scheduled times atomically.
 pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
     if let Some(sessions) = &prepared.sessions {
-        let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, sessions.saved().written_as(Format::Model)?).map_err(failed)?;
-        return std::fs::rename(&partial, path).map_err(failed);
+        let text = sessions.saved().written_as(Format::Model)?;
+        return save(path, |out| out.write_all(text.as_ref()).map_err(|source| failed(path, source)));
     }
     let due = prepared.timeline.scheduled();
     save(path, |out| {
@@ -34,11 +32,50 @@ pub fn save_requests(requests: &[Request], path: &Path) -> Result<(), Error> {
 }
 
 fn save(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> Result<(), Error>) -> Result<(), Error> {
-    let failed = |source| Error::SaveWorkload { path: path.to_owned(), source };
-    let partial = path.with_extension("partial");
-    let mut out = BufWriter::new(File::create(&partial).map_err(failed)?);
-    write(&mut out)?;
-    out.flush().map_err(failed)?;
-    drop(out);
-    std::fs::rename(&partial, path).map_err(failed)
+    let failed = |source| failed(path, source);
+    let fill = |to: &Path| {
+        let mut out = BufWriter::new(File::create(to).map_err(failed)?);
+        write(&mut out)?;
+        out.flush().map_err(failed)
+    };
+    // A pipe or a device is not replaced.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return fill(path);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
+    let written = fill(&partial).and_then(|()| std::fs::rename(&partial, path).map_err(failed));
+    written.inspect_err(|_| _ = std::fs::remove_file(&partial))
+}
+
+fn failed(path: &Path, source: io::Error) -> Error {
+    Error::SaveWorkload { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("w.jsonl");
+        save(&path, |out| out.write_all(b"old").map_err(|source| failed(&path, source))).unwrap();
+        let full = |out: &mut BufWriter<File>| {
+            out.write_all(b"new").and_then(|()| out.flush()).map_err(|source| failed(&path, source))?;
+            Err(failed(&path, io::ErrorKind::StorageFull.into()))
+        };
+        assert!(matches!(save(&path, full), Err(Error::SaveWorkload { .. })));
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        let names: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["w.jsonl"]);
+    }
+
+    #[test]
+    fn a_device_is_written_to_and_not_replaced() {
+        let error =
+            save(Path::new("/dev/full"), |out| out.write_all(b"x").map_err(|source| failed(Path::new(""), source)));
+        assert!(matches!(error, Err(Error::SaveWorkload { .. })));
+        assert!(!std::fs::metadata("/dev/full").unwrap().is_file());
+    }
 }
