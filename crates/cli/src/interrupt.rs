@@ -1,14 +1,19 @@
 //! Signals: before anything is measured they end the program; after that they ask the run to end, and what was
 //! measured is saved.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use anyhow::Context;
+use rustix::process::{getpgrp, getsid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use tacho_loadgen::StopSignal;
+use tacho_report::live;
 
 use crate::exit::{self, Exit};
+use crate::limits;
 
 /// Catches the signals that end a run.
 #[derive(Debug, Clone, Default)]
@@ -22,13 +27,14 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// Begins to catch them.
     pub(crate) fn catch() -> anyhow::Result<Self> {
+        limits::check()?;
         let interrupt = Interrupt::default();
         let mut wanted = vec![SIGINT, SIGTERM];
         // Under nohup a terminal may close and the run goes on.
         if !is_ignored(SIGHUP) {
             wanted.push(SIGHUP);
         }
-        let mut signals = Signals::new(wanted)?;
+        let mut signals = Signals::new(wanted).context("cannot catch signals")?;
         let caught = interrupt.clone();
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for _ in signals.forever() {
@@ -62,7 +68,7 @@ impl Interrupt {
     }
 
     fn leave(&self) {
-        tacho_report::live::restore();
+        live::restore();
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
             // On a separate line, below whatever bar stands there.
@@ -70,6 +76,36 @@ impl Interrupt {
         }
         std::process::exit(Exit::Interrupted as i32);
     }
+}
+
+/// Gives the terminal back before Ctrl-Z stops the process and before Ctrl-\ ends it.
+pub(crate) fn guard_terminal() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTSTP, SIGQUIT])?;
+    let react = move || {
+        for signal in signals.forever() {
+            match signal {
+                SIGTSTP if can_be_continued() => live::suspended(|| default_action(SIGTSTP)),
+                SIGTSTP => {}
+                _ => {
+                    live::restore();
+                    default_action(signal);
+                }
+            }
+        }
+    };
+    std::thread::Builder::new().name("terminal".into()).spawn(react).map(drop)
+}
+
+/// Stops or ends the process, as the signal does that nobody catches.
+fn default_action(signal: i32) {
+    if let Err(error) = signal_hook::low_level::emulate_default_handler(signal) {
+        tracing::debug!(%error, signal, "a signal has no effect");
+    }
+}
+
+/// Whether a shell may continue this process once it is stopped: none does for the process group of a session leader.
+fn can_be_continued() -> bool {
+    getsid(None).is_ok_and(|session| session != getpgrp())
 }
 
 /// A file that grows beyond a limit is an error to report, not a reason to be killed.

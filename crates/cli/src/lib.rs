@@ -6,6 +6,7 @@ mod code;
 mod commands;
 mod exit;
 mod interrupt;
+mod limits;
 mod logging;
 mod secrets;
 mod terminal;
@@ -25,6 +26,7 @@ const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
 /// The program.
 pub fn main() -> ExitCode {
+    limits::share_one_arena();
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {
         return commands::supervise::run(&command);
     }
@@ -32,6 +34,7 @@ pub fn main() -> ExitCode {
         return tacho_text::serve_templates().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     tacho_text::sandbox_templates(&[RENDER]);
+    secrets::keep_out_of_core_files();
     logging::init();
     interrupt::outlive_limits();
     // A terminal that has closed no longer says that it was one: it is asked while it is there.

@@ -2,12 +2,20 @@
 
 use std::sync::OnceLock;
 
+use crate::limits;
 use tacho_core::secret::{Secret, is_secret_name, redact_text, secrets_of};
 
 /// A text without any of them, for what comes from elsewhere: errors of libraries, answers of servers.
 pub(crate) fn hidden(text: &str) -> String {
     static KNOWN: OnceLock<Vec<Secret>> = OnceLock::new();
     redact_text(text, KNOWN.get_or_init(known))
+}
+
+/// Refuses core files of a process that holds keys, or may read some from a configuration file.
+pub(crate) fn keep_out_of_core_files() {
+    if std::env::args_os().any(|word| word == "--config") || !known().is_empty() {
+        limits::refuse_core_files();
+    }
 }
 
 fn known() -> Vec<Secret> {

@@ -12,5 +12,5 @@ pub mod web;
 pub use bar::{Live, Progress};
 pub use monitor::{LATENCIES, Monitor, Percentiles, Point, Snapshot};
 pub use screen::{Page, View, text};
-pub use tty::{DeferredStderr, restore};
+pub use tty::{DeferredStderr, restore, suspended};
 pub use tui::Tui;

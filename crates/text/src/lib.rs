@@ -28,6 +28,6 @@ pub use guard::{GaveUp, guarded};
 pub use hub::HubCache;
 pub use mode::TokenizerMode;
 pub use prompt_ids::prompt_ids;
-pub use sandbox::{sandbox_templates, serve_templates};
+pub use sandbox::{address_space, program, sandbox_templates, serve_templates};
 pub use template::{ChatInput, ChatTemplate, unicode_text};
 pub use tokenizer::Tokenizer;

@@ -1,6 +1,7 @@
 //! Chat templates in a helper process with limits on memory, stack and time: a template that asks for more ends the helper
 //! and not this process. The helper is this program, started with another argument.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -103,26 +104,48 @@ impl Process {
         stream.set_read_timeout(Some(sandbox.time))?;
         stream.set_write_timeout(Some(sandbox.time))?;
         // An interrupt from the terminal is for this process alone, and so are the secrets of its environment.
-        let child = Command::new(program()?)
+        let mut child = Command::new(program()?)
             .args(sandbox.args)
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
             .process_group(0)
             .spawn()?;
+        // What it prints is of no interest; /dev/null is missing in some sandboxes.
+        drop((child.stdout.take(), child.stderr.take()));
         Ok(Process { child, stream })
     }
 }
 
 /// The file of this program; without /proc on Linux, as it was started.
-fn program() -> io::Result<PathBuf> {
+///
+/// # Errors
+/// When it cannot be found.
+pub fn program() -> io::Result<PathBuf> {
     let linked = Path::new(LINUX_PROGRAM);
     if linked.exists() {
         return Ok(linked.to_owned());
     }
-    let started = || std::env::args_os().next().map(PathBuf::from).filter(|path| path.is_file());
-    std::env::current_exe().or_else(|error| started().ok_or(error))
+    std::env::current_exe().or_else(|error| {
+        let started = PathBuf::from(std::env::args_os().next().unwrap_or_default());
+        started_as(&started, std::env::var_os("PATH").as_deref()).ok_or(error)
+    })
+}
+
+/// The file of a program that a shell was asked for by `name`.
+fn started_as(name: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
+    let is_bare = name.components().count() == 1 && !name.has_root();
+    let directories = path.filter(|_| is_bare).into_iter().flat_map(std::env::split_paths);
+    let found = directories.map(|directory| directory.join(name)).find(|file| file.is_file());
+    found.or_else(|| Some(name.to_owned()).filter(|_| !is_bare && name.is_file()))
+}
+
+/// Bytes of address space that this process uses, where /proc states it.
+pub fn address_space() -> Option<u64> {
+    const PAGE: u64 = 4096;
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    pages.split(' ').next()?.parse::<u64>().ok().map(|pages| pages * PAGE)
 }
 
 impl Drop for Process {
@@ -157,10 +180,7 @@ pub fn serve_templates() -> io::Result<()> {
 
 /// Limits the address space to what is used now and `bytes` more; a process that exceeds it leaves no core file.
 fn limit_memory(bytes: u64) -> io::Result<()> {
-    const PAGE: u64 = 4096;
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let used = pages.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
-    let used = used.map_or(ASSUMED_BYTES, |pages| pages * PAGE);
+    let used = address_space().unwrap_or(ASSUMED_BYTES);
     for (resource, most) in [(Resource::As, used + bytes), (Resource::Core, 0)] {
         let most = Some(getrlimit(resource).maximum.map_or(most, |maximum| maximum.min(most)));
         setrlimit(resource, Rlimit { current: most, maximum: most })?;
@@ -182,4 +202,21 @@ fn receive<T: Pack>(stream: &mut UnixStream) -> io::Result<T> {
     let mut bytes = Vec::new();
     stream.take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
     T::unpack(&mut bytes.as_slice()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_proc_a_program_is_found_as_a_shell_finds_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("tool");
+        std::fs::write(&file, "").unwrap();
+        let path = std::env::join_paths([Path::new("/nonexistent"), directory.path()]).unwrap();
+        assert_eq!(started_as(Path::new("tool"), Some(&path)), Some(file.clone()));
+        assert_eq!(started_as(&file, None), Some(file.clone()));
+        assert_eq!(started_as(Path::new("other"), Some(&path)), None);
+        assert_eq!(started_as(&directory.path().join("other"), Some(&path)), None);
+    }
 }

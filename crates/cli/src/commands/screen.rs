@@ -13,6 +13,7 @@ use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
 
 use crate::args::live::LiveArgs;
+use crate::interrupt::guard_terminal;
 
 /// All views of a run.
 pub(crate) struct Screen {
@@ -45,7 +46,10 @@ impl Screen {
         let over = Arc::new(AtomicBool::new(false));
         let page = page(live, monitor.as_ref())?;
         let tui = match &monitor {
-            Some(monitor) if live.screen => Tui::start(monitor.clone(), interrupt).context("--live")?,
+            Some(monitor) if live.screen => {
+                guard_terminal().context("--live")?;
+                Tui::start(monitor.clone(), interrupt).context("--live")?
+            }
             _ => None,
         };
         if let Some(monitor) = &monitor {

@@ -17,10 +17,12 @@ use tacho_workload::hub::Hub;
 
 use crate::args::sim::SimArgs;
 use crate::exit::{Exit, Misused};
+use crate::limits;
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    limits::check()?;
+    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot catch signals")?;
     if !args.values.duplicates.is_empty() {
         tracing::warn!("Found duplicate keys {}", args.values.duplicates.join(", "));
     }

@@ -13,6 +13,7 @@ mod hosts;
 mod http2;
 mod hub;
 mod labels;
+mod limits;
 mod loads;
 mod logs;
 mod memory;

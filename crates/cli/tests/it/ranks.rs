@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::limits::limited;
 use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
 
@@ -55,6 +56,10 @@ impl Run {
     }
 
     fn start(&self, rank: usize) -> Child {
+        self.command(rank).spawn().unwrap()
+    }
+
+    fn command(&self, rank: usize) -> Command {
         let mut command = self.place.command(&["serve", "--base-url", &self.url]);
         command.args(LOAD).args(&self.further);
         command.args(["--save-result", "--result-filename", "r.json", "--save-detailed"]);
@@ -63,7 +68,8 @@ impl Run {
             let (rank, ranks) = (rank.to_string(), self.ranks.to_string());
             command.args(["--rank", &rank, "--ranks", &ranks, "--rendezvous", &meet]);
         }
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
     }
 
     fn start_all(&self) -> Vec<Child> {
@@ -324,4 +330,24 @@ fn what_ranks_cannot_do_is_said_in_a_line() {
     let output = alone.finish();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("missing: rank 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn all_ranks_end_when_rank_0_cannot_start_its_workers() {
+    let server = server();
+    let run = Run::new(&server, 2, &["--num-prompts", "800", "--workers", "400"]);
+    // 400 threads with stacks of 2 MiB exceed it.
+    let mut rank_0 = limited(&run.command(0), "ulimit -v 600000").spawn().unwrap();
+    let mut rank_1 = run.start(1);
+    for child in [&mut rank_0, &mut rank_1] {
+        let ended = (0..600).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            child.try_wait().unwrap().is_some()
+        });
+        child.kill().unwrap();
+        assert!(ended, "a rank waits for ever");
+    }
+    let [rank_0, rank_1] = [rank_0, rank_1].map(|child| child.wait_with_output().unwrap());
+    assert!(stderr(&rank_0).contains("of 400 cannot be started: use fewer --workers"), "{}", stderr(&rank_0));
+    assert_eq!((rank_0.status.code(), rank_1.status.code()), (Some(1), Some(1)), "{}", stderr(&rank_1));
 }

@@ -28,6 +28,8 @@ const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
 /// Whether the terminal is taken, for those who must not wait for a lock.
 static TAKEN: AtomicBool = AtomicBool::new(false);
+/// Whether the whole screen has to be drawn again.
+static STALE: AtomicBool = AtomicBool::new(false);
 /// Messages written while the terminal is taken.
 static DEFERRED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
@@ -55,7 +57,7 @@ impl Tty {
     /// Takes the terminal; none where standard error is not one, or belongs to another process group.
     pub(super) fn take(colors: bool) -> io::Result<Option<Self>> {
         let stderr = io::stderr();
-        if !stderr.is_terminal() || tcgetpgrp(&stderr).is_ok_and(|owner| owner != rustix::process::getpgrp()) {
+        if !stderr.is_terminal() || !is_foreground() {
             return Ok(None);
         }
         let keys = match io::stdin().is_terminal() {
@@ -64,12 +66,9 @@ impl Tty {
         };
         restore_on_panic();
         let before = tcgetattr(&stderr)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(&stderr, OptionalActions::Now, &raw)?;
+        enter(&before)?;
         *lock(&SAVED) = Some(before);
         TAKEN.store(true, Ordering::Release);
-        write_all(ENTER)?;
         Ok(Some(Tty { keys, shown: Grid::new(0, 0, colors) }))
     }
 
@@ -82,6 +81,9 @@ impl Tty {
 
     /// Draws what changed.
     pub(super) fn draw(&mut self, grid: Grid) -> io::Result<()> {
+        if STALE.swap(false, Ordering::AcqRel) {
+            self.shown = Grid::new(0, 0, false);
+        }
         let text = grid.difference(&self.shown);
         self.shown = grid;
         if text.is_empty() {
@@ -129,6 +131,24 @@ fn write_all(text: &str) -> io::Result<()> {
     stderr.flush()
 }
 
+/// Raw mode and the alternate screen, for a terminal that was in the modes `before`.
+fn enter(before: &Termios) -> io::Result<()> {
+    let mut raw = before.clone();
+    raw.make_raw();
+    tcsetattr(io::stderr(), OptionalActions::Now, &raw)?;
+    write_all(ENTER)
+}
+
+fn leave(before: &Termios) {
+    let _ = tcsetattr(io::stderr(), OptionalActions::Now, before);
+    let _ = write_all(LEAVE);
+}
+
+/// Whether the terminal is not for another process group to use.
+fn is_foreground() -> bool {
+    tcgetpgrp(io::stderr()).is_ok_and(|owner| owner == rustix::process::getpgrp())
+}
+
 /// Whether the terminal is taken.
 pub(super) fn is_taken() -> bool {
     TAKEN.load(Ordering::Acquire)
@@ -137,8 +157,27 @@ pub(super) fn is_taken() -> bool {
 /// Restores the terminal if it was taken, and prints what was deferred. For every way in which the program may end.
 pub fn restore() {
     let Some(before) = lock(&SAVED).take() else { return };
-    let _ = tcsetattr(io::stderr(), OptionalActions::Now, &before);
-    let _ = write_all(LEAVE);
+    leave(&before);
+    release();
+}
+
+/// Gives the terminal back while `stop` suspends the process, and takes it again afterwards unless the process then runs in
+/// the background. Nothing is drawn meanwhile.
+pub fn suspended(stop: impl FnOnce()) {
+    let mut saved = lock(&SAVED);
+    let Some(before) = saved.clone() else { return stop() };
+    leave(&before);
+    stop();
+    if is_foreground() && enter(&before).is_ok() {
+        STALE.store(true, Ordering::Release);
+    } else {
+        *saved = None;
+        release();
+    }
+}
+
+/// Prints what was deferred.
+fn release() {
     let mut deferred = lock(&DEFERRED);
     TAKEN.store(false, Ordering::Release);
     let _ = io::stderr().write_all(&std::mem::take(&mut *deferred));

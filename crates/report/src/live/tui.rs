@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::process::{Signal, kill_current_process_group};
+
 use super::monitor::{Monitor, Snapshot};
 use super::screen::{self, View};
 use super::tty::{Input, Tty, is_taken, restore};
@@ -14,6 +16,10 @@ use super::tty::{Input, Tty, is_taken, restore};
 const PERIOD: Duration = Duration::from_millis(250);
 /// Ctrl-C as a byte.
 const INTERRUPT: u8 = 3;
+/// Ctrl-Z as a byte.
+const SUSPEND: u8 = 0x1a;
+/// Ctrl-\ as a byte.
+const QUIT: u8 = 0x1c;
 
 /// The live view; dropping it restores the terminal.
 pub struct Tui {
@@ -64,6 +70,10 @@ impl Session {
         self.tty.draw(screen::draw(&shown, self.view, self.tty.size(), self.colors))?;
         match self.tty.input(PERIOD) {
             Input::Key(b'q' | INTERRUPT) => quit(),
+            Input::Key(key @ (SUSPEND | QUIT)) => {
+                let signal = if key == SUSPEND { Signal::TSTP } else { Signal::QUIT };
+                kill_current_process_group(signal)?;
+            }
             Input::Key(b'p' | b' ') => self.frozen = if self.frozen.is_some() { None } else { Some(shown) },
             Input::Key(key) => self.view.key(key),
             Input::Nothing => {}
