@@ -34,8 +34,15 @@ impl Advised {
 pub(crate) fn saved(path: impl AsRef<Path>) {
     let silent = |arg: std::ffi::OsString| arg == "--quiet" || arg == "--strict-parity";
     if !std::env::args_os().any(silent) {
-        tell(&format!("saved: {}", path.as_ref().display()));
+        tell(&format!("saved: {}", shown(path.as_ref())));
     }
+}
+
+/// A path as people read it: from here, if it is below here.
+pub(crate) fn shown(path: &Path) -> String {
+    let here = std::env::current_dir().ok();
+    let below = here.and_then(|here| path.strip_prefix(here).ok()).filter(|below| !below.as_os_str().is_empty());
+    below.unwrap_or(path).display().to_string()
 }
 
 /// Flags that do not go together, found out beyond the parsing.

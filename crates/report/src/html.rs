@@ -83,7 +83,11 @@ pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
 
 /// A table that scrolls by itself; `class` colours the cell of a row and a column.
 pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
-    let headings: String = table.headings.iter().map(|heading| format!("<th>{}</th>", escape(heading))).collect();
+    let numeric = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|value| value.as_f64().is_some()));
+    let heading = |(at, heading): (usize, &String)| {
+        format!("<th{}>{}</th>", if numeric(at) { " class=\"n\"" } else { "" }, escape(heading))
+    };
+    let headings: String = table.headings.iter().enumerate().map(heading).collect();
     let cell = |row: usize, (at, value): (usize, &Value)| {
         let text = match value {
             Value::Float(number) if number.abs() >= 999.5 => short(*number),

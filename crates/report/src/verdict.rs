@@ -3,7 +3,6 @@
 use tacho_metrics::{Caveat, EndedBy, TrustVerdict};
 use tacho_record::RunRecord;
 
-use crate::plots::bare;
 use crate::style::short;
 
 /// How grave a finding is.
@@ -75,10 +74,21 @@ fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
     let text = match caveat {
         Caveat::QueueUnstable { .. } => overload(record).unwrap_or_else(|| caveat.text()),
         Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
-        Caveat::Autocorrelated { metric, .. } => caveat.text().replacen(metric, &bare(metric), 1),
+        Caveat::Autocorrelated { metric, .. } => caveat.text().replacen(metric, &spoken(metric), 1),
         other => other.text(),
     };
     Finding { severity: severity(caveat), code: caveat.kind(), text }
+}
+
+/// A latency by its key as people say it: `median E2EL from schedule`. Other keys stay.
+fn spoken(key: &str) -> String {
+    let parts = || {
+        let (statistic, rest) = key.strip_suffix("_ms")?.split_once('_')?;
+        let (metric, more) = rest.split_once('_').unwrap_or((rest, ""));
+        let known = ["ttft", "tpot", "itl", "e2el"].contains(&metric);
+        known.then(|| format!("{statistic} {} {}", metric.to_uppercase(), more.replace('_', " ")).trim_end().to_owned())
+    };
+    parts().unwrap_or_else(|| key.to_owned())
 }
 
 fn severity(caveat: &Caveat) -> Severity {
@@ -94,11 +104,13 @@ fn severity(caveat: &Caveat) -> Severity {
     }
 }
 
-/// The rates of a run whose queue grew: offered, and served in the second half of the schedule.
+/// The rates of a run whose queue grew: offered, and served in the second half of the schedule. A schedule that is over
+/// before anything is served says less than the whole run does.
 fn rates(record: &RunRecord) -> Option<(f64, f64)> {
     let queue = record.steady.as_ref()?.backlog?;
     let offered = record.open_loop.rates?.planned;
-    Some((offered, offered * queue.ended as f64 / queue.due.max(1) as f64))
+    let late = offered * queue.ended as f64 / queue.due.max(1) as f64;
+    Some((offered, late.max(record.summary.request_throughput)))
 }
 
 fn overload(record: &RunRecord) -> Option<String> {
@@ -130,11 +142,11 @@ fn next(record: &RunRecord) -> Option<String> {
         let rate = short(served * SUSTAINED);
         return Some(format!("--request-rate {rate}, or find the limit: tacho sweep serve_sla --help"));
     }
-    if let Some(advice) = record.trust.as_ref().and_then(|trust| client_advice(&trust.verdict)) {
-        return Some(advice.to_owned());
-    }
     if has(|caveat| matches!(caveat, Caveat::RequestsFailed { .. })) {
         return Some("fix the failures first; --stop-on-failures 5% ends such a run early".to_owned());
+    }
+    if let Some(advice) = record.trust.as_ref().and_then(|trust| client_advice(&trust.verdict)) {
+        return Some(advice.to_owned());
     }
     if has(|caveat| matches!(caveat, Caveat::WarmCache { .. })) {
         return Some("--cache-salt random, or --reset-prefix-cache".to_owned());
@@ -167,5 +179,17 @@ fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
         TrustVerdict::RateMissed { .. } | TrustVerdict::WrongProcess { .. } => {
             Some("a lower --request-rate, or more client threads: --workers")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_aloud() {
+        let keys = ["median_ttft_ms", "p99_e2el_from_schedule_ms", "mean_connect_ms", "output_throughput"];
+        let words = ["median TTFT", "p99 E2EL from schedule", "mean_connect_ms", "output_throughput"];
+        assert_eq!(keys.map(spoken), words);
     }
 }

@@ -11,7 +11,7 @@ use tacho_record::number::Known;
 use tacho_report::compare::load;
 use tacho_report::html::{Head, Tone, picture_page};
 use tacho_report::plots::load::{LoadCurve, picture};
-use tacho_report::plots::{png, svg};
+use tacho_report::plots::{Picture, png, svg};
 use tacho_report::tables::markdown::Table;
 use tacho_run::experiment::split;
 
@@ -30,6 +30,9 @@ const NOT_PLANNED: &[&str] =
     &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy"];
 /// The metrics of the table.
 const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
+
+/// What stands above them; latencies are in ms.
+const HEADINGS: [&str; 6] = ["req/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "output tok/s"];
 
 /// Plans and prints.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
@@ -56,13 +59,19 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         format!("largest sustainable rate of one replica: {largest_rate:.2} requests/s"),
         format!("headroom of {replicas}: {:+.0}%", headroom * 100.0),
         format!("limiting factor: {limiting}"),
-        format!("latency of one replica by load (range over {simulations} simulations):"),
+        format!("latency of one replica by load, in ms{}:", range_text(simulations)),
     ];
-    lines.extend(table(&levels));
+    let table = table(&levels);
+    lines.extend(table.markdown().lines().map(str::to_owned));
     lines.extend(compared(&planner, &measured)?);
     lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
     if let Some(path) = &args.plot {
         let machine = &planner.spec().machine.name;
+        // One violated SLO: its value stands below it.
+        let (factor, value) =
+            limiting.split_once(" (").filter(|(_, rest)| !rest.contains(", ")).unwrap_or((&limiting, ""));
+        let at =
+            if value.is_empty() { String::new() } else { format!("{} at 5% more load", value.trim_end_matches(')')) };
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
             .fact("workload", args.bench_cmd.as_str())
@@ -71,12 +80,16 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             .verdict(Tone::Good, &format!("{replicas} replicas meet the SLOs."), Some("Simulated, not measured."), None)
             .card("Replicas", &replicas.to_string(), &format!("headroom {:+.0}%", headroom * 100.0))
             .card("Sustainable rate of one replica", &format!("{largest_rate:.2} requests/s"), "")
-            .card("Limiting factor", &limiting, "");
-        draw(&head, &curves(&planner, &levels, &measured), path)?;
+            .card("Limiting factor", factor, &at);
+        draw(&head, &curves(&planner, &levels, &measured), table, path)?;
         lines.push(format!("chart: {}", path.display()));
     }
     say(&lines)?;
     Ok(Exit::Done)
+}
+
+fn range_text(simulations: usize) -> String {
+    if simulations > 1 { format!(" (range over {simulations} simulations)") } else { String::new() }
 }
 
 fn joined(violations: &[Violation]) -> String {
@@ -156,20 +169,18 @@ fn compared(planner: &Planner, measured: &[Measured]) -> anyhow::Result<Vec<Stri
     Ok(lines)
 }
 
-fn table(levels: &[Level]) -> Vec<String> {
+fn table(levels: &[Level]) -> Table {
     let row = |level: &Level| {
         let rate = [Value::Float(rounded(level.rate))].into_iter();
         rate.chain(COLUMNS.map(|key| cell(level.range(key)))).collect()
     };
-    let headings = ["requests/s"].into_iter().chain(COLUMNS).map(str::to_owned).collect();
-    let text = Table { headings, rows: levels.iter().map(row).collect() }.markdown();
-    text.lines().map(str::to_owned).collect()
+    Table { headings: HEADINGS.map(str::to_owned).to_vec(), rows: levels.iter().map(row).collect() }
 }
 
 /// A range; a single number if the simulations agree.
 fn cell([least, _, most]: [f64; 3]) -> Value {
     match (format!("{least:.1}"), format!("{most:.1}")) {
-        (least, most) if least != most => Value::from(format!("{least} to {most}")),
+        (least, most) if least != most => Value::from(format!("{least}–{most}")),
         _ => Value::Float(rounded(least)),
     }
 }
@@ -198,8 +209,8 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 }
 
 /// Writes the chart in the format of its file name.
-fn draw(head: &Head, curves: &[LoadCurve], path: &Path) -> anyhow::Result<()> {
-    let Some(picture) = picture(curves) else { return Ok(()) };
+fn draw(head: &Head, curves: &[LoadCurve], table: Table, path: &Path) -> anyhow::Result<()> {
+    let Some(picture) = picture(curves).map(|picture| Picture { table, ..picture }) else { return Ok(()) };
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => png(&picture.scene(), 150.0)?,
         Some("html") => picture_page(head, &[picture]).into_bytes(),

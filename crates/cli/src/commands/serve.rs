@@ -38,7 +38,7 @@ use super::check::code;
 use super::outputs::command_line;
 use super::screen::Screen;
 use crate::args::serve::ServeArgs;
-use crate::exit::{self, Advised, Exit};
+use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
 
@@ -86,12 +86,31 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let prepared = prepare(&plan, contact, &screen)?;
     if let Some(path) = &args.own.save_workload {
         save_workload(&prepared, Path::new(path))?;
-        tell(args, &format!("saved: {path}   (send it again: tacho serve --workload {path})"));
+        tell(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     }
     if args.own.dry_run {
+        let unwritten = unwritten(args);
+        if !unwritten.is_empty() {
+            tell(args, &format!("--dry-run: nothing is written for {}", unwritten.join(", ")));
+        }
         return dry_run::print(&prepared);
     }
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
+}
+
+/// Flags of files that only a run can fill.
+fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
+    let (report, outputs) = (&args.report, &args.outputs);
+    let flags = [
+        ("--save-result", report.save_result),
+        ("--append-result", report.append_result),
+        ("--plot-timeline", report.plot_timeline),
+        ("--plot-dataset-stats", report.plot_dataset_stats),
+        ("--report", outputs.page.is_some()),
+        ("--card", outputs.card.is_some()),
+        ("--save-requests", outputs.requests.is_some()),
+    ];
+    flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
 }
 
 /// What shows the run, as the arguments ask.
@@ -117,7 +136,7 @@ fn measure(
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
     if let Some(path) = saved? {
-        tell(args, &format!("saved: {0}   (compare it with another run: tacho compare OTHER {0})", path.display()));
+        tell(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));
     }
     args.outputs.write(&record, &About::default())?;
     otlp::send(args, &record);
@@ -125,7 +144,7 @@ fn measure(
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
         let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
         let what = if given_up { "requests until it could not be written" } else { "every request" };
-        tell(args, &format!("saved: {0}   ({what}; rebuild reports: tacho report {0})", log.display()));
+        tell(args, &format!("saved: {}   ({what}: tacho report DIR)", shown(&log)));
     }
     if let Some(path) = &path {
         pictures::draw(args, &record, &note, path, screen)?;

@@ -48,7 +48,8 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     if record.summary.completed > 0 {
         lines.extend(table(record, style));
     }
-    let facts = [load(record), failures(record), steady(record), server(record), gpu(record), client(record)];
+    let facts =
+        [load(record), peak(record), failures(record), steady(record), server(record), gpu(record), client(record)];
     for (label, text) in facts.into_iter().flatten() {
         lines.extend(labelled(label, &text, style.width));
     }
@@ -215,6 +216,15 @@ fn load(record: &RunRecord) -> Fact {
     }
     parts.push(format!("at most {} in flight", open_loop.peak_concurrency));
     Some(("load", parts.join(" · ")))
+}
+
+/// vLLM counts the peak in whole seconds, so that in a run of less it is below the mean.
+fn peak(record: &RunRecord) -> Fact {
+    let generation = record.summary.generation()?;
+    let (peak, mean) = (generation.max_output_tokens_per_s, generation.output_throughput);
+    let text =
+        || format!("{} tok/s counts whole seconds: the run took {} s", short(peak), short(record.measured.duration));
+    (peak > 0.0 && peak < mean).then(|| ("peak", text()))
 }
 
 fn failures(record: &RunRecord) -> Fact {

@@ -375,7 +375,10 @@ const Draw = (() => {
       pen.textBaseline = "top";
       // The end of the line where no point is, above it or else below.
       const w = pen.measureText(layer.text).width, right = area.left + area.w - 4 - w, left = area.left + 4;
-      const near = (x, y) => (one) => one.x && one.y && one.x.some((at, i) => { const a = this.px(at), b = this.py(one.y[i], one.axis); return a > x - 5 && a < x + w + 5 && b > y - 4 && b < y + 17; });
+      const near = (x, y) => (one) => one.x && one.y && one.x.some((at, i) => {
+        const to = [this.px(at), this.py(one.y[i], one.axis)], from = one.kind === "line" && i ? [this.px(one.x[i - 1]), this.py(one.y[i - 1], one.axis)] : to;
+        return [0, 0.2, 0.4, 0.6, 0.8, 1].some((s) => { const a = from[0] + (to[0] - from[0]) * s, b = from[1] + (to[1] - from[1]) * s; return a > x - 5 && a < x + w + 5 && b > y - 4 && b < y + 17; });
+      });
       const spots = [[right, y - 15], [left, y - 15], [right, y + 3], [left, y + 3]].filter(([, top]) => top >= area.top && top + 13 <= area.top + area.h);
       const [x, top] = spots.find(([x, top]) => !this.layers.some(near(x, top))) || spots[0] || [right, y + 3];
       this.words(layer.text, x, top);
@@ -384,12 +387,12 @@ const Draw = (() => {
 
     // Words that stay readable on lines and bars.
     words(text, x, y) {
-      const { pen } = this, ink = pen.fillStyle;
+      const { pen } = this;
       pen.lineJoin = "round";
       pen.lineWidth = 3;
       pen.strokeStyle = css("--paper");
       pen.strokeText(text, x, y);
-      pen.fillStyle = ink;
+      pen.lineWidth = 1;
       pen.fillText(text, x, y);
     }
 

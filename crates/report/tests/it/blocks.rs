@@ -90,6 +90,17 @@ fn overload_is_the_first_line() {
 }
 
 #[test]
+fn overload_of_a_short_schedule_is_not_served_at_zero() {
+    let one = |at: usize| sample(at, at as f64 * 0.005, at as f64 * 0.005, 1.0 + at as f64 * 0.01);
+    let record = record(paced(200.0), (0..100).map(one).collect(), 2.7);
+    let text = own_report(&record, BlockStyle::PLAIN);
+    assert!(
+        text.contains("overloaded") && !text.contains("served 0.00") && !text.contains("--request-rate 0.00"),
+        "{text}"
+    );
+}
+
+#[test]
 fn failing_server_shows_what_failed() {
     let fail = |sample: Sample| match sample.index % 5 {
         0 => {
