@@ -192,7 +192,11 @@ fn a_gate_fails_safe() {
 #[test]
 fn a_check_tells_by_its_code() {
     let directory = tempfile::tempdir().unwrap();
-    plain(&directory.path().join("r.json"), 25.9, 198, 2);
+    let (burst, paced) = (directory.path().join("burst.json"), directory.path().join("r.json"));
+    plain(&burst, 25.9, 198, 2);
+    std::fs::write(&paced, std::fs::read_to_string(&burst).unwrap().replace("\"inf\"", "100.0")).unwrap();
+    let once = tacho(directory.path(), &["check", "burst.json", "--fail-if", "p99_ttft_ms>30"]);
+    assert!(once.status.code() == Some(3) && stdout(&once).contains("one burst is one observation"), "{once:?}");
     let check = |words: &[&str]| {
         let output = tacho(directory.path(), &[&["check", "r.json"], words].concat());
         (output.status.code().unwrap(), stdout(&output) + &String::from_utf8_lossy(&output.stderr))

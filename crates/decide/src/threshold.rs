@@ -77,16 +77,11 @@ impl Threshold {
     pub fn on_record(&self, record: &RunRecord) -> Finding {
         let all = (record.summary.completed + record.summary.failed) as f64;
         let value = Known::find(&self.key).and_then(|known| known.read(record));
-        let estimate = || {
-            Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration)
-                .map(|estimate| estimate.interval)
-        };
-        let interval = record.intervals.get(&self.key).or_else(estimate);
         // A percentile that was not asked for is computed from the requests all the same.
-        let value = value.or_else(|| {
-            Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration).map(|one| one.value)
-        });
-        self.find(value, interval, all)
+        let estimate = Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration);
+        let interval = record.intervals.get(&self.key).or(estimate.map(|estimate| estimate.interval));
+        let value = value.or(estimate.map(|estimate| estimate.value));
+        self.find(value, interval, record.is_burst(), all)
     }
 
     /// Holds a stored run to it. A file without single requests has the intervals that the run wrote, or none.
@@ -104,10 +99,15 @@ impl Threshold {
         }
         let interval = run.interval(&self.key).or_else(|| spread.map(|estimate| estimate.interval));
         let all = run.failures().map_or(f64::NAN, |(_, all)| all as f64);
-        Ok(self.find(value.filter(|_| !empty), interval, all))
+        Ok(self.find(value.filter(|_| !empty), interval, run.is_burst(), all))
     }
 
-    fn find(&self, value: Option<f64>, interval: Option<Interval>, all: f64) -> Finding {
+    /// A latency or rate of one burst is one observation, which says nothing of the next.
+    fn find(&self, value: Option<f64>, interval: Option<Interval>, burst: bool, all: f64) -> Finding {
+        let varies =
+            Known::find(&self.key).is_some_and(|known| matches!(known, Known::Timed(_)) || known.unit().is_rate());
+        let withheld = burst && varies;
+        let interval = interval.filter(|_| !withheld);
         let value = value.map(|value| if self.share { 100.0 * value / all } else { value });
         let holds = |value: f64| match self.sign {
             Sign::Above => value > self.limit,
@@ -118,6 +118,7 @@ impl Threshold {
         let standing = match (value, interval) {
             (Some(value), _) if value.is_nan() => Standing::Inconclusive,
             (None, _) => Standing::Inconclusive,
+            _ if withheld => Standing::Inconclusive,
             (Some(_), Some(Interval { low, high })) => match (holds(low), holds(high)) {
                 (true, true) => Standing::Broken,
                 (false, false) => Standing::Kept,
@@ -147,8 +148,12 @@ impl Finding {
         let value =
             self.value.map_or_else(|| "no successful request".to_owned(), |value| format!("{} {unit}", shown(value)));
         let interval = self.interval.filter(|_| self.value.is_some());
-        let interval = interval
-            .map_or_else(String::new, |all| format!(", 95 % interval {} … {}", shown(all.low), shown(all.high)));
+        let burst = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
+        let interval = match interval {
+            Some(all) => format!(", 95 % interval {} … {}", shown(all.low), shown(all.high)),
+            None if burst => ", no interval: one burst is one observation, repeat it with --num-runs".to_owned(),
+            None => String::new(),
+        };
         format!("{word} fail if {text}: {key} is {}{interval}", value.trim_end())
     }
 }
@@ -191,6 +196,32 @@ mod tests {
         assert_eq!(standing("mean_ttft_ms>99"), Ok(Standing::Broken));
         assert!(matches!(standing("p50_itl_ms>1"), Err(Error::Missing { .. })));
         assert!(matches!(standing("avg_latency>1"), Err(Error::Foreign { .. })));
+    }
+
+    #[test]
+    fn one_burst_passes_and_fails_nothing() {
+        let burst = r#"{"duration": 1.0, "completed": 98, "failed": 2, "request_rate": "inf", "max_concurrency": null,
+            "request_throughput": 98.0, "p99_ttft_ms": 290.0, "tacho": {"version": 1, "intervals": {}}}"#;
+        let found =
+            |text: &str, threshold: &str| Threshold::parse(threshold).unwrap().on_stored(&stored(text)).unwrap();
+        for threshold in ["p99_ttft_ms>300", "p99_ttft_ms>1", "request_throughput<1"] {
+            assert_eq!(found(burst, threshold).standing, Standing::Inconclusive, "{threshold}");
+        }
+        assert!(found(burst, "p99_ttft_ms>300").text().contains("one burst is one observation"));
+        assert_eq!(found(burst, "failed>1").standing, Standing::Broken);
+        let users = burst.replace("null", "8");
+        assert_eq!(found(&users, "p99_ttft_ms>300").standing, Standing::Kept, "eight users wait for each other");
+    }
+
+    #[test]
+    fn an_open_interval_is_never_fine() {
+        let run = stored(
+            r#"{"duration": 1.0, "completed": 98, "failed": 0, "request_rate": 44.0, "p99_ttft_ms": 290.0,
+                "tacho": {"version": 1, "intervals": {"p99_ttft_ms": [280.0, null]}}}"#,
+        );
+        let standing = |text: &str| Threshold::parse(text).unwrap().on_stored(&run).unwrap().standing;
+        assert_eq!(standing("p99_ttft_ms>1000000"), Standing::Inconclusive);
+        assert_eq!(standing("p99_ttft_ms>200"), Standing::Broken);
     }
 
     #[test]

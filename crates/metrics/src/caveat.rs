@@ -41,6 +41,10 @@ pub enum Caveat {
     Drift { change: f64 },
     /// Latencies were too strongly autocorrelated to bound a percentile from above.
     Autocorrelated { metric: String, effective: f64 },
+    /// The server was close to its capacity, and the run too short to bound its latencies from above.
+    NearSaturation { slowdown: f64, relaxations: f64 },
+    /// All requests were sent at once: one burst is one observation.
+    OneBurst,
     /// Arrivals exceeded completions.
     QueueUnstable { due: usize, ended: usize },
     /// A rank was lost.
@@ -107,6 +111,8 @@ impl Caveat {
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
             Caveat::Autocorrelated { .. } => "autocorrelated",
+            Caveat::NearSaturation { .. } => "near_saturation",
+            Caveat::OneBurst => "one_burst",
             Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
             Caveat::ClientUnreliable { .. } => "client_unreliable",
@@ -202,6 +208,19 @@ impl Caveat {
                 "latencies are strongly autocorrelated: {metric} has an effective sample size of {effective:.0}, too few for an \
                  upper confidence bound; run longer or repeat with --num-runs"
             ),
+            Caveat::NearSaturation { slowdown, relaxations } => {
+                let slower =
+                    if slowdown.is_finite() { format!("{slowdown:.1} times") } else { "many times".to_owned() };
+                format!(
+                    "near saturation: the mean latency is {slower} that of an idle server, and the run lasts {relaxations:.0} \
+                     relaxation times of the queue where upper confidence bounds take 40; run longer or repeat with --num-runs"
+                )
+            }
+            Caveat::OneBurst => {
+                "no confidence intervals: all requests were sent at once, and one burst is one observation; \
+                                 use --request-rate or repeat with --num-runs"
+                    .to_owned()
+            }
             Caveat::QueueUnstable { due, ended } => format!(
                 "no steady state: in the second half of the schedule {due} requests came and {ended} were answered; latencies \
                  grow for as long as the run goes on"

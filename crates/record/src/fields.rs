@@ -4,6 +4,8 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::EndedBy;
 use tacho_metrics::interval::Interval;
 
+use crate::number::Known;
+
 /// Caveats of a run that a rule ended because the server did badly.
 const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];
 
@@ -34,6 +36,11 @@ impl<'r> ResultFields<'r> {
         let bounds = self.own("intervals")?.get(key)?.as_list()?;
         let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
         Some(Interval { low: bound(0)?, high: bound(1).unwrap_or(f64::INFINITY) })
+    }
+
+    /// Whether runs such as this one have intervals of a latency. One burst itself has none.
+    pub fn has_intervals(self, key: &str) -> bool {
+        self.own("intervals").is_some() && matches!(Known::find(key), Some(Known::Timed(_)))
     }
 
     /// Failed and all requests.

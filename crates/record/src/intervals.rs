@@ -1,6 +1,6 @@
 //! The confidence intervals of a run's metrics, by their keys.
 
-use tacho_metrics::interval::{CONFIDENCE, Interval, Recorded, Rows, Spread, Values, rate, values};
+use tacho_metrics::interval::{CONFIDENCE, Interval, Recorded, Rows, Saturation, Spread, Values, rate, values};
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{Caveat, MetricKind, Samples, Setup};
 
@@ -11,35 +11,44 @@ use crate::number::{self, Known, Part, Timed};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Intervals {
     list: Vec<(String, Interval)>,
-    unbounded: Option<(String, f64)>,
+    caveat: Option<Caveat>,
 }
 
 impl Intervals {
-    /// The intervals of all rates and latencies that a run reports.
+    /// The intervals of all rates and latencies that a run reports; none of one burst, which is one observation.
     pub fn of(record: &RunRecord) -> Self {
+        if record.is_burst() {
+            return Intervals { list: Vec::new(), caveat: Some(Caveat::OneBurst) };
+        }
         let rows = Recorded::of(&record.measured.samples).within(record.setup.goodput);
         let rates =
             number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
         let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));
-        let mut spreads = Spreads { rows: &rows, duration: record.measured.duration, last: None };
-        let mut unbounded: Option<(String, f64)> = None;
+        let mut spreads = Spreads::of(&rows, record.measured.duration);
+        let mut correlated: Option<(String, f64)> = None;
         let found = keys.filter_map(|key| {
             let spread = spreads.get(&key)?;
             let effective = spread.too_correlated();
-            if let Some(effective) = effective.filter(|size| unbounded.as_ref().is_none_or(|(_, least)| size < least)) {
-                unbounded = Some((key.clone(), effective));
+            if let Some(effective) = effective.filter(|size| correlated.as_ref().is_none_or(|(_, least)| size < least))
+            {
+                correlated = Some((key.clone(), effective));
             }
             Some((key, Estimate::of(&spread).interval))
         });
         let list = found.collect();
-        Intervals { list, unbounded }
+        let saturated = spreads
+            .saturation
+            .flatten()
+            .map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
+        let caveat =
+            saturated.or_else(|| correlated.map(|(metric, effective)| Caveat::Autocorrelated { metric, effective }));
+        Intervals { list, caveat }
     }
 
-    /// The metric with the smallest effective sample size and that size, where autocorrelation left one without an upper
-    /// bound.
-    pub fn unbounded(&self) -> Option<Caveat> {
-        let (metric, effective) = self.unbounded.clone()?;
-        Some(Caveat::Autocorrelated { metric, effective })
+    /// Why intervals or their upper bounds are missing. Of autocorrelation, it names the metric with the smallest effective
+    /// sample size.
+    pub fn caveat(&self) -> Option<Caveat> {
+        self.caveat.clone()
     }
 
     /// The interval of a number.
@@ -82,7 +91,7 @@ impl Estimate {
 
 /// The spread of a number in its own unit.
 pub(crate) fn spread(key: &str, rows: &impl Rows, duration: f64) -> Option<Spread> {
-    Spreads { rows, duration, last: None }.get(key)
+    Spreads::of(rows, duration).get(key)
 }
 
 /// The spreads of several numbers. Those of one family of times have the same values, which are gone through once.
@@ -90,9 +99,18 @@ struct Spreads<'a, R> {
     rows: &'a R,
     duration: f64,
     last: Option<(&'static str, Option<Values>)>,
+    /// Looked for once.
+    saturation: Option<Option<Saturation>>,
 }
 
-impl<R: Rows> Spreads<'_, R> {
+/// Families that do not wait in the server's queue: their means are known near saturation too.
+const WITHOUT_QUEUE: [&str; 2] = ["tpot", "itl"];
+
+impl<'a, R: Rows> Spreads<'a, R> {
+    fn of(rows: &'a R, duration: f64) -> Self {
+        Spreads { rows, duration, last: None, saturation: None }
+    }
+
     fn get(&mut self, key: &str) -> Option<Spread> {
         match Known::find(key)? {
             Known::Timed(timed) => {
@@ -103,7 +121,10 @@ impl<R: Rows> Spreads<'_, R> {
                     self.last = Some((family, values(self.rows, family)));
                 }
                 let values = self.last.as_ref()?.1.as_ref()?;
-                Spread::of(values, timed.statistic).map(|spread| spread.times(1000.0))
+                let spread = Spread::of(values, timed.statistic)?.times(1000.0);
+                let waits = !WITHOUT_QUEUE.contains(&family);
+                let saturated = waits && self.saturation.get_or_insert_with(|| Saturation::of(self.rows)).is_some();
+                Some(if saturated { spread.unbounded() } else { spread })
             }
             Known::Row(number) if number.unit.is_rate() => rate(self.rows, key, self.duration),
             _ => None,
@@ -124,4 +145,38 @@ fn headlines(setup: &Setup) -> Vec<String> {
             .map(move |one| Timed::key(name, one))
     };
     reported.chain(due.iter().copied()).flat_map(statistics).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Measured;
+    use tacho_metrics::Sample;
+
+    /// Requests that one server answers one after the other, 10 ms each, `gap` seconds apart.
+    fn record(gap: f64, setup: Setup) -> RunRecord {
+        let mut free = 0.0_f64;
+        let mut next = |at: u32| {
+            let due = f64::from(at) * gap;
+            free = free.max(due) + 0.01 + f64::from(at * 7 % 10) / 1e4;
+            let (latency, done) = (free - due, free);
+            Sample { due, released: due, sent: due, ttft: latency, latency, done, ..Sample::default() }
+        };
+        let samples = (0..200).map(&mut next).collect::<Vec<_>>().into();
+        RunRecord::compute(setup, Measured { samples, duration: 200.0 * gap.max(0.01), ..Measured::default() })
+    }
+
+    #[test]
+    fn one_burst_has_no_intervals_and_no_steady_part() {
+        let kinds = |record: &RunRecord| record.caveats.iter().map(Caveat::kind).collect::<Vec<_>>();
+        let burst = record(0.0, Setup::example());
+        assert!(burst.intervals.iter().next().is_none() && burst.steady.is_none());
+        assert!(kinds(&burst).contains(&"one_burst"), "{:?}", kinds(&burst));
+        assert!(!["drift", "autocorrelated"].iter().any(|kind| kinds(&burst).contains(kind)), "{:?}", kinds(&burst));
+        let paced = record(0.02, Setup { request_rate: 50.0, ..Setup::example() });
+        assert!(paced.intervals.get("request_throughput").is_some() && paced.steady.is_some());
+        assert!(!kinds(&paced).contains(&"one_burst"));
+        let users = record(0.0, Setup { max_concurrency: Some(8), ..Setup::example() });
+        assert!(users.intervals.get("request_throughput").is_some(), "eight users wait for each other");
+    }
 }

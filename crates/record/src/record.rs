@@ -89,8 +89,6 @@ impl RunRecord {
             trust.weigh(&summary);
         }
         let caveats = Caveat::all(&setup, &measured.samples, &open_loop, trust.as_ref());
-        let steady = Steady::of(&setup, &measured.samples);
-        let caveats = [caveats, Caveat::of_steady(steady.as_ref())].concat();
         let intervals = Intervals::default();
         let mut record = RunRecord {
             provenance: Provenance::default(),
@@ -99,15 +97,28 @@ impl RunRecord {
             summary,
             open_loop,
             trust,
-            steady,
+            steady: None,
             steady_state: None,
             intervals,
             caveats,
             sessions: None,
         };
+        if !record.is_burst() {
+            record.steady = Steady::of(&record.setup, &record.measured.samples);
+        }
+        record.caveats.extend(Caveat::of_steady(record.steady.as_ref()));
         record.intervals = Intervals::of(&record);
-        record.caveats.extend(record.intervals.unbounded());
+        // A growing backlog says more than that there is one.
+        let backlog = record.steady.as_ref().is_some_and(|steady| steady.backlog.is_some());
+        record.caveats.extend(record.intervals.caveat().filter(|_| !backlog));
         record
+    }
+
+    /// Whether all requests were sent at once: such a run is one observation of one burst, which has no steady part.
+    pub fn is_burst(&self) -> bool {
+        let limited = self.setup.max_concurrency.is_some_and(|limit| limit < self.open_loop.requests);
+        let sessions = || self.measured.samples.iter().next().is_some_and(|sample| sample.session.is_some());
+        !self.setup.is_paced() && !limited && !sessions()
     }
 
     /// Finds the window in which the run was at its concurrency limit, by `rule`; `asked` if a flag requested it.

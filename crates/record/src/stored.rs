@@ -184,6 +184,14 @@ impl StoredRun {
         }
     }
 
+    /// Whether all requests were sent at once: such a run is one observation of one burst.
+    pub fn is_burst(&self) -> bool {
+        let limit = self.number("max_concurrency");
+        let limited = limit.is_some_and(|limit| self.failures().is_none_or(|(_, all)| limit < all as f64));
+        let timed = self.requests.paced || !self.requests.sessions.is_empty() || self.view().own("sessions").is_some();
+        self.number("request_rate") == Some(f64::INFINITY) && !limited && !timed
+    }
+
     /// The request rate of its schedule; nothing of a run without one.
     pub fn offered_rate(&self) -> Option<f64> {
         self.fields.get("request_rate")?.as_f64().filter(|rate| rate.is_finite() && *rate > 0.0)
@@ -202,7 +210,7 @@ impl StoredRun {
         }
     }
 
-    /// The sampling distribution of a metric by the requests of the run.
+    /// The sampling distribution of a metric by the requests or iterations of the run; `None` where the file has neither.
     pub fn spread(&self, key: &str) -> Option<Spread> {
         let duration = self.number("duration").unwrap_or(0.0);
         if self.requests.count() > 0 {

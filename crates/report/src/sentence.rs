@@ -102,3 +102,27 @@ pub(crate) fn unit(work: Work) -> (&'static str, u64) {
         _ => ("req/s", 1),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_whose_client_was_not_reliable_is_marked() {
+        let row = |level: f64, client_unreliable: bool| SearchRow {
+            level,
+            runs: 2,
+            means: vec![150.0],
+            answered: level,
+            met: true,
+            doubtful: false,
+            brief: false,
+            sustained: true,
+            client_unreliable,
+        };
+        let load = Load { key: "request_rate", unit: "req/s" };
+        let text = search_table(load, &["p99_ttft_ms".to_owned()], &[row(40.0, false), row(80.0, true)]);
+        let marked: Vec<&str> = text.lines().filter(|line| line.contains("met, client unreliable")).collect();
+        assert!(marked.len() == 1 && marked[0].contains("80"), "{text}");
+    }
+}

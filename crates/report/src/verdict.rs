@@ -50,10 +50,8 @@ pub struct Verdict {
 impl Verdict {
     /// Judges a run.
     pub fn of(record: &RunRecord) -> Self {
-        // Latencies of one burst rise with its queue, and one burst has no interval: neither needs a warning.
-        let applies = |caveat: &&Caveat| {
-            !(is_burst(record) && matches!(caveat, Caveat::Drift { .. } | Caveat::Autocorrelated { .. }))
-        };
+        // One burst needs no warning: the advice says what it lacks.
+        let applies = |caveat: &&Caveat| !matches!(caveat, Caveat::OneBurst);
         let mut findings: Vec<Finding> =
             record.caveats.iter().filter(applies).map(|caveat| finding(record, caveat)).collect();
         let client = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::ClientUnreliable { .. }));
@@ -122,13 +120,6 @@ fn overload(record: &RunRecord) -> Option<String> {
     ))
 }
 
-/// Whether all requests were sent at once: such a run is one observation of one burst.
-pub(crate) fn is_burst(record: &RunRecord) -> bool {
-    let setup = &record.setup;
-    let limited = setup.max_concurrency.is_some_and(|limit| limit < record.open_loop.requests);
-    !setup.is_paced() && !limited && record.sessions.is_none()
-}
-
 /// A share of the served rate that a server can sustain with short queues.
 const SUSTAINED: f64 = 0.9;
 
@@ -151,7 +142,7 @@ fn next(record: &RunRecord) -> Option<String> {
     if has(|caveat| matches!(caveat, Caveat::WarmCache { .. })) {
         return Some("--cache-salt random, or --reset-prefix-cache".to_owned());
     }
-    if is_burst(record) {
+    if record.is_burst() {
         return Some("--num-runs 4 for confidence intervals: one burst is one observation".to_owned());
     }
     if has(|caveat| matches!(caveat, Caveat::Drift { .. })) {

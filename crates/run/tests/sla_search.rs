@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use tacho_core::event::{EventSink, Note, RunEvent, SearchNote, SweepNote};
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::Criterion;
 use tacho_metrics::percentile::percentile;
@@ -104,6 +105,13 @@ struct Queue {
     seconds: Cell<f64>,
     /// Whether the client keeps up.
     reliable: bool,
+}
+
+impl Queue {
+    fn new(memory: &Memory, server: Server, seed: u64) -> Self {
+        let memory = memory.clone();
+        Queue { memory, server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable: true }
+    }
 }
 
 const BASE: f64 = 0.02;
@@ -314,7 +322,7 @@ fn searched(
     reliable: bool,
 ) -> (Dict, usize) {
     let memory = Memory::default();
-    let bench = Queue { memory: memory.clone(), server, seed, runs: Cell::new(0), seconds: Cell::new(0.0), reliable };
+    let bench = Queue { reliable, ..Queue::new(&memory, server, seed) };
     let plan = SlaPlan { budget: longest, ..plan(target, variable, 200) };
     let report =
         sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
@@ -371,6 +379,65 @@ fn a_range_that_misses_the_tolerance_widely_is_inconclusive() {
     let (entry, unmet) = searched(LoadVariable::RequestRate, Server::Random(20.0), "<=1000", 15.0, 2, true);
     assert_eq!(entry.get("verdict").and_then(Value::as_str), Some("inconclusive"), "{entry:?}");
     assert_eq!((entry.get("stopped").and_then(Value::as_str), unmet), (Some("budget"), 1));
+}
+
+/// The reasons for which searches stopped.
+#[derive(Default)]
+struct Reasons(RefCell<Vec<String>>);
+
+impl EventSink for Reasons {
+    fn event(&self, event: RunEvent) {
+        if let RunEvent::Status(Note::Sweep(SweepNote::Search(SearchNote::Stopped { reason }))) = event {
+            self.0.borrow_mut().push(reason);
+        }
+    }
+}
+
+#[test]
+fn a_search_that_ends_with_its_budget_says_what_it_reached() {
+    let (memory, reasons) = (Memory::default(), Reasons::default());
+    let bench = Queue::new(&memory, Server::Random(20.0), 2);
+    let plan = SlaPlan { budget: 15.0, ..plan("<=1000", LoadVariable::RequestRate, 200) };
+    sla(&plan, &memory, &bench, &NoHost, &reasons).expect("the search ends");
+    let reason = reasons.0.into_inner().concat();
+    assert!(reason.starts_with("budget 15 s reached (--sla-budget); asked ±4.5%, "), "{reason}");
+    assert!(reason.ends_with("no load fails for certain") || reason.contains("reached ±"), "{reason}");
+}
+
+/// A bench whose results lack some keys of the server's.
+struct Forgetful {
+    queue: Queue,
+    keys: &'static [&'static str],
+}
+
+impl Forgetful {
+    fn without(&self, dict: &Dict) -> Dict {
+        let mut kept = Dict::new();
+        for (key, value) in dict.iter().filter(|(key, _)| !self.keys.contains(key)) {
+            kept.set(key, value.as_dict().map_or_else(|| value.clone(), |inner| Value::Dict(self.without(inner))));
+        }
+        kept
+    }
+}
+
+impl Bench for Forgetful {
+    fn run(&self, command: &[String], output: &Path, directory: Option<&Path>) -> Result<(), Failure> {
+        self.queue.run(command, output, directory)?;
+        let result = self.queue.memory.measured(output)?;
+        self.queue.memory.complete(output, &self.without(&result))
+    }
+}
+
+#[test]
+fn a_missing_key_never_means_sustained() {
+    let verdict = |keys| {
+        let memory = Memory::default();
+        let bench = Forgetful { queue: Queue::new(&memory, Server::Even(245.0), 1), keys };
+        let plan = SlaPlan { budget: USUAL, ..plan("<=200", LoadVariable::RequestRate, 200) };
+        let report = sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
+        report.unmet
+    };
+    assert_eq!((verdict(&[]), verdict(&["queue_unstable"])), (0, 1));
 }
 
 #[test]

@@ -53,6 +53,17 @@ fn compare(path: &str, found: &Value, expected: &Value, within: f64, out: &mut V
 }
 
 #[test]
+fn blocks_that_do_not_fit_say_which_size_would() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/predict/trace.jsonl");
+    let fault = read(&path, None).unwrap_err().to_string();
+    assert!(fault.contains("line 4") && fault.contains("94 tokens at most"), "{fault}");
+    assert!(
+        fault.contains("--sessions-option block_size=N") && fault.contains("--dataset-name timed_trace"),
+        "{fault}"
+    );
+}
+
+#[test]
 fn every_format_reads_as_recorded() {
     let files = golden_files("sessions", ".expected.json");
     assert!(files.len() >= 19);

@@ -4,10 +4,12 @@
 mod distribution;
 mod long_run_variance;
 mod rows;
+mod saturation;
 mod spread;
 
 pub use self::distribution::{fisher_at_least, student};
 pub use self::rows::{Recorded, Row, Rows, rate, values};
+pub use self::saturation::Saturation;
 pub use self::spread::{Spread, Values};
 
 use super::statistics::{mean, sample_variance};

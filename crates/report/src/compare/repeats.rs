@@ -49,3 +49,37 @@ pub(super) fn head_and_table(head: Head, sides: &[Side], names: &[String]) -> (H
     let headings = headings.chain(["mean", "95% CI"].map(str::to_owned)).collect();
     (head, Table { headings, rows: keys.collect::<Vec<_>>().iter().map(row).collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::load;
+
+    /// Whether results with these settings, servers and commands are repeats.
+    fn repeats(results: [(&str, &str, &str); 2], one_directory: bool) -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |(at, (rate, server, command)): (usize, &(&str, &str, &str))| {
+            let path = directory.path().join(format!("{at}.json"));
+            let text = format!(
+                r#"{{"date": "{at}", "duration": 10.0, "completed": 200, "request_throughput": {at}.5, "request_rate": {rate},
+                    "p99_ttft_ms": {at}.0, "tacho": {{"version": 1, "provenance": {{"command": "{command}",
+                    "server": {{"engine": "{server}"}}}}}}}}"#
+            );
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let paths: Vec<_> = results.iter().enumerate().map(write).collect();
+        are_repeats(&load(&paths).unwrap(), one_directory)
+    }
+
+    #[test]
+    fn runs_of_one_configuration_are_repeats() {
+        let run = ("10.0", "vllm", "tacho serve");
+        assert!(repeats([run, run], true) && repeats([run, run], false));
+        let other = ("10.0", "vllm", "tacho serve --seed 1");
+        assert!(repeats([run, other], true), "one directory holds one build");
+        assert!(!repeats([run, other], false), "another command elsewhere may be another build");
+        assert!(!repeats([run, ("20.0", "vllm", "tacho serve")], true), "another setting");
+        assert!(!repeats([run, ("10.0", "sglang", "tacho serve")], true), "another server");
+    }
+}

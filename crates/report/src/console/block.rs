@@ -7,7 +7,7 @@ use tacho_record::{Estimate, RunRecord};
 use super::{details, joined, ranks, sessions};
 use crate::json::telemetry::per;
 use crate::style::{fold, harmless_line, percent, short, title};
-use crate::verdict::{Severity, Verdict, is_burst};
+use crate::verdict::{Severity, Verdict};
 
 /// How the block is written.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +107,7 @@ fn table(record: &RunRecord, style: BlockStyle) -> Vec<String> {
         rows.extend(latency(record, metric));
     }
     let paced = record.setup.is_paced();
-    let intervals = if is_burst(record) { "" } else { "95% CI" };
+    let intervals = if record.is_burst() { "" } else { "95% CI" };
     let head = Row {
         name: String::new(),
         value: "value".into(),
@@ -179,7 +179,7 @@ fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
 
 /// The confidence interval of a metric; nothing for one burst, which is one observation.
 fn interval(record: &RunRecord, key: &str) -> String {
-    match is_burst(record) {
+    match record.is_burst() {
         true => String::new(),
         false => interval_of(record, key).map_or_else(|| "–".to_owned(), bounds),
     }
@@ -189,7 +189,7 @@ fn interval(record: &RunRecord, key: &str) -> String {
 pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
     let estimate = || Estimate::from_samples(key, &record.measured.samples, record.measured.duration);
     let known = || record.intervals.get(key).or_else(|| estimate().map(|found| found.interval));
-    if is_burst(record) { None } else { known() }
+    if record.is_burst() { None } else { known() }
 }
 
 /// An interval as text; an end that the run is too short for is open.
@@ -211,7 +211,7 @@ fn load(record: &RunRecord) -> Fact {
     match (open_loop.rates, setup.max_concurrency) {
         (Some(rates), _) => parts.push(format!("sent {} of {} req/s", short(rates.delivered), short(rates.planned))),
         (None, Some(limit)) => parts.push(format!("closed loop, {limit} at a time")),
-        (None, None) if is_burst(record) => parts.push(format!("{} requests at once", open_loop.requests)),
+        (None, None) if record.is_burst() => parts.push(format!("{} requests at once", open_loop.requests)),
         (None, None) => {}
     }
     parts.push(format!("at most {} in flight", open_loop.peak_concurrency));
@@ -241,7 +241,7 @@ fn failures(record: &RunRecord) -> Fact {
 
 /// The steady state, or why there is none; nothing where none can be looked for.
 fn steady(record: &RunRecord) -> Fact {
-    let steady = record.steady.as_ref().filter(|_| !is_burst(record))?;
+    let steady = record.steady.as_ref()?;
     let Steady { start, end, request_throughput, .. } = steady;
     let none = if steady.backlog.is_some() {
         Some("the queue grew")

@@ -6,20 +6,15 @@ use tacho_record::RunRecord;
 use tacho_record::number::TIMES;
 
 use crate::style::{percent, title, two, value_line};
-use crate::verdict::is_burst;
 
 /// All lines.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     let mut lines = vec![title("All metrics", '-')];
     lines.extend(times(record));
     lines.extend(load(record));
-    if !is_burst(record) {
-        lines.extend(steady(record));
-    }
+    lines.extend(steady(record));
     lines.extend(client(record));
-    if !is_burst(record) {
-        lines.extend(intervals(record));
-    }
+    lines.extend(intervals(record));
     lines
 }
 

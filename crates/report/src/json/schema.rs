@@ -90,7 +90,11 @@ const OWN: Rows = &[
     ("probe_failed", Count, "Probe requests that failed."),
     ("connections_opened", Count, "Connections opened during the run."),
     ("confidence", Number, "Confidence level of the intervals."),
-    ("intervals", Bounds, "Confidence interval of each metric: lower and upper bound."),
+    (
+        "intervals",
+        Bounds,
+        "Confidence interval of each metric: lower and upper bound, `null` where the run is too short to bound it. Empty for one burst; `caveats` has the reason.",
+    ),
     ("due", Numbers, "Scheduled send time per request, s."),
     ("released", Numbers, "When a request got its slot, s."),
     ("sent", Numbers, "When a request was sent, s."),

@@ -199,8 +199,12 @@ fn panel(
 ) -> Option<Panel> {
     let Criterion { metric, limit, .. } = *criterion;
     let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, number(level, metric)?));
-    let mut all: Vec<(f64, f64, Outcome)> =
-        levels.iter().filter_map(|level| point(level).map(|(x, y)| (x, y, outcome_of(level, criteria)))).collect();
+    let doubt = |level: &Dict| match level.get("client_unreliable") {
+        Some(Value::Bool(true)) => ", client unreliable",
+        _ => "",
+    };
+    let each = |level: &&Dict| point(level).map(|(x, y)| (x, y, outcome_of(level, criteria), doubt(level)));
+    let mut all: Vec<(f64, f64, Outcome, &str)> = levels.iter().filter_map(each).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Values far beyond the SLO would press everything else flat.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 4.0).max(limit * 1.2);
@@ -218,7 +222,7 @@ fn panel(
         },
         Series::Line {
             name: String::new(),
-            points: all.iter().map(|(load, value, _)| (*load, value.min(top))).collect(),
+            points: all.iter().map(|(load, value, ..)| (*load, value.min(top))).collect(),
             stroke: Stroke::solid(Color::GREY.with_alpha(0.6), 1.0),
             marker: Marker::None,
             hints: Vec::new(),
@@ -227,13 +231,15 @@ fn panel(
     for outcome in Outcome::ALL {
         let of = || all.iter().filter(|one| one.2 == outcome);
         let (name, fill) = outcome.style();
-        let hints = of().map(|(load, value, _)| format!("{name}\n{x}: {load}\n{y}: {value:.2}")).collect();
-        let points = of().map(|(load, value, _)| (*load, value.min(top))).collect();
+        let hints =
+            of().map(|(load, value, _, doubt)| format!("{name}{doubt}\n{x}: {load}\n{y}: {value:.2}")).collect();
+        let points = of().map(|(load, value, ..)| (*load, value.min(top))).collect();
         series.push(Series::Points { name: name.to_owned(), points, fill, hints });
     }
     let beyond = all.iter().filter(|one| one.1 > top);
     series.extend(
-        beyond.map(|(load, value, _)| Series::Note { at: (*load, top), lines: vec![format!("↑ {}", short(*value))] }),
+        beyond
+            .map(|(load, value, ..)| Series::Note { at: (*load, top), lines: vec![format!("↑ {}", short(*value))] }),
     );
     series.extend(answer(entry, limit, unit_of(variable)));
     Some(Panel {

@@ -117,9 +117,11 @@ fn a_search_has_a_page() {
     let text = r#"{"variable": "request_rate", "criteria": ["p99_ttft_ms<=200.00", "p99_tpot_ms<=20.00"], "curve": [
         {"level": 10, "met": true, "p99_ttft_ms": 50.0, "p99_tpot_ms": 5.0},
         {"level": 15, "met": true, "p99_ttft_ms": 90.0, "p99_tpot_ms": 8.0},
-        {"level": 17, "met": true, "p99_ttft_ms": 95.0, "p99_tpot_ms": 8.5},
+        {"level": 17, "met": true, "p99_ttft_ms": 95.0, "p99_tpot_ms": 8.5, "client_unreliable": true},
         {"level": 20, "met": false, "p99_ttft_ms": 5000.0, "p99_tpot_ms": 9.0}]}"#;
     let picture = search::picture(parse(text).unwrap().as_dict().unwrap(), &[]).unwrap();
+    let page = picture_page(&Head::new("a search"), std::slice::from_ref(&picture));
+    assert_eq!(page.matches("met, client unreliable").count(), 2, "one point in each panel");
     in_browser(&picture_page(&Head::new("a search"), &[picture]), 2);
 }
 

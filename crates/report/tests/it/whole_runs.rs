@@ -92,7 +92,7 @@ fn own_part_holds_what_vllm_leaves_out() {
     assert_eq!(list(own, "outcome")[2], Value::from("malformed"));
     assert_eq!(list(own, "sent"), list(&file, "start_times"));
     let kinds: Vec<&str> = list(own, "caveats").iter().map(|caveat| text(caveat, "kind")).collect();
-    assert_eq!(kinds, ["requests_failed", "few_samples", "autocorrelated"]);
+    assert_eq!(kinds, ["requests_failed", "few_samples", "one_burst"]);
 
     let again = restored(file.as_dict().unwrap(), |_| ()).unwrap().unwrap().record;
     assert_eq!((&again.provenance, again.setup.goodput), (&record.provenance, record.setup.goodput));

@@ -51,14 +51,14 @@ pub trait Row {
 }
 
 /// Calls `see` for each; `None` if any call returns `None`.
-fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
+pub(super) fn all(rows: &impl Rows, mut see: impl FnMut(usize, &dyn Row) -> Option<()>) -> Option<()> {
     let mut whole = Some(());
     rows.each(&mut |place, row| whole = whole.and(see(place, row)));
     whole
 }
 
 /// A value of each, in send order; `None` where one is missing.
-fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+pub(super) fn column(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
     let mut values = vec![0.0; rows.count()];
     all(rows, |place, row| {
         values[place] = of(row)?;

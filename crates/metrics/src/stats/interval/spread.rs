@@ -140,6 +140,8 @@ pub struct Spread {
     pub value: f64,
     /// Number of values it was computed from.
     pub count: usize,
+    /// False where the run is too short for an upper bound.
+    bounded: bool,
     shape: Shape,
 }
 
@@ -147,8 +149,8 @@ pub struct Spread {
 enum Shape {
     /// A relative standard error. In queues it grows with the square of the mean: the reciprocal is symmetric.
     Smooth { error: f64, degrees_of_freedom: f64 },
-    /// Sorted values and their effective sample size; `bounded` is false where that is too small for an upper bound.
-    Ordered { sorted: Vec<f64>, share: f64, independent: f64, tail: f64, bounded: bool },
+    /// Sorted values and their effective sample size.
+    Ordered { sorted: Vec<f64>, share: f64, independent: f64, tail: f64 },
 }
 
 impl Spread {
@@ -162,6 +164,7 @@ impl Spread {
         let smooth = |value: f64, (error, degrees_of_freedom): (f64, f64), slope: f64| Spread {
             value,
             count,
+            bounded: true,
             shape: Shape::Smooth { error: error * slope / value, degrees_of_freedom },
         };
         Some(match statistic {
@@ -188,7 +191,7 @@ impl Spread {
         let variance = squares / (2.0 * (amounts.len() - 1) as f64);
         let error = (variance * amounts.len() as f64).sqrt() / total;
         let degrees_of_freedom = (amounts.len() - 1) as f64 * 2.0 / 3.0;
-        Some(Spread { value, count, shape: Shape::Smooth { error, degrees_of_freedom } })
+        Some(Spread { value, count, bounded: true, shape: Shape::Smooth { error, degrees_of_freedom } })
     }
 
     /// A rate from the contribution and duration of each session, in the order of their starts. With a fixed number of
@@ -205,7 +208,7 @@ impl Spread {
         let last = standard_deviation(held) / duration;
         let degrees_of_freedom = found.degrees_of_freedom.min((amounts.len() - 1) as f64);
         let shape = Shape::Smooth { error: closed.max(last), degrees_of_freedom };
-        Some(Spread { value: total / duration, count: amounts.len(), shape })
+        Some(Spread { value: total / duration, count: amounts.len(), bounded: true, shape })
     }
 
     /// A rate that a schedule fixed: `total` in a time that ends with the last response. Only the drain is random: the
@@ -222,7 +225,8 @@ impl Spread {
         });
         let error = standard_deviation(&drains.collect::<Vec<f64>>()) / duration;
         let degrees_of_freedom = (ends.len() - 1) as f64;
-        Some(Spread { value: total / duration, count: ends.len(), shape: Shape::Smooth { error, degrees_of_freedom } })
+        let shape = Shape::Smooth { error, degrees_of_freedom };
+        Some(Spread { value: total / duration, count: ends.len(), bounded: true, shape })
     }
 
     fn ordered(values: &Values, percent: f64) -> Self {
@@ -258,16 +262,22 @@ impl Spread {
         Spread {
             value: percentile(&sorted, percent),
             count: values.len(),
-            shape: Shape::Ordered { share, independent, tail: edge.max(1.0), sorted, bounded },
+            bounded,
+            shape: Shape::Ordered { share, independent, tail: edge.max(1.0), sorted },
         }
     }
 
     /// The effective sample size of a percentile of strongly correlated values, where it is too small for an upper bound.
     pub fn too_correlated(&self) -> Option<f64> {
         match &self.shape {
-            Shape::Ordered { independent, bounded: false, .. } => Some(*independent),
+            Shape::Ordered { independent, .. } if !self.bounded => Some(*independent),
             _ => None,
         }
+    }
+
+    /// Withholds the upper bound.
+    pub fn unbounded(self) -> Self {
+        Spread { bounded: false, ..self }
     }
 
     /// Scales the unit.
@@ -282,21 +292,19 @@ impl Spread {
     /// The bounds at a confidence level, as they would be with `data` times as much data; the upper one may be
     /// infinite.
     pub fn bounds(&self, confidence: f64, data: f64) -> (f64, f64) {
-        match &self.shape {
+        let (low, high) = match &self.shape {
             Shape::Smooth { error, degrees_of_freedom } => {
                 let half = student(confidence, degrees_of_freedom * data) * error / data.sqrt();
                 let high = if half < 1.0 { self.value / (1.0 - half) } else { f64::INFINITY };
                 (self.value / (1.0 + half), high)
             }
-            Shape::Ordered { sorted, share, independent, tail, bounded } => {
+            Shape::Ordered { sorted, share, independent, tail } => {
                 let outside = (1.0 - confidence) / 2.0;
                 let independent = independent * data;
                 let below = independent * share;
                 let at = |share: f64| percentile(sorted, share * 100.0);
                 let count = |likely: f64| binomial_quantile(likely, independent, *share);
-                let upper = if !bounded && data <= 1.0 {
-                    f64::INFINITY
-                } else if independent * (1.0 - share) < MIN_BEYOND {
+                let upper = if independent * (1.0 - share) < MIN_BEYOND {
                     let high = beta_quantile(1.0 - outside, below + 1.0, (independent - below).max(1e-3));
                     at(high).max(continued(sorted, 1.0 - high, *tail))
                 } else {
@@ -305,7 +313,8 @@ impl Spread {
                 let low = count(outside) / independent;
                 (at(low).min(self.value), upper.max(self.value))
             }
-        }
+        };
+        (low, if self.bounded || data > 1.0 { high } else { f64::INFINITY })
     }
 }
 

@@ -9,7 +9,6 @@ use tacho_record::RunRecord;
 
 use super::served;
 use crate::series::{self, LatencyOverTime, OverTime};
-use crate::verdict::is_burst;
 
 /// Bars of a histogram.
 const BARS: usize = 48;
@@ -78,7 +77,7 @@ fn over_time(samples: &Samples) -> Option<Dict> {
 
 /// Where the steady state begins and ends; nothing where there is none.
 fn steady(record: &RunRecord) -> Option<Vec<Value>> {
-    let steady = record.steady.as_ref().filter(|_| !is_burst(record))?;
+    let steady = record.steady.as_ref()?;
     let found = steady.reached && steady.drift.is_none() && steady.backlog.is_none();
     found.then(|| vec![Value::Float(steady.start), Value::Float(steady.end)])
 }

@@ -194,7 +194,7 @@ pub(super) fn completed_rate(level: &Level) -> Option<f64> {
 
 /// Relative standard error of a run's metric, on the lower side; infinite where the interval has no lower end, and unknown
 /// where there is no interval.
-pub(super) fn standard_error(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
+fn standard_error(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
     let low = run.interval(&criterion.metric)?.low;
     let value = run.number(&criterion.metric)?;
     Some(if low > 0.0 { (value / low).ln().max(0.0) / 1.96 } else { f64::INFINITY })

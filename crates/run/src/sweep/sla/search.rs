@@ -8,7 +8,7 @@ use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Mo
 use tacho_record::ResultFields;
 
 use super::answers::{Answer, Answers, Found, Verdict};
-use super::pair::{Pair, completed_rate, standard_error};
+use super::pair::{Pair, completed_rate};
 use super::{level_directory, marker};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, UNLIMITED, explore, required};
 use crate::sweep::combination::Combination;
@@ -89,8 +89,7 @@ impl Pair<'_> {
 
     /// How the metric depends on the load, and the loads. Latencies with confidence intervals follow the model of a queue.
     fn model(&self, target: &[Criterion], top: &Level) -> (Model, Levels) {
-        let has_interval =
-            |run: ResultFields<'_>| target.iter().all(|criterion| standard_error(criterion, run).is_some());
+        let has_interval = |run: ResultFields<'_>| target.iter().all(|criterion| run.has_intervals(&criterion.metric));
         let limits = target.iter().map(|one| one.limit_seconds().filter(|limit| *limit > 0.0));
         let limit = limits.collect::<Option<Vec<f64>>>().and_then(|limits| limits.into_iter().reduce(f64::max));
         let limit = limit.filter(|_| top.runs().all(has_interval) && self.plan.tolerance > 0.0);
