@@ -130,16 +130,17 @@ pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
         );
         for flag in flags(command) {
             for name in flag.names {
-                let about = zsh_text(sentence(flag));
+                let (about, metavar) = (zsh_text(sentence(flag)), zsh_text(flag.metavar));
                 let value = match completion.values(flag) {
                     Words::None => String::new(),
-                    Words::Listed(words) => format!(":{}:({})", flag.metavar, words.join(" ")),
-                    Words::Files => format!(":{}:_files", flag.metavar),
+                    Words::Listed(words) => format!(":{metavar}:({})", words.join(" ")),
+                    Words::Files => format!(":{metavar}:_files"),
+                    // The space makes `_arguments` call it as it is, without options of its own.
                     Words::ListedOrFiles(words) => {
-                        format!(":{0}:_alternative 'w:{0}:({1})' 'f:file:_files'", flag.metavar, words.join(" "))
-                            .replace('\'', "'\\''")
+                        let both = format!("_alternative 'w:value:({})' 'f:file:_files'", words.join(" "));
+                        format!(":{metavar}: {}", zsh_text(&both))
                     }
-                    Words::Any => format!(":{}: ", zsh_text(flag.metavar)),
+                    Words::Any => format!(":{metavar}: "),
                 };
                 out += &format!(" \\\n            '{name}[{about}]{value}'");
             }

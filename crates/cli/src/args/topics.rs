@@ -79,7 +79,7 @@ same command with --resume continues the newest one. Without a GPU: --sim.",
   --plot-timeline           a page that shows each request
   tacho report DIR          tables of a directory of results
   tacho compare A B         whether a difference is real
-  tacho gate A B --max-regression p99_ttft_ms:5%   exit code 3 when it got worse
+  tacho gate A B --max-regression mean_tpot_ms:5%   exit code 3 when it got worse
 
 A file is written whole or not at all. Ctrl-C saves what was measured.",
     },

@@ -79,13 +79,57 @@ fn zsh_reads_the_script_and_completes() {
             "autoload -Uz compinit; compinit -u -d dump 2>/dev/null; local last=${{@[-1]}}; \
              compadd() {{ [[ $1 == -- ]] && shift && print -l -- ${{(M)@:#$last*}} }}; \
              _arguments() {{ local before=${{words[CURRENT-1]}}; for spec; do \
-             if [[ $spec == ${{before}}\\[*:\\(* ]]; then print -l -- ${{(M)${{=${{${{spec##*\\(}}%\\)}}}}:#$last*}}; return; fi; done; \
+             if [[ $spec == ${{before}}\\[*:\\(* ]]; then print -l -- ${{(M)${{=${{${{spec##*\\(}}%%\\)*}}}}:#$last*}}; return; fi; done; \
              for spec; do [[ $spec == -S || $spec == \\** ]] || print -r -- ${{spec%%\\[*}}; done | grep -- \"^$last\"; true }}; \
              words=(tacho{typed}); CURRENT=$#words; source ./tacho.completion"
         );
         stdout(&shell(&place, &["zsh", "-f", "-c", &format!("f() {{ {code} }}; f{typed}")]))
     };
     check(ask);
+}
+
+/// Types lines and a tab into zsh in a terminal, and prints what it makes of them.
+const ZSH: &str = r#"
+import os, pty, select, sys, time
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ['TERM'] = 'xterm'
+    os.execvp('zsh', ['zsh', '-f'])
+def read(seconds):
+    seen, end = b'', time.time() + seconds
+    while time.time() < end:
+        if select.select([fd], [], [], 0.1)[0]:
+            seen += os.read(fd, 65536)
+    return seen
+read(2)
+os.write(fd, b'fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D\n')
+read(3)
+for line in sys.argv[1:]:
+    os.write(fd, line.encode() + b'\t')
+    print(read(4))
+    os.write(fd, b'\x03')
+    read(1)
+os.kill(pid, 9)
+"#;
+
+#[test]
+#[ignore = "needs zsh and python3"]
+fn zsh_in_a_terminal_completes_words_of_every_kind() {
+    let place = with_script("zsh");
+    fs::copy(place.file("tacho.completion"), place.file("_tacho")).unwrap();
+    let lines = [
+        ("tacho swe", "sweep"),
+        ("tacho serve --num-p", "--num-prompts"),
+        ("tacho serve --sim-profile a1", "a100-8b"),
+        ("tacho gate --max-regression p99_tt", "p99_ttft_ms"),
+    ];
+    let mut words = vec!["python3", "-c", ZSH];
+    words.extend(lines.map(|(line, _)| line));
+    let output = stdout(&shell(&place, &words));
+    for (line, (typed, completed)) in output.lines().zip(lines) {
+        assert!(line.contains(completed) && !line.contains("_arguments:"), "{typed}: {line}");
+    }
+    assert_eq!(output.lines().count(), lines.len());
 }
 
 #[test]

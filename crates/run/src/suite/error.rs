@@ -14,7 +14,7 @@ pub enum SuiteError {
     Shape { path: PathBuf, place: String, wanted: &'static str },
     #[error(
         "{}: the test name {name:?} must begin with serving_, latency_, throughput_ or startup_, as all others of \
-         the file",
+         the file, and be a file name",
         path.display()
     )]
     Name { path: PathBuf, name: String },

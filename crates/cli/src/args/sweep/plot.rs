@@ -54,6 +54,7 @@ static FLAGS: &[Flag] = &[
     vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none."),
     own(&["--svg"], Switch, "", Off, &FORMATS, "Also write each figure as SVG."),
     own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures, to point at, zoom and hide curves on."),
+    own(&["--strict-parity"], Switch, "", Off, &FORMATS, "Without --curve-by, join all points into one line, as vLLM does."),
 ];
 
 /// All flags of `tacho sweep plot`.
@@ -83,11 +84,12 @@ impl PlotArgs {
         if !(1..=2400).contains(&dpi) {
             return Err(out_of_range("--fig-dpi", dpi.to_string(), "1 to 2400").into());
         }
+        let curve_by = v.maybe_text("--curve-by").or_else(|| v.switch("--strict-parity").then(String::new));
         let spec = SweepPlotSpec {
             fig_by: list("--fig-by"),
             row_by: list("--row-by"),
             col_by: list("--col-by"),
-            curve_by: v.maybe_text("--curve-by").map(|text| split(&text)),
+            curve_by: curve_by.map(|text| split(&text)),
             x: v.text("--var-x"),
             y: v.text("--var-y"),
             filters: filters.map_err(rule)?,

@@ -36,6 +36,17 @@ fn plot_flags_are_vllms() {
 }
 
 #[test]
+fn strict_parity_draws_one_curve_unless_curves_are_asked_for() {
+    let curves = |words: &[&str]| {
+        let words = [&["sweep", "plot", "x"], words].concat();
+        plot::PlotArgs::read(&values(&words).unwrap()).unwrap().spec.curve_by
+    };
+    assert_eq!(curves(&[]), None);
+    assert_eq!(curves(&["--strict-parity"]), Some(vec![]));
+    assert_eq!(curves(&["--strict-parity", "--curve-by", "a"]), Some(vec!["a".to_owned()]));
+}
+
+#[test]
 fn repeated_flags_add_up_and_words_may_stand_anywhere() {
     let (a, b, c) = ("p99_ttft_ms", "mean_itl_ms", "request_throughput");
     let rules = [format!("{a}:1%"), format!("{b}:2ms"), format!("{c}:3%")];
