@@ -38,7 +38,9 @@ impl Hasher for IdentityHasher {
 /// reused, oldest first.
 #[derive(Debug)]
 pub(super) struct BlockPool {
+    /// Blocks that have been used. The others are free and older than any in the queue.
     blocks: Vec<Block>,
+    total: usize,
     oldest: u32,
     newest: u32,
     free: usize,
@@ -49,20 +51,19 @@ pub(super) struct BlockPool {
 
 impl BlockPool {
     pub(super) fn new(total: usize) -> Self {
-        let mut pool = BlockPool {
-            blocks: vec![Block { refs: 0, hash: None, prev: NONE, next: NONE }; total],
+        BlockPool {
+            blocks: Vec::new(),
+            total,
             oldest: NONE,
             newest: NONE,
-            free: 0,
+            free: total,
             extra_references: 0,
             cached: HashMap::default(),
-        };
-        (0..total).for_each(|block| pool.push_free(block as u32));
-        pool
+        }
     }
 
     pub(super) fn total(&self) -> usize {
-        self.blocks.len()
+        self.total
     }
 
     pub(super) fn free(&self) -> usize {
@@ -107,15 +108,26 @@ impl BlockPool {
             return false;
         }
         for _ in 0..count {
-            let block = self.oldest;
-            self.unlink(block);
-            if let Some(hash) = self.blocks[block as usize].hash.take() {
-                self.cached.remove(&hash);
-            }
+            let block = if self.blocks.len() < self.total { self.first_use() } else { self.reuse() };
             self.blocks[block as usize].refs = 1;
             to.push(block);
         }
         true
+    }
+
+    fn first_use(&mut self) -> u32 {
+        self.free -= 1;
+        self.blocks.push(Block { refs: 0, hash: None, prev: NONE, next: NONE });
+        (self.blocks.len() - 1) as u32
+    }
+
+    fn reuse(&mut self) -> u32 {
+        let block = self.oldest;
+        self.unlink(block);
+        if let Some(hash) = self.blocks[block as usize].hash.take() {
+            self.cached.remove(&hash);
+        }
+        block
     }
 
     /// Releases a sequence's blocks. The last are reused first, because a prefix is worth more than its continuation.
@@ -144,7 +156,7 @@ impl BlockPool {
 
     /// Drops all cached prefixes; refused while blocks are in use, as in vLLM.
     pub(super) fn drop_cached(&mut self) -> bool {
-        if self.free < self.blocks.len() {
+        if self.free < self.total {
             return false;
         }
         self.cached.clear();
@@ -185,13 +197,14 @@ impl BlockPool {
 impl BlockPool {
     /// References per block, and the free queue's blocks in order, for tests of balance.
     pub(super) fn census(&self) -> (Vec<u32>, Vec<u32>) {
-        let mut queue = Vec::new();
+        let unused = self.blocks.len() as u32..self.total as u32;
+        let mut queue: Vec<u32> = unused.clone().collect();
         let mut at = self.oldest;
         while at != NONE {
             queue.push(at);
             at = self.blocks[at as usize].next;
         }
-        (self.blocks.iter().map(|block| block.refs).collect(), queue)
+        (self.blocks.iter().map(|block| block.refs).chain(unused.map(|_| 0)).collect(), queue)
     }
 }
 
