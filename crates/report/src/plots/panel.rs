@@ -310,7 +310,8 @@ impl Frame<'_> {
                 let Rect { x, width, height, .. } = self.rect;
                 let at = self.rect.y + (1.0 - place) * height;
                 self.scene.line((x, at), (x + width, at), stroke.clone());
-                self.scene.text((x + width - 4.0, at - 4.0), name.as_str(), TICK_SIZE, Anchor::End);
+                // Latencies rise with the load: the left end is free.
+                self.scene.text((x + 4.0, at - 4.0), name.as_str(), TICK_SIZE, Anchor::Start);
             }
             Series::Note { at, lines } => self.note(*at, lines),
         }

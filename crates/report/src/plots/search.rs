@@ -207,7 +207,7 @@ fn panel(
     let mut all: Vec<(f64, f64, Outcome, &str)> = levels.iter().filter_map(each).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Values far beyond the SLO would press everything else flat.
-    let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 4.0).max(limit * 1.2);
+    let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
     let (x, y) = (in_words(variable), in_words(metric));
     let bounds = all.iter().filter_map(|(load, ..)| {
         let (low, high) = interval(runs, variable, metric, *load)?;
