@@ -11,6 +11,8 @@ use crate::{config, help, variables};
 pub struct Command<P> {
     /// Each way to call it; the first is shown.
     pub spellings: &'static [&'static str],
+    /// The section of the program's help that lists it.
+    pub section: &'static str,
     /// Its flags.
     pub table: &'static Table,
     /// What makes a task of the flags' values.

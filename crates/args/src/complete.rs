@@ -9,7 +9,7 @@ use crate::help::sentence;
 pub struct Completion<'a, P: 'static> {
     /// The commands.
     pub commands: &'static [Command<P>],
-    /// What `help` explains besides commands.
+    /// What `help` explains in addition to commands.
     pub topics: &'a [&'static str],
     /// The words that a flag's value can be, where its row does not list them.
     pub words: &'a dyn Fn(&Flag) -> Option<Words>,

@@ -11,15 +11,11 @@ use crate::repr::{joined, quoted};
 
 /// A command line that cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "messages name the fields")]
 pub enum Error {
     /// It breaks the grammar.
     #[error("{error}")]
-    Usage {
-        /// The command whose usage is to be shown.
-        command: &'static str,
-        /// What is wrong.
-        error: UsageError,
-    },
+    Usage { command: &'static str, error: UsageError },
     /// A file or a variable cannot stand for flags.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -63,93 +59,46 @@ fn without_keys(tokens: &[String]) -> Vec<String> {
 
 /// A break of the grammar, in argparse's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "messages name the fields")]
 pub enum UsageError {
     /// A flag that needs a value has none.
     #[error("argument {flag}: expected one argument")]
-    NoValue {
-        /// The flag.
-        flag: String,
-    },
+    NoValue { flag: String },
     /// A flag that needs some values has none.
     #[error("argument {flag}: expected at least one argument")]
-    NoValues {
-        /// The flag.
-        flag: String,
-    },
+    NoValues { flag: String },
     /// A flag without value was given one.
     #[error("argument {flag}: ignored explicit argument {}", quoted(&redact_url(value)))]
-    UnwantedValue {
-        /// The flag.
-        flag: String,
-        /// The value.
-        value: String,
-    },
+    UnwantedValue { flag: String, value: String },
     /// A value is not of the flag's type; `kind` is the name of Python's reader.
     #[error("argument {flag}: invalid {kind} value: {}", quoted(&redact_json_text(value)))]
-    BadValue {
-        /// The flag.
-        flag: String,
-        /// The type.
-        kind: &'static str,
-        /// The value.
-        value: String,
-    },
+    BadValue { flag: String, kind: &'static str, value: String },
     /// A whole number needs more than 64 bits.
     #[error("argument {flag}: number too large: {}", quoted(value))]
-    TooLarge {
-        /// The flag.
-        flag: String,
-        /// The value.
-        value: String,
-    },
+    TooLarge { flag: String, value: String },
     /// A binary size such as `1.5K` is not whole.
     #[error("argument {flag}: a size in K, M, G or T must be whole: {} (k, m, g, t are decimal)", quoted(value))]
-    BrokenSize {
-        /// The dotted flag.
-        flag: String,
-        /// The value.
-        value: String,
-    },
+    BrokenSize { flag: String, value: String },
     /// A value is not one of those allowed.
     #[error("argument {flag}: invalid choice: {} (choose from {})", quoted(value), joined(choices.iter().map(|c| quoted(c))))]
-    BadChoice {
-        /// The flag.
-        flag: String,
-        /// The value.
-        value: String,
-        /// What is allowed.
-        choices: Vec<&'static str>,
-    },
+    BadChoice { flag: String, value: String, choices: Vec<&'static str> },
     /// An abbreviation fits several flags.
     #[error("ambiguous option: {token} could match {}", matches.join(", "))]
-    Ambiguous {
-        /// The abbreviation.
-        token: String,
-        /// The flags.
-        matches: Vec<&'static str>,
-    },
+    Ambiguous { token: String, matches: Vec<&'static str> },
     /// Words that belong to nothing.
     #[error("unrecognized arguments: {}", without_keys(tokens).join(" "))]
-    Unrecognized {
-        /// The words.
-        tokens: Vec<String>,
-    },
+    Unrecognized { tokens: Vec<String> },
     /// A word is missing.
     #[error("the following arguments are required: {what}")]
-    Missing {
-        /// What the word stands for.
-        what: String,
-    },
+    Missing { what: String },
     /// An argument is not Unicode.
     #[error("argument {} is not valid UTF-8", quoted(shown))]
-    NotUnicode {
-        /// The argument, as far as it can be shown.
-        shown: String,
-    },
+    NotUnicode { shown: String },
 }
 
 /// Why the file of `--config` cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "messages name the fields")]
 pub enum ConfigError {
     /// No file was named.
     #[error("--config names no file: write --config FILE.yaml")]
@@ -159,52 +108,20 @@ pub enum ConfigError {
     Several,
     /// The name has another ending.
     #[error("--config {}: only .yaml and .yml files are read", .path.display())]
-    NotYaml {
-        /// The file.
-        path: PathBuf,
-    },
+    NotYaml { path: PathBuf },
     /// It cannot be read.
     #[error("--config {}: cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Unreadable { path: PathBuf, source: std::io::Error },
     /// It is not YAML, or YAML that cannot stand for flags.
     #[error("--config {}: line {line}: {problem}", .path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-    },
+    Malformed { path: PathBuf, line: usize, problem: String },
     /// A variable of a switch is neither on nor off.
     #[error("{name}={value:?} is neither on nor off: use 1, true, yes or on, or 0, false, no or off")]
-    NoTruth {
-        /// The variable.
-        name: String,
-        /// Its text.
-        value: String,
-    },
+    NoTruth { name: String, value: String },
     /// What a line or a variable says is out of range.
     #[error("{place}: {error}")]
-    Refused {
-        /// The line of the file, or the variable.
-        place: String,
-        /// What is wrong.
-        error: OutOfBounds,
-    },
+    Refused { place: String, error: OutOfBounds },
     /// What a line or a variable stands for breaks the grammar.
     #[error("{place}: {error}")]
-    Usage {
-        /// The line of the file, or the variable.
-        place: String,
-        /// The command that it is for.
-        command: &'static str,
-        /// What is wrong.
-        error: UsageError,
-    },
+    Usage { place: String, command: &'static str, error: UsageError },
 }

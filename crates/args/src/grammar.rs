@@ -203,11 +203,6 @@ impl Values {
         Ok(())
     }
 
-    /// Whether the command has the flag.
-    pub fn has(&self, name: &str) -> bool {
-        self.table.find(name).is_some()
-    }
-
     /// The value of a flag, by its first option string.
     pub fn get(&self, name: &str) -> &Value {
         &self.values[self.position(name)]
@@ -221,16 +216,15 @@ impl Values {
         }
     }
 
-    /// The value of the flag that a field is named after.
-    pub fn read_field<T>(&self, field: &str, read: impl FnOnce(Setting<'_>) -> T) -> T {
-        let at = self.position(&format!("--{}", field.replace('_', "-")));
-        read(Setting { value: &self.values[at], is_given: self.given[at] })
-    }
-
     /// The flags of an origin that were given.
     pub fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
         let rows = self.table.flags.iter().zip(&self.given);
         rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
+    }
+
+    /// Those of these flags that were given.
+    pub fn given_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
+        names.into_iter().filter(|name| self.is_given(name))
     }
 
     /// Whether the flag was given.
@@ -262,55 +256,6 @@ impl Values {
         let missing: Vec<String> =
             rows.filter(|(flag, given)| flag.required && !**given).map(|(flag, _)| flag.title()).collect();
         if missing.is_empty() { Ok(()) } else { Err(UsageError::Missing { what: missing.join(", ") }) }
-    }
-
-    /// A switch.
-    pub fn switch(&self, name: &str) -> bool {
-        self.get(name).truthy()
-    }
-
-    /// A three-state switch.
-    pub fn tri_state(&self, name: &str) -> Option<bool> {
-        match self.get(name) {
-            Value::Bool(flag) => Some(*flag),
-            _ => None,
-        }
-    }
-
-    /// A whole number that may be unset.
-    pub fn maybe_int(&self, name: &str) -> Option<i64> {
-        self.get(name).as_i64()
-    }
-
-    /// A whole number that has a default.
-    pub fn int(&self, name: &str) -> i64 {
-        self.maybe_int(name).expect("the row has a whole number as default")
-    }
-
-    /// A number that may be unset.
-    pub fn maybe_float(&self, name: &str) -> Option<f64> {
-        self.get(name).as_f64()
-    }
-
-    /// A number that has a default.
-    pub fn float(&self, name: &str) -> f64 {
-        self.maybe_float(name).expect("the row has a number as default")
-    }
-
-    /// A text that may be unset.
-    pub fn maybe_text(&self, name: &str) -> Option<String> {
-        self.get(name).as_str().map(str::to_owned)
-    }
-
-    /// A text that has a default.
-    pub fn text(&self, name: &str) -> String {
-        self.maybe_text(name).expect("the row has a text as default")
-    }
-
-    /// A list that may be unset.
-    pub fn list(&self, name: &str) -> Option<Vec<String>> {
-        let items = self.get(name).as_list()?;
-        Some(items.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 }
 

@@ -18,12 +18,32 @@ pub trait FromFlag: Sized {
     fn from_flag(setting: Setting<'_>) -> Self;
 }
 
+/// What one word stands for, of a flag that takes a word. The row's choices make sure that it stands for something.
+pub trait FromWord: Sized {
+    /// Reads the word.
+    fn from_word(word: &str) -> Self;
+}
+
+impl<T: FromWord> FromFlag for T {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Option::<T>::from_flag(setting).expect("the row has a text as default, or must be given")
+    }
+}
+
+impl<T: FromWord> FromFlag for Option<T> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.as_str().map(T::from_word)
+    }
+}
+
 /// Declares flags once: each line is a field, its type and its row in the table. A type of another crate names the
-/// function that reads it behind `=>`. A line that begins with `..` is a struct of further flags, declared elsewhere.
+/// function that reads it behind `=>`. Lines in braces read rows that stand elsewhere; a line that begins with `..` is a
+/// struct of further flags.
 #[macro_export]
 macro_rules! flags {
     ($(#[$about:meta])* $name:ident {
         $($rows:ident [$($(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
+        $({$($(#[$other_note:meta])* $other_field:ident: $other_type:ty = $other_row:expr $(=> $other_reader:path)?;)*})?
         $(..$part:ident: $part_type:ty;)*
     }) => {
         $(pub(crate) const $rows: &[$crate::flag::Flag] = &[$($row),*];)*
@@ -32,6 +52,7 @@ macro_rules! flags {
         #[derive(Debug, Clone)]
         pub(crate) struct $name {
             $($($(#[$note])* pub(crate) $field: $type,)*)*
+            $($($(#[$other_note])* pub(crate) $other_field: $other_type,)*)?
             $(pub(crate) $part: $part_type,)*
         }
 
@@ -42,6 +63,10 @@ macro_rules! flags {
                         const ROW: $crate::flag::Flag = $row;
                         values.read_row(&ROW, $crate::reader!(ROW, $type $(, $reader)?))
                     },)*)*
+                    $($($other_field: {
+                        const ROW: $crate::flag::Flag = $other_row;
+                        values.read_row(&ROW, $crate::reader!(ROW, $other_type $(, $other_reader)?))
+                    },)*)?
                     $($part: values.into(),)*
                 }
             }
@@ -59,32 +84,6 @@ macro_rules! reader {
     }};
     ($row:expr, $type:ty, $reader:path) => {
         $reader
-    };
-    (@ $type:ty) => {
-        <$type as $crate::typed::FromFlag>::from_flag
-    };
-    (@ $type:ty, $reader:path) => {
-        $reader
-    };
-}
-
-/// A struct of flags whose rows stand elsewhere, in vLLM's order: `max_concurrency` is `--max-concurrency`.
-#[macro_export]
-macro_rules! typed {
-    ($(#[$about:meta])* pub(crate) struct $name:ident {
-        $($(#[$note:meta])* pub(crate) $field:ident: $type:ty $(= $reader:path)?,)*
-    }) => {
-        $(#[$about])*
-        #[derive(Debug, Clone)]
-        pub(crate) struct $name {
-            $($(#[$note])* pub(crate) $field: $type,)*
-        }
-
-        impl From<&$crate::Values> for $name {
-            fn from(values: &$crate::Values) -> Self {
-                $name { $($field: values.read_field(stringify!($field), $crate::reader!(@ $type $(, $reader)?)),)* }
-            }
-        }
     };
 }
 
@@ -175,6 +174,13 @@ impl FromFlag for Option<Vec<String>> {
     }
 }
 
+/// A text that may be left out: nothing where the flag is not given.
+impl FromFlag for Option<Option<String>> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        setting.value.truthy().then(|| setting.value.as_str().map(str::to_owned))
+    }
+}
+
 /// Numbers without a sign, whose rows keep them from being negative.
 macro_rules! unsigned {
     ($($type:ty),*) => {
@@ -207,6 +213,12 @@ impl FromFlag for Vec<String> {
 impl FromFlag for Vec<PathBuf> {
     fn from_flag(setting: Setting<'_>) -> Self {
         Vec::<String>::from_flag(setting).into_iter().map(PathBuf::from).collect()
+    }
+}
+
+impl FromFlag for Option<Vec<PathBuf>> {
+    fn from_flag(setting: Setting<'_>) -> Self {
+        Option::<Vec<String>>::from_flag(setting).map(|words| words.into_iter().map(PathBuf::from).collect())
     }
 }
 

@@ -34,7 +34,7 @@ impl Advised {
 pub(crate) fn saved(path: impl AsRef<Path>) {
     let silent = |arg: std::ffi::OsString| arg == "--quiet" || arg == "--strict-parity";
     if !std::env::args_os().any(silent) {
-        tell(&format!("saved: {}", shown(path.as_ref())));
+        note(&format!("saved: {}", shown(path.as_ref())));
     }
 }
 
@@ -82,7 +82,7 @@ fn code(error: &anyhow::Error) -> Exit {
 }
 
 /// A line for a person, on standard error.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn note(text: &str) {
     let text = format!("{text}\n");
     match terminal::of(&io::stderr()) {
         Some(width) => say(&fitted(&text, width)),
@@ -121,7 +121,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
             if let Some(hint) = error.downcast_ref::<Advised>().and_then(|error| error.hint.as_ref()) {
                 text += &format!("hint: {hint}\n");
             }
-            tell(text.trim_end());
+            note(text.trim_end());
             code(&error)
         }
     }
@@ -130,7 +130,7 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 /// Refuses a command line.
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
-    tell(&(error.report() + &hints));
+    note(&(error.report() + &hints));
     if matches!(error, ArgError::Refused(_)) { refused() } else { Exit::Usage }
 }
 

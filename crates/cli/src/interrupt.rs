@@ -72,7 +72,7 @@ impl Interrupt {
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
             // On a separate line, below whatever bar stands there.
-            exit::tell(&format!("\n{text}"));
+            exit::note(&format!("\n{text}"));
         }
         std::process::exit(Exit::Interrupted as i32);
     }

@@ -40,7 +40,7 @@ pub fn main() -> ExitCode {
     // A terminal that has closed no longer says that it was one: it is asked while it is there.
     let _ = tacho_report::out();
     for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table), &READ_ELSEWHERE) {
-        exit::tell(&mistake);
+        exit::note(&mistake);
     }
     let code = match parse(COMMANDS, std::env::args_os().skip(1)) {
         Ok(Invocation::Print(text)) => exit::print(&text),

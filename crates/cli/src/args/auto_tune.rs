@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
@@ -31,87 +32,88 @@ pub(crate) static TABLE: Table = Table {
         ("tacho auto-tune --sim --input-len 500 --max-latency-allowed-ms 3000", "the simulator, nothing else needed"),
     ],
     groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS, &LIVE],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FIRST, SETTINGS, LAST, live::FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    HELP,
-    own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
-        "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH."),
-    own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE)."),
-    own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "The model (MODEL)."),
-    own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine; noted only (SYSTEM)."),
-    own(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP)."),
-    own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Where models are kept (DOWNLOAD_DIR)."),
-    own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Tokens of a prompt (INPUT_LEN)."),
-    own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Tokens of an answer (OUTPUT_LEN)."),
-    own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &LOAD,
-        "Longest prompt and answer together (MAX_MODEL_LEN)."),
-    own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &LOAD,
-        "Share of each prompt that all prompts have in common (MIN_CACHE_HIT_PCT)."),
-    own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &LOAD,
-        "Largest 99th percentile of the end-to-end latency (MAX_LATENCY_ALLOWED_MS)."),
-    own(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
-        "Values of max_num_seqs to try; 128 256 without it (NUM_SEQS_LIST)."),
-    own(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
-        "Values of max_num_batched_tokens to try; 512 1024 2048 4096 without it (NUM_BATCHED_TOKENS_LIST)."),
-    own(&["--vllm-logging-level"], Str, "LEVEL", Preset::Str("INFO"), &TUNING,
-        "How much the server writes into its log (VLLM_LOGGING_LEVEL)."),
-    own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
-        "JSON file with further server settings to try. Each set is combined with each pair of the two lists."),
-    own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
-        "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >."),
-    own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run."),
-    own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured."),
-    own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
-        "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer."),
-    own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
-        "Share of a request rate by which it may be too low. 0 finds it exactly."),
-    own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings."),
-    own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
-        "Go on with a tuning that was interrupted. RUN is its directory in auto-benchmark, the newest without it."),
-    own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none."),
-    own(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server."),
-    own(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-        "Server command instead of 'vllm serve MODEL ...'. The settings that are tried are put into it."),
-    own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho serve"), &COMMANDS,
-        "Client command. 'vllm bench serve' works too."),
-    own(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-        "Command to run after each run. Without it the caches of the server are reset."),
-    own(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Where the server listens."),
-    own(&["--port"], Int, "PORT", Preset::Int(8004), &COMMANDS, "Port of the server."),
-    own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
-        "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model."),
-    own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
-        "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS),
-    own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print."),
-    live::SCREEN,
-    live::HTTP,
-];
+flags! {
+    /// The settings of vLLM's script. Each is also a variable.
+    TuneFlags {
+        SETTINGS [
+            base: Given<String> = own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE).");
+            model: Given<String> = own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "The model (MODEL).");
+            system: Given<String> = own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine; noted only (SYSTEM).");
+            tp: Given<String> = own(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP).");
+            download_dir: Given<String> = own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Where models are kept (DOWNLOAD_DIR).");
+            input_len: Given<String> = own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Tokens of a prompt (INPUT_LEN).");
+            output_len: Given<String> = own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Tokens of an answer (OUTPUT_LEN).");
+            max_model_len: Given<String> = own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &LOAD,
+                "Longest prompt and answer together (MAX_MODEL_LEN).");
+            min_cache_hit_pct: Given<String> = own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &LOAD,
+                "Share of each prompt that all prompts have in common (MIN_CACHE_HIT_PCT).");
+            max_latency_allowed_ms: Given<String> = own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &LOAD,
+                "Largest 99th percentile of the end-to-end latency (MAX_LATENCY_ALLOWED_MS).");
+            num_seqs_list: Given<Vec<String>> = own(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
+                "Values of max_num_seqs to try; 128 256 without it (NUM_SEQS_LIST).");
+            num_batched_tokens_list: Given<Vec<String>> = own(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
+                "Values of max_num_batched_tokens to try; 512 1024 2048 4096 without it (NUM_BATCHED_TOKENS_LIST).");
+            vllm_logging_level: Given<String> = own(&["--vllm-logging-level"], Str, "LEVEL", Preset::Str("INFO"), &TUNING,
+                "How much the server writes into its log (VLLM_LOGGING_LEVEL).");
+        ]
+    }
+}
 
-/// Variables of the script and the flags of the same meaning.
-pub(crate) const VARIABLES: [(&str, &str); 13] = [
-    ("BASE", "--base"),
-    ("MODEL", "--model"),
-    ("SYSTEM", "--system"),
-    ("TP", "--tp"),
-    ("DOWNLOAD_DIR", "--download-dir"),
-    ("INPUT_LEN", "--input-len"),
-    ("OUTPUT_LEN", "--output-len"),
-    ("MAX_MODEL_LEN", "--max-model-len"),
-    ("MIN_CACHE_HIT_PCT", "--min-cache-hit-pct"),
-    ("MAX_LATENCY_ALLOWED_MS", "--max-latency-allowed-ms"),
-    ("NUM_SEQS_LIST", "--num-seqs-list"),
-    ("NUM_BATCHED_TOKENS_LIST", "--num-batched-tokens-list"),
-    ("VLLM_LOGGING_LEVEL", "--vllm-logging-level"),
-];
+flags! {
+    /// The other flags of `tacho auto-tune`.
+    AutoTuneFlags {
+        FIRST [
+            words: Vec<String> = own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
+                "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH.");
+        ]
+        LAST [
+            serve_params: Option<String> = own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
+                "JSON file with further server settings to try. Each set is combined with each pair of the two lists.");
+            constraints: Vec<String> = own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
+                "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >.");
+            num_prompts: i64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run.");
+            num_warmups: i64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured.");
+            num_runs: i64 = own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
+                "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer.");
+            tolerance: f64 = own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
+                "Share of a request rate by which it may be too low. 0 finds it exactly.");
+            skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings.");
+            resume: Option<Option<String>> = own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
+                "Go on with a tuning that was interrupted. RUN is its directory in auto-benchmark, the newest without it.");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");
+            sim: bool = own(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server.");
+            serve_cmd: Option<String> = own(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+                "Server command instead of 'vllm serve MODEL ...'. The settings that are tried are put into it.");
+            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho serve"), &COMMANDS,
+                "Client command. 'vllm bench serve' works too.");
+            after_bench_cmd: Option<String> = own(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+                "Command to run after each run. Without it the caches of the server are reset.");
+            host: String = own(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Where the server listens.");
+            port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8004), &COMMANDS, "Port of the server.");
+            load_format: String = own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
+                "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model.");
+            server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
+                "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS);
+            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print.");
+        ]
+        ..tuning: TuneFlags;
+        ..live: LiveArgs;
+    }
+}
 
-/// All flags of `tacho auto-tune`.
+/// Variables of the script: the flags of [`TuneFlags`] in upper case.
+pub(crate) fn variables() -> impl Iterator<Item = String> {
+    SETTINGS.iter().map(|flag| flag.dest().to_uppercase())
+}
+
+/// What to tune, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct AutoTuneArgs {
-    values: Values,
+    tuning: TuneFlags,
     /// The file of the batch form, and where its results are uploaded.
     pub(crate) batch: Option<(PathBuf, Option<String>)>,
     pub(crate) serve_params: Option<String>,
@@ -160,50 +162,48 @@ pub(crate) struct TuneSettings {
     pub(crate) logging_level: String,
 }
 
-fn least(v: &Values, flag: &'static str, least: i64, allowed: &'static str) -> Result<u64, Refusal> {
-    let value = v.int(flag);
+/// A number that must not be below `least`.
+fn at_least(flag: &'static str, value: i64, least: i64) -> Result<u64, Refusal> {
+    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
     let refusal = Refusal::OutOfRange { flag, value: value.to_string(), allowed };
     u64::try_from(value).ok().filter(|_| value >= least).ok_or(refusal)
 }
 
 impl AutoTuneArgs {
-    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        let mut words = v.list("FILE").unwrap_or_default();
-        if words.len() > 2 {
-            let error = UsageError::Unrecognized { tokens: words.split_off(2) };
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let mut flags = AutoTuneFlags::from(v);
+        if flags.words.len() > 2 {
+            let error = UsageError::Unrecognized { tokens: flags.words.split_off(2) };
             return Err(ArgError::Usage { command: TABLE.command, error });
         }
-        let mut words = words.into_iter();
-        let batch = words.next().map(|file| (PathBuf::from(file), words.next()));
-        let resume = v.get("--resume");
-        let tolerance = v.float("--tolerance");
+        let mut words = flags.words.into_iter();
+        let tolerance = flags.tolerance;
         if !(0.0..1.0).contains(&tolerance) {
             let (flag, value, allowed) = ("--tolerance", tolerance.to_string(), "a share from 0 to 1");
             return Err(Refusal::OutOfRange { flag, value, allowed }.into());
         }
-        let constraints = v.list("--constraint").unwrap_or_default().into_iter().map(|text| constraint(&text));
         let args = AutoTuneArgs {
-            batch,
-            serve_params: v.maybe_text("--serve-params"),
-            constraints: constraints.collect::<Result<_, _>>()?,
-            num_prompts: least(&v, "--num-prompts", 1, "1 or more")?,
-            num_warmups: least(&v, "--num-warmups", 0, "0 or more")?,
-            num_runs: usize::try_from(least(&v, "--num-runs", 1, "1 or more")?).unwrap_or(1),
+            batch: words.next().map(|file| (PathBuf::from(file), words.next())),
+            serve_params: flags.serve_params,
+            constraints: flags.constraints.iter().map(|text| constraint(text)).collect::<Result<_, _>>()?,
+            num_prompts: at_least("--num-prompts", flags.num_prompts, 1)?,
+            num_warmups: at_least("--num-warmups", flags.num_warmups, 0)?,
+            num_runs: usize::try_from(at_least("--num-runs", flags.num_runs, 1)?).unwrap_or(1),
             tolerance,
-            skip_profile: v.switch("--skip-profile"),
-            resume: resume.truthy().then(|| resume.as_str().map(str::to_owned)),
-            dry_run: v.switch("--dry-run"),
-            sim: v.switch("--sim"),
-            serve_cmd: v.maybe_text("--serve-cmd"),
-            bench_cmd: v.text("--bench-cmd"),
-            after_bench_cmd: v.maybe_text("--after-bench-cmd"),
-            host: v.text("--host"),
-            port: v.int("--port"),
-            load_format: v.text("--load-format"),
-            server_ready_timeout: least(&v, "--server-ready-timeout", 0, "0 seconds or more")?,
-            show_stdout: v.switch("--show-stdout"),
-            live: LiveArgs::with_output(&v)?,
-            values: v,
+            skip_profile: flags.skip_profile,
+            resume: flags.resume,
+            dry_run: flags.dry_run,
+            sim: flags.sim,
+            serve_cmd: flags.serve_cmd,
+            bench_cmd: flags.bench_cmd,
+            after_bench_cmd: flags.after_bench_cmd,
+            host: flags.host,
+            port: flags.port,
+            load_format: flags.load_format,
+            server_ready_timeout: flags.server_ready_timeout,
+            live: flags.live.with_output(flags.show_stdout)?,
+            show_stdout: flags.show_stdout,
+            tuning: flags.tuning,
         };
         if args.sim && args.serve_cmd.is_some() {
             return Err(Refusal::Together { flag: "--sim", other: "--serve-cmd" }.into());
@@ -213,22 +213,18 @@ impl AutoTuneArgs {
 
     /// The settings: of an entry of a batch first, then those typed, then the environment's.
     pub(crate) fn settings(&self, entry: &dyn Fn(&str) -> Option<String>) -> Result<TuneSettings, Refusal> {
-        let given = |variable: &str| {
-            let (_, flag) = VARIABLES.iter().find(|(name, _)| *name == variable)?;
-            let typed = || {
-                let words = self.values.list(flag).map(|words| words.join(" "));
-                words.or_else(|| self.values.maybe_text(flag)).filter(|_| self.values.is_given(flag))
-            };
+        let flags = &self.tuning;
+        let given = |variable: &str, typed: Option<String>| {
             let environment = || std::env::var(variable).ok().filter(|text| !text.is_empty());
-            entry(variable).or_else(typed).or_else(environment)
+            entry(variable).or(typed).or_else(environment)
         };
-        let text = |variable: &str| {
-            let (_, flag) = VARIABLES.iter().find(|(name, _)| *name == variable).expect("the table has it");
-            given(variable).unwrap_or_else(|| self.values.maybe_text(flag).unwrap_or_default())
+        let text = |variable: &str, flag: &Given<String>| {
+            given(variable, flag.typed().cloned()).unwrap_or_else(|| flag.value.clone())
         };
-        let whole = |variable: &'static str| number(variable, &text(variable));
-        let list = |variable: &'static str, preset: &str| {
-            let words = given(variable).unwrap_or_else(|| preset.to_owned());
+        let whole = |variable: &'static str, flag: &Given<String>| number(variable, &text(variable, flag));
+        let list = |variable: &'static str, flag: &Given<Vec<String>>, preset: &str| {
+            let typed = flag.typed().map(|words| words.join(" "));
+            let words = given(variable, typed).unwrap_or_else(|| preset.to_owned());
             let parts = words.split([' ', ',', '\t', '\n']).filter(|part| !part.is_empty());
             let numbers: Vec<u64> = parts.map(|part| number(variable, part)).collect::<Result<_, _>>()?;
             match numbers.iter().all(|&number| number > 0) && !numbers.is_empty() {
@@ -236,23 +232,23 @@ impl AutoTuneArgs {
                 false => Err(Refusal::OutOfRange { flag: variable, value: words, allowed: "whole numbers above 0" }),
             }
         };
-        let max_latency_text = text("MAX_LATENCY_ALLOWED_MS");
+        let max_latency_text = text("MAX_LATENCY_ALLOWED_MS", &flags.max_latency_allowed_ms);
         let settings = TuneSettings {
-            base: text("BASE").into(),
-            model: text("MODEL"),
-            model_named: given("MODEL").is_some(),
-            system: text("SYSTEM"),
-            tp: whole("TP")?,
-            download_dir: text("DOWNLOAD_DIR"),
-            input_len: whole("INPUT_LEN")?,
-            output_len: whole("OUTPUT_LEN")?,
-            max_model_len: whole("MAX_MODEL_LEN")?,
-            min_cache_hit_pct: whole("MIN_CACHE_HIT_PCT")?,
+            base: text("BASE", &flags.base).into(),
+            model: text("MODEL", &flags.model),
+            model_named: given("MODEL", flags.model.typed().cloned()).is_some(),
+            system: text("SYSTEM", &flags.system),
+            tp: whole("TP", &flags.tp)?,
+            download_dir: text("DOWNLOAD_DIR", &flags.download_dir),
+            input_len: whole("INPUT_LEN", &flags.input_len)?,
+            output_len: whole("OUTPUT_LEN", &flags.output_len)?,
+            max_model_len: whole("MAX_MODEL_LEN", &flags.max_model_len)?,
+            min_cache_hit_pct: whole("MIN_CACHE_HIT_PCT", &flags.min_cache_hit_pct)?,
             max_latency_ms: max_latency_text.trim().parse().unwrap_or(f64::NAN),
             max_latency_text,
-            num_seqs: list("NUM_SEQS_LIST", "128 256")?,
-            num_batched_tokens: list("NUM_BATCHED_TOKENS_LIST", "512 1024 2048 4096")?,
-            logging_level: text("VLLM_LOGGING_LEVEL"),
+            num_seqs: list("NUM_SEQS_LIST", &flags.num_seqs_list, "128 256")?,
+            num_batched_tokens: list("NUM_BATCHED_TOKENS_LIST", &flags.num_batched_tokens_list, "512 1024 2048 4096")?,
+            logging_level: text("VLLM_LOGGING_LEVEL", &flags.vllm_logging_level),
         };
         settings.check()?;
         Ok(settings)

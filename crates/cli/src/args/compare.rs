@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_decide::compare::Confidence;
 use tacho_record::number::Known;
 use tacho_report::compare::{CompareSpec, Latency};
@@ -27,46 +28,49 @@ pub(crate) static TABLE: Table = Table {
         ("tacho compare latency_a.json latency_b.json", "offline runs: latency, throughput, startup"),
     ],
     groups: &[&INPUT, &LIMITS, &OUTPUT],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    HELP,
-    own(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
-        "Results; the first one is the baseline. Files of vLLM or tacho, benchmark_results.json tables, or directories of them."),
-    own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Number of the result that is the baseline."),
-    own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
-        "Metrics to compare, separated by commas, such as p99_ttft_ms,output_throughput (default: all that both sides have)."),
-    own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "Confidence level of the intervals, 80 to 99.")
-        .between(80.0, 99.0),
-    own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
-        "Change that is negligible. Two metrics are equal if the whole confidence interval of their change is within it."),
-    own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
-        "Assumed standard deviation between runs, for single results without per-request values."),
-    own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
-        "Further results. Without FILE it behaves like vLLM's script: writes perf_comparison.html, a page per group and the \
-         workbook."),
-    own(&["--debug"], Switch, "", Off, &INPUT, "Name the test of each value in the tables."),
-    own(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
-        "Column of the load level. The request rate (qps) if no result has a concurrency limit."),
-    own(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
-        "Latencies in the tables: median, or the 99th percentiles for anything else."),
-    own(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Maximum TTFT."),
-    own(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Maximum TPOT."),
-    own(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TTFT limit."),
-    own(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TPOT limit."),
-    own(&["--html"], Str, "FILE", Unset, &OUTPUT,
-        "Write a self-contained HTML report with tables and charts. With several groups each gets its own page too."),
-    own(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or not (default: on)."),
-    own(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
-        "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 disables it."),
-    own(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write the printed report to a file too."),
-    own(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this directory."),
-];
+flags! {
+    /// The flags of `tacho compare`.
+    CompareFlags {
+        FLAGS [
+            words: Vec<PathBuf> = own(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
+                "Results; the first one is the baseline. Files of vLLM or tacho, benchmark_results.json tables, or directories of them.");
+            base: i64 = own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Number of the result that is the baseline.");
+            metrics: Option<String> = own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
+                "Metrics to compare, separated by commas, such as p99_ttft_ms,output_throughput (default: all that both sides have).");
+            confidence: i64 = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "Confidence level of the intervals, 80 to 99.")
+                .between(80.0, 99.0);
+            margin: String = own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
+                "Change that is negligible. Two metrics are equal if the whole confidence interval of their change is within it.");
+            assume_noise: Option<String> = own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
+                "Assumed standard deviation between runs, for single results without per-request values.");
+            more: Vec<PathBuf> = own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
+                "Further results. Without FILE it behaves like vLLM's script: writes perf_comparison.html, a page per group and the \
+                 workbook.");
+            debug: bool = own(&["--debug"], Switch, "", Off, &INPUT, "Name the test of each value in the tables.");
+            xaxis: String = own(&["--xaxis", "-x"], Str, "COLUMN", Preset::Str("# of max concurrency."), &INPUT,
+                "Column of the load level. The request rate (qps) if no result has a concurrency limit.");
+            latency: String = own(&["--latency", "-l"], Str, "WHICH", Preset::Str("p99"), &INPUT,
+                "Latencies in the tables: median, or the 99th percentiles for anything else.");
+            ttft_max_ms: Given<f64> = own(&["--ttft-max-ms"], Float, "MS", Preset::Float(3000.0), &LIMITS, "Maximum TTFT.");
+            tpot_max_ms: Given<f64> = own(&["--tpot-max-ms"], Float, "MS", Preset::Float(100.0), &LIMITS, "Maximum TPOT.");
+            ttft_slack_pct: f64 = own(&["--ttft-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TTFT limit.");
+            tpot_slack_pct: f64 = own(&["--tpot-slack-pct"], Float, "PERCENT", Preset::Float(5.0), &LIMITS, "Tolerance above the TPOT limit.");
+            html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &OUTPUT,
+                "Write a self-contained HTML report with tables and charts. With several groups each gets its own page too.");
+            plot: Option<bool> = own(&["--plot", "--no-plot"], TriState, "", Unset, &OUTPUT, "Draw charts in the pages, or not (default: on).");
+            excel_out: Option<PathBuf> = own(&["--excel-out"], Str, "FILE", Unset, &OUTPUT,
+                "Write a workbook with a sheet per group. VLLM_COMPARE_DISABLE_EXCEL=1 disables it.");
+            markdown: Option<PathBuf> = own(&["--markdown"], Str, "FILE", Unset, &OUTPUT, "Write the printed report to a file too.");
+            csv_out_dir: Option<PathBuf> = own(&["--csv-out-dir"], Str, "DIR", Unset, &OUTPUT, "Write each table as CSV into this directory.");
+        ]
+    }
+}
 
-/// All flags of `tacho compare`.
+/// What to compare, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct CompareArgs {
     pub(crate) files: Vec<PathBuf>,
@@ -81,44 +85,40 @@ pub(crate) struct CompareArgs {
 
 impl CompareArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let words = [v.list("FILE"), v.list("--file")].into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = words.map(PathBuf::from).collect();
+        let flags = CompareFlags::from(v);
+        let as_script = flags.words.is_empty();
+        let mut files = [flags.words, flags.more].concat();
         if files.is_empty() {
             return Err(missing(&TABLE, "FILE"));
         }
-        let base = v.int("--base");
         let out_of_range = || Refusal::OutOfRange {
             flag: "--base",
-            value: base.to_string(),
+            value: flags.base.to_string(),
             allowed: "the number of one of the results",
         };
-        let at = usize::try_from(base - 1).ok().filter(|at| *at < files.len()).ok_or_else(out_of_range)?;
+        let at = usize::try_from(flags.base - 1).ok().filter(|at| *at < files.len()).ok_or_else(out_of_range)?;
         files[..=at].rotate_right(1);
-        let as_script = v.list("FILE").is_none_or(|words| words.is_empty());
-        let keys = v.maybe_text("--metrics").map(|keys| numbers(&keys)).transpose()?;
-        let latency = if v.text("--latency").contains("median") { Latency::Median } else { Latency::P99 };
         let spec = CompareSpec {
-            x: v.text("--xaxis"),
-            latency,
-            ttft: (v.float("--ttft-max-ms"), v.float("--ttft-slack-pct")),
-            tpot: (v.float("--tpot-max-ms"), v.float("--tpot-slack-pct")),
-            confidence: confidence(v.int("--confidence")),
-            margin: share("--margin", &v.text("--margin"))?,
-            noise: v.maybe_text("--assume-noise").map(|text| share("--assume-noise", &text)).transpose()?,
-            limits_set: as_script || v.is_given("--ttft-max-ms") || v.is_given("--tpot-max-ms"),
-            debug: v.switch("--debug"),
-            plots: v.tri_state("--plot").unwrap_or(true),
-            keys,
+            keys: flags.metrics.map(|keys| numbers(&keys)).transpose()?,
+            x: flags.xaxis,
+            latency: if flags.latency.contains("median") { Latency::Median } else { Latency::P99 },
+            ttft: (flags.ttft_max_ms.value, flags.ttft_slack_pct),
+            tpot: (flags.tpot_max_ms.value, flags.tpot_slack_pct),
+            confidence: confidence(flags.confidence),
+            margin: share("--margin", &flags.margin)?,
+            noise: flags.assume_noise.map(|text| share("--assume-noise", &text)).transpose()?,
+            limits_set: as_script || flags.ttft_max_ms.is_given || flags.tpot_max_ms.is_given,
+            debug: flags.debug,
+            plots: flags.plot.unwrap_or(true),
         };
-        let path = |name| v.maybe_text(name).map(PathBuf::from);
         Ok(CompareArgs {
             files,
             spec,
-            html: path("--html").or_else(|| as_script.then(|| "perf_comparison.html".into())),
-            excel_out: path("--excel-out").or_else(|| as_script.then(|| "perf_comparison.xlsx".into())),
+            html: flags.html.or_else(|| as_script.then(|| "perf_comparison.html".into())),
+            excel_out: flags.excel_out.or_else(|| as_script.then(|| "perf_comparison.xlsx".into())),
             as_script,
-            markdown: path("--markdown"),
-            csv_out_dir: path("--csv-out-dir"),
+            markdown: flags.markdown,
+            csv_out_dir: flags.csv_out_dir,
         })
     }
 }

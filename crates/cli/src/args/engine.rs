@@ -1,7 +1,7 @@
 //! The engine's own flags, as vLLM 0.32.0 has them. tacho hands them on as they were typed, and the engine's parser
 //! judges them; the rows are here for abbreviations, for the argument dump, and for the few values tacho reads itself.
 
-use tacho_args::flag::{Flag, Group, Kind, Origin, Preset, group, vllm};
+use tacho_args::flag::{self, Flag, Group, Kind, Origin, Preset, group, vllm};
 
 use Kind::{Float, Int, OneOrMore, Str, Switch, TriState};
 use Preset::{Json, Off, Unset};
@@ -28,6 +28,11 @@ const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: 
 /// The same about how much the engine can hold.
 const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
     Flag { group: &CAPACITY, ..read(names, kind, preset, help) }
+}
+
+/// The row of a flag that tacho reads.
+pub(crate) const fn row(name: &str) -> Flag {
+    flag::row(FLAGS, name)
 }
 
 /// The flags of the synchronous engine; the asynchronous one adds `--enable-log-requests`.

@@ -14,12 +14,7 @@ pub(crate) use refusal::{Refusal, metric_names};
 pub(crate) enum ArgError {
     /// It breaks the grammar.
     #[error("{error}")]
-    Usage {
-        /// The command whose usage is to be shown.
-        command: &'static str,
-        /// What is wrong.
-        error: UsageError,
-    },
+    Usage { command: &'static str, error: UsageError },
     /// The file of `--config` cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -53,19 +53,23 @@ flags! {
     }
 }
 
-#[rustfmt::skip]
-const ENGINE_FLAGS: &[tacho_args::flag::Flag] = &[
-    own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1),
-    own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1),
-    own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1),
-    own(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Number of KV-cache blocks.").at_least(1),
-    own(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens of prompt and output.").at_least(1),
-    own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &LIMITS,
-        "Whether the server has prefix caching."),
-    own(&["--enable-chunked-prefill", "--no-enable-chunked-prefill"], TriState, "", Unset, &LIMITS,
-        "Whether the server has chunked prefill."),
-    own(&["--server-log"], Str, "FILE", Unset, &LIMITS, "Log of the server, whose first lines state its limits."),
-];
+flags! {
+    /// The limits of the server, where they are known.
+    LimitFlags {
+        ENGINE_FLAGS [
+            max_num_seqs: Option<usize> = own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1);
+            max_num_batched_tokens: Option<usize> = own(&["--max-num-batched-tokens"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens in an engine step.").at_least(1);
+            block_size: Option<usize> = own(&["--block-size"], Int, "TOKENS", Unset, &LIMITS, "Tokens per KV-cache block.").at_least(1);
+            num_gpu_blocks: Option<usize> = own(&["--num-gpu-blocks"], Int, "N", Unset, &LIMITS, "Number of KV-cache blocks.").at_least(1);
+            max_model_len: Option<usize> = own(&["--max-model-len"], Int, "TOKENS", Unset, &LIMITS, "Maximum tokens of prompt and output.").at_least(1);
+            enable_prefix_caching: Option<bool> = own(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, "", Unset, &LIMITS,
+                "Whether the server has prefix caching.");
+            enable_chunked_prefill: Option<bool> = own(&["--enable-chunked-prefill", "--no-enable-chunked-prefill"], TriState, "", Unset, &LIMITS,
+                "Whether the server has chunked prefill.");
+            server_log: Option<String> = own(&["--server-log"], Str, "FILE", Unset, &LIMITS, "Log of the server, whose first lines state its limits.");
+        ]
+    }
+}
 
 /// What to fit.
 #[derive(Debug, Clone)]
@@ -83,28 +87,24 @@ pub(crate) struct FitArgs {
     pub(crate) server_log: Option<String>,
 }
 
-/// Flags of numbers, with the limit's name.
-const NUMBERS: [(&str, &str); 5] = [
-    ("--max-num-seqs", "max_num_seqs"),
-    ("--max-num-batched-tokens", "max_num_batched_tokens"),
-    ("--block-size", "block_size"),
-    ("--num-gpu-blocks", "num_gpu_blocks"),
-    ("--max-model-len", "max_model_len"),
-];
-const SWITCHES: [(&str, &str); 2] =
-    [("--enable-prefix-caching", "enable_prefix_caching"), ("--enable-chunked-prefill", "enable_chunked_prefill")];
-
 impl FitArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let FitFlags { results, base_url, output, name, model, tokenizer, seconds, save_runs: keep } = v.into();
         if results.is_empty() && base_url.is_none() {
             return Err(missing(&TABLE, "RESULT or --base-url"));
         }
-        let count = |number: i64| usize::try_from(number).unwrap_or_default();
-        let mut given: Vec<(&'static str, usize)> =
-            NUMBERS.iter().filter_map(|(flag, name)| Some((*name, count(v.maybe_int(flag)?)))).collect();
-        given.extend(SWITCHES.iter().filter_map(|(flag, name)| Some((*name, usize::from(v.tri_state(flag)?)))));
-        let server_log = v.maybe_text("--server-log");
+        let limits = LimitFlags::from(v);
+        let given = [
+            ("max_num_seqs", limits.max_num_seqs),
+            ("max_num_batched_tokens", limits.max_num_batched_tokens),
+            ("block_size", limits.block_size),
+            ("num_gpu_blocks", limits.num_gpu_blocks),
+            ("max_model_len", limits.max_model_len),
+            ("enable_prefix_caching", limits.enable_prefix_caching.map(usize::from)),
+            ("enable_chunked_prefill", limits.enable_chunked_prefill.map(usize::from)),
+        ];
+        let given = given.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect();
+        let server_log = limits.server_log;
         Ok(FitArgs { results, output, name, base_url, model, tokenizer, seconds, keep, given, server_log })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tacho_args::grammar::Values;
+use tacho_args::typed::FromWord;
 use tacho_report::console::Shown;
 
 /// What is wanted, and where.
@@ -29,22 +29,11 @@ pub(crate) enum Destination {
     File(PathBuf),
 }
 
-impl Destination {
-    /// What a flag's text means.
-    fn of(text: String) -> Self {
-        if text == "-" { Destination::Stdout } else { Destination::File(text.into()) }
-    }
-}
-
-impl Outputs {
-    /// Reads the flags; `page` is the one that names the page.
-    pub(crate) fn read(v: &Values, page: &str) -> Self {
-        Outputs {
-            requests: v.maybe_text("--save-requests").map(Into::into),
-            page: v.maybe_text(page).map(Into::into),
-            card: v.maybe_text("--card").map(Into::into),
-            summary: v.maybe_text("--summary-json").map(Destination::of),
-            shown: Shown { verbose: v.switch("--verbose"), no_charts: v.switch("--no-charts") },
+impl FromWord for Destination {
+    fn from_word(word: &str) -> Self {
+        match word {
+            "-" => Destination::Stdout,
+            file => Destination::File(file.into()),
         }
     }
 }

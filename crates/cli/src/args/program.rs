@@ -143,24 +143,16 @@ pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> St
     }
 }
 
-/// What commands are for, in the order of the help.
-pub(crate) static SECTIONS: &[(&str, &[&str])] = &[
-    (
-        "benchmark a server",
-        &["serve", "multi-turn", "structured-output", "prefix-caching", "long-doc-qa", "prioritization"],
-    ),
-    ("benchmark an engine without a server", &["throughput", "latency", "startup", "mm-processor"]),
-    (
-        "run many benchmarks",
-        &["sweep serve", "sweep serve_workload", "sweep serve_sla", "sweep startup", "auto-tune", "suite"],
-    ),
-    ("results and decisions", &["report", "compare", "gate", "check", "sweep plot", "sweep plot_pareto"]),
-    ("capacity planning", &["fit", "predict", "plan"]),
-    (
-        "utilities",
-        &["sim", "selfcheck", "convert txt-slices", "convert sharegpt", "convert trace", "init", "completions", "man"],
-    ),
-];
+/// What commands are for: the sections of the help.
+pub(crate) const SERVER: &str = "benchmark a server";
+pub(crate) const ENGINE: &str = "benchmark an engine without a server";
+pub(crate) const SERIES: &str = "run many benchmarks";
+pub(crate) const RESULTS: &str = "results and decisions";
+pub(crate) const PLANNING: &str = "capacity planning";
+pub(crate) const UTILITIES: &str = "utilities";
+
+/// The sections in the order of the help.
+pub(crate) const SECTIONS: [&str; 6] = [SERVER, ENGINE, SERIES, RESULTS, PLANNING, UTILITIES];
 
 /// What one types first.
 const EXAMPLES: [(&str, &str); 4] = [
@@ -174,9 +166,9 @@ const EXAMPLES: [(&str, &str); 4] = [
 pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
     let about = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
     let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(about, width));
-    for (title, words) in SECTIONS {
+    for title in SECTIONS {
         out += &format!("\n{title}:\n");
-        for command in commands.iter().filter(|command| words.contains(&command.spellings[0])) {
+        for command in commands.iter().filter(|command| command.section == title) {
             out += &help::columns(command.spellings[0], command.table.about, 20, width);
         }
     }

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows};
 use tacho_args::number::python_float;
+use tacho_args::{Values, flags};
 use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_report::console::Shown;
 use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::output::Outputs;
+use super::output::{Destination, Outputs};
 use super::serve::{gap_thresholds, objectives, percentiles};
 
 use Kind::{OneOrMore, Rest, Str, Switch};
@@ -41,49 +42,52 @@ pub(crate) static TABLE: Table = Table {
         ("tacho report results --markdown", "prints tables; --save writes benchmark_results.md and .json there"),
     ],
     groups: &[&REPORT, &LOG, &LOG_FILES],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    HELP,
-    own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
-        "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
-         sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns."),
-    own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The directory, as vLLM's script names it."),
-    own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results."),
-    own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them."),
-    own(&["--save"], Switch, "", Off, &REPORT,
-        "Write benchmark_results.md and benchmark_results.json into the directory."),
-    own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve."),
-    own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99."),
-    own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good."),
-    own(&["--window"], Str, "START:END", Unset, &LOG,
-        "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
-         window; either side may be left out. steady is the part that the report calls so."),
-    own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
-        "The tokenizer, where answers must be counted again and it is not found under the name it had."),
-    own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does."),
-    own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Keep the values of every request in it."),
-    own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write the page that shows each request as a row of segments."),
-    own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
-        "Where gaps between tokens change colour in it."),
-    own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths."),
-    own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
-        "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests."),
-    own(&["--card"], Str, "FILE", Unset, &LOG_FILES,
-        "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
-         The name ends in .png or .svg."),
-    own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
-        "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet."),
-    own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
-        "Write the numbers without lists as one JSON object; - prints it, and the report to standard error."),
-    own(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report."),
-    own(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal."),
-];
+flags! {
+    /// The flags of `tacho report`.
+    ReportFlags {
+        FLAGS [
+            paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
+                "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
+                 sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns.");
+            result: Option<PathBuf> = own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The directory, as vLLM's script names it.");
+            markdown: bool = own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results.");
+            json: bool = own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
+            save: bool = own(&["--save"], Switch, "", Off, &REPORT,
+                "Write benchmark_results.md and benchmark_results.json into the directory.");
+            percentile_metrics: Option<String> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.");
+            metric_percentiles: Option<String> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.");
+            goodput: Option<Vec<String>> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good.");
+            window: Option<String> = own(&["--window"], Str, "START:END", Unset, &LOG,
+                "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
+                 window; either side may be left out. steady is the part that the report calls so.");
+            tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
+                "The tokenizer, where answers must be counted again and it is not found under the name it had.");
+            save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
+            save_detailed: bool = own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Keep the values of every request in it.");
+            plot_timeline: Option<PathBuf> = own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write the page that shows each request as a row of segments.");
+            timeline_itl_thresholds: String = own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
+                "Where gaps between tokens change colour in it.");
+            plot_dataset_stats: Option<PathBuf> = own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
+            html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
+                "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests.");
+            card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG_FILES,
+                "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
+                 The name ends in .png or .svg.");
+            save_requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
+                "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet.");
+            summary_json: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
+                "Write the numbers without lists as one JSON object; - prints it, and the report to standard error.");
+            verbose: bool = own(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");
+            no_charts: bool = own(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal.");
+        ]
+    }
+}
 
-/// All flags of `tacho report`.
+/// What to report, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportCommandArgs {
     pub(crate) paths: Vec<PathBuf>,
@@ -111,47 +115,51 @@ pub(crate) struct LogArgs {
 
 impl ReportCommandArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let mut words = v.list("DIR").unwrap_or_default();
-        words.extend(v.maybe_text("--result"));
-        if words.is_empty() {
+        let flags = ReportFlags::from(v);
+        let paths: Vec<PathBuf> = flags.paths.iter().chain(&flags.result).cloned().collect();
+        if paths.is_empty() {
             return Err(missing(&TABLE, "DIR"));
         }
-        let (json, save) = (v.switch("--json"), v.switch("--save"));
-        // Saving is quiet unless a format is asked for.
-        let markdown = v.switch("--markdown") || !(json || save);
-        let of_logs = |flag: &&Flag| [&LOG, &LOG_FILES].contains(&flag.group) && v.is_given(flag.names[0]);
+        let of_logs = |flag: &&Flag| [&LOG, &LOG_FILES].contains(&flag.group);
         Ok(ReportCommandArgs {
-            paths: words.into_iter().map(PathBuf::from).collect(),
-            markdown,
-            asked: v.switch("--markdown"),
-            json,
-            save,
-            log: LogArgs::read(v)?,
-            log_flags: FLAGS.iter().filter(of_logs).map(|flag| flag.names[0]).collect(),
+            paths,
+            // Saving is quiet unless a format is asked for.
+            markdown: flags.markdown || !(flags.json || flags.save),
+            asked: flags.markdown,
+            json: flags.json,
+            save: flags.save,
+            log_flags: v.given_of(FLAGS.iter().filter(of_logs).map(|flag| flag.names[0])).collect(),
+            log: LogArgs::read(flags)?,
         })
     }
 }
 
 impl LogArgs {
-    fn read(v: &Values) -> Result<Self, Refusal> {
-        let goodput = v.list("--goodput").map(|items| objectives(&items)).transpose()?.map(|objectives| {
+    fn read(flags: ReportFlags) -> Result<Self, Refusal> {
+        let goodput = flags.goodput.map(|items| objectives(&items)).transpose()?.map(|objectives| {
             let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
             GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
         });
         Ok(LogArgs {
             changes: Changes {
-                percentile_metrics: v.maybe_text("--percentile-metrics").map(|list| metrics(&list)).transpose()?,
-                metric_percentiles: v.maybe_text("--metric-percentiles").map(|list| percentiles(&list)).transpose()?,
+                percentile_metrics: flags.percentile_metrics.map(|list| metrics(&list)).transpose()?,
+                metric_percentiles: flags.metric_percentiles.map(|list| percentiles(&list)).transpose()?,
                 goodput,
-                window: v.maybe_text("--window").map(|text| window(&text)).transpose()?,
-                tokenizer: v.maybe_text("--tokenizer"),
+                window: flags.window.map(|text| window(&text)).transpose()?,
+                tokenizer: flags.tokenizer,
             },
-            result: v.maybe_text("--save-result").map(Into::into),
-            detailed: v.switch("--save-detailed"),
-            timeline: v.maybe_text("--plot-timeline").map(Into::into),
-            thresholds: gap_thresholds(&v.text("--timeline-itl-thresholds"))?,
-            lengths: v.maybe_text("--plot-dataset-stats").map(Into::into),
-            outputs: Outputs::read(v, "--html"),
+            result: flags.save_result,
+            detailed: flags.save_detailed,
+            timeline: flags.plot_timeline,
+            thresholds: gap_thresholds(&flags.timeline_itl_thresholds)?,
+            lengths: flags.plot_dataset_stats,
+            outputs: Outputs {
+                requests: flags.save_requests,
+                page: flags.html,
+                card: flags.card,
+                summary: flags.summary_json,
+                shown: Shown { verbose: flags.verbose, no_charts: flags.no_charts },
+            },
         })
     }
 }

@@ -7,11 +7,14 @@ pub(crate) mod structured;
 
 pub(crate) use super::offline::rows::{LIVE, OWN};
 
-use super::error::{ArgError, Refusal};
-use super::serve::{self, ServeArgs};
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_core::bounded::TokenCount;
+
+use super::error::{ArgError, Refusal};
+use super::offline::{EngineArgs, WorkerArgs};
+use super::serve::{self, ServeArgs};
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -31,25 +34,48 @@ pub(crate) const BACKEND: Flag = own(
 );
 
 /// For the commands that can ask a server instead of an engine.
+pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, CACHE, SALT, OUTPUT);
+
+/// Flags that `tacho serve` has too: it takes them over.
 #[rustfmt::skip]
-pub(crate) const SERVER_ROWS: &[Flag] = &[
+const ADDRESS: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, in place of host and port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
     own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
     own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request."),
     own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
         "Most requests in flight at once. Copies that are served together cannot use each other's cache; 1 sends them one \
-         after the other. Default: no limit."),
+        after the other. Default: no limit."),
     own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full length even past the end of text."),
-    own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
-        "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it."),
+];
+
+#[rustfmt::skip]
+const SALT: &[Flag] = &[
     own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
         "Salt of the server's prefix cache, so that nothing that other runs left is found. `random` draws a new one."),
-    own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the numbers of every pass."),
-    own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim."),
-    own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
-    own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line."),
 ];
+
+flags! {
+    /// What runs the batch, and where requests and numbers go.
+    BatchArgs {
+        CACHE [
+            reset_prefix_cache: bool = own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
+                "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.");
+        ]
+        OUTPUT [
+            output_json: Option<String> = own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the numbers of every pass.");
+            sim: bool = own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim.");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line.");
+        ]
+        {
+            backend: Given<String> = BACKEND;
+        }
+        ..engine: EngineArgs;
+        ..worker: WorkerArgs;
+        ..values: Values;
+    }
+}
 
 /// Those of them that an engine in a worker cannot honour: its batch is one call.
 const ASKS_A_SERVER: [&str; 7] =
@@ -67,10 +93,10 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    pub(crate) fn of(values: &Values) -> Result<Way, Refusal> {
-        let named = values.is_given("--backend");
-        let address = ["--base-url", "--host", "--port"].into_iter().find(|flag| values.is_given(flag));
-        match (values.text("--backend").as_str(), values.switch("--sim"), address) {
+    pub(crate) fn of(args: &BatchArgs) -> Result<Way, Refusal> {
+        let named = args.backend.is_given;
+        let address = args.values.given_of(["--base-url", "--host", "--port"]).next();
+        match (args.backend.value.as_str(), args.sim, address) {
             ("openai", false, _) => Ok(Way::Server),
             // Who says where the server is means it.
             (_, false, Some(_)) if !named => Ok(Way::Server),
@@ -79,7 +105,7 @@ impl Way {
             ("sim", _, None) => Ok(Way::Simulator),
             (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
             (_, true, None) => Ok(Way::Simulator),
-            (_, false, None) => match ASKS_A_SERVER.into_iter().find(|flag| values.is_given(flag)) {
+            (_, false, None) => match args.values.given_of(ASKS_A_SERVER).next() {
                 Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
                 None => Ok(Way::Engine),
             },
@@ -88,8 +114,8 @@ impl Way {
 }
 
 /// Refuses a flag that no server can be asked for.
-pub(crate) fn engine_alone(values: &Values, way: Way, flag: &'static str) -> Result<Way, Refusal> {
-    match way != Way::Engine && values.is_given(flag) {
+pub(crate) fn engine_alone(given: bool, way: Way, flag: &'static str) -> Result<Way, Refusal> {
+    match way != Way::Engine && given {
         true => Err(Refusal::Alone { flag, other: "--backend vllm" }),
         false => Ok(way),
     }
@@ -109,16 +135,14 @@ pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeA
 }
 
 /// A number that must not be below `least`.
-pub(crate) fn at_least(values: &Values, flag: &'static str, least: i64) -> Result<usize, Refusal> {
-    let value = values.maybe_int(flag).unwrap_or(least);
+pub(crate) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<usize, Refusal> {
     let allowed = if least == 0 { "0 or more" } else { "1 or more" };
     let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed };
     if value < least { Err(refusal()) } else { usize::try_from(value).map_err(|_| refusal()) }
 }
 
 /// A number of tokens.
-pub(crate) fn tokens(values: &Values, flag: &'static str) -> Result<i64, Refusal> {
-    let value = values.maybe_int(flag).unwrap_or(0);
+pub(crate) fn tokens(flag: &'static str, value: i64) -> Result<i64, Refusal> {
     if TokenCount::holds(value) {
         return Ok(value);
     }
@@ -126,8 +150,7 @@ pub(crate) fn tokens(values: &Values, flag: &'static str) -> Result<i64, Refusal
 }
 
 /// Seeds are what Python's generators take without further ado.
-pub(crate) fn seed(values: &Values, flag: &'static str) -> Result<u64, Refusal> {
-    let value = values.maybe_int(flag).unwrap_or(0);
+pub(crate) fn seed(flag: &'static str, value: i64) -> Result<u64, Refusal> {
     let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 4294967295" };
     u32::try_from(value).map(u64::from).map_err(|_| refusal())
 }

@@ -4,13 +4,15 @@ pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 mod table;
 
+use table::{PlaceFlags, SlaFlags, StartupFlags, SweepFlags, WorkloadFlags};
 pub(crate) use table::{SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP};
 
+use tacho_args::Values;
 use tacho_args::flag::Table;
-use tacho_args::grammar::Values;
 use tacho_run::sweep::LoadVariable;
 
-use super::error::{ArgError, Refusal, UsageError};
+use super::compare::missing;
+use super::error::{ArgError, Refusal};
 use super::live::LiveArgs;
 use super::ranks::RankArgs;
 
@@ -68,96 +70,85 @@ pub(crate) struct StartupSweepArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// A number that its row keeps from being negative.
-fn count(v: &Values, flag: &str) -> usize {
-    usize::try_from(v.int(flag)).unwrap_or_default()
-}
-
-impl TryFrom<&Values> for PlaceArgs {
-    type Error = Refusal;
-
-    fn try_from(v: &Values) -> Result<Self, Refusal> {
-        let resume = v.get("--resume");
-        let named = v.maybe_text("-e");
-        if let (Some(named), Some(resumed)) = (named.as_deref(), resume.as_str())
+impl PlaceArgs {
+    fn new(flags: PlaceFlags) -> Result<Self, Refusal> {
+        let resumed = flags.resume.clone().flatten();
+        if let (Some(named), Some(resumed)) = (&flags.experiment_name, &resumed)
             && named != resumed
         {
             return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
         }
-        let live = LiveArgs::with_output(v)?;
         Ok(PlaceArgs {
-            live,
-            output_dir: v.text("-o"),
-            experiment_name: named.or_else(|| resume.as_str().map(str::to_owned)),
-            num_runs: count(v, "--num-runs"),
-            show_stdout: v.switch("--show-stdout"),
-            dry_run: v.switch("--dry-run"),
-            resume: resume.truthy(),
+            live: flags.live.with_output(flags.show_stdout)?,
+            output_dir: flags.output_dir,
+            experiment_name: flags.experiment_name.or(resumed),
+            num_runs: flags.num_runs.value,
+            show_stdout: flags.show_stdout,
+            dry_run: flags.dry_run,
+            resume: flags.resume.is_some(),
         })
     }
-}
-
-fn variable(v: &Values, flag: &str) -> LoadVariable {
-    if v.text(flag) == "max_concurrency" { LoadVariable::MaxConcurrency } else { LoadVariable::RequestRate }
 }
 
 impl SweepArgs {
     /// `tacho sweep serve`.
     pub(crate) fn serve(v: &Values) -> Result<Self, ArgError> {
-        Self::new(v, &SERVE, SweepKind::Serve)
+        Self::new(v.into(), &SERVE, SweepKind::Serve)
     }
 
     /// `tacho sweep serve_workload`.
     pub(crate) fn serve_workload(v: &Values) -> Result<Self, ArgError> {
-        let (variable, iterations) = (variable(v, "--workload-var"), count(v, "--workload-iters"));
-        Self::new(v, &SERVE_WORKLOAD, SweepKind::Workload { variable, iterations, label: "WL" })
+        let WorkloadFlags { workload_var: variable, workload_iters: iterations } = v.into();
+        Self::new(v.into(), &SERVE_WORKLOAD, SweepKind::Workload { variable, iterations, label: "WL" })
     }
 
     /// `tacho sweep serve_sla`, in its searching form or the one that explores levels.
     pub(crate) fn serve_sla(v: &Values) -> Result<Self, ArgError> {
-        let variable = variable(v, "--sla-variable");
-        let kind = match v.maybe_text("--sla-params") {
-            Some(params) => {
-                let (tolerance, seconds) = (v.float("--sla-tolerance"), v.maybe_float("--sla-seconds"));
-                let budget = v.float("--sla-budget");
-                SweepKind::Sla { variable, params, tolerance, seconds, budget }
-            }
-            None if v.is_given("--sla-iters") => {
-                SweepKind::Workload { variable, iterations: count(v, "--sla-iters"), label: "SLA" }
+        let sla = SlaFlags::from(v);
+        let variable = sla.sla_variable;
+        let kind = match sla.sla_params {
+            Some(params) => SweepKind::Sla {
+                variable,
+                params,
+                tolerance: sla.sla_tolerance,
+                seconds: sla.sla_seconds,
+                budget: sla.sla_budget,
+            },
+            None if sla.sla_iters.is_given => {
+                SweepKind::Workload { variable, iterations: sla.sla_iters.value, label: "SLA" }
             }
             None => return Err(missing(&SERVE_SLA, "--sla-params")),
         };
-        let searches = matches!(kind, SweepKind::Sla { .. });
-        let mut args = Self::new(v, &SERVE_SLA, kind)?;
-        if searches && !v.is_given("--num-runs") && !args.place.dry_run {
+        let mut flags = SweepFlags::from(v);
+        let runs = &mut flags.place.num_runs;
+        if matches!(kind, SweepKind::Sla { .. }) && !runs.is_given && !flags.place.dry_run {
             // A search repeats what needs it.
-            args.place.num_runs = 1;
+            runs.value = 1;
         }
-        Ok(args)
+        Self::new(flags, &SERVE_SLA, kind)
     }
 
-    fn new(v: &Values, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {
-        let (serve_cmd, bench_cmd, sim) = (v.maybe_text("--serve-cmd"), v.maybe_text("--bench-cmd"), v.switch("--sim"));
-        let bench_cmd = match (&serve_cmd, bench_cmd) {
-            (None, None) if !sim => return Err(missing(table, "--serve-cmd, --bench-cmd")),
+    fn new(flags: SweepFlags, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {
+        let bench_cmd = match (&flags.serve_cmd, flags.bench_cmd) {
+            (None, None) if !flags.sim => return Err(missing(table, "--serve-cmd, --bench-cmd")),
             (_, None) => return Err(missing(table, "--bench-cmd")),
-            (None, _) if !sim => return Err(missing(table, "--serve-cmd")),
+            (None, _) if !flags.sim => return Err(missing(table, "--serve-cmd")),
             (_, Some(bench_cmd)) => bench_cmd,
         };
         Ok(SweepArgs {
             kind,
-            serve_cmd,
+            serve_cmd: flags.serve_cmd,
             bench_cmd,
-            after_bench_cmd: v.maybe_text("--after-bench-cmd"),
-            server_ready_timeout: count(v, "--server-ready-timeout") as u64,
-            serve_params: v.maybe_text("--serve-params"),
-            bench_params: v.maybe_text("--bench-params"),
-            link_vars: v.text("--link-vars"),
-            warmup_num_prompts: count(v, "--warmup-num-prompts"),
-            continue_on_error: v.switch("--continue-on-error"),
-            sim,
-            place: PlaceArgs::try_from(v)?,
-            ranks: RankArgs::from(v),
+            after_bench_cmd: flags.after_bench_cmd,
+            server_ready_timeout: flags.server_ready_timeout,
+            serve_params: flags.serve_params,
+            bench_params: flags.bench_params,
+            link_vars: flags.link_vars,
+            warmup_num_prompts: flags.warmup_num_prompts,
+            continue_on_error: flags.continue_on_error,
+            sim: flags.sim,
+            place: PlaceArgs::new(flags.place)?,
+            ranks: flags.ranks,
         })
     }
 }
@@ -165,16 +156,13 @@ impl SweepArgs {
 impl StartupSweepArgs {
     /// `tacho sweep startup`.
     pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
+        let flags = StartupFlags::from(v);
         Ok(StartupSweepArgs {
-            startup_cmd: v.is_given("--startup-cmd").then(|| v.text("--startup-cmd")),
-            serve_params: v.maybe_text("--serve-params"),
-            startup_params: v.maybe_text("--startup-params"),
-            strict_params: v.switch("--strict-params"),
-            place: PlaceArgs::try_from(v)?,
+            startup_cmd: flags.startup_cmd.typed().cloned(),
+            serve_params: flags.serve_params,
+            startup_params: flags.startup_params,
+            strict_params: flags.strict_params,
+            place: PlaceArgs::new(flags.place)?,
         })
     }
-}
-
-fn missing(table: &Table, what: &'static str) -> ArgError {
-    ArgError::Usage { command: table.command, error: UsageError::Missing { what: what.to_owned() } }
 }

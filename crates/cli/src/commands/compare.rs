@@ -13,7 +13,7 @@ use tacho_report::style::{harmless, harmless_line};
 
 use super::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
-use crate::exit::{Exit, show, tell};
+use crate::exit::{Exit, note, show};
 
 /// Compares, prints and writes what the arguments ask for.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
@@ -57,14 +57,14 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     if let Some(path) = &args.markdown {
         write(path, &text)?;
-        tell(&format!("saved: {}", path.display()));
+        note(&format!("saved: {}", path.display()));
     }
     if args.as_script && args.files.len() == 1 && sides.len() > 1 {
         save_splits(&sides)?;
     }
     if let Some(path) = &args.html {
         write(path, &comparison.html(&sides, &verdicts, &args.spec))?;
-        tell(&format!("saved: {}   (open it in a browser)", path.display()));
+        note(&format!("saved: {}   (open it in a browser)", path.display()));
         if args.as_script || comparison.groups.len() > 1 {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             for group in &comparison.groups {

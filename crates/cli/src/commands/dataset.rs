@@ -1,27 +1,26 @@
 //! From dataset flags to the settings of a workload, once for every command that samples. What commands do
-//! differently is in their [`Source`]; a flag that a command does not have stands at its default of `tacho serve`.
+//! differently is in their [`Source`].
 
 #[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
 
-use tacho_args::grammar::Values;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
     Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
     CustomSpec, HfSpec, HfTextSpec, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec,
     RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec,
-    StreamOrder, TimedTraceSpec, WorkloadSpec,
+    TimedTraceSpec, WorkloadSpec,
 };
 
-use crate::args::serve::TABLE;
+use crate::args::serve::DatasetFlags;
 
 /// What the datasets of a command are made from.
 pub(crate) struct Source<'a> {
-    /// The command's flags.
-    pub(crate) values: &'a Values,
+    /// The command's flags about datasets.
+    pub(crate) flags: &'a DatasetFlags,
     /// File, directory or Hub id.
     pub(crate) path: String,
     /// Seed of the draws.
@@ -32,6 +31,8 @@ pub(crate) struct Source<'a> {
     pub(crate) request_id_prefix: String,
     /// Tokens of random prompts, of their answers and of their shared beginning.
     pub(crate) lengths: [i64; 3],
+    /// The lengths that were given for any dataset: of prompts, of answers and of a shared beginning.
+    pub(crate) given: [Option<i64>; 3],
     /// Texts of a request, where the command lets it be chosen.
     pub(crate) batch_size: i64,
     /// The answer length that takes the place of a dataset's own flag, where the command has one for all.
@@ -73,12 +74,12 @@ impl Source<'_> {
             // Its traces have blocks of 512 tokens and times in milliseconds, unless flags say otherwise.
             "mooncake" => WorkloadSpec::Mooncake(MooncakeSpec {
                 trace: self.timed_trace(512, 0.001),
-                workload: self.text("--mooncake-workload"),
+                workload: self.flags.mooncake_workload.clone(),
             }),
             "generated-shared-prefix" => WorkloadSpec::SharedPrefix(self.shared_prefix()),
             "openai" => WorkloadSpec::OpenAi(self.openai()),
             "sonnet" => WorkloadSpec::Sonnet(self.sonnet()),
-            _ => match self.maybe_text("--hf-text-column") {
+            _ => match self.flags.hf_text_column.clone() {
                 Some(column) => WorkloadSpec::HfText(HfTextSpec { hf: self.hf(), column }),
                 None => WorkloadSpec::Hf(self.hf()),
             },
@@ -96,18 +97,17 @@ impl Source<'_> {
             range_ratio: self.range_ratio()?,
             batch_size: self.batch_size,
             request_id_prefix: self.request_id_prefix.clone(),
-            token_ids: self.switch("--prompt-token-ids"),
-            cached: self
-                .get("--random-cache-hit-fraction")
-                .as_f64()
-                .map(|fraction| CachedShare { fraction, ratio: self.float("--random-cache-ratio") }),
+            token_ids: self.flags.prompt_token_ids,
+            cached: self.flags.random_cache_hit_fraction.map(|fraction| {
+                let ratio = self.flags.random_cache_ratio.unwrap_or_default();
+                CachedShare { fraction, ratio }
+            }),
         })
     }
 
     fn random_mm(&self) -> anyhow::Result<RandomMmSpec> {
         let [input_len, output_len, prefix_len] = self.lengths;
-        let limits = self.get("--random-mm-limit-mm-per-prompt");
-        let limits = limits.as_dict().into_iter().flat_map(Dict::iter);
+        let limits = self.flags.mm_limits.as_dict().into_iter().flat_map(Dict::iter);
         Ok(RandomMmSpec {
             seed: self.seed,
             num_prompts: self.num_prompts,
@@ -115,8 +115,8 @@ impl Source<'_> {
             output_len,
             prefix_len,
             range_ratio: self.range_ratio()?,
-            base_items: self.int("--random-mm-base-items-per-request"),
-            items_range_ratio: self.float("--random-mm-num-mm-items-range-ratio"),
+            base_items: self.flags.random_mm_base_items_per_request,
+            items_range_ratio: self.flags.random_mm_num_mm_items_range_ratio,
             limits: limits.map(|(name, limit)| (name.to_owned(), limit.as_i64().unwrap_or(0))).collect(),
             buckets: self.buckets()?,
             multimodal_chat: self.multimodal_chat,
@@ -125,9 +125,9 @@ impl Source<'_> {
     }
 
     fn buckets(&self) -> anyhow::Result<Buckets> {
-        let buckets = self.get("--random-mm-bucket-config");
         let entry = |(key, share): (&str, &Value)| format!("{key}: {}", float_repr(share.as_f64().unwrap_or_default()));
-        let text: Vec<String> = buckets.as_dict().into_iter().flat_map(|dict| dict.iter().map(entry)).collect();
+        let text: Vec<String> =
+            self.flags.mm_buckets.as_dict().into_iter().flat_map(|dict| dict.iter().map(entry)).collect();
         Ok(Buckets::parse(&format!("{{{}}}", text.join(", ")))?)
     }
 
@@ -138,7 +138,7 @@ impl Source<'_> {
             input_len: self.lengths[0],
             range_ratio: self.range_ratio()?,
             batch_size: self.batch_size,
-            is_reranker: !self.switch("--no-reranker"),
+            is_reranker: !self.flags.no_reranker,
             request_id_prefix: self.request_id_prefix.clone(),
         })
     }
@@ -147,10 +147,10 @@ impl Source<'_> {
         PrefixRepetitionSpec {
             seed: self.seed,
             num_prompts: self.num_prompts,
-            prefix_len: self.int("--prefix-repetition-prefix-len"),
-            suffix_len: self.int("--prefix-repetition-suffix-len"),
-            num_prefixes: self.int("--prefix-repetition-num-prefixes"),
-            output_len: self.output_len.unwrap_or_else(|| self.int("--prefix-repetition-output-len")),
+            prefix_len: self.flags.prefix_repetition_prefix_len.unwrap_or_default(),
+            suffix_len: self.flags.prefix_repetition_suffix_len.unwrap_or_default(),
+            num_prefixes: self.flags.prefix_repetition_num_prefixes.unwrap_or_default(),
+            output_len: self.output_len.or(self.flags.prefix_repetition_output_len).unwrap_or_default(),
             shuffle: self.shuffle(),
         }
     }
@@ -158,16 +158,16 @@ impl Source<'_> {
     pub(super) fn shared_prefix(&self) -> SharedPrefixSpec {
         SharedPrefixSpec {
             seed: self.seed,
-            groups: self.int("--gsp-num-groups"),
-            prompts_per_group: self.int("--gsp-prompts-per-group"),
-            system_len: self.int("--gsp-system-prompt-len"),
-            turns: self.int("--gsp-num-turns"),
-            question_len: self.int("--gsp-question-len"),
-            output_len: self.output_len.unwrap_or_else(|| self.int("--gsp-output-len")),
-            range_ratio: self.float("--gsp-range-ratio"),
-            zipf: self.get("--gsp-zipf-alpha").as_f64(),
-            ordered: self.switch("--gsp-ordered"),
-            uncounted: self.switch("--gsp-fast-prepare"),
+            groups: self.flags.gsp_num_groups,
+            prompts_per_group: self.flags.gsp_prompts_per_group,
+            system_len: self.flags.gsp_system_prompt_len,
+            turns: self.flags.gsp_num_turns,
+            question_len: self.flags.gsp_question_len,
+            output_len: self.output_len.unwrap_or(self.flags.gsp_output_len),
+            range_ratio: self.flags.gsp_range_ratio,
+            zipf: self.flags.gsp_zipf_alpha,
+            ordered: self.flags.gsp_ordered,
+            uncounted: self.flags.gsp_fast_prepare,
             request_id_prefix: self.request_id_prefix.clone(),
         }
     }
@@ -176,7 +176,7 @@ impl Source<'_> {
         ShareGptSpec {
             path: self.path(),
             selection: self.selection(),
-            output_len: self.general("--sharegpt-output-len"),
+            output_len: self.general(self.flags.sharegpt_output_len),
             multimodal_chat: self.multimodal_chat,
         }
     }
@@ -193,7 +193,7 @@ impl Source<'_> {
         let custom = CustomSpec {
             path: self.path(),
             selection: self.selection(),
-            output_len: self.general("--custom-output-len"),
+            output_len: self.general(self.flags.custom_output_len),
             chat_template: self.chat_template(),
             template_variables: self.template_variables(),
         };
@@ -207,9 +207,9 @@ impl Source<'_> {
         CustomImageSpec {
             path: self.path(),
             selection: self.selection(),
-            output_len: self.general("--custom-output-len").unwrap_or(256),
+            output_len: self.general(self.flags.custom_output_len).unwrap_or(256),
             multimodal_chat: self.multimodal_chat,
-            client_side_data: self.switch("--custom-ensure-client-side-data"),
+            client_side_data: self.flags.custom_ensure_client_side_data,
         }
     }
 
@@ -217,7 +217,7 @@ impl Source<'_> {
         CustomAudioSpec {
             path: self.path(),
             selection: self.selection(),
-            output_len: self.output_len.or_else(|| self.maybe_int("--custom-output-len")),
+            output_len: self.output_len.or(self.flags.custom_output_len),
             multimodal_chat: self.multimodal_chat,
         }
     }
@@ -226,39 +226,35 @@ impl Source<'_> {
         SpecBenchSpec {
             path: self.path(),
             selection: self.selection(),
-            output_len: self.general("--spec-bench-output-len").unwrap_or(256),
-            category: self.maybe_text("--spec-bench-category"),
+            output_len: self.general(Some(self.flags.spec_bench_output_len)).unwrap_or(256),
+            category: self.flags.spec_bench_category.clone(),
         }
     }
 
     fn speed_bench(&self) -> SpeedBenchSpec {
         SpeedBenchSpec {
             directory: self.path(),
-            subset: self
-                .maybe_text("--speed-bench-config")
-                .unwrap_or_else(|| self.text("--speed-bench-dataset-subset")),
-            max_input_len: self.maybe_int("--speed-bench-max-input-len").and_then(|most| usize::try_from(most).ok()),
+            subset: self.flags.speed_bench_config.as_ref().unwrap_or(&self.flags.speed_bench_dataset_subset).clone(),
+            max_input_len: self.flags.speed_bench_max_input_len.and_then(|most| usize::try_from(most).ok()),
             selection: self.selection(),
-            output_len: self.int("--speed-bench-output-len"),
-            category: self.maybe_text("--speed-bench-category"),
+            output_len: self.flags.speed_bench_output_len,
+            category: self.flags.speed_bench_category.clone(),
             chat_template: self.chat_template(),
             template_variables: self.template_variables(),
         }
     }
 
     fn timed_trace(&self, chunk_size: i64, sec_multiplier: f64) -> TimedTraceSpec {
-        let (chunk, multiplier) = ("--timed-trace-chunk-hash-size", "--timed-trace-sec-multiplier");
-        let given = |flag| self.get(flag).as_f64().filter(|_| self.values.is_given(flag));
-        let label = |name: &str| self.text(&format!("--timed-trace-label-{name}"));
+        let flags = self.flags;
         TimedTraceSpec {
             path: self.path(),
             selection: self.selection(),
-            chunk_size: if self.values.is_given(chunk) { self.int(chunk) } else { chunk_size },
-            sec_multiplier: given(multiplier).unwrap_or(sec_multiplier) * self.scale(),
-            timestamp_label: label("timestamp"),
-            input_length_label: label("input-length"),
-            output_length_label: label("output-length"),
-            hash_ids_label: label("hash-ids"),
+            chunk_size: flags.timed_trace_chunk_hash_size.typed().copied().unwrap_or(chunk_size),
+            sec_multiplier: flags.timed_trace_sec_multiplier.typed().unwrap_or(&sec_multiplier) * flags.time_scale(),
+            timestamp_label: flags.timed_trace_label_timestamp.clone(),
+            input_length_label: flags.timed_trace_label_input_length.clone(),
+            output_length_label: flags.timed_trace_label_output_length.clone(),
+            hash_ids_label: flags.timed_trace_label_hash_ids.clone(),
             hash_seed: self.hash_seed,
         }
     }
@@ -273,40 +269,35 @@ impl Source<'_> {
     }
 
     fn hf(&self) -> HfSpec {
-        let range = |least, most| (self.float(least), self.float(most));
+        let flags = self.flags;
         HfSpec {
             path: self.path.clone(),
-            name: self.maybe_text("--hf-name"),
-            subset: self.maybe_text("--hf-subset"),
-            split: self.maybe_text("--hf-split"),
-            output_len: self.general("--hf-output-len"),
+            name: self.flags.hf_name.clone(),
+            subset: self.flags.hf_subset.clone(),
+            split: self.flags.hf_split.clone(),
+            output_len: self.general(self.flags.hf_output_len),
             selection: self.selection(),
-            stream: !self.switch("--no-stream"),
-            stream_order: match self.text("--hf-order").as_str() {
-                "4" => StreamOrder::Four,
-                "5.0" => StreamOrder::Five,
-                _ => StreamOrder::Current,
-            },
+            stream: !self.flags.no_stream,
+            stream_order: flags.hf_order,
             chat_template: self.chat_template(),
             multimodal_chat: self.multimodal_chat,
             carrier: self.carrier,
-            blazedit_distance: range("--blazedit-min-distance", "--blazedit-max-distance"),
-            audio_seconds: range("--asr-min-audio-len-sec", "--asr-max-audio-len-sec"),
-            bfcl_categories: self.list("--bfcl-categories").map(|names| names.join(",")),
+            blazedit_distance: (flags.blazedit_min_distance, flags.blazedit_max_distance),
+            audio_seconds: (flags.asr_min_audio_len_sec, flags.asr_max_audio_len_sec),
+            bfcl_categories: flags.bfcl_categories.as_ref().map(|names| names.join(",")),
             cache: self.cache.clone(),
         }
     }
 
     fn sonnet(&self) -> SonnetSpec {
         // The older flags of `tacho throughput` are common to several datasets, which have other defaults.
-        let given = |flag: &str| self.values.has(flag) && self.values.is_given(flag);
-        let len = |common: &str, own: &str| if given(common) { self.int(common) } else { self.int(own) };
+        let [input, output, prefix] = self.given;
         SonnetSpec {
             path: self.path(),
             num_prompts: self.num_prompts,
-            input_len: len("--input-len", "--sonnet-input-len"),
-            output_len: len("--output-len", "--sonnet-output-len"),
-            prefix_len: len("--prefix-len", "--sonnet-prefix-len"),
+            input_len: input.unwrap_or(self.flags.sonnet_input_len),
+            output_len: output.unwrap_or(self.flags.sonnet_output_len),
+            prefix_len: prefix.unwrap_or(self.flags.sonnet_prefix_len),
             plain: self.carrier.carries(tacho_workload::Need::Chat),
             request_id_prefix: self.request_id_prefix.clone(),
         }
@@ -324,78 +315,34 @@ impl Source<'_> {
             seed: self.seed,
             num_prompts: self.num_prompts,
             shuffle: self.shuffle(),
-            oversample: !self.switch("--no-oversample"),
+            oversample: !self.flags.no_oversample,
             request_id_prefix: self.request_id_prefix.clone(),
         }
     }
 
     fn shuffle(&self) -> bool {
-        !self.switch("--disable-shuffle")
+        !self.flags.disable_shuffle
     }
 
     fn chat_template(&self) -> bool {
-        !(self.switch("--skip-chat-template") || self.switch("--custom-skip-chat-template"))
+        self.flags.uses_chat_template()
     }
 
     fn template_variables(&self) -> Option<Dict> {
-        self.get("--chat-template-kwargs").as_dict().filter(|dict| !dict.is_empty()).cloned()
+        self.flags.chat_template_kwargs.as_ref()?.as_dict().cloned()
     }
 
     fn range_ratio(&self) -> anyhow::Result<RangeRatio> {
-        Ok(RangeRatio::parse(&self.text("--random-range-ratio"))?)
+        Ok(RangeRatio::parse(&self.flags.random_range_ratio)?)
     }
 
     /// An answer length that `--output-len` overrides.
-    fn general(&self, own: &str) -> Option<i64> {
-        self.maybe_int("--output-len").or_else(|| self.maybe_int(own))
+    fn general(&self, own: Option<i64>) -> Option<i64> {
+        self.given[1].or(own)
     }
 
-    /// How many times as far apart requests are as recorded.
-    fn scale(&self) -> f64 {
-        self.float("--time-scale") * self.float("--mooncake-slowdown-factor")
-    }
-
-    /// The same, where requests go out at the times of the data.
+    /// How many times as far apart requests are as recorded, where they go out at the times of the data.
     fn time_scale(&self) -> Option<f64> {
-        self.self_timed.then(|| self.scale())
-    }
-}
-
-/// Values of flags that every command can be asked for.
-impl Source<'_> {
-    fn get(&self, flag: &str) -> Value {
-        if self.values.has(flag) {
-            return self.values.get(flag).clone();
-        }
-        TABLE.find(flag).expect("serve has the flags of every dataset").preset.value()
-    }
-
-    fn switch(&self, flag: &str) -> bool {
-        self.get(flag).truthy()
-    }
-
-    fn maybe_int(&self, flag: &str) -> Option<i64> {
-        self.get(flag).as_i64()
-    }
-
-    fn int(&self, flag: &str) -> i64 {
-        self.maybe_int(flag).unwrap_or_default()
-    }
-
-    fn float(&self, flag: &str) -> f64 {
-        self.get(flag).as_f64().unwrap_or_default()
-    }
-
-    fn maybe_text(&self, flag: &str) -> Option<String> {
-        self.get(flag).as_str().map(str::to_owned)
-    }
-
-    fn text(&self, flag: &str) -> String {
-        self.maybe_text(flag).unwrap_or_default()
-    }
-
-    fn list(&self, flag: &str) -> Option<Vec<String>> {
-        let list = self.get(flag);
-        Some(list.as_list()?.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        self.self_timed.then(|| self.flags.time_scale())
     }
 }

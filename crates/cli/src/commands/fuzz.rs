@@ -159,17 +159,17 @@ impl Doors {
         }
     }
 
-    fn configurations(folder: &Path, which: usize, number: &str) {
+    fn configurations(directory: &Path, which: usize, number: &str) {
         let text = "request-rate: 10\nnum_prompts: 5\ntimeout: 3\nextra-body: {a: [1, 2]}\n";
-        let path = folder.join("c.yaml");
+        let path = directory.join("c.yaml");
         std::fs::write(&path, with_number(text, which, number)).unwrap();
         let words = ["--config".to_owned(), path.to_str().unwrap().to_owned()];
         let _ = command::read(&TABLE, &words).is_ok();
     }
 
-    fn traces(&self, folder: &Path, which: usize, number: &str) {
+    fn traces(&self, directory: &Path, which: usize, number: &str) {
         let (name, text) = &self.traces[which % self.traces.len()];
-        let path = folder.join(name);
+        let path = directory.join(name);
         std::fs::write(&path, with_number(text, which / 5, number)).unwrap();
         let Ok(trace) = sessions::read(&path, None, &Options::default()) else { return };
         let factor = number.parse::<f64>().ok();
@@ -180,9 +180,9 @@ impl Doors {
         }
     }
 
-    fn datasets(&self, folder: &Path, which: usize, number: &str) {
+    fn datasets(&self, directory: &Path, which: usize, number: &str) {
         let (name, text) = &self.rows[which % self.rows.len()];
-        let path = folder.join("rows");
+        let path = directory.join("rows");
         std::fs::write(&path, with_number(text, which / 3, number)).unwrap();
         let path = path.to_str().unwrap();
         let _ = tacho_workload::read_jsonl(Path::new(path)).is_ok();
@@ -255,14 +255,14 @@ fn fuzz_extreme_numbers() {
         &NUMBERS.map(|number| number.as_bytes().to_vec()),
         FEW,
         |_| {},
-        |folder, bytes| {
+        |directory, bytes| {
             let number = String::from_utf8_lossy(bytes);
             let sum = bytes.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
             for which in (0..12).map(|step| sum.wrapping_mul(2 * step + 1) >> 3) {
                 doors.command_lines(which, &number);
-                Doors::configurations(folder, which, &number);
-                doors.traces(folder, which, &number);
-                doors.datasets(folder, which, &number);
+                Doors::configurations(directory, which, &number);
+                doors.traces(directory, which, &number);
+                doors.datasets(directory, which, &number);
                 Doors::files(which, &number);
             }
             doors.servers(sum >> 3, &number);

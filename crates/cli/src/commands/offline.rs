@@ -55,12 +55,13 @@ const SIMULATED: [&str; 11] = [
 
 /// Says what is worth saying about the engine's flags.
 pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
-    let dropped: Vec<&str> = engine.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
+    let dropped: Vec<&str> =
+        engine.typed.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
     if !dropped.is_empty() {
         sink.event(RunEvent::warning(format!("the simulated engine does not model {}", dropped.join(", "))));
     }
-    if !engine.duplicates.is_empty() {
-        sink.event(RunEvent::warning(format!("Found duplicate keys {}", engine.duplicates.join(", "))));
+    if !engine.typed.duplicates.is_empty() {
+        sink.event(RunEvent::warning(format!("Found duplicate keys {}", engine.typed.duplicates.join(", "))));
     }
 }
 
@@ -103,7 +104,7 @@ pub(super) fn python(
     let is_path = engine.model.starts_with(['/', '.']);
     anyhow::ensure!(!is_path || Path::new(&engine.model).exists(), "--model {}: no such directory", engine.model);
     let variable = |name: &str| std::env::var(name).ok();
-    let mut words = engine.words.clone();
+    let mut words = engine.typed.words.clone();
     let mut defaults = defaults;
     if worker.decode_bench {
         words.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
@@ -144,7 +145,7 @@ pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArg
     ];
     spec.launcher = settings.map(str::to_owned).to_vec();
     spec.environment.push(("VLLM_WORKER_MULTIPROC_METHOD".to_owned(), "spawn".to_owned()));
-    if !engine.given.contains(&"--profiler-config") {
+    if !engine.typed.given.contains(&"--profiler-config") {
         spec.words.extend(["--profiler-config".to_owned(), r#"{"profiler": "cuda"}"#.to_owned()]);
     }
 }

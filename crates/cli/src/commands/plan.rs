@@ -210,11 +210,11 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 
 /// Writes the chart in the format of its file name.
 fn draw(head: &Head, curves: &[LoadCurve], table: Table, path: &Path) -> anyhow::Result<()> {
-    let Some(picture) = picture(curves).map(|picture| Picture { table, ..picture }) else { return Ok(()) };
+    let Some(chart) = picture(curves).map(|chart| Picture { table, ..chart }) else { return Ok(()) };
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
-        Some("png") => png(&picture.scene(), 150.0)?,
-        Some("html") => picture_page(head, &[picture]).into_bytes(),
-        _ => svg(&picture.scene()).into_bytes(),
+        Some("png") => png(&chart.scene(), 150.0)?,
+        Some("html") => picture_page(head, &[chart]).into_bytes(),
+        _ => svg(&chart.scene()).into_bytes(),
     };
     std::fs::write(path, bytes).with_context(|| format!("the chart cannot be written to {}", path.display()))
 }

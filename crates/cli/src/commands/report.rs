@@ -19,7 +19,7 @@ use tacho_rowlog::Stored;
 use super::platform;
 use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
-use crate::exit::{Exit, saved, show, tell};
+use crate::exit::{Exit, note, saved, show};
 
 /// Reports what the paths hold.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -90,7 +90,7 @@ fn sweep(directory: &Path, combinations: Vec<Combination>, args: &ReportCommandA
     if args.json {
         writeln!(out, "{}", dumps(&Value::List(rows.into_iter().map(Value::Dict).collect())))?;
     }
-    tell(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", directory.display()));
+    note(&format!("pictures: tacho sweep plot {0}, tacho sweep plot_pareto {0}", directory.display()));
     Ok(Exit::Done)
 }
 

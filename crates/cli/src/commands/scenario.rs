@@ -11,7 +11,6 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::bail;
-use tacho_args::grammar::Values;
 use tacho_core::event::{Note, ServeNote};
 use tacho_core::json::{Dict, Value, dumps_indented};
 use tacho_core::{EventSink, Request, RunEvent};
@@ -31,8 +30,7 @@ use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
 use super::serve::{plan, simulator};
 use crate::args::live::LiveArgs;
-use crate::args::offline::{EngineArgs, WorkerArgs};
-use crate::args::scenario::Way;
+use crate::args::scenario::{BatchArgs, Way};
 use crate::args::serve::ServeArgs;
 use crate::exit;
 use crate::interrupt::Interrupt;
@@ -137,16 +135,14 @@ impl EventSink for Tested<'_> {
 
 /// What a scenario command was asked, whichever way it runs.
 pub(crate) struct Scenario<'a> {
-    pub(crate) values: &'a Values,
-    pub(crate) engine: &'a EngineArgs,
-    pub(crate) worker: &'a WorkerArgs,
+    pub(crate) batch: &'a BatchArgs,
     /// What is known of the measured requests before they run, as upstream prints it.
     pub(crate) headline: &'a dyn Fn(&[Request]) -> Vec<String>,
 }
 
 impl Scenario<'_> {
     pub(crate) fn is_dry_run(&self) -> bool {
-        self.values.switch("--dry-run")
+        self.batch.dry_run
     }
 
     /// The batches through the engine in its worker, the measured one last: its requests, and what came of each batch.
@@ -157,8 +153,8 @@ impl Scenario<'_> {
         sampling: Sampling,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Option<(Vec<Request>, Vec<Generated>)>> {
-        let sink = shown(&LiveArgs::default(), self.worker.quiet)?;
-        let source = offline::source(self.engine, false)?;
+        let sink = shown(&LiveArgs::default(), self.batch.worker.quiet)?;
+        let source = offline::source(&self.batch.engine, false)?;
         let mut sampler = source.open(&sink)?;
         let mut batches: Vec<_> =
             specs.iter().map(|spec| Ok((Slot::Warmup, sampler.sample(spec)?))).collect::<anyhow::Result<_>>()?;
@@ -171,8 +167,8 @@ impl Scenario<'_> {
             return Ok(None);
         }
         interrupt.measuring();
-        let spec = offline::python("vllm", self.engine, self.worker, Dict::new(), &interrupt.stop)?;
-        let done = batch::run(batches, sampling, !self.worker.quiet, &mut PythonEngine::new(spec))?;
+        let spec = offline::python("vllm", &self.batch.engine, &self.batch.worker, Dict::new(), &interrupt.stop)?;
+        let done = batch::run(batches, sampling, !self.batch.worker.quiet, &mut PythonEngine::new(spec))?;
         Ok(Some((requests, done)))
     }
 
@@ -187,7 +183,7 @@ impl Scenario<'_> {
     ) -> anyhow::Result<(Online<'s>, Prepared)> {
         let limit = |spec: &mut EngineSpec| {
             spec.policy = policy.unwrap_or(spec.policy);
-            limit(self.engine, spec)
+            limit(&self.batch.engine, spec)
         };
         let mut online = Online::open(serve, spec, count, false, &limit, screen)?;
         adjust(&mut online.plan);
@@ -199,8 +195,8 @@ impl Scenario<'_> {
 
     /// Writes the requests, one a line, where that is asked for.
     fn save_workload(&self, requests: &[Request]) -> anyhow::Result<()> {
-        if let Some(path) = self.values.maybe_text("--save-workload") {
-            tacho_run::serve::save_requests(requests, Path::new(&path))?;
+        if let Some(path) = &self.batch.save_workload {
+            tacho_run::serve::save_requests(requests, Path::new(path))?;
             exit::saved(path);
         }
         Ok(())
@@ -208,7 +204,7 @@ impl Scenario<'_> {
 
     /// Writes the numbers, where that is asked for.
     pub(crate) fn save_json(&self, result: Dict) -> anyhow::Result<()> {
-        if let Some(path) = self.values.maybe_text("--output-json") {
+        if let Some(path) = &self.batch.output_json {
             write_json(path.as_ref(), result)?;
             exit::saved(path);
         }

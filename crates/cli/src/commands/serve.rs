@@ -1,11 +1,11 @@
 //! `tacho serve`: benchmark a server, or the simulator.
 
+mod charts;
 pub(super) mod dataset;
 mod destination;
 pub(super) mod dry_run;
 pub(super) mod log;
 mod otlp;
-mod pictures;
 pub(super) mod plan;
 mod points;
 pub(crate) mod predict;
@@ -86,12 +86,12 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let prepared = prepare(&plan, contact, &screen)?;
     if let Some(path) = &args.own.save_workload {
         save_workload(&prepared, Path::new(path))?;
-        tell(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
+        inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
     }
     if args.own.dry_run {
         let unwritten = unwritten(args);
         if !unwritten.is_empty() {
-            tell(args, &format!("--dry-run: nothing is written for {}", unwritten.join(", ")));
+            inform(args, &format!("--dry-run: nothing is written for {}", unwritten.join(", ")));
         }
         return dry_run::print(&prepared);
     }
@@ -127,7 +127,7 @@ fn measure(
     screen: &Screen,
     destination: &Destination,
 ) -> anyhow::Result<(RunRecord, Exit)> {
-    let note = pictures::dataset_note(args, &prepared)?;
+    let note = charts::dataset_note(args, &prepared)?;
     interrupt.measuring();
     let record = run_serve(plan, prepared, &interrupt.stop, screen);
     screen.close();
@@ -136,7 +136,7 @@ fn measure(
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
     if let Some(path) = saved? {
-        tell(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));
+        inform(args, &format!("saved: {}   (tacho compare OTHER THIS)", shown(&path)));
     }
     args.outputs.write(&record, &About::default())?;
     otlp::send(args, &record);
@@ -144,10 +144,10 @@ fn measure(
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
         let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
         let what = if given_up { "requests until it could not be written" } else { "every request" };
-        tell(args, &format!("saved: {}   ({what}: tacho report DIR)", shown(&log)));
+        inform(args, &format!("saved: {}   ({what}: tacho report DIR)", shown(&log)));
     }
     if let Some(path) = &path {
-        pictures::draw(args, &record, &note, path, screen)?;
+        charts::draw(args, &record, &note, path, screen)?;
     }
     if let Some(member) = &plan.ranks {
         member.release();
@@ -192,13 +192,13 @@ pub(crate) fn run_inside(
     }
     let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
-    let note = pictures::dataset_note(args, &prepared)?;
+    let note = charts::dataset_note(args, &prepared)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);
     destination.save(args, &record)?;
     let path = destination.path(args, &record);
     log::settle(&plan, args, path.as_deref());
     if let Some(path) = &path {
-        pictures::draw(args, &record, &note, path, sink)?;
+        charts::draw(args, &record, &note, path, sink)?;
     }
     let exit = held(args, &record)?;
     Ok((record, exit))
@@ -247,9 +247,9 @@ pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
 }
 
-/// Tells where something is, on standard error: the report is for scripts as well.
-fn tell(args: &ServeArgs, text: &str) {
+/// Says where something is, on standard error: the report is for scripts as well.
+fn inform(args: &ServeArgs, text: &str) {
     if !(args.own.quiet || args.own.strict_parity) {
-        exit::tell(text);
+        exit::note(text);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn of_log(path: &Path) -> anyhow::Result<Option<Dict>> {
 
 /// The same sides with the times of single requests where a log next to a result tells them.
 pub(crate) fn detailed(files: &[PathBuf], sides: Vec<Side>) -> Vec<Side> {
-    let known: Vec<Option<Dict>> = files.iter().map(|file| beside(file)).collect();
+    let known: Vec<Option<Dict>> = files.iter().map(|file| per_request(file)).collect();
     if known.iter().all(Option::is_none) {
         return sides;
     }
@@ -35,7 +35,7 @@ pub(crate) fn detailed(files: &[PathBuf], sides: Vec<Side>) -> Vec<Side> {
     }
 }
 
-fn beside(file: &Path) -> Option<Dict> {
+fn per_request(file: &Path) -> Option<Dict> {
     if Stored::is_log(file) {
         return logged(file).ok();
     }

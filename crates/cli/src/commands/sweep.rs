@@ -217,19 +217,19 @@ pub(super) fn check_client(bench_cmd: &[String], serve_cmd: &[String], simulated
 fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;
-    let mut pictures = Vec::new();
+    let mut charts = Vec::new();
     let combinations = read_sweep(experiment).unwrap_or_default();
     let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
     for (at, entry) in entries.iter().enumerate() {
-        if let Some(picture) = search::picture(entry, &runs) {
+        if let Some(chart) = search::picture(entry, &runs) {
             let path = experiment.join(format!("sla_{at}.svg"));
-            write_whole(&path, |out| out.write_all(svg(&picture.scene()).as_bytes()))?;
-            pictures.push(picture);
+            write_whole(&path, |out| out.write_all(svg(&chart.scene()).as_bytes()))?;
+            charts.push(chart);
         }
     }
-    if !pictures.is_empty() {
+    if !charts.is_empty() {
         let path = experiment.join("sla.html");
-        let page = picture_page(&search::head(&entries[0], &runs), &pictures);
+        let page = picture_page(&search::head(&entries[0], &runs), &charts);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         saved(&path);
     }

@@ -1,10 +1,10 @@
 //! What can be known to fail before an engine is started, in the order in which vLLM looks.
 
-use tacho_args::grammar::Values;
 use tacho_core::json::dumps;
 
 use super::{OfflineArgs, OfflineRefusal, WorkerArgs};
 use crate::args::error::{ArgError, Refusal};
+use crate::args::serve::DatasetFlags;
 
 pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refusal> {
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
@@ -43,8 +43,8 @@ pub(super) fn engine(args: &OfflineArgs, sim: bool, command: &'static str) -> Re
 }
 
 /// Limits of media are numbers by modality.
-pub(super) fn mm_limits(values: &Values) -> Result<(), Refusal> {
-    let limits = values.get("--random-mm-limit-mm-per-prompt");
+pub(super) fn mm_limits(flags: &DatasetFlags) -> Result<(), Refusal> {
+    let limits = &flags.mm_limits;
     let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
     if numbers { Ok(()) } else { Err(Refusal::MmLimits { text: dumps(limits) }) }
 }

@@ -1,6 +1,7 @@
 //! Dataset flags that vLLM's offline commands do not have: those of `tacho serve`, under the same names.
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
+use tacho_args::flags;
 use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 
 use super::rows::{DATASET, HUB};
@@ -23,12 +24,22 @@ pub(crate) fn without_file() -> &'static [&'static str] {
     &OFFLINE_NAMES[..OFFLINE_NAMES_OF_VLLM]
 }
 
+flags! {
+    /// Files of workloads, for both commands that sample.
+    SourceArgs {
+        FILE_ROWS [
+            workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET,
+                "Write the measured requests to a file, one a line, before the engine starts.");
+        ]
+    }
+}
+
 /// For both commands that sample.
+pub(crate) const SOURCE_ROWS: &[Flag] = rows!(FILE_ROWS, ORDER_ROWS);
+
 #[rustfmt::skip]
-pub(crate) const SOURCE_ROWS: &[Flag] = &[
-    own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote."),
-    own(&["--save-workload"], Str, "FILE", Unset, &DATASET,
-        "Write the measured requests to a file, one a line, before the engine starts."),
+const ORDER_ROWS: &[Flag] = &[
     own(&["--disable-shuffle"], Switch, "", Off, &HUB, "Keep the order of the dataset's rows."),
     own(&["--no-stream"], Switch, "", Off, &HUB, "Mix all rows of a Hub dataset at once instead of through a buffer."),
     own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HUB,

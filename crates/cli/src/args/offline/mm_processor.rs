@@ -5,12 +5,13 @@ use tacho_args::flags;
 use tacho_args::grammar::Values;
 use tacho_args::number::python_float;
 
-use super::dataset::SOURCE_ROWS;
+use super::dataset::{SOURCE_ROWS, SourceArgs};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
+use crate::args::serve::DatasetFlags;
 
 use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -78,6 +79,8 @@ flags! {
             ignore_eos: bool = switch(&["--ignore-eos"], &OWN, "Generate the full output length, past the end of text.");
         ]
         ..common: OfflineArgs;
+        ..dataset: DatasetFlags;
+        ..source: SourceArgs;
     }
 }
 
@@ -89,18 +92,13 @@ impl MmProcessorArgs {
         Ok(args)
     }
 
-    /// The file of `--workload` or `--save-workload`.
-    pub(crate) fn file(&self, flag: &str) -> Option<String> {
-        self.common.values.maybe_text(flag)
-    }
-
     /// Refuses what cannot work.
     fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.common, self.sim, TABLE.command)?;
         self.percentiles()?;
-        check::mm_limits(&self.common.values)?;
-        let workload = self.file("--workload").is_some();
-        if workload && self.file("--save-workload").is_some() {
+        check::mm_limits(&self.dataset)?;
+        let workload = self.source.workload.is_some();
+        if workload && self.source.save_workload.is_some() {
             return Err(Refusal::Together { flag: "--workload", other: "--save-workload" }.into());
         }
         if self.dataset_name != "hf" || workload {

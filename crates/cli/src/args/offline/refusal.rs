@@ -5,14 +5,7 @@
 pub(crate) enum OfflineRefusal {
     /// Too few of something to measure; as wrong as a number that is none.
     #[error("{flag} {value} is out of range: use {least} or more")]
-    TooFew {
-        /// The flag.
-        flag: &'static str,
-        /// Its value.
-        value: i64,
-        /// What it takes.
-        least: i64,
-    },
+    TooFew { flag: &'static str, value: i64, least: i64 },
     /// Queueing first, with an engine that cannot.
     #[error("--prequeue-requests requires --backend vllm or vllm-chat")]
     PrequeueBackend,
@@ -54,38 +47,21 @@ pub(crate) enum OfflineRefusal {
     HfTensorParallel,
     /// No profiler there.
     #[error("Profiling not implemented yet for backend={backend:?}.")]
-    ProfileBackend {
-        /// The backend.
-        backend: &'static str,
-    },
+    ProfileBackend { backend: &'static str },
     /// The simulated engine does not do that.
     #[error("the simulated engine cannot honour {flag}: remove it, or run a real engine")]
-    SimCannot {
-        /// The flag.
-        flag: &'static str,
-    },
+    SimCannot { flag: &'static str },
     /// A served engine is started by someone else.
     #[error("{flag} has no meaning for --backend openai, whose engine is already running: remove it")]
-    ServerCannot {
-        /// The flag.
-        flag: &'static str,
-    },
+    ServerCannot { flag: &'static str },
     /// An engine that has no such setting.
     #[error("--backend {backend} cannot honour {flag}, a setting of vLLM's engine: remove it")]
-    EngineFlag {
-        /// The engine.
-        backend: &'static str,
-        /// The flag.
-        flag: &'static str,
-    },
+    EngineFlag { backend: &'static str, flag: &'static str },
     /// Weights that transformers does not load so.
     #[error(
         "--backend hf loads weights with transformers or makes them up: --load-format must be auto or dummy, not {format}"
     )]
-    HfLoadFormat {
-        /// What was asked for.
-        format: String,
-    },
+    HfLoadFormat { format: String },
     /// Eager and compiled at once.
     #[error("--enforce-eager contradicts --hf-enable-torch-compile: remove one of them")]
     EagerCompiled,
@@ -94,24 +70,13 @@ pub(crate) enum OfflineRefusal {
     Rerank,
     /// Media as a list, which the plain engine does not take.
     #[error("{dataset} needs --backend vllm-chat or openai-chat: {backend} does not take chat media")]
-    MediaNeedsChat {
-        /// The dataset.
-        dataset: String,
-        /// The backend.
-        backend: &'static str,
-    },
+    MediaNeedsChat { dataset: String, backend: &'static str },
     /// Media for an engine without eyes; in vLLM's words.
     #[error("Multi-modal content is not supported on backend {backend:?}; use one of ['vllm', 'vllm-chat'].")]
-    NoMedia {
-        /// The backend.
-        backend: String,
-    },
+    NoMedia { backend: String },
     /// The lengths of prefix_repetition have no defaults.
     #[error("--dataset-name prefix_repetition needs {flag}")]
-    PrefixRepetition {
-        /// The flag.
-        flag: &'static str,
-    },
+    PrefixRepetition { flag: &'static str },
     /// hf data without a name.
     #[error(
         "--dataset-path is required when using --dataset-name hf. For multimodal benchmarking, specify a dataset like \
@@ -123,8 +88,5 @@ pub(crate) enum OfflineRefusal {
         "{path} is not a supported multimodal dataset. Supported multimodal datasets are: \
          ['lmarena-ai/VisionArena-Chat', 'lmarena-ai/vision-arena-bench-v0.1', 'lmms-lab/LLaVA-OneVision-Data']"
     )]
-    NotMultimodal {
-        /// The Hub id.
-        path: String,
-    },
+    NotMultimodal { path: String },
 }

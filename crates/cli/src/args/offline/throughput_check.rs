@@ -10,7 +10,7 @@ use crate::args::error::Refusal;
 impl ThroughputArgs {
     /// Refuses what cannot work together.
     pub(super) fn rules(&self) -> Result<(), Refusal> {
-        let backend = self.backend;
+        let backend = self.backend();
         let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);
         refuse_if(self.prequeue_requests && !vllm, OfflineRefusal::PrequeueBackend)?;
         refuse_if(self.prequeue_requests && backend == Backend::VllmAsync, OfflineRefusal::PrequeueAsync)?;
@@ -39,7 +39,7 @@ impl ThroughputArgs {
 
 /// What vLLM has no rule for.
 fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
-    let backend = args.backend;
+    let backend = args.backend();
     let plain = matches!(backend, Backend::Hf | Backend::Mii);
     let served = matches!(backend, Backend::OpenAi | Backend::OpenAiChat);
     refuse_if(served && args.common.worker.decode_bench, OfflineRefusal::ServerCannot { flag: "--decode-bench" })?;
@@ -51,7 +51,7 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
         refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
     }
     let pairs = [
-        (args.workload.is_some() && args.save_workload.is_some(), "--workload", "--save-workload"),
+        (args.source.workload.is_some() && args.source.save_workload.is_some(), "--workload", "--save-workload"),
         (args.profile && args.num_runs > 1, "--profile", "--num-runs"),
     ];
     if let Some((_, flag, other)) = pairs.into_iter().find(|(both, ..)| *both) {
@@ -73,27 +73,29 @@ fn counts(args: &ThroughputArgs) -> Result<(), Refusal> {
 }
 
 fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.workload.is_some() {
+    if args.source.workload.is_some() {
         return Ok(());
     }
     let name = args.effective_dataset();
     match name {
         "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),
         "random-mm" | "custom_image" => {
-            let chat = matches!(args.backend, Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
-            let (dataset, backend) = (name.to_owned(), args.backend.name());
+            let chat = matches!(args.backend(), Backend::VllmChat | Backend::OpenAiChat | Backend::Sim);
+            let (dataset, backend) = (name.to_owned(), args.backend().name());
             refuse_if(!chat, OfflineRefusal::MediaNeedsChat { dataset, backend })?;
-            mm_limits(&args.common.values)
+            mm_limits(&args.datasets)
         }
         "prefix_repetition" => {
-            let flags = [
-                "--prefix-repetition-prefix-len",
-                "--prefix-repetition-suffix-len",
-                "--prefix-repetition-num-prefixes",
-                "--prefix-repetition-output-len",
+            let flags = &args.datasets;
+            let needed = [
+                ("--prefix-repetition-prefix-len", flags.prefix_repetition_prefix_len),
+                ("--prefix-repetition-suffix-len", flags.prefix_repetition_suffix_len),
+                ("--prefix-repetition-num-prefixes", flags.prefix_repetition_num_prefixes),
+                ("--prefix-repetition-output-len", flags.prefix_repetition_output_len),
             ];
-            let missing = args.prefix_repetition.iter().position(Option::is_none);
-            missing.map_or(Ok(()), |at| refuse_if(true, OfflineRefusal::PrefixRepetition { flag: flags[at] }))
+            needed
+                .into_iter()
+                .try_for_each(|(flag, value)| refuse_if(value.is_none(), OfflineRefusal::PrefixRepetition { flag }))
         }
         _ => Ok(()),
     }
@@ -110,8 +112,8 @@ fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
         "--distributed-executor-backend",
         "--disable-log-stats",
     ];
-    let backend = args.backend.name();
-    let own: &[&str] = match args.backend {
+    let backend = args.backend().name();
+    let own: &[&str] = match args.backend() {
         Backend::Vllm | Backend::VllmAsync | Backend::VllmChat | Backend::Sim => return Ok(()),
         Backend::Hf => {
             &["--dtype", "--trust-remote-code", "--tensor-parallel-size", "--load-format", "--enforce-eager"]
@@ -120,14 +122,14 @@ fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
         Backend::OpenAi | Backend::OpenAiChat => &["--trust-remote-code"],
     };
     let known = |flag: &&&str| NAMED.contains(*flag) || CHECKED.contains(*flag) || own.contains(*flag);
-    let Some(flag) = args.common.engine.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
-    let served = matches!(args.backend, Backend::OpenAi | Backend::OpenAiChat);
+    let Some(flag) = args.common.engine.typed.given.iter().find(|flag| !known(flag)) else { return Ok(()) };
+    let served = matches!(args.backend(), Backend::OpenAi | Backend::OpenAiChat);
     refuse_if(served, OfflineRefusal::ServerCannot { flag })?;
     refuse_if(true, OfflineRefusal::EngineFlag { backend, flag })
 }
 
 fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.backend != Backend::Hf {
+    if args.backend() != Backend::Hf {
         return Ok(());
     }
     refuse_if(args.common.engine.tensor_parallel_size != 1, OfflineRefusal::HfTensorParallel)?;
@@ -137,7 +139,7 @@ fn hf(args: &ThroughputArgs) -> Result<(), Refusal> {
 }
 
 fn mii(args: &ThroughputArgs) -> Result<(), Refusal> {
-    if args.backend != Backend::Mii {
+    if args.backend() != Backend::Mii {
         return Ok(());
     }
     refuse_if(args.common.engine.dtype != "auto", OfflineRefusal::MiiDtype)?;

@@ -1,15 +1,15 @@
 //! What was typed after `tacho long-doc-qa`.
 
-use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
-use crate::args::offline::{EngineArgs, WorkerArgs};
 
 use Kind::{Choice, Int};
 use Preset::Unset;
@@ -23,72 +23,69 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
     groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: rows!(FIRST, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-const FIRST: &[Flag] = &[
-    HELP,
-    vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Words of a document, all the same."),
-    vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Different documents."),
-    vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate."),
-    vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "How often each document comes."),
-    vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
-        "Order. random mixes all, tile repeats the list, interleave repeats each document at once."),
-    vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order."),
-    BACKEND,
-    own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words."),
-    own(&["--reuse-distance"], Int, "N", Unset, &OWN,
-        "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something."),
-];
+flags! {
+    /// The flags of `tacho long-doc-qa`.
+    LongDocumentFlags {
+        DOCUMENTS [
+            document_length: i64 = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Words of a document, all the same.");
+            num_documents: i64 = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Different documents.");
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.");
+            repeat_count: i64 = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "How often each document comes.");
+            repeat_mode: Given<String> = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
+                "Order. random mixes all, tile repeats the list, interleave repeats each document at once.");
+            shuffle_seed: i64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.");
+        ]
+        REUSE [
+            document_tokens: Option<i64> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words.");
+            reuse_distance: Option<i64> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
+                "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something.");
+        ]
+        ..batch: BatchArgs;
+    }
+}
 
-/// All flags of `tacho long-doc-qa`.
+/// What to ask, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct LongDocumentArgs {
     pub(crate) spec: LongDocumentSpec,
     pub(crate) mode: String,
     pub(crate) way: Way,
-    pub(crate) engine: EngineArgs,
-    pub(crate) worker: WorkerArgs,
-    pub(crate) values: Values,
+    pub(crate) batch: BatchArgs,
 }
 
 impl LongDocumentArgs {
     /// Reads and checks the values.
-    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
-        if v.is_given("--reuse-distance") && v.is_given("--repeat-mode") {
-            return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
-        }
-        let (mode, order) = match v.is_given("--reuse-distance") {
-            true => {
-                let apart = at_least(&v, "--reuse-distance", 1)?;
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let flags = LongDocumentFlags::from(v);
+        let (mode, order) = match flags.reuse_distance {
+            Some(_) if flags.repeat_mode.is_given => {
+                return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
+            }
+            Some(apart) => {
+                let apart = at_least("--reuse-distance", apart, 1)?;
                 (format!("again after {apart}"), RepeatMode::Spaced(apart))
             }
-            false => {
-                let mode = v.text("--repeat-mode");
+            None => {
+                let mode = flags.repeat_mode.value;
                 let order = RepeatMode::parse(&mode).expect("the flag has the modes as choices");
                 (mode, order)
             }
         };
-        let exact = v.is_given("--document-tokens").then(|| tokens(&v, "--document-tokens")).transpose()?;
+        let exact = flags.document_tokens.map(|count| tokens("--document-tokens", count)).transpose()?;
         let spec = LongDocumentSpec {
-            documents: at_least(&v, "--num-documents", 1)?,
-            words: tokens(&v, "--document-length")?.unsigned_abs() as usize,
+            documents: at_least("--num-documents", flags.num_documents, 1)?,
+            words: tokens("--document-length", flags.document_length)?.unsigned_abs() as usize,
             tokens: exact.map(|tokens| tokens.unsigned_abs() as usize),
-            output_len: tokens(&v, "--output-len")?,
-            repeat_count: at_least(&v, "--repeat-count", 0)?,
+            output_len: tokens("--output-len", flags.output_len)?,
+            repeat_count: at_least("--repeat-count", flags.repeat_count, 0)?,
             mode: order,
-            shuffle_seed: seed(&v, "--shuffle-seed")?,
+            shuffle_seed: seed("--shuffle-seed", flags.shuffle_seed)?,
             warm_up: false,
         };
-        Ok(LongDocumentArgs {
-            spec,
-            mode,
-            way: Way::of(&v)?,
-            engine: EngineArgs::from(&v),
-            worker: WorkerArgs::from(&v),
-            values: v,
-        })
+        Ok(LongDocumentArgs { spec, mode, way: Way::of(&flags.batch)?, batch: flags.batch })
     }
 }

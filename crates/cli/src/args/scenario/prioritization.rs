@@ -1,16 +1,15 @@
 //! What was typed after `tacho prioritization`.
 
 use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
-use tacho_args::grammar::Values;
+use tacho_args::{Values, flags};
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
+use super::{BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
 use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
-use crate::args::offline::{EngineArgs, WorkerArgs};
 
 use Kind::{Choice, Float, Int, Str};
 use Preset::Unset;
@@ -27,65 +26,82 @@ pub(crate) static TABLE: Table = Table {
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
     groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
-    flags: rows!(FIRST, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    flags: rows!(&[HELP, BACKEND], FIRST, RATE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
     ..Table::PLAIN
 };
 
+const BACKEND: Flag = vllm(
+    &["--backend"],
+    Choice(&["vllm", "hf", "mii", "sim", "openai"]),
+    "NAME",
+    Preset::Str("vllm"),
+    &SCENARIO,
+    "What answers. vllm is the engine in a worker, openai a running server, sim the simulator; hf and mii have no priorities.",
+);
+
+flags! {
+    /// The flags of `tacho prioritization`.
+    PrioritizationFlags {
+        FIRST [
+            dataset: Option<String> = vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts.");
+            input_len: Option<i64> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a made-up prompt. Needed without --dataset.");
+            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Tokens to generate, in place of the recorded answer's.");
+            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences generated for each prompt.");
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Requests.");
+            disable_detokenize: bool = DISABLE_DETOKENIZE;
+            priority_weights: String = own(&["--priority-weights"], Str, "LIST", Preset::Str("0.5,0.5"), &OWN,
+                "Shares of the priorities 0, 1 and so on, with commas. Two halves are vLLM's.");
+        ]
+        ..batch: BatchArgs;
+    }
+}
+
+/// `tacho serve` takes it over.
 #[rustfmt::skip]
-const FIRST: &[Flag] = &[
-    HELP,
-    vllm(&["--backend"], Choice(&["vllm", "hf", "mii", "sim", "openai"]), "NAME", Preset::Str("vllm"), &SCENARIO,
-        "What answers. vllm is the engine in a worker, openai a running server, sim the simulator; hf and mii have no priorities."),
-    vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts."),
-    vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a made-up prompt. Needed without --dataset."),
-    vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Tokens to generate, in place of the recorded answer's."),
-    vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences generated for each prompt."),
-    vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Requests."),
-    DISABLE_DETOKENIZE,
-    own(&["--priority-weights"], Str, "LIST", Preset::Str("0.5,0.5"), &OWN,
-        "Shares of the priorities 0, 1 and so on, with commas. Two halves are vLLM's."),
+const RATE: &[Flag] = &[
     own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once."),
 ];
 
-/// All flags of `tacho prioritization`.
+/// What to ask, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct PrioritizationArgs {
     pub(crate) spec: PrioritizationSpec,
     pub(crate) way: Way,
     pub(crate) n: u64,
     pub(crate) detokenize: bool,
-    pub(crate) engine: EngineArgs,
-    pub(crate) worker: WorkerArgs,
-    pub(crate) values: Values,
+    pub(crate) batch: BatchArgs,
 }
 
 impl PrioritizationArgs {
     /// Reads and checks the values.
-    pub(crate) fn read(v: Values) -> Result<Self, ArgError> {
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let flags = PrioritizationFlags::from(v);
         let out = |flag, value: String, allowed| Refusal::OutOfRange { flag, value, allowed };
-        let backend = v.text("--backend");
+        let backend = &flags.batch.backend.value;
         if matches!(backend.as_str(), "hf" | "mii") {
-            return Err(out("--backend", backend, "vllm, openai or sim: the others know no priorities").into());
+            let allowed = "vllm, openai or sim: the others know no priorities";
+            return Err(out("--backend", backend.clone(), allowed).into());
         }
-        let way = engine_alone(&v, Way::of(&v)?, "--disable-detokenize")?;
-        if way == Way::Engine && v.is_given("--request-rate") {
+        let way = engine_alone(flags.disable_detokenize, Way::of(&flags.batch)?, "--disable-detokenize")?;
+        if way == Way::Engine && v.is_given(RATE[0].names[0]) {
             return Err(Refusal::Alone { flag: "--request-rate", other: "--backend openai or --backend sim" }.into());
         }
-        let output_len = v.is_given("--output-len").then(|| tokens(&v, "--output-len")).transpose()?;
-        let source = match (v.maybe_text("--dataset"), v.is_given("--input-len"), output_len) {
-            (Some(_), true, _) => {
+        let output_len = flags.output_len.map(|len| tokens("--output-len", len)).transpose()?;
+        let source = match (flags.dataset, flags.input_len, output_len) {
+            (Some(_), Some(_), _) => {
                 return Err(Refusal::Together { flag: "--input-len", other: "--dataset" }.into());
             }
-            (Some(_), false, Some(len)) if len < 4 => {
+            (Some(_), None, Some(len)) if len < 4 => {
                 return Err(out("--output-len", len.to_string(), "4 or more with --dataset").into());
             }
-            (Some(path), false, output_len) => PrioritySource::Recorded { path: path.into(), output_len },
-            (None, true, Some(output_len)) => {
-                PrioritySource::Synthetic { input_len: tokens(&v, "--input-len")?.unsigned_abs() as usize, output_len }
+            (Some(path), None, output_len) => PrioritySource::Recorded { path: path.into(), output_len },
+            (None, Some(input_len), Some(output_len)) => {
+                let input_len = tokens("--input-len", input_len)?.unsigned_abs() as usize;
+                PrioritySource::Synthetic { input_len, output_len }
             }
             (None, _, _) => return Err(missing(&TABLE, "--dataset, or --input-len and --output-len")),
         };
-        let weights = v.text("--priority-weights");
+        let weights = flags.priority_weights;
         let parsed: Option<Vec<f64>> = weights.split(',').map(|part| part.trim().parse().ok()).collect();
         let sound = |weights: &Vec<f64>| {
             weights.iter().all(|weight| *weight >= 0.0 && weight.is_finite()) && weights.iter().sum::<f64>() > 0.0
@@ -93,19 +109,17 @@ impl PrioritizationArgs {
         let parsed =
             parsed.filter(sound).ok_or_else(|| out("--priority-weights", weights, "shares such as 0.2,0.3,0.5"))?;
         let spec = PrioritizationSpec {
-            seed: seed(&v, "--seed")?,
-            num_prompts: at_least(&v, "--num-prompts", 1)?,
+            seed: seed("--seed", flags.batch.engine.seed)?,
+            num_prompts: at_least("--num-prompts", flags.num_prompts, 1)?,
             source,
             weights: parsed,
         };
         Ok(PrioritizationArgs {
             spec,
             way,
-            n: at_least(&v, "--n", 1)? as u64,
-            detokenize: !v.switch("--disable-detokenize"),
-            engine: EngineArgs::from(&v),
-            worker: WorkerArgs::from(&v),
-            values: v,
+            n: at_least("--n", flags.n, 1)? as u64,
+            detokenize: !flags.disable_detokenize,
+            batch: flags.batch,
         })
     }
 }

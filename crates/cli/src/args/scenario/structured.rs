@@ -1,7 +1,9 @@
 //! What was typed after `tacho structured-output`.
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, row, vllm};
+use tacho_args::grammar::Setting;
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
@@ -48,7 +50,7 @@ pub(crate) static TABLE: Table = Table {
 };
 
 #[rustfmt::skip]
-static FLAGS: &[Flag] = &[
+const FLAGS: &[Flag] = &[
     HELP,
     vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server."),
     vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port."),
@@ -106,7 +108,39 @@ static FLAGS: &[Flag] = &[
     own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Length of each run of a sweep: its requests are the rate times this."),
 ];
 
-/// All flags of `tacho structured-output`.
+flags! {
+    /// The flags that this command reads; `tacho serve` takes over the others.
+    StructuredFlags {
+        {
+            dataset: StructuredDataset = row(FLAGS, "--dataset") => dataset;
+            json_schema_path: Option<String> = row(FLAGS, "--json-schema-path");
+            backend: String = row(FLAGS, "--backend");
+            model: Option<String> = row(FLAGS, "--model");
+            num_prompts: i64 = row(FLAGS, "--num-prompts");
+            output_len: i64 = row(FLAGS, "--output-len");
+            seed: i64 = row(FLAGS, "--seed");
+            random_prefix_len: i64 = row(FLAGS, "--random-prefix-len");
+            save_results: bool = row(FLAGS, "--save-results");
+            result_dir: Option<String> = row(FLAGS, "--result-dir");
+            no_structured_output: bool = row(FLAGS, "--no-structured-output");
+            structured_output_ratio: f64 = row(FLAGS, "--structured-output-ratio");
+            structure_type: Option<String> = row(FLAGS, "--structure-type");
+            constraint_field: String = row(FLAGS, "--constraint-field");
+            constraint_options: Given<Value> = row(FLAGS, "--constraint-options");
+            dry_run: bool = row(FLAGS, "--dry-run");
+            save_workload: Option<String> = row(FLAGS, "--save-workload");
+            sweep_request_rates: Option<String> = row(FLAGS, "--sweep-request-rates");
+            sweep_seconds: f64 = row(FLAGS, "--sweep-seconds");
+        }
+    }
+}
+
+fn dataset(setting: Setting<'_>) -> StructuredDataset {
+    let name = setting.value.as_str().unwrap_or_default();
+    StructuredDataset::parse(name).expect("the flag has the names as choices")
+}
+
+/// What to ask, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct StructuredArgs {
     pub(crate) dataset: StructuredDataset,
@@ -133,18 +167,19 @@ impl StructuredArgs {
     /// Reads and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = StructuredArgs::one(v)?;
-        if let Some(rates) = v.maybe_text("--sweep-request-rates") {
-            args.sweep = rates.split(',').map(|rate| args.point(v, rate.trim())).collect::<Result<_, _>>()?;
+        let flags = StructuredFlags::from(v);
+        if let Some(rates) = &flags.sweep_request_rates {
+            args.sweep = rates.split(',').map(|rate| args.point(v, &flags, rate.trim())).collect::<Result<_, _>>()?;
         }
         Ok(args)
     }
 
     /// The run of a sweep at a rate.
-    fn point(&self, v: &Values, rate: &str) -> Result<Self, ArgError> {
+    fn point(&self, v: &Values, flags: &StructuredFlags, rate: &str) -> Result<Self, ArgError> {
         let bad = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
         let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
         let number = number.ok_or_else(|| bad("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
-        let seconds = v.float("--sweep-seconds");
+        let seconds = flags.sweep_seconds;
         let prompts = (seconds * number).floor();
         if !(1.0..1e9).contains(&prompts) {
             return Err(
@@ -156,10 +191,10 @@ impl StructuredArgs {
         point.set("--request-rate", rate).map_err(usage)?;
         point.set("--num-prompts", &format!("{prompts:.0}")).map_err(usage)?;
         point.set("--save-results", "").map_err(usage)?;
-        if !v.is_given("--result-dir") {
+        if flags.result_dir.is_none() {
             point.set("--result-dir", "structured_output_benchmark_results").map_err(usage)?;
         }
-        let model = v.maybe_text("--model").unwrap_or_else(|| "model".to_owned());
+        let model = flags.model.as_deref().unwrap_or("model");
         let model = model.rsplit('/').next().unwrap_or_default();
         let (hash, branch) = (git(&["rev-parse", "--short", "HEAD"]), git(&["branch", "--show-current"]));
         let name = format!("{}_{rate}qps_{model}_{}_{hash}_{branch}.json", self.backend, self.dataset.name());
@@ -168,18 +203,18 @@ impl StructuredArgs {
     }
 
     fn one(v: &Values) -> Result<Self, ArgError> {
-        let dataset = StructuredDataset::parse(&v.text("--dataset")).expect("the flag has the names as choices");
-        let backend = v.text("--backend");
+        let flags = StructuredFlags::from(v);
+        let (dataset, backend) = (flags.dataset, flags.backend.clone());
         if backend == "openai-audio" {
             let (dataset, needs) = ("structured-output".to_owned(), "sounds");
             return Err(Refusal::DatasetBackend { dataset, backend: "openai-audio", needs }.into());
         }
-        if let Some(kind) = v.maybe_text("--structure-type").filter(|kind| kind != dataset.kind().name()) {
+        if let Some(kind) = flags.structure_type.clone().filter(|kind| kind != dataset.kind().name()) {
             let (value, allowed) = (kind, dataset.kind().name());
             return Err(Refusal::OutOfRange { flag: "--structure-type", value, allowed }.into());
         }
-        let ratio = v.float("--structured-output-ratio");
-        let num_prompts = at_least(v, "--num-prompts", 1)?;
+        let ratio = flags.structured_output_ratio;
+        let num_prompts = at_least("--num-prompts", flags.num_prompts, 1)?;
         let constrained = (num_prompts as f64 * ratio).floor();
         if !(0.0..=num_prompts as f64).contains(&constrained) || ratio < 0.0 {
             let (value, allowed) = (ratio.to_string(), "0 to 1");
@@ -197,17 +232,17 @@ impl StructuredArgs {
         let serve = as_serve(v, &fixed)?;
         Ok(StructuredArgs {
             dataset,
-            schema_path: v.maybe_text("--json-schema-path"),
-            field: field(v, dataset)?,
-            seed: seed(v, "--seed")?,
+            field: field(&flags)?,
+            schema_path: flags.json_schema_path,
+            seed: seed("--seed", flags.seed)?,
             num_prompts,
-            output_len: tokens(v, "--output-len")?,
-            prefix_len: tokens(v, "--random-prefix-len")?,
-            ratio: (!v.switch("--no-structured-output")).then_some(ratio),
+            output_len: tokens("--output-len", flags.output_len)?,
+            prefix_len: tokens("--random-prefix-len", flags.random_prefix_len)?,
+            ratio: (!flags.no_structured_output).then_some(ratio),
             backend,
-            save_results: v.switch("--save-results"),
-            save_workload: v.maybe_text("--save-workload"),
-            dry_run: v.switch("--dry-run"),
+            save_results: flags.save_results,
+            save_workload: flags.save_workload,
+            dry_run: flags.dry_run,
             sweep: Vec::new(),
             serve,
         })
@@ -215,9 +250,9 @@ impl StructuredArgs {
 }
 
 /// How requests say what is asked for: the member must be able to.
-fn field(v: &Values, dataset: StructuredDataset) -> Result<ConstraintField, Refusal> {
-    let name = v.text("--constraint-field");
-    let given = v.is_given("--constraint-options");
+fn field(flags: &StructuredFlags) -> Result<ConstraintField, Refusal> {
+    let name = flags.constraint_field.clone();
+    let given = flags.constraint_options.is_given;
     if given && name != "structured_outputs" {
         return Err(Refusal::Alone { flag: "--constraint-options", other: "--constraint-field structured_outputs" });
     }
@@ -226,7 +261,7 @@ fn field(v: &Values, dataset: StructuredDataset) -> Result<ConstraintField, Refu
         value,
         allowed: "an object of disable_any_whitespace, disable_additional_properties and whitespace_pattern",
     };
-    let options = match v.get("--constraint-options") {
+    let options = match &flags.constraint_options.value {
         _ if !given => Dict::new(),
         Value::Dict(options) => options.clone(),
         other => return Err(bad(dumps(other))),
@@ -234,7 +269,7 @@ fn field(v: &Values, dataset: StructuredDataset) -> Result<ConstraintField, Refu
     if let Some((name, _)) = options.iter().find(|(name, _)| !ConstraintField::OPTIONS.contains(name)) {
         return Err(bad(name.to_owned()));
     }
-    if name != "structured_outputs" && dataset.kind() != ConstraintKind::Json {
+    if name != "structured_outputs" && flags.dataset.kind() != ConstraintKind::Json {
         let (flag, allowed) = ("--constraint-field", "structured_outputs: response_format knows JSON alone");
         return Err(Refusal::OutOfRange { flag, value: name, allowed });
     }

@@ -1,7 +1,6 @@
 //! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
 //! the run, some after it.
 
-use tacho_args::grammar::Values;
 use tacho_client::{BackendKind, Headers};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
@@ -9,7 +8,7 @@ use tacho_metrics::MetricKind;
 use tacho_text::TokenizerMode;
 use tacho_workload::{Need, Rows};
 
-use super::{ContentArgs, LoadArgs, ServeArgs};
+use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
 
 /// A probe in eleven days.
@@ -78,7 +77,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let target = &args.target;
     check_headers(args)?;
     check_address(args)?;
-    let (url, backend) = (args.api_url(), target.backend);
+    let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
     // Upstream looks at the end of the whole URL; a query behind the path is not a reason to refuse it.
     let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
@@ -150,7 +149,7 @@ fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
 
 /// What a backend cannot do.
 fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
-    let backend = args.target.backend;
+    let backend = args.target.backend();
     let name = backend.name();
     let samples = !backend.is_openai_compatible() && !args.is_pooling();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
@@ -162,7 +161,7 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
     if args.own.workload.is_some() {
         return Ok(());
     }
-    let lists = args.dataset.random_batch_size > 1;
+    let lists = args.dataset.flags.random_batch_size > 1;
     match (backend, args.dataset.kind.name) {
         (BackendKind::OpenAiAudio, dataset @ "random") => {
             Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
@@ -181,13 +180,14 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     let prompts = args.load.num_prompts;
     ensure(prompts > 0 || kind.rows == Rows::ReadWhole, || out_of_range("--num-prompts", prompts, "1 or more"))?;
     dataset.range_ratio()?;
-    let scale = dataset.time_scale;
+    let scale = dataset.flags.time_scale();
     ensure(scale >= 0.0 && scale.is_finite(), || out_of_range("--time-scale", float_repr(scale), "0 or more"))?;
-    if let Some(kwargs) = &dataset.chat_template_kwargs {
+    if let Some(kwargs) = &dataset.flags.chat_template_kwargs {
         ensure(kwargs.as_dict().is_some(), || Refusal::TemplateVariables { text: dumps(kwargs) })?;
     }
-    let limits = dataset.mm_limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
-    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.mm_limits) })?;
+    let limits =
+        dataset.flags.mm_limits.as_dict().filter(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));
+    ensure(limits.is_some(), || Refusal::MmLimits { text: dumps(&dataset.flags.mm_limits) })?;
     if args.own.workload.is_some() {
         return Ok(());
     }
@@ -199,7 +199,7 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     }
     let untimed = args.load.self_timed.is_some() && !dataset.has_times();
     ensure(!untimed, || Refusal::SelfTimed { name: name.to_owned() })?;
-    check_shared_prefix(&args.values)?;
+    check_shared_prefix(&dataset.flags)?;
     check_cached_share(args)?;
     if let Some(need) = kind.needs.filter(|need| !carrier.carries(*need)) {
         return Err(unmet(need, name.to_owned(), carrier.name));
@@ -218,24 +218,26 @@ fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
 
 /// A chosen hit rate needs both of its numbers, and prompts that are not tokenized again.
 fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
-    let (fraction, ratio) = ("--random-cache-hit-fraction", "--random-cache-ratio");
-    for (flag, other) in [(fraction, ratio), (ratio, fraction)] {
-        let Some(share) = args.values.maybe_float(flag) else { continue };
+    let flags = &args.dataset.flags;
+    let ids = flags.prompt_token_ids;
+    let fraction = ("--random-cache-hit-fraction", flags.random_cache_hit_fraction);
+    let ratio = ("--random-cache-ratio", flags.random_cache_ratio);
+    for ((flag, share), (other, there)) in [(fraction, ratio), (ratio, fraction)] {
+        let Some(share) = share else { continue };
         ensure((0.0..=1.0).contains(&share), || out_of_range(flag, float_repr(share), "0 to 1"))?;
-        ensure(args.values.maybe_float(other).is_some(), || Refusal::Alone { flag, other })?;
-        ensure(args.values.switch("--prompt-token-ids"), || Refusal::Alone { flag, other: "--prompt-token-ids" })?;
+        ensure(there.is_some(), || Refusal::Alone { flag, other })?;
+        ensure(ids, || Refusal::Alone { flag, other: "--prompt-token-ids" })?;
     }
-    let ids = args.values.switch("--prompt-token-ids");
-    let random = args.dataset.kind.name == "random" && args.dataset.random_batch_size <= 1;
+    let random = args.dataset.kind.name == "random" && args.dataset.flags.random_batch_size <= 1;
     ensure(!ids || random, || Refusal::Alone { flag: "--prompt-token-ids", other: "--dataset-name random" })?;
     let carrier = args.target.carrier();
     let (name, backend) = ("random".to_owned(), carrier.name);
     ensure(!ids || carrier.carries(Need::TokenIds), || Refusal::TraceBackend { name, backend })
 }
 
-fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {
+fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), Refusal> {
     let (flag, other) = ("--gsp-zipf-alpha", "--gsp-group-distribution zipf");
-    let (alpha, zipf) = (values.maybe_float(flag), values.text("--gsp-group-distribution") == "zipf");
+    let (alpha, zipf) = (flags.gsp_zipf_alpha, flags.gsp_group_distribution == "zipf");
     ensure(zipf || alpha.is_none(), || Refusal::Alone { flag, other })?;
     ensure(!zipf || alpha.is_some(), || Refusal::Alone { flag: other, other: flag })?;
     let alpha = alpha.unwrap_or(1.0);
@@ -243,13 +245,13 @@ fn check_shared_prefix(values: &Values) -> Result<(), Refusal> {
 }
 
 /// Limits on requests, and those that are called off.
-fn check_requests(values: &Values) -> Result<(), Refusal> {
-    let flag = "--prefill-concurrency";
-    let limit = values.maybe_int(flag).unwrap_or(1);
-    let requests = values.maybe_int("--max-concurrency").unwrap_or(i64::MAX);
-    ensure(limit <= requests, || out_of_range(flag, limit, "at most --max-concurrency"))?;
-    let (rate, delay) = ("--request-cancellation-rate", "--request-cancellation-delay");
-    ensure(!values.is_given(delay) || values.float(rate) > 0.0, || Refusal::Alone { flag: delay, other: rate })
+fn check_requests(load: &LoadArgs) -> Result<(), Refusal> {
+    let limit = load.prefill_concurrency.unwrap_or(1);
+    let requests = load.max_concurrency.unwrap_or(i64::MAX);
+    ensure(limit <= requests, || out_of_range("--prefill-concurrency", limit, "at most --max-concurrency"))?;
+    let (flag, other) = ("--request-cancellation-delay", "--request-cancellation-rate");
+    let alone = load.request_cancellation_delay.is_given && load.request_cancellation_rate <= 0.0;
+    ensure(!alone, || Refusal::Alone { flag, other })
 }
 
 fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
@@ -260,16 +262,15 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     })?;
     ensure(own.sim || own.sim_profile.is_none(), || Refusal::Alone { flag: "--sim-profile", other: "--sim" })?;
     ensure(own.sim || own.sim_args.is_none(), || Refusal::Alone { flag: "--sim-args", other: "--sim" })?;
-    for other in ["--base-url", "--host", "--port"] {
-        ensure(!(own.sim && args.values.is_given(other)), || Refusal::Together { flag: "--sim", other })?;
+    if let Some(other) = args.values.given_of(["--base-url", "--host", "--port"]).next().filter(|_| own.sim) {
+        return Err(Refusal::Together { flag: "--sim", other });
     }
-    check_requests(&args.values)?;
-    let salt = args.values.maybe_text("--cache-salt");
-    ensure(salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
+    check_requests(&args.load)?;
+    ensure(own.cache_salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
     let waits = args.load.profile_batch_threshold.is_some();
     for (flag, other, alone) in [
         ("--profile-batch-threshold", "--profile", waits && !args.load.profile),
-        ("--profile-duration", "--profile-batch-threshold", args.values.is_given("--profile-duration") && !waits),
+        ("--profile-duration", "--profile-batch-threshold", args.load.profile_duration.is_given && !waits),
     ] {
         ensure(!alone, || Refusal::Alone { flag, other })?;
     }

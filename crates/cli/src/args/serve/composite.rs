@@ -17,7 +17,7 @@ const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
 impl ServeArgs {
     /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
     pub(crate) fn endpoint(&self) -> String {
-        let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend.default_endpoint() };
+        let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
         match self.target.endpoint.typed() {
             // The slash at the end of the address, which would part them, has been dropped.
             Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
@@ -44,7 +44,7 @@ impl ServeArgs {
     pub(crate) fn ignore_eos(&self) -> bool {
         let sampled = self.own.workload.is_none();
         let trace = self.dataset.kind.name == "timed_trace";
-        let forced = self.dataset.kind.ignores_eos && (trace || self.target.backend.is_openai_compatible());
+        let forced = self.dataset.kind.ignores_eos && (trace || self.target.backend().is_openai_compatible());
         self.content.ignore_eos || sampled && forced
     }
 
@@ -107,7 +107,7 @@ impl ReportArgs {
 
     /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
-        gap_thresholds(&self.timeline_itl_thresholds)
+        gap_thresholds(&self.timeline_itl_thresholds.value)
     }
 
     /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.
@@ -180,17 +180,17 @@ pub(crate) struct RangeRatio {
 impl DatasetArgs {
     /// The prompt length that counts.
     pub(crate) fn input_len(&self) -> i64 {
-        self.input_len.unwrap_or(self.random_input_len)
+        self.flags.input_len.unwrap_or(self.flags.random_input_len.value)
     }
 
     /// The answer length that counts.
     pub(crate) fn output_len(&self) -> i64 {
-        self.output_len.unwrap_or(self.random_output_len)
+        self.flags.output_len.unwrap_or(self.flags.random_output_len.value)
     }
 
     /// The range ratio.
     pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
-        let text = &self.random_range_ratio;
+        let text = &self.flags.random_range_ratio;
         let refusal = |problem: String| Refusal::RangeRatio { text: text.clone(), problem };
         let unread =
             || refusal("it is neither a number nor an object of 'input' and 'output' with a number each".into());

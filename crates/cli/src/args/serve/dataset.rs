@@ -1,49 +1,218 @@
-//! Which dataset, and what the checks and the dump need to know of its flags. The settings themselves are read where
-//! they become a workload.
+//! Flags of `tacho serve` about prompts. Other commands that sample read the same flags.
 
-use tacho_args::grammar::Values;
-use tacho_core::json::Value;
-use tacho_workload::{Carrier, DatasetKind, Need, Times, dataset};
+use tacho_args::flag::{Kind, Preset, own, switch, vllm};
+use tacho_args::grammar::Setting;
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
+use tacho_core::json::{Dict, Value};
+use tacho_workload::{Carrier, DatasetKind, Need, SERVE_NAMES, StreamOrder, Times, dataset};
 
 use super::TargetArgs;
+use super::groups::{
+    ASR, BFCL, BLAZEDIT, CACHE, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SHARED, SHAREGPT, SONNET, SPEC_BENCH,
+    SPEED_BENCH, TIMED_TRACE,
+};
+use crate::args::media::BUCKETS;
 
-/// Flags about prompts.
+use Kind::{Choice, Float, Int, Json, Names, Str, Switch};
+use Preset::{Made, Off, Unset};
+
+/// The files of SPEED-Bench.
+pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
+    &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
+
+fn mm_limits() -> Value {
+    let limits = [("image".to_owned(), Value::Int(255)), ("video".to_owned(), Value::Int(1))];
+    Value::Dict(limits.into_iter().collect::<Dict>())
+}
+
+fn mm_buckets() -> Value {
+    let buckets = [("(256, 256, 1)", 0.5), ("(720, 1280, 1)", 0.5), ("(720, 1280, 16)", 0.0)];
+    Value::Dict(buckets.into_iter().map(|(shape, share)| (shape.to_owned(), Value::Float(share))).collect::<Dict>())
+}
+
+flags! {
+    /// Flags about prompts. Commands that have only some of them read the others as defaults.
+    DatasetFlags {
+        SOURCES [
+            dataset_name: String = vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
+                "Dataset of the prompts; see tacho help datasets.");
+            no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &DATASET,
+                "Shuffle all rows of a Hub dataset at once. Without it they are shuffled through a buffer, in the order of the \
+                 `datasets` library's streaming.");
+            dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "PATH", Unset, &DATASET,
+                "File or directory of the dataset, or its Hub id for hf. An error with the random datasets and prefix_repetition, \
+                 which read no file.");
+            no_oversample: bool = vllm(&["--no-oversample"], Switch, "", Off, &DATASET,
+                "Send fewer requests if the dataset has too few rows. Without it, requests are repeated.");
+            skip_chat_template: bool = vllm(&["--skip-chat-template"], Switch, "", Off, &DATASET,
+                "Send prompts as they are in the dataset. Without it, those of custom, speed_bench and several Hub datasets are \
+                 rendered with the tokenizer's chat template.");
+            enable_multimodal_chat: bool = vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Send media as parts of a chat message.");
+            disable_shuffle: bool = vllm(&["--disable-shuffle"], Switch, "", Off, &DATASET, "Keep the order of the dataset's rows.");
+            custom_output_len: Option<i64> = vllm(&["--custom-output-len"], Int, "TOKENS", Preset::Int(256), &CUSTOM,
+                "Output length; -1 uses each row's output_tokens. custom_image ignores the rows.");
+            custom_ensure_client_side_data: bool = vllm(&["--custom-ensure-client-side-data"], Switch, "", Off, &CUSTOM,
+                "Read the images of custom_image here and send them inside the requests as PNG.");
+            spec_bench_output_len: i64 = vllm(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &SPEC_BENCH, "Output length.");
+            spec_bench_category: Option<String> = vllm(&["--spec-bench-category"], Str, "NAME", Unset, &SPEC_BENCH, "Only questions of this category, such as math.");
+            sharegpt_output_len: Option<i64> = vllm(&["--sharegpt-output-len"], Int, "TOKENS", Unset, &SHAREGPT,
+                "Output length, instead of the length of the recorded response.");
+            timed_trace_chunk_hash_size: Given<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE,
+                "Tokens per block: 16 in Qwen's traces, 512 in Mooncake's.");
+            // vLLM's default is the whole number 1, although what is typed becomes a float.
+            timed_trace_sec_multiplier: Given<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Int(1), &TIMED_TRACE,
+                "Factor that converts timestamps to seconds: 0.001 for milliseconds.");
+            timed_trace_label_timestamp: String = vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE,
+                "Field of the arrival time.");
+            timed_trace_label_input_length: String = vllm(&["--timed-trace-label-input-length"], Str, "FIELD", Preset::Str("input_length"), &TIMED_TRACE,
+                "Field of the prompt length.");
+            timed_trace_label_output_length: String = vllm(&["--timed-trace-label-output-length"], Str, "FIELD", Preset::Str("output_length"), &TIMED_TRACE,
+                "Field of the output length.");
+            timed_trace_label_hash_ids: String = vllm(&["--timed-trace-label-hash-ids"], Str, "FIELD", Preset::Str("hash_ids"), &TIMED_TRACE, "Field of the block ids.");
+            blazedit_min_distance: f64 = vllm(&["--blazedit-min-distance"], Float, "FRACTION", Preset::Float(0.0), &BLAZEDIT,
+                "Smallest edit distance, from 0 to 1.");
+            blazedit_max_distance: f64 = vllm(&["--blazedit-max-distance"], Float, "FRACTION", Preset::Float(1.0), &BLAZEDIT,
+                "Largest edit distance, from 0 to 1.");
+            asr_max_audio_len_sec: f64 = vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &ASR, "Longest audio; 0: no limit.");
+            asr_min_audio_len_sec: f64 = vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &ASR, "Shortest audio.");
+            random_input_len: Given<i64> = vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM,
+                "Prompt length in tokens, without the prefix; see --random-range-ratio.");
+            random_output_len: Given<i64> = vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM,
+                "Output length in tokens. ignore_eos is sent, so servers that support it generate exactly this many.");
+            random_range_ratio: String = vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
+                "Variation of the lengths, from 0 to below 1. They are uniform from LEN*(1-RATIO) to LEN*(1+RATIO); \
+                 '{\"input\": 0.3, \"output\": 0.5}' sets prompt and output separately.");
+            random_prefix_len: Given<i64> = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
+                "Length of a prefix that all prompts share, in addition to --random-input-len.");
+            random_batch_size: i64 = vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM,
+                "Prompts per request, for embeddings and reranking. In a reranking request the first one is the query.");
+            no_reranker: bool = vllm(&["--no-reranker"], Switch, "", Off, &RANDOM,
+                "The model of random-rerank embeds query and documents separately. Without it, it reads them together.");
+            random_mm_base_items_per_request: i64 = vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &MULTIMODAL, "Images and videos per request.");
+            random_mm_num_mm_items_range_ratio: f64 = vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &MULTIMODAL,
+                "Variation of that number, from 0 to 1.");
+            /// Any JSON; only an object of numbers passes the check.
+            mm_limits: Value = vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Made(mm_limits, "255 and 1"), &MULTIMODAL,
+                "Maximum images and videos per request, such as '{\"image\": 3, \"video\": 0}'.");
+            mm_buckets: Value = vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT", Made(mm_buckets, "two images"), &MULTIMODAL,
+                "Sizes and their probabilities, as a Python dict: {(256, 256, 1): 0.5, (720, 1280, 16): 0.5}. Keys are height, width \
+                 and frames; one frame is an image, more are a video.");
+            hf_subset: Option<String> = vllm(&["--hf-subset"], Str, "NAME", Unset, &HF, "Configuration of the dataset.");
+            hf_split: Option<String> = vllm(&["--hf-split"], Str, "NAME", Unset, &HF, "Split of the dataset. Most loaders have a default.");
+            hf_name: Option<String> = vllm(&["--hf-name"], Str, "ID", Unset, &HF, "Hub id of the dataset if --dataset-path is a local directory.");
+            hf_output_len: Option<i64> = vllm(&["--hf-output-len"], Int, "TOKENS", Unset, &HF, "Output length, instead of the dataset's.");
+            bfcl_categories: Option<Vec<String>> = vllm(&["--bfcl-categories"], Names, "NAMES", Unset, &BFCL,
+                "Categories of questions, separated by commas (default: simple,live_simple,multiple).");
+            prefix_repetition_prefix_len: Option<i64> = vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX, "Length of a prefix.");
+            prefix_repetition_suffix_len: Option<i64> = vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Preset::Int(256), &PREFIX, "Length of the rest of a prompt.");
+            prefix_repetition_num_prefixes: Option<i64> = vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Preset::Int(10), &PREFIX,
+                "Number of prefixes. Each gets the same number of prompts.");
+            prefix_repetition_output_len: Option<i64> = vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Preset::Int(128), &PREFIX, "Output length.");
+            speed_bench_dataset_subset: String = vllm(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &SPEED_BENCH,
+                "File of the dataset's directory, without its extension.");
+            speed_bench_output_len: i64 = vllm(&["--speed-bench-output-len"], Int, "TOKENS", Preset::Int(4096), &SPEED_BENCH,
+                "Output length; --output-len does not change it.");
+            speed_bench_category: Option<String> = vllm(&["--speed-bench-category"], Str, "NAME", Unset, &SPEED_BENCH, "Only questions of this category, such as coding.");
+        ]
+        LENGTHS [
+            input_len: Option<i64> = vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET, "Prompt length in tokens, instead of --random-input-len.");
+            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
+                "Output length in tokens, instead of the dataset's own flag. --speed-bench-output-len is not affected.");
+        ]
+        TEMPLATE [
+            /// Any JSON; only an object passes the check.
+            chat_template_kwargs: Option<Value> = vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
+                "Variables of the chat template, for custom and speed_bench, such as '{\"enable_thinking\": false}'.");
+        ]
+        SPEED_BENCH_ROWS [
+            speed_bench_config: Option<String> = own(&["--speed-bench-config"], Choice(SPEED_BENCH_SUBSETS), "NAME", Unset, &SPEED_BENCH,
+                "Alias of --speed-bench-dataset-subset.");
+            speed_bench_max_input_len: Option<i64> = own(&["--speed-bench-max-input-len"], Int, "TOKENS", Unset, &SPEED_BENCH, "Truncate prompts to this many tokens.").at_least(1);
+        ]
+        CACHED [
+            prompt_token_ids: bool = switch(&["--prompt-token-ids"], &CACHE, "Send the prompts of random as token ids.");
+            random_cache_hit_fraction: Option<f64> = own(&["--random-cache-hit-fraction"], Float, "FRACTION", Unset, &CACHE,
+                "Fraction of the random prompts that share a prefix. Needs --prompt-token-ids and --random-cache-ratio.");
+            random_cache_ratio: Option<f64> = own(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.");
+        ]
+        FURTHER [
+            custom_skip_chat_template: bool = switch(&["--custom-skip-chat-template"], &CUSTOM, "Alias of --skip-chat-template, its name in older releases.");
+            sonnet: Option<String> = own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
+                "Use the lines of this poem as prompts. Short for --dataset-name sonnet --dataset-path FILE.");
+            sonnet_input_len: i64 = own(&["--sonnet-input-len"], Int, "TOKENS", Preset::Int(550), &SONNET, "Maximum tokens of a prompt.");
+            sonnet_output_len: i64 = own(&["--sonnet-output-len"], Int, "TOKENS", Preset::Int(150), &SONNET, "Output length.");
+            sonnet_prefix_len: i64 = own(&["--sonnet-prefix-len"], Int, "TOKENS", Preset::Int(200), &SONNET, "Tokens that all prompts share.");
+            hf_text_column: Option<String> = own(&["--hf-text-column"], Str, "COLUMN", Unset, &HF,
+                "Column of the prompts, for any other dataset of the Hub. Nested columns with dots: conversations.0.value. The chat \
+                 template is applied, and the output length is 256 without --hf-output-len.");
+            time_scale: f64 = own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
+                "Factor on recorded send times; 2 is half speed. For timed_trace, mooncake, --self-timed and --workload.");
+            gsp_num_groups: i64 = own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &SHARED,
+                "System prompts of generated-shared-prefix. The number of requests is groups times prompts per group, whatever \
+                 --num-prompts is.");
+            gsp_prompts_per_group: i64 = own(&["--gsp-prompts-per-group"], Int, "N", Preset::Int(16), &SHARED, "Questions per system prompt.");
+            gsp_system_prompt_len: i64 = own(&["--gsp-system-prompt-len"], Int, "TOKENS", Preset::Int(2048), &SHARED, "Length of a system prompt.");
+            gsp_question_len: i64 = own(&["--gsp-question-len"], Int, "TOKENS", Preset::Int(128), &SHARED, "Length of a question.");
+            gsp_output_len: i64 = own(&["--gsp-output-len"], Int, "TOKENS", Preset::Int(256), &SHARED, "Output length.");
+            gsp_range_ratio: f64 = own(&["--gsp-range-ratio"], Float, "RATIO", Preset::Float(1.0), &SHARED,
+                "Smallest length, as a fraction of the lengths above. 1 is exact; not the meaning of --random-range-ratio.");
+            gsp_group_distribution: String = own(&["--gsp-group-distribution"], Choice(&["uniform", "zipf"]), "HOW", Preset::Str("uniform"), &SHARED,
+                "Distribution of the questions over the groups. zipf needs --gsp-zipf-alpha.");
+            gsp_zipf_alpha: Option<f64> = own(&["--gsp-zipf-alpha"], Float, "ALPHA", Unset, &SHARED, "Exponent of the zipf distribution, above 0.");
+            gsp_num_turns: i64 = own(&["--gsp-num-turns"], Int, "N", Preset::Int(1), &SHARED,
+                "Questions per conversation. With several, conversations run as with --multi-turn; only the first question has the \
+                 system prompt.").at_least(1);
+            gsp_ordered: bool = switch(&["--gsp-ordered"], &SHARED, "Keep the groups together. Without it requests are shuffled.");
+            gsp_fast_prepare: bool = switch(&["--gsp-fast-prepare"], &SHARED, "Do not count the prompts' tokens; their length is reported as 1.");
+            mooncake_workload: String = own(&["--mooncake-workload"], Choice(&["conversation", "toolagent", "synthetic", "mooncake"]), "NAME",
+                Preset::Str("conversation"), &TIMED_TRACE,
+                "Trace of mooncake to read if --dataset-path is a directory.");
+            mooncake_slowdown_factor: f64 = own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
+                "Alias of --time-scale, its name in SGLang.");
+            hf_order: StreamOrder = own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HF,
+                "Order of streamed rows, by release of the `datasets` library. 5.1 and later, 5.0, or 4 and earlier.") => stream_order;
+        ]
+    }
+}
+
+fn stream_order(setting: Setting<'_>) -> StreamOrder {
+    match setting.value.as_str() {
+        Some("4") => StreamOrder::Four,
+        Some("5.0") => StreamOrder::Five,
+        _ => StreamOrder::Current,
+    }
+}
+
+impl DatasetFlags {
+    /// How many times as far apart requests are as recorded.
+    pub(crate) fn time_scale(&self) -> f64 {
+        self.time_scale * self.mooncake_slowdown_factor
+    }
+
+    /// Whether prompts are rendered with the chat template.
+    pub(crate) fn uses_chat_template(&self) -> bool {
+        !(self.skip_chat_template || self.custom_skip_chat_template)
+    }
+}
+
+/// The dataset of `tacho serve`.
 #[derive(Debug, Clone)]
 pub(crate) struct DatasetArgs {
-    /// The dataset.
     pub(crate) kind: &'static DatasetKind,
     pub(crate) path: Option<String>,
-    pub(crate) input_len: Option<i64>,
-    pub(crate) output_len: Option<i64>,
-    pub(crate) random_input_len: i64,
-    pub(crate) random_output_len: i64,
-    pub(crate) random_range_ratio: String,
-    pub(crate) random_batch_size: i64,
-    /// Any JSON; only an object passes the check.
-    pub(crate) chat_template_kwargs: Option<Value>,
-    /// Any JSON; only an object of numbers passes the check.
-    pub(crate) mm_limits: Value,
-    /// How many times as far apart requests are as recorded.
-    pub(crate) time_scale: f64,
+    pub(crate) flags: DatasetFlags,
 }
 
 impl From<&Values> for DatasetArgs {
     fn from(v: &Values) -> Self {
+        let flags = DatasetFlags::from(v);
         // A poem by its own flag stands for both.
-        let poem = v.maybe_text("--sonnet");
-        let name = if poem.is_some() { "sonnet".to_owned() } else { v.text("--dataset-name") };
+        let name = if flags.sonnet.is_some() { "sonnet" } else { &flags.dataset_name };
         DatasetArgs {
-            kind: dataset(&name).expect("the flag has the datasets' names as choices"),
-            path: poem.or_else(|| v.maybe_text("--dataset-path")),
-            input_len: v.maybe_int("--input-len"),
-            output_len: v.maybe_int("--output-len"),
-            random_input_len: v.int("--random-input-len"),
-            random_output_len: v.int("--random-output-len"),
-            random_range_ratio: v.text("--random-range-ratio"),
-            random_batch_size: v.int("--random-batch-size"),
-            chat_template_kwargs: Some(v.get("--chat-template-kwargs")).filter(|value| value.truthy()).cloned(),
-            mm_limits: v.get("--random-mm-limit-mm-per-prompt").clone(),
-            time_scale: v.float("--time-scale") * v.float("--mooncake-slowdown-factor"),
+            kind: dataset(name).expect("the flag has the datasets' names as choices"),
+            path: flags.sonnet.clone().or_else(|| flags.dataset_path.clone()),
+            flags,
         }
     }
 }
@@ -63,7 +232,7 @@ impl DatasetArgs {
 impl TargetArgs {
     /// What the backend can carry, by vLLM's rules.
     pub(crate) fn carrier(&self) -> Carrier {
-        let name = self.backend.name();
+        let name = self.backend().name();
         let carries: &[Need] = match name {
             "vllm" | "openai" => &[Need::TokenIds],
             "openai-chat" => &[Need::Chat, Need::Media, Need::Tools],

@@ -1,8 +1,9 @@
 //! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
 
-use tacho_args::flag::{Flag, Group, Kind, MOST_SECONDS, Preset, group, own, switch};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, Kind, MOST_SECONDS, Preset, group, own, switch};
+use tacho_args::{Values, flags};
 
+use super::{DatasetFlags, LoadArgs};
 use crate::args::error::Refusal;
 
 use Kind::{Float, Int};
@@ -14,32 +15,35 @@ pub(super) static MULTI_TURN: Group = group(
     "Conversations made of --dataset-name random, sharegpt or generated-shared-prefix; names of vLLM's Rust client, then SGLang's.",
 );
 
-/// The rows of the table.
-#[rustfmt::skip]
-pub(super) const FLAGS: &[Flag] = &[
-    switch(&["--multi-turn"], &MULTI_TURN,
-        "Run conversations, with the server's responses as history. --num-prompts is the number of conversations."),
-    own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns per conversation."),
-    own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
-        "Minimum turns; their number is then random. 0 is --multi-turn-num-turns."),
-    own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
-        "Maximum turns. 0 is --multi-turn-num-turns, and no limit for sharegpt."),
-    own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
-        "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1),
-    own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
-        .between(0.0, MOST_SECONDS * 1e3),
-    own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
-        "Tokens of each further question of random. 0 is --random-input-len.").at_least(0),
-    own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
-        "Fraction of a random question that all questions share. Above 0 no history is sent."),
-    own(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
-        "Fraction of a random question that the questions of a conversation share. Above 0 no history is sent."),
-];
+flags! {
+    /// The flags about conversations.
+    TurnFlags {
+        FLAGS [
+            multi_turn: bool = switch(&["--multi-turn"], &MULTI_TURN,
+                "Run conversations, with the server's responses as history. --num-prompts is the number of conversations.");
+            multi_turn_num_turns: i64 = own(&["--multi-turn-num-turns", "--num-rounds"], Int, "N", Preset::Int(3), &MULTI_TURN, "Turns per conversation.");
+            multi_turn_min_turns: i64 = own(&["--multi-turn-min-turns", "--min-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
+                "Minimum turns; their number is then random. 0 is --multi-turn-num-turns.");
+            multi_turn_max_turns: i64 = own(&["--multi-turn-max-turns", "--max-rounds"], Int, "N", Preset::Int(0), &MULTI_TURN,
+                "Maximum turns. 0 is --multi-turn-num-turns, and no limit for sharegpt.");
+            multi_turn_concurrency: Option<i64> = own(&["--multi-turn-concurrency", "--max-parallel"], Int, "N", Unset, &MULTI_TURN,
+                "Maximum requests in flight (default: --max-concurrency, else all conversations).").at_least(1);
+            multi_turn_delay_ms: f64 = own(&["--multi-turn-delay-ms"], Float, "MS", Preset::Float(0.0), &MULTI_TURN, "Pause before each further turn.")
+                .between(0.0, MOST_SECONDS * 1e3);
+            per_turn_input_len: i64 = own(&["--per-turn-input-len", "--sub-question-input-length"], Int, "TOKENS", Preset::Int(0), &MULTI_TURN,
+                "Tokens of each further question of random. 0 is --random-input-len.").at_least(0);
+            multi_turn_prefix_global_ratio: f64 = own(&["--multi-turn-prefix-global-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+                "Fraction of a random question that all questions share. Above 0 no history is sent.");
+            multi_turn_prefix_conversation_ratio: f64 = own(&["--multi-turn-prefix-conversation-ratio"], Float, "FRACTION", Preset::Float(0.0), &MULTI_TURN,
+                "Fraction of a random question that the questions of a conversation share. Above 0 no history is sent.");
+        ]
+    }
+}
 
 /// The dataset with a number of turns of its own.
 const SHARED_PREFIX: &str = "generated-shared-prefix";
 
-/// What was typed.
+/// The conversations that a dataset makes.
 #[derive(Debug, Clone)]
 pub(crate) struct MultiTurnFlags {
     pub(crate) turns: (i64, i64),
@@ -56,31 +60,29 @@ pub(crate) struct MultiTurnFlags {
     clash: Option<&'static str>,
 }
 
-impl From<&Values> for MultiTurnFlags {
-    fn from(v: &Values) -> Self {
-        let (turns, least, most) =
-            (v.int("--multi-turn-num-turns"), v.int("--multi-turn-min-turns"), v.int("--multi-turn-max-turns"));
+impl MultiTurnFlags {
+    /// The conversations that are asked for: by the switch, or by questions that follow each other.
+    pub(super) fn wanted(v: &Values, dataset: &DatasetFlags, load: &LoadArgs) -> Option<Self> {
+        let flags = TurnFlags::from(v);
+        let follows = dataset.dataset_name == SHARED_PREFIX && dataset.gsp_num_turns > 1;
+        if !(flags.multi_turn || follows) {
+            return None;
+        }
+        let (turns, least, most) = (flags.multi_turn_num_turns, flags.multi_turn_min_turns, flags.multi_turn_max_turns);
         let or_turns = |value: i64| if value == 0 { turns } else { value };
         let clashes = ["--request-rate", "--ramp-up-strategy", "--workload", "--num-sessions", "--until"];
-        MultiTurnFlags {
+        Some(MultiTurnFlags {
             turns: (or_turns(least), or_turns(most).max(if most == 0 { or_turns(least) } else { 0 })),
             capped: most != 0,
-            concurrency: v.maybe_int("--multi-turn-concurrency"),
-            delay_ms: v.float("--multi-turn-delay-ms"),
-            later_len: v.int("--per-turn-input-len"),
-            shared: (v.float("--multi-turn-prefix-global-ratio"), v.float("--multi-turn-prefix-conversation-ratio")),
-            max_model_len: v.maybe_int("--max-model-len"),
-            shared_turns: v.int("--gsp-num-turns"),
-            dataset: v.text("--dataset-name"),
-            clash: clashes.into_iter().find(|name| v.is_given(name)),
-        }
-    }
-}
-
-impl MultiTurnFlags {
-    /// Whether conversations are asked for: by the switch, or by questions that follow each other.
-    pub(super) fn are_asked_for(v: &Values) -> bool {
-        v.switch("--multi-turn") || (v.text("--dataset-name") == SHARED_PREFIX && v.int("--gsp-num-turns") > 1)
+            concurrency: flags.multi_turn_concurrency,
+            delay_ms: flags.multi_turn_delay_ms,
+            later_len: flags.per_turn_input_len,
+            shared: (flags.multi_turn_prefix_global_ratio, flags.multi_turn_prefix_conversation_ratio),
+            max_model_len: load.max_model_len,
+            shared_turns: dataset.gsp_num_turns,
+            dataset: dataset.dataset_name.clone(),
+            clash: v.given_of(clashes).next(),
+        })
     }
 
     /// Whether conversations are SGLang's behind shared system prompts.

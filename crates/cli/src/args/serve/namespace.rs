@@ -62,7 +62,7 @@ impl ServeArgs {
     fn decide(&self, dict: &mut Dict) {
         let dataset = &self.dataset;
         dict.set("random_input_len", dataset.input_len());
-        if let Some(len) = dataset.output_len {
+        if let Some(len) = dataset.flags.output_len {
             let lens = ["random", "sharegpt", "custom", "hf", "spec_bench", "prefix_repetition"];
             lens.iter().for_each(|name| dict.set(format!("{name}_output_len"), len));
         }

@@ -11,12 +11,7 @@ pub(crate) enum Notice {
     /// Flags were given more than once.
     Duplicates(Vec<String>),
     /// A flag has no effect.
-    NoEffect {
-        /// The flag.
-        flag: &'static str,
-        /// Why not.
-        reason: &'static str,
-    },
+    NoEffect { flag: &'static str, reason: &'static str },
 }
 
 impl std::fmt::Display for Notice {
@@ -36,18 +31,18 @@ impl ServeArgs {
             (!duplicates.is_empty()).then(|| Notice::Duplicates(duplicates.clone())).into_iter().collect();
         let (target, load) = (&self.target, &self.load);
         let ramped = load.ramp_up_strategy.is_some();
-        let completions = target.backend.url_suffixes()[0] == "completions";
+        let completions = target.backend().url_suffixes()[0] == "completions";
         let saved = self.report.save_result || self.report.append_result;
         let pooling = self.is_pooling();
         let tls = target.base_url.as_deref().is_some_and(|url| url.starts_with("https"));
         let stream = self.content.extra_body.as_ref().and_then(|body| body.get("stream"));
         let unstreamed = matches!(stream, Some(Value::Bool(false)));
-        let whole = pooling || unstreamed || target.backend == BackendKind::DeepSpeedMii;
+        let whole = pooling || unstreamed || target.backend() == BackendKind::DeepSpeedMii;
         let cases = [
             (pooling && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
             (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
             (
-                target.backend == BackendKind::VllmRerank && self.content.extra_body.is_some(),
+                target.backend() == BackendKind::VllmRerank && self.content.extra_body.is_some(),
                 "--extra-body",
                 "reranking requests have fixed fields",
             ),
@@ -63,7 +58,7 @@ impl ServeArgs {
                 "without --model the server's own name is used",
             ),
             (
-                target.lora_modules.is_none() && self.values.is_given("--lora-assignment"),
+                target.lora_modules.is_none() && target.lora_assignment.is_given,
                 "--lora-assignment",
                 "there are no --lora-modules",
             ),
@@ -74,17 +69,17 @@ impl ServeArgs {
             ),
             (
                 !(saved || self.report.plot_timeline || self.report.plot_dataset_stats || self.own.log.is_some())
-                    && self.values.is_given("--result-filename"),
+                    && self.report.result_filename.is_some(),
                 "--result-filename",
                 "no result is saved without --save-result or --append-result",
             ),
             (
-                !self.report.plot_timeline && self.values.is_given("--timeline-itl-thresholds"),
+                !self.report.plot_timeline && self.report.timeline_itl_thresholds.is_given,
                 "--timeline-itl-thresholds",
                 "--plot-timeline is not set",
             ),
             (
-                load.request_rate.is_infinite() && !ramped && self.values.is_given("--burstiness"),
+                load.request_rate.is_infinite() && !ramped && load.burstiness.is_given,
                 "--burstiness",
                 "at an infinite rate there are no gaps",
             ),

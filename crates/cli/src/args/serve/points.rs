@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, Kind, Preset, group, own};
+use tacho_args::{Values, flags};
 
 use super::repeats::RepeatArgs;
 use super::stops::filling;
@@ -22,20 +22,23 @@ const RATE: &str = "--sweep-request-rate";
 const FACTOR: &str = "--sweep-num-prompts-factor";
 const PERCENTILES: &str = "--sweep-summary-percentiles";
 
-/// The rows of the table.
-#[rustfmt::skip]
-pub(super) const FLAGS: &[Flag] = &[
-    own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
-        "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
-         and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs."),
-    own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf."),
-    own(&[FACTOR], Int, "N", Unset, &POINTS,
-        "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6),
-    own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
-        "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90."),
-    own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
-        "Compare two results, A and B, without a run. tacho compare does more."),
-];
+flags! {
+    /// Flags about several loads.
+    PointFlags {
+        FLAGS [
+            concurrency: Option<String> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
+                "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
+                 and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.");
+            rate: Option<String> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.");
+            factor: Option<i64> = own(&[FACTOR], Int, "N", Unset, &POINTS,
+                "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6);
+            percentiles: Option<String> = own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
+                "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.");
+            compare: Option<Vec<PathBuf>> = own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
+                "Compare two results, A and B, without a run. tacho compare does more.");
+        ]
+    }
+}
 
 /// What is varied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -87,11 +90,12 @@ pub(crate) struct PointArgs {
 
 impl PointArgs {
     pub(super) fn read(values: &Values) -> Self {
-        let mut args = PointArgs { factor: values.maybe_int(FACTOR), ..PointArgs::default() };
-        let flag = [CONCURRENCY, RATE].into_iter().find(|flag| values.is_given(flag));
-        (args.flag, args.both) = (flag, values.is_given(CONCURRENCY) && values.is_given(RATE));
-        if let Some(flag) = flag {
-            let text = values.text(flag);
+        let flags = PointFlags::from(values);
+        let mut args = PointArgs { factor: flags.factor, compare: flags.compare, ..PointArgs::default() };
+        args.both = flags.concurrency.is_some() && flags.rate.is_some();
+        let concurrency = flags.concurrency.map(|text| (CONCURRENCY, text));
+        if let Some((flag, text)) = concurrency.or(flags.rate.map(|text| (RATE, text))) {
+            args.flag = Some(flag);
             let loads: Option<Vec<Load>> = parts(&text).map(|part| load(flag, part)).collect();
             let allowed = if flag == RATE {
                 "rates above 0 or inf, with commas between"
@@ -103,14 +107,13 @@ impl PointArgs {
                 None => args.fault = Some((flag, text, allowed)),
             }
         }
-        if let Some(text) = values.maybe_text(PERCENTILES) {
+        if let Some(text) = flags.percentiles {
             let read = |part: &str| part.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
             match parts(&text).map(read).collect::<Option<Vec<f64>>>().filter(|list| !list.is_empty()) {
                 Some(percentiles) => args.percentiles = percentiles,
                 None => args.fault = Some((PERCENTILES, text, "numbers from 0 to 100, with commas between")),
             }
         }
-        args.compare = values.list("--compare").map(|words| words.into_iter().map(PathBuf::from).collect());
         args
     }
 
@@ -130,9 +133,12 @@ impl PointArgs {
             return Err(Refusal::Alone { flag: FACTOR, other: CONCURRENCY });
         }
         let Some(flag) = self.flag else {
-            let alone = args.values.is_given(PERCENTILES);
             let other = "--sweep-max-concurrency or --sweep-request-rate";
-            return if alone { Err(Refusal::Alone { flag: PERCENTILES, other }) } else { Ok(()) };
+            return if !self.percentiles.is_empty() {
+                Err(Refusal::Alone { flag: PERCENTILES, other })
+            } else {
+                Ok(())
+            };
         };
         let other = other(args, flag, &args.own, &args.repeats, &args.ranks);
         other.map_or(Ok(()), |other| Err(Refusal::Together { flag, other }))
@@ -179,8 +185,8 @@ impl ServeArgs {
                     self.points.factor.map_or(own.load.num_prompts, |factor| factor.saturating_mul(limit));
             }
             Load::Rate(rate) => {
-                let load = LoadArgs { request_rate: rate, num_prompts: self.values.int("--num-prompts"), ..own.load };
-                own.load = filling(load, &self.values);
+                let num_prompts = LoadArgs::from(&self.values).num_prompts;
+                own.load = filling(LoadArgs { request_rate: rate, num_prompts, ..own.load }, &own.stops, &self.values);
             }
         }
         own

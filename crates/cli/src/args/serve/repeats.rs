@@ -1,7 +1,7 @@
 //! Flags about runs that are repeated and about the time in which a run was full; the names are those of vLLM's Rust client.
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::{Values, flags};
 use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
@@ -16,23 +16,26 @@ pub(super) static REPEATS: Group =
 /// The flags of the window.
 const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
 
-/// The rows of the table.
-#[rustfmt::skip]
-pub(super) const FLAGS: &[Flag] = &[
-    own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
-        "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
-         NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0),
-    switch(&["--vary-seed"], &REPEATS,
-        "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before."),
-    own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
-        "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
-         --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0),
-    own(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
-        "Warn if that window is shorter (default: a tenth of the run, and 10 seconds)."),
-    switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window."),
-];
+flags! {
+    /// Flags about repetition.
+    RepeatFlags {
+        FLAGS [
+            num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
+                "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
+                 NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0);
+            vary_seed: bool = switch(&["--vary-seed"], &REPEATS,
+                "Use another --seed for each run: SEED, SEED+1, … Otherwise a prefix cache knows the requests of the run before.");
+            steady_state_threshold: f64 = own(&["--steady-state-threshold"], Float, "FRACTION", Preset::Float(0.95), &REPEATS,
+                "Report the window in which at least this fraction of --max-concurrency was in flight. Above 0, at most 1; not with \
+                 --request-rate. The metrics of the whole run are unaffected.").between(f64::MIN_POSITIVE, 1.0);
+            steady_state_min_window: Option<f64> = own(&["--steady-state-min-window"], Seconds, "SEC", Unset, &REPEATS,
+                "Warn if that window is shorter (default: a tenth of the run, and 10 seconds).");
+            no_steady_state: bool = switch(&["--no-steady-state"], &REPEATS, "Disable detection of the full-concurrency window.");
+        ]
+    }
+}
 
-/// Flags about repetition.
+/// How often a run is repeated, and what is looked for in it.
 #[derive(Debug, Clone)]
 pub(crate) struct RepeatArgs {
     pub(crate) runs: usize,
@@ -45,15 +48,13 @@ pub(crate) struct RepeatArgs {
 
 impl RepeatArgs {
     pub(super) fn read(values: &Values) -> Self {
-        let rule = WindowRule {
-            threshold: values.float("--steady-state-threshold"),
-            least: values.maybe_float("--steady-state-min-window"),
-        };
+        let flags = RepeatFlags::from(values);
+        let rule = WindowRule { threshold: flags.steady_state_threshold, least: flags.steady_state_min_window };
         RepeatArgs {
-            runs: usize::try_from(values.int("--num-runs")).unwrap_or(1).max(1),
-            vary_seed: values.switch("--vary-seed"),
-            window: (!values.switch("--no-steady-state")).then_some(rule),
-            asked: WINDOW.into_iter().find(|flag| values.is_given(flag)),
+            runs: flags.num_runs,
+            vary_seed: flags.vary_seed,
+            window: (!flags.no_steady_state).then_some(rule),
+            asked: values.given_of(WINDOW).next(),
         }
     }
 

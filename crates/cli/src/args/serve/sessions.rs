@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
-use tacho_args::grammar::Values;
-use tacho_core::bounded::Pause;
+use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::grammar::Setting;
+use tacho_args::{Values, flags};
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
 use super::multi_turn::{self, MultiTurnFlags};
+use super::{DatasetFlags, LoadArgs};
 use crate::args::error::Refusal;
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
@@ -28,55 +29,62 @@ pub(super) static USERS: Group = group(
 )
 .first(&["--sessions-concurrency", "--session-rate"]);
 
-/// The rows of the table.
-#[rustfmt::skip]
-pub(super) const FLAGS: &[Flag] = &[
-    own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
-        "Replay the sessions of this file, instead of a dataset. Any format that tacho convert trace reads."),
-    own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "Trace format (default: detected from the file)."),
-    own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
-        "Option of the trace reader, as --option of tacho convert trace. Can be repeated."),
-    own(&["--session-rate"], Float, "RATE", Unset, &USERS,
-        "Sessions started per second (default: at the file's times). inf starts all at once.").positive(),
-    own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
-        "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1),
-    own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
-        "What a failed request does to its session. Requests that are then not sent are counted."),
-    own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
-        "Output length of requests that have none in the file.").at_least(1),
-    own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART, "Maximum pause, and maximum time without any scheduled request."),
-    own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or later."),
-    own(&["--window-end"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or earlier."),
-    own(&["--sample-sessions"], Int, "N", Unset, &PART, "A random sample of N sessions, drawn by --seed.").at_least(1),
-    own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first N sessions.").at_least(1),
-    own(&["--num-sessions"], Int, "N", Unset, &PART,
-        "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1),
-    own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1),
-    own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
-        "Response that a session continues from after a request with n > 1: the first, or all, as parallel branches."),
-    own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
-        "Ask each request N times in one conversation, with the server's responses in between. For traces of single requests, \
-         such as Mooncake's.").at_least(1),
-    own(&["--think-time"], Str, "TIME", Unset, &USERS,
-        "Think time before each further turn, instead of the file's: SECONDS, uniform:LOW:HIGH, exponential:MEAN, \
-         lognormal:MEDIAN:SIGMA or normal:MEAN:SD."),
-    own(&["--tool-latency"], Str, "TIME", Unset, &USERS,
-        "Duration of a tool call that has no result in the file, in the forms of --think-time."),
-    own(&["--num-users"], Int, "N", Unset, &USERS,
-        "Concurrent users, with --user-centric-rate. Each sends its turns at a constant interval; when its session ends, the \
-         next one takes its place.").at_least(1),
-    own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
-        "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
-         follows.").between(f64::MIN_POSITIVE, f64::MAX),
-    own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
-        "Seconds over which --sessions-concurrency or --session-rate is reached."),
-    own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
-        "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0),
-    switch(&["--server-history"], &SESSIONS,
-        "Keep the history on the server (previous_response_id). For --backend openai-responses."),
-];
+flags! {
+    /// The flags about sessions.
+    SessionFlags {
+        FLAGS [
+            sessions: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
+                "Replay the sessions of this file, instead of a dataset. Any format that tacho convert trace reads.");
+            sessions_format: Option<String> = own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "Trace format (default: detected from the file).");
+            sessions_option: Vec<String> = own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
+                "Option of the trace reader, as --option of tacho convert trace. Can be repeated.");
+            session_rate: Option<f64> = own(&["--session-rate"], Float, "RATE", Unset, &USERS,
+                "Sessions started per second (default: at the file's times). inf starts all at once.").positive();
+            sessions_concurrency: Option<i64> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
+                "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1);
+            on_session_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
+                "What a failed request does to its session. Requests that are then not sent are counted.") => on_failure;
+            sessions_output_len: i64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
+                "Output length of requests that have none in the file.").at_least(1);
+            idle_gap_cap: Option<f64> = own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART, "Maximum pause, and maximum time without any scheduled request.");
+            window_start: Option<f64> = own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or later.");
+            window_end: Option<f64> = own(&["--window-end"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or earlier.");
+            sample_sessions: Option<usize> = own(&["--sample-sessions"], Int, "N", Unset, &PART, "A random sample of N sessions, drawn by --seed.").at_least(1);
+            first_sessions: Option<usize> = own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first N sessions.").at_least(1);
+            num_sessions: Option<usize> = own(&["--num-sessions"], Int, "N", Unset, &PART,
+                "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1);
+            sessions_max_turns: Option<usize> = own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1);
+            session_branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
+                "Response that a session continues from after a request with n > 1: the first, or all, as parallel branches.");
+            mooncake_num_rounds: usize = own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
+                "Ask each request N times in one conversation, with the server's responses in between. For traces of single requests, \
+                 such as Mooncake's.").at_least(1);
+            think_time: Option<String> = own(&["--think-time"], Str, "TIME", Unset, &USERS,
+                "Think time before each further turn, instead of the file's: SECONDS, uniform:LOW:HIGH, exponential:MEAN, \
+                 lognormal:MEDIAN:SIGMA or normal:MEAN:SD.");
+            tool_latency: Option<String> = own(&["--tool-latency"], Str, "TIME", Unset, &USERS,
+                "Duration of a tool call that has no result in the file, in the forms of --think-time.");
+            num_users: Option<i64> = own(&["--num-users"], Int, "N", Unset, &USERS,
+                "Concurrent users, with --user-centric-rate. Each sends its turns at a constant interval; when its session ends, the \
+                 next one takes its place.").at_least(1);
+            user_centric_rate: Option<f64> = own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
+                "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
+                 follows.").between(f64::MIN_POSITIVE, f64::MAX);
+            session_ramp_up: Duration = own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
+                "Seconds over which --sessions-concurrency or --session-rate is reached.");
+            warmup_sessions: i64 = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
+                "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0);
+            server_history: bool = switch(&["--server-history"], &SESSIONS,
+                "Keep the history on the server (previous_response_id). For --backend openai-responses.");
+        ]
+    }
+}
 
-/// Flags about sessions.
+fn on_failure(setting: Setting<'_>) -> OnFailure {
+    if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
+}
+
+/// What the flags about sessions ask for.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionArgs {
     pub(crate) file: Option<String>,
@@ -107,52 +115,52 @@ pub(crate) struct SessionArgs {
 
 impl From<&Values> for SessionArgs {
     fn from(v: &Values) -> Self {
-        let ms = |name| v.maybe_float(name).map(|seconds| seconds * 1000.0);
-        let count = |name| v.maybe_int(name).map(|count| usize::try_from(count).unwrap_or(0));
-        let given = |name: &&'static str| v.is_given(name);
-        let scale = v.float("--time-scale") * v.float("--mooncake-slowdown-factor");
+        let flags = SessionFlags::from(v);
+        let (dataset, load) = (DatasetFlags::from(v), LoadArgs::from(v));
+        let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1000.0);
+        let scale = dataset.time_scale();
         SessionArgs {
-            file: v.maybe_text("--sessions"),
-            format: v.maybe_text("--sessions-format"),
-            options: v.list("--sessions-option").unwrap_or_default(),
-            rate: v.maybe_float("--session-rate"),
-            concurrency: v.maybe_int("--sessions-concurrency"),
-            on_failure: if v.text("--on-session-failure") == "continue" { OnFailure::Continue } else { OnFailure::End },
-            output_len: v.int("--sessions-output-len"),
+            file: flags.sessions,
+            format: flags.sessions_format,
+            options: flags.sessions_option,
+            rate: flags.session_rate,
+            concurrency: flags.sessions_concurrency,
+            on_failure: flags.on_session_failure,
+            output_len: flags.sessions_output_len,
             scaling: Scaling {
                 time_scale: (scale != 1.0).then_some(scale),
-                idle_gap_cap_ms: ms("--idle-gap-cap"),
-                window_ms: (ms("--window-start"), ms("--window-end")),
-                sample: count("--sample-sessions").map(|count| (count, v.int("--seed").unsigned_abs())),
-                first: count("--first-sessions"),
-                repeat_to: count("--num-sessions"),
-                max_turns: count("--sessions-max-turns"),
+                idle_gap_cap_ms: ms(flags.idle_gap_cap),
+                window_ms: (ms(flags.window_start), ms(flags.window_end)),
+                sample: flags.sample_sessions.map(|count| (count, load.seed.unsigned_abs())),
+                first: flags.first_sessions,
+                repeat_to: flags.num_sessions,
+                max_turns: flags.sessions_max_turns,
                 min_turns: None,
-                rounds: count("--mooncake-num-rounds").filter(|rounds| *rounds > 1),
-                branches: v.text("--session-branches") == "all",
+                rounds: Some(flags.mooncake_num_rounds).filter(|rounds| *rounds > 1),
+                branches: flags.session_branches == "all",
             },
-            think_time: v.maybe_text("--think-time"),
-            tool_latency: v.maybe_text("--tool-latency"),
-            users: v.maybe_int("--num-users"),
-            user_rate: v.maybe_float("--user-centric-rate"),
-            ramp_up: Pause::clamped(v.float("--session-ramp-up")),
-            warmup: v.int("--warmup-sessions"),
-            server_history: v.switch("--server-history"),
-            multi_turn: MultiTurnFlags::are_asked_for(v).then(|| MultiTurnFlags::from(v)),
-            clash: [
-                "--dataset-name",
-                "--dataset-path",
-                "--request-rate",
-                "--ramp-up-strategy",
-                "--num-prompts",
-                "--workload",
-                "--multi-turn",
-                "--until",
-            ]
-            .into_iter()
-            .find(given),
-            stray_turns: multi_turn::FLAGS[1..].iter().map(|flag| flag.names[0]).find(given),
-            stray: FLAGS[1..].iter().map(|flag| flag.names[0]).find(given),
+            think_time: flags.think_time,
+            tool_latency: flags.tool_latency,
+            users: flags.num_users,
+            user_rate: flags.user_centric_rate,
+            ramp_up: flags.session_ramp_up,
+            warmup: flags.warmup_sessions,
+            server_history: flags.server_history,
+            multi_turn: MultiTurnFlags::wanted(v, &dataset, &load),
+            clash: v
+                .given_of([
+                    "--dataset-name",
+                    "--dataset-path",
+                    "--request-rate",
+                    "--ramp-up-strategy",
+                    "--num-prompts",
+                    "--workload",
+                    "--multi-turn",
+                    "--until",
+                ])
+                .next(),
+            stray_turns: v.given_of(multi_turn::FLAGS[1..].iter().map(|flag| flag.names[0])).next(),
+            stray: v.given_of(FLAGS[1..].iter().map(|flag| flag.names[0])).next(),
         }
     }
 }

@@ -2,25 +2,39 @@
 
 use std::time::Duration;
 
-use tacho_args::grammar::Values;
-use tacho_args::typed;
+use tacho_args::flag::{Kind, Preset, own, switch};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_core::json::float_repr;
 use tacho_record::number::Known;
 
+use super::groups::ENDING;
 use super::{LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
+
+use Kind::{Seconds, Str};
+use Preset::Unset;
 
 /// More requests than a run by time is prepared for.
 const MOST_PROMPTS: f64 = 1e7;
 
-typed! {
+flags! {
     /// What ends a run before its requests do.
-    pub(crate) struct StopArgs {
-        pub(crate) duration: Option<Duration>,
-        pub(crate) grace: Duration,
-        pub(crate) stop_on_failures: Option<String>,
-        pub(crate) stop_on_overload: bool,
-        pub(crate) until: Option<String>,
+    StopArgs {
+        FLAGS [
+            duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
+                "Send requests for this many seconds. --num-prompts, if set, is an additional limit.").positive();
+            until: Option<String> = own(&["--until"], Str, "METRIC:PRECISION", Unset, &ENDING,
+                "Stop when the metric is known this precisely: 'p99_ttft_ms:5%' is a 95% confidence interval of +/-5%. Needs \
+                 --duration as the limit; may exceed --num-prompts.");
+            grace: Given<Duration> = own(&["--grace"], Seconds, "SEC", Preset::Float(30.0), &ENDING,
+                "Seconds for requests in flight to finish after --duration or a stop rule. Later ones are not counted.");
+            stop_on_failures: Option<String> = own(&["--stop-on-failures"], Str, "LIMIT", Unset, &ENDING,
+                "Stop if more requests than this fail: a percentage such as 20%, or a number. The partial result is saved; exit code 3.");
+            stop_on_overload: bool = switch(&["--stop-on-overload"], &ENDING,
+                "Stop if the server cannot sustain the request rate: the queue grows in each third of the run. Requests in flight get 2 s \
+                 (or --grace) to finish, the partial result is saved; exit code 3.");
+        ]
     }
 }
 
@@ -92,12 +106,10 @@ impl StopArgs {
 
 /// With as many requests as a run by time needs. Where that is not known beforehand, the number is that of the first
 /// requests, and more are made as they are needed.
-pub(super) fn filling(load: LoadArgs, values: &Values) -> LoadArgs {
-    let Some(duration) = values.maybe_float("--duration").filter(|_| !is_counted(values)) else {
-        return load;
-    };
+pub(super) fn filling(load: LoadArgs, stops: &StopArgs, values: &Values) -> LoadArgs {
+    let Some(duration) = stops.duration.filter(|_| !is_counted(values)) else { return load };
     let ramp = load.ramp_up_start_rps.zip(load.ramp_up_end_rps).map(|(start, end)| (start as f64, end as f64));
-    let num_prompts = due_within(duration, load.request_rate, ramp).unwrap_or(load.num_prompts);
+    let num_prompts = due_within(duration.as_secs_f64(), load.request_rate, ramp).unwrap_or(load.num_prompts);
     LoadArgs { num_prompts, ..load }
 }
 
@@ -137,7 +149,7 @@ mod tests {
             let until = Some(text.to_owned());
             let args = StopArgs {
                 duration: Some(Duration::from_secs(60)),
-                grace: Duration::ZERO,
+                grace: Given { value: Duration::ZERO, is_given: false },
                 stop_on_failures: None,
                 stop_on_overload: false,
                 until,
@@ -156,7 +168,7 @@ mod tests {
         let of = |text: &str| {
             let args = StopArgs {
                 duration: None,
-                grace: Duration::ZERO,
+                grace: Given { value: Duration::ZERO, is_given: false },
                 stop_on_failures: Some(text.into()),
                 stop_on_overload: false,
                 until: None,

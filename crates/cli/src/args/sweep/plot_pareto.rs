@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, vllm};
-use tacho_args::grammar::Values;
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
+use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_report::plots::pareto::ParetoSpec;
 
-use super::plot::{only_directory, split};
+use super::plot::{Commas, only_directory};
 use crate::args::error::ArgError;
 
 use Kind::{Rest, Str, Switch};
@@ -21,28 +22,31 @@ pub(crate) static TABLE: Table = Table {
     about: "Draw speed per user against speed per GPU, with the settings that no other beats in both.",
     examples: &[("tacho sweep plot_pareto results/exp", "in results/exp/pareto/PARETO.png")],
     groups: &[&OPTIONS, &FORMATS],
-    flags: FLAGS,
+    flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static FLAGS: &[Flag] = &[
-    HELP,
-    vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts."),
-    vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
-        "Key with the number of users. max_concurrent_requests where it is missing."),
-    vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
-        "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes."),
-    vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
-        "Keys to write at the points of the frontier, with commas between. tacho writes what was swept, unless it is given."),
-    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing."),
-    own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG."),
-    own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure, to point at and zoom."),
-    own(&["--strict-parity"], Switch, "", Off, &FORMATS,
-        "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged."),
-];
+flags! {
+    /// The flags of `tacho sweep plot_pareto`.
+    ParetoFlags {
+        FLAGS [
+            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts.");
+            user_count_var: String = vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
+                "Key with the number of users. max_concurrent_requests where it is missing.");
+            gpu_count_var: Option<String> = vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
+                "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes.");
+            label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
+                "Keys to write at the points of the frontier, with commas between. tacho writes what was swept, unless it is given.");
+            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing.");
+            svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
+            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure, to point at and zoom.");
+            strict_parity: bool = own(&["--strict-parity"], Switch, "", Off, &FORMATS,
+                "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged.");
+        ]
+    }
+}
 
-/// All flags of `tacho sweep plot_pareto`.
+/// What to draw, and where.
 #[derive(Debug, Clone)]
 pub(crate) struct ParetoArgs {
     pub(crate) directory: PathBuf,
@@ -54,18 +58,18 @@ pub(crate) struct ParetoArgs {
 
 impl ParetoArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let strict = v.switch("--strict-parity");
+        let flags = ParetoFlags::from(v);
         Ok(ParetoArgs {
-            directory: only_directory(v, &TABLE)?,
+            directory: only_directory(flags.words, &TABLE)?,
             spec: ParetoSpec {
-                user_count: v.text("--user-count-var"),
-                gpu_count: v.maybe_text("--gpu-count-var"),
-                label_by: (strict || v.is_given("--label-by")).then(|| split(&v.text("--label-by"))),
-                strict,
+                user_count: flags.user_count_var,
+                gpu_count: flags.gpu_count_var,
+                label_by: (flags.strict_parity || flags.label_by.is_given).then_some(flags.label_by.value.0),
+                strict: flags.strict_parity,
             },
-            dry_run: v.switch("--dry-run"),
-            svg: v.switch("--svg"),
-            html: v.switch("--html"),
+            dry_run: flags.dry_run,
+            svg: flags.svg,
+            html: flags.html,
         })
     }
 }

@@ -1,9 +1,13 @@
 //! The flags of the sweeps, one row each, in vLLM's order.
 
 use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::Given;
+use tacho_run::sweep::LoadVariable;
 
-use crate::args::live;
-use crate::args::ranks;
+use crate::args::live::{self, LiveArgs};
+use crate::args::ranks::{self, RankArgs};
 
 use Kind::{Choice, Float, Int, OptionalStr, Seconds, Str, Switch};
 use Preset::{Off, Unset};
@@ -17,42 +21,72 @@ static OWN: Group = group("tacho options", "tacho options", "Simulator, parity a
 
 const VARIABLES: &[&str] = &["request_rate", "max_concurrency"];
 
-#[rustfmt::skip]
-const CLIENT: &[Flag] = &[
-    vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-        "Command that starts the server: 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho."),
-    vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-        "Command that benchmarks it: 'vllm bench serve ...' or any with its flags; 'tacho serve ...' runs inside tacho."),
-    vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
-        "Command to run after each benchmark (default: reset the server's caches)."),
-    vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands."),
-    vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
-        "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS),
-    vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
-        "JSON file with parameter sets of the server: a list of objects, or an object of named ones."),
-    vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
-        "Keys that must be equal, as serve_key=bench_key,... Other combinations are skipped."),
-    vllm(&["--bench-params"], Str, "FILE", Unset, &COMMANDS,
-        "JSON file with parameter sets of the benchmark. Each is combined with each of the server's."),
-    vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Directory of all experiments."),
-    vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
-        "Directory of this experiment in it (default: the current time)."),
-    vllm(&["--num-runs"], Int, "N", Preset::Int(3), &OPTIONS, "Runs per combination.").at_least(1),
-    vllm(&["--warmup-num-prompts"], Int, "N", Preset::Int(0), &OPTIONS,
-        "Prompts of a warm-up run before each combination.").at_least(0),
-    vllm(&["--continue-on-error"], Switch, "", Off, &OPTIONS,
-        "Continue after a failed run. It is recorded, and the exit code is 1."),
-    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands without running them."),
-    vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS, "Resume an interrupted experiment: NAME, or the one of -e."),
-];
+flags! {
+    /// Where results go, how often things run, and what is shown.
+    PlaceFlags {
+        OUTPUT [
+            show_stdout: bool = vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands.");
+        ]
+        DIRECTORY [
+            output_dir: String = vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Directory of all experiments.");
+            experiment_name: Option<String> = vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
+                "Directory of this experiment in it (default: the current time).");
+        ]
+        RUNS [
+            num_runs: Given<usize> = vllm(&["--num-runs"], Int, "N", Preset::Int(3), &OPTIONS, "Runs per combination.").at_least(1);
+        ]
+        ENDING [
+            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands without running them.");
+            resume: Option<Option<String>> = vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS, "Resume an interrupted experiment: NAME, or the one of -e.");
+        ]
+        ..live: LiveArgs;
+    }
+}
 
-#[rustfmt::skip]
-const OURS: &[Flag] = &[
-    switch(&["--sim"], &OWN, "Use the built-in simulator as the server. Its parameters are those of tacho sim."),
-    switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default."),
-    live::SCREEN.within(&OWN),
-    live::HTTP.within(&OWN),
-];
+flags! {
+    /// The flags of every sweep over servers and clients.
+    SweepFlags {
+        COMMANDS_ROWS [
+            serve_cmd: Option<String> = vllm(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+                "Command that starts the server: 'vllm serve ...' or any other; 'tacho sim ...' runs inside tacho.");
+            bench_cmd: Option<String> = vllm(&["--bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+                "Command that benchmarks it: 'vllm bench serve ...' or any with its flags; 'tacho serve ...' runs inside tacho.");
+            after_bench_cmd: Option<String> = vllm(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
+                "Command to run after each benchmark (default: reset the server's caches).");
+        ]
+        PARAMETERS [
+            server_ready_timeout: u64 = vllm(&["--server-ready-timeout"], Int, "SEC", Preset::Int(300), &COMMANDS,
+                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
+            serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
+                "JSON file with parameter sets of the server: a list of objects, or an object of named ones.");
+            link_vars: String = vllm(&["--link-vars"], Str, "LINKS", Preset::Str(""), &COMMANDS,
+                "Keys that must be equal, as serve_key=bench_key,... Other combinations are skipped.");
+            bench_params: Option<String> = vllm(&["--bench-params"], Str, "FILE", Unset, &COMMANDS,
+                "JSON file with parameter sets of the benchmark. Each is combined with each of the server's.");
+        ]
+        REPEATS [
+            warmup_num_prompts: usize = vllm(&["--warmup-num-prompts"], Int, "N", Preset::Int(0), &OPTIONS,
+                "Prompts of a warm-up run before each combination.").at_least(0);
+            continue_on_error: bool = vllm(&["--continue-on-error"], Switch, "", Off, &OPTIONS,
+                "Continue after a failed run. It is recorded, and the exit code is 1.");
+        ]
+        OURS [
+            sim: bool = switch(&["--sim"], &OWN, "Use the built-in simulator as the server. Its parameters are those of tacho sim.");
+        ]
+        ..place: PlaceFlags;
+        ..ranks: RankArgs;
+    }
+}
+
+/// Behave as vLLM does; `exit` reads it from the command line.
+const STRICT_PARITY: Flag =
+    switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default.");
+
+/// What every sweep shows.
+const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&OWN), live::HTTP.within(&OWN)];
+
+/// vLLM's flags of a sweep over servers and clients, in vLLM's order.
+const CLIENT: &[Flag] = rows!(COMMANDS_ROWS, OUTPUT, PARAMETERS, DIRECTORY, RUNS, REPEATS, ENDING);
 
 /// `tacho sweep serve`.
 pub(crate) static SERVE: Table = Table {
@@ -63,7 +97,7 @@ pub(crate) static SERVE: Table = Table {
         "the simulator under several loads",
     )],
     groups: &[&COMMANDS, &OPTIONS, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, OURS, ranks::FLAGS),
+    flags: rows!(&[HELP], CLIENT, OURS, VIEWS, ranks::FLAGS),
     ..Table::PLAIN
 };
 
@@ -76,16 +110,20 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
         "five levels between one request at a time and all at once",
     )],
     groups: &[&COMMANDS, &OPTIONS, &WORKLOAD, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, WORKLOAD_FLAGS, OURS, ranks::FLAGS),
+    flags: rows!(&[HELP], CLIENT, WORKLOAD_FLAGS, OURS, VIEWS, ranks::FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-const WORKLOAD_FLAGS: &[Flag] = &[
-    vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "Variable to sweep."),
-    vllm(&["--workload-iters"], Int, "N", Preset::Int(10), &WORKLOAD,
-        "Load levels to explore, including the two that find the ends of the range.").at_least(2),
-];
+flags! {
+    /// The flags of `tacho sweep serve_workload` alone.
+    WorkloadFlags {
+        WORKLOAD_FLAGS [
+            workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
+            workload_iters: usize = vllm(&["--workload-iters"], Int, "N", Preset::Int(10), &WORKLOAD,
+                "Load levels to explore, including the two that find the ends of the range.").at_least(2);
+        ]
+    }
+}
 
 /// `tacho sweep serve_sla`.
 pub(crate) static SERVE_SLA: Table = Table {
@@ -96,26 +134,37 @@ pub(crate) static SERVE_SLA: Table = Table {
         "with [{\"p99_ttft_ms\": \"<=200\"}] in sla.json",
     )],
     groups: &[&COMMANDS, &OPTIONS, &SLA, &OWN, &ranks::GROUP],
-    flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, ranks::FLAGS),
+    flags: rows!(&[HELP], CLIENT, SLA_FLAGS, OURS, VIEWS, ranks::FLAGS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-const SLA_FLAGS: &[Flag] = &[
-    vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
-        "JSON file with SLOs: a list of objects of conditions such as {\"p99_ttft_ms\": \"<=200\"}."),
-    vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "Variable to search."),
-    vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
-        "Load levels to explore without SLOs, as serve_workload does.").at_least(2),
-    own(&["--sla-tolerance"], Float, "FRACTION", Preset::Float(0.02), &SLA,
-        "Precision of the answer: stop when its 95% range is within 2.25 times this fraction (default: +/-4.5%). 0 searches in \
-         single steps, as vLLM does.").between(0.0, 1.0),
-    own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
-        "Minimum duration of a run near the answer; --num-prompts follows from it. Default: 50 times the largest latency limit or \
-         the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.").positive(),
-    own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
-        "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance."),
-];
+flags! {
+    /// The flags of `tacho sweep serve_sla` alone.
+    SlaFlags {
+        SLA_FLAGS [
+            sla_params: Option<String> = vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
+                "JSON file with SLOs: a list of objects of conditions such as {\"p99_ttft_ms\": \"<=200\"}.");
+            sla_variable: LoadVariable = vllm(&["--sla-variable"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &SLA, "Variable to search.") => load_variable;
+            sla_iters: Given<usize> = vllm(&["--sla-iters"], Int, "N", Preset::Int(10), &SLA,
+                "Load levels to explore without SLOs, as serve_workload does.").at_least(2);
+            sla_tolerance: f64 = own(&["--sla-tolerance"], Float, "FRACTION", Preset::Float(0.02), &SLA,
+                "Precision of the answer: stop when its 95% range is within 2.25 times this fraction (default: +/-4.5%). 0 searches in \
+                 single steps, as vLLM does.").between(0.0, 1.0);
+            sla_seconds: Option<f64> = own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
+                "Minimum duration of a run near the answer; --num-prompts follows from it. Default: 50 times the largest latency limit or \
+                 the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.").positive();
+            sla_budget: f64 = own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
+                "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance.");
+        ]
+    }
+}
+
+fn load_variable(setting: Setting<'_>) -> LoadVariable {
+    match setting.value.as_str() {
+        Some("max_concurrency") => LoadVariable::MaxConcurrency,
+        _ => LoadVariable::RequestRate,
+    }
+}
 
 /// `tacho sweep startup`.
 pub(crate) static STARTUP: Table = Table {
@@ -126,27 +175,24 @@ pub(crate) static STARTUP: Table = Table {
         "start-up times over engine settings",
     )],
     groups: &[&COMMANDS, &OPTIONS, &OWN],
-    flags: STARTUP_FLAGS,
+    flags: rows!(&[HELP], STARTUP_FLAGS, DIRECTORY, ONE_RUN, OUTPUT, ENDING, VIEWS),
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-static STARTUP_FLAGS: &[Flag] = &[
-    HELP,
-    vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,
-        "Command that benchmarks the start-up. If unset, tacho runs its own start-up benchmark."),
-    vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
-        "JSON file with parameter sets of the server. Those that the benchmark does not have are skipped."),
-    vllm(&["--startup-params"], Str, "FILE", Unset, &COMMANDS, "JSON file with parameter sets of the benchmark."),
-    vllm(&["--strict-params"], Switch, "", Off, &COMMANDS, "Refuse parameters that the benchmark does not have."),
-    vllm(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &OPTIONS, "Directory of all experiments."),
-    vllm(&["-e", "--experiment-name"], Str, "NAME", Unset, &OPTIONS,
-        "Directory of this experiment in it (default: the current time)."),
-    vllm(&["--num-runs"], Int, "N", Preset::Int(1), &OPTIONS, "Runs per combination.").at_least(1),
-    vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands."),
-    vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the commands without running them."),
-    vllm(&["--resume"], OptionalStr, "NAME", Off, &OPTIONS, "Resume an interrupted experiment: NAME, or the one of -e."),
-    switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default."),
-    live::SCREEN.within(&OWN),
-    live::HTTP.within(&OWN),
-];
+flags! {
+    /// The flags of `tacho sweep startup`.
+    StartupFlags {
+        STARTUP_FLAGS [
+            startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,
+                "Command that benchmarks the start-up. If unset, tacho runs its own start-up benchmark.");
+            serve_params: Option<String> = vllm(&["--serve-params"], Str, "FILE", Unset, &COMMANDS,
+                "JSON file with parameter sets of the server. Those that the benchmark does not have are skipped.");
+            startup_params: Option<String> = vllm(&["--startup-params"], Str, "FILE", Unset, &COMMANDS, "JSON file with parameter sets of the benchmark.");
+            strict_params: bool = vllm(&["--strict-params"], Switch, "", Off, &COMMANDS, "Refuse parameters that the benchmark does not have.");
+        ]
+        ..place: PlaceFlags;
+    }
+}
+
+/// A start-up is measured once, unless more is asked for.
+const ONE_RUN: &[Flag] = &[Flag { preset: Preset::Int(1), ..RUNS[0] }];

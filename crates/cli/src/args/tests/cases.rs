@@ -54,7 +54,7 @@ fn recorded_command_lines_parse_to_the_same_values() {
 }
 
 #[test]
-fn a_json_body_that_is_no_object_is_refused() {
+fn a_json_body_must_be_an_object() {
     let argv = golden_argv(&golden_json("console/extra-body-list.case.json"));
     let error = parse(argv.into_iter().map(Into::into)).unwrap_err();
     assert!(error.to_string().starts_with("--extra-body [1]: must be a JSON object"), "{error}");
@@ -209,7 +209,7 @@ fn dotted_options_replace_the_plain_one() {
 }
 
 #[test]
-fn three_state_switches_tell_unset_from_off() {
+fn three_state_switches_distinguish_unset_from_off() {
     assert_eq!(sim(&[]).unwrap().enable_prefix_caching, None);
     assert_eq!(sim(&["--enable-prefix-caching"]).unwrap().enable_prefix_caching, Some(true));
     assert_eq!(sim(&["--no-enable-prefix-caching"]).unwrap().enable_prefix_caching, Some(false));

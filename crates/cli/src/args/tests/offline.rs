@@ -124,8 +124,8 @@ fn engine_words_are_handed_on_as_typed() {
         r#"{"mode": 3}"#,
     ];
     // Folded options come last, as in vLLM's parser.
-    assert_eq!(args.common.engine.words, expected);
-    assert_eq!(args.common.engine.unknown, ["--new-flag", "a", "b", "-O3"]);
+    assert_eq!(args.common.engine.typed.words, expected);
+    assert_eq!(args.common.engine.typed.unknown, ["--new-flag", "a", "b", "-O3"]);
     assert_eq!((args.n, args.num_prompts, args.common.engine.tensor_parallel_size), (2, 7, 2));
 }
 
@@ -175,11 +175,11 @@ fn refusals_are_vllms() {
 fn legacy_lengths_count_where_none_of_the_new_ones_is_given() {
     let lengths = |words: &[&str]| {
         let args = throughput_args(words).unwrap();
-        ["input", "output", "prefix"].map(|part| args.random_len(part))
+        args.random_lengths()
     };
     assert_eq!(lengths(&["--input-len", "16", "--prefix-len", "3"]), [16, 128, 3]);
     assert_eq!(lengths(&["--input-len", "16", "--random-output-len", "9", "--output-len", "8"]), [1024, 9, 0]);
-    assert_eq!(throughput_args(&["--backend", "vllm-async"]).unwrap().backend, throughput::Backend::VllmAsync);
+    assert_eq!(throughput_args(&["--backend", "vllm-async"]).unwrap().backend(), throughput::Backend::VllmAsync);
 }
 
 #[test]

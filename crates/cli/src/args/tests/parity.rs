@@ -101,8 +101,13 @@ fn own_flags_do_not_hide_abbreviations_of_vllms() {
         for flag in vllm_rows() {
             // An own flag that is the start of one of vLLM's would take over an abbreviation. `--log` gives it back
             // where its value is a number.
-            let told_apart = (own.names[0], flag.names[0]) == ("--log", "--logprobs");
-            assert!(told_apart || !flag.names[0].starts_with(own.names[0]), "{} and {}", own.names[0], flag.names[0]);
+            let distinguished = (own.names[0], flag.names[0]) == ("--log", "--logprobs");
+            assert!(
+                distinguished || !flag.names[0].starts_with(own.names[0]),
+                "{} and {}",
+                own.names[0],
+                flag.names[0]
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use tacho_report::json::write_whole;
 use tacho_run::experiment::program_exists;
 
 use super::directory;
-use crate::args::auto_tune::{AutoTuneArgs, TuneSettings, VARIABLES};
+use crate::args::auto_tune::{self, AutoTuneArgs, TuneSettings};
 use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;
@@ -136,11 +136,11 @@ fn variables(entry: &Dict) -> Vec<(String, String)> {
 }
 
 /// A key that is not a setting, and nearly one. Others are variables for the server.
-fn mistyped(variables: &[(String, String)]) -> Option<(&str, &'static str)> {
-    let known = || VARIABLES.into_iter().map(|(name, _)| name);
+fn mistyped(variables: &[(String, String)]) -> Option<(&str, String)> {
+    let known: Vec<String> = auto_tune::variables().collect();
     let mut unknown =
-        variables.iter().map(|(name, _)| name.as_str()).filter(|name| !known().any(|known| known == *name));
-    unknown.find_map(|name| Some((name, nearest(name, known())?)))
+        variables.iter().map(|(name, _)| name.as_str()).filter(|name| !known.iter().any(|known| known == name));
+    unknown.find_map(|name| Some((name, nearest(name, known.iter().map(String::as_str))?.to_owned())))
 }
 
 #[cfg(test)]
@@ -161,6 +161,6 @@ mod tests {
     fn a_slip_in_a_key_is_seen_and_other_variables_are_not() {
         let entry = |text: &str| variables(parse(text).unwrap().as_dict().unwrap());
         assert_eq!(mistyped(&entry(r#"{"model": "m", "VLLM_USE_V1": 1}"#)), None);
-        assert_eq!(mistyped(&entry(r#"{"modle": "m"}"#)), Some(("MODLE", "MODEL")));
+        assert_eq!(mistyped(&entry(r#"{"modle": "m"}"#)), Some(("MODLE", "MODEL".to_owned())));
     }
 }

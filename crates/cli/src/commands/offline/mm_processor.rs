@@ -53,11 +53,11 @@ fn plan(args: &MmProcessorArgs) -> anyhow::Result<MmProcessorPlan> {
         source: super::source(&args.common.engine, args.sim)?,
         workload: multimodal(args)?,
         num_prompts: args.num_prompts,
-        input_len: args.common.values.int("--random-input-len"),
-        output_len: args.common.values.int("--random-output-len"),
+        input_len: args.dataset.random_input_len.value,
+        output_len: args.dataset.random_output_len.value,
         ignore_eos: args.ignore_eos,
         percentiles: args.percentiles()?,
         progress: !args.disable_tqdm && !args.common.worker.quiet,
-        save_workload: args.file("--save-workload").as_ref().map(Into::into),
+        save_workload: args.source.save_workload.as_ref().map(Into::into),
     })
 }

@@ -11,7 +11,7 @@ use tacho_metrics::offline::Phase;
 use tacho_report::Progress;
 use tacho_run::offline::{LoggedEngine, Measured, OfflineEngine, OfflineWorkload, PythonEngine, Sampling};
 use tacho_run::throughput::{OfflineLora, ServedPlan, ThroughputPlan, prepare, run as run_engine, run_served};
-use tacho_run::{LoraAssignment, ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
+use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 
 use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
@@ -25,12 +25,12 @@ use crate::interrupt::Interrupt;
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
-    super::notices(&args.common.engine, args.backend == Backend::Sim, &sink);
+    super::notices(&args.common.engine, args.backend() == Backend::Sim, &sink);
     warn(args, &sink);
     let share = share(args.common.engine.data_parallel_size)?;
     let mine = args.output_json.as_deref().map(|path| of_rank(path, share));
     let output = super::output(mine.as_deref())?;
-    let (measured, engine_args) = match args.backend {
+    let (measured, engine_args) = match args.backend() {
         Backend::OpenAi | Backend::OpenAiChat => (served(args, &interrupt, &sink)?, None),
         _ => local(args, &interrupt, &sink)?,
     };
@@ -52,7 +52,7 @@ fn local(
     // A wrong argument of the engine is reported before anything is sampled.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
     let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
-    if let Some(path) = &args.save_workload {
+    if let Some(path) = &args.source.save_workload {
         batches.save(path.as_ref())?;
         saved(path);
     }
@@ -84,7 +84,7 @@ fn flags(args: &ThroughputArgs, engine_args: Option<&Dict>) -> Dict {
     let mut namespace = namespace(&args.common.values, "throughput", engine_args.and_then(super::model_dict));
     namespace.set("tokenizer", args.common.engine.tokenizer_name());
     namespace.set("dataset_name", args.effective_dataset());
-    if matches!(args.backend, Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
+    if matches!(args.backend(), Backend::Hf | Backend::Mii) && args.common.engine.tokenizer_mode == "auto" {
         namespace.set("tokenizer_mode", "hf");
     }
     namespace
@@ -130,11 +130,11 @@ fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
 }
 
 fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn OfflineEngine>> {
-    if args.backend == Backend::Sim {
+    if args.backend() == Backend::Sim {
         let engine = SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Warm)?;
         return Ok(Box::new(engine));
     }
-    let kind = if args.backend == Backend::VllmAsync { "vllm-async" } else { args.backend.name() };
+    let kind = if args.backend() == Backend::VllmAsync { "vllm-async" } else { args.backend().name() };
     let mut spec = super::python(kind, &args.common.engine, &args.common.worker, Dict::new(), stop)?;
     spec.accepts_async_flags = true;
     if let Some(report) = &args.nsys {
@@ -146,17 +146,17 @@ fn engine(args: &ThroughputArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn Of
 }
 
 fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
-    let sim = args.backend == Backend::Sim;
+    let sim = args.backend() == Backend::Sim;
     let enabled = args.common.engine.enable_lora;
     let lora = args.lora_path.as_ref().filter(|_| enabled).map(|path| {
         anyhow::Ok(OfflineLora {
             path: path.clone(),
             count: u64::try_from(args.common.engine.max_loras)?,
-            assignment: if args.lora_round_robin { LoraAssignment::RoundRobin } else { LoraAssignment::Random },
+            assignment: args.lora_assignment,
         })
     });
     Ok(ThroughputPlan {
-        engine: super::note(args.backend.name(), sim, &args.common.worker)?,
+        engine: super::note(args.backend().name(), sim, &args.common.worker)?,
         source: super::source(&args.common.engine, sim)?,
         workload: throughput_workload(args)?,
         sampling: Sampling {
@@ -171,7 +171,7 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
         profile: args.profile,
         prequeue: args.prequeue_requests,
         progress: !args.common.worker.quiet,
-        counts_media: args.backend == Backend::VllmChat,
+        counts_media: args.backend() == Backend::VllmChat,
         runs: u64::try_from(args.num_runs)?,
     })
 }
@@ -200,7 +200,7 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
 
 /// The same batch through a running server.
 fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) -> anyhow::Result<Measured> {
-    let (kind, endpoint) = match args.backend {
+    let (kind, endpoint) = match args.backend() {
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
         _ => (BackendKind::OpenAi, "/v1/completions"),
     };
@@ -250,8 +250,8 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
     let plan = ServedPlan {
         serve,
         runs: u64::try_from(args.num_runs)?,
-        engine: super::note(args.backend.name(), false, &args.common.worker)?,
-        save_workload: args.save_workload.as_ref().map(Into::into),
+        engine: super::note(args.backend().name(), false, &args.common.worker)?,
+        save_workload: args.source.save_workload.as_ref().map(Into::into),
     };
     interrupt.measuring();
     run_served(&plan, &interrupt.stop, sink).map_err(in_vllms_words)

@@ -11,14 +11,13 @@ use crate::commands::sim::hub;
 /// The workload of `tacho throughput`.
 pub(crate) fn throughput(args: &ThroughputArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| throughput_source(args, seed, count).spec(args.effective_dataset());
-    offline(args.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    offline(args.source.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
 }
 
 /// The workload of `tacho mm-processor`.
 pub(crate) fn multimodal(args: &MmProcessorArgs) -> anyhow::Result<OfflineWorkload> {
     let spec = |seed, count| multimodal_source(args, seed, count).spec(&args.dataset_name);
-    let file = args.file("--workload");
-    offline(file.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
+    offline(args.source.workload.as_deref(), args.common.engine.seed, (args.num_prompts, args.num_warmups), &spec)
 }
 
 fn offline(
@@ -37,16 +36,17 @@ fn offline(
 /// What the dataset of `tacho throughput` is made from.
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
-        values: &args.common.values,
+        flags: &args.datasets,
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
         request_id_prefix: String::new(),
-        lengths: ["input", "output", "prefix"].map(|part| args.random_len(part)),
+        lengths: args.random_lengths(),
+        given: args.given_lengths(),
         batch_size: 1,
         output_len: None,
-        multimodal_chat: args.common.values.switch("--enable-multimodal-chat") || args.backend == Backend::VllmChat,
-        carrier: carrier(args.backend),
+        multimodal_chat: args.datasets.enable_multimodal_chat || args.backend() == Backend::VllmChat,
+        carrier: carrier(args.backend()),
         self_timed: false,
         cache: hub().cache,
         hash_seed: hash_seed(),
@@ -55,13 +55,15 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
 
 /// What the dataset of `tacho mm-processor` is made from: its prompts are always chat messages.
 fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Source<'_> {
+    let flags = &args.dataset;
     Source {
-        values: &args.common.values,
+        flags,
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
         request_id_prefix: String::new(),
-        lengths: ["input", "output", "prefix"].map(|part| args.common.values.int(&format!("--random-{part}-len"))),
+        lengths: [flags.random_input_len, flags.random_output_len, flags.random_prefix_len].map(|len| len.value),
+        given: [None, flags.output_len, None],
         batch_size: 1,
         output_len: None,
         multimodal_chat: true,

@@ -45,13 +45,13 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
 fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
     if are_ranks(logs) {
         let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
-        tell(&logs[0], &run);
+        warn(&logs[0], &run);
         return Ok(whole(run, args));
     }
     let mut runs = Vec::new();
     for path in logs {
         let run = rebuild(path, &args.changes, &hub(), &()).with_context(|| path.display().to_string())?;
-        tell(path, &run);
+        warn(path, &run);
         runs.push(run);
     }
     match <[Rebuilt; 1]>::try_from(runs) {
@@ -69,7 +69,7 @@ fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
 }
 
 /// What is particular about a log goes to standard error, in one line each.
-fn tell(path: &std::path::Path, run: &Rebuilt) {
+fn warn(path: &std::path::Path, run: &Rebuilt) {
     let path = path.display();
     if !run.closed {
         let asked = run.requests.map_or_else(String::new, |requests| format!(" of {requests}"));

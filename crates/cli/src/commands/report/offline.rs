@@ -27,10 +27,10 @@ pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportC
         bail!("{flag} is for the log of a served run, and {} is that of an offline one", path.display());
     }
     let closing = stored.closing().and_then(|closing| closing.get(OFFLINE));
-    let told =
+    let stored_result =
         closing.and_then(|closing| Some((closing.get("text")?.as_str()?.to_owned(), closing.get("result")?.clone())));
-    let (text, result) = match told {
-        Some(told) => told,
+    let (text, result) = match stored_result {
+        Some(stored_result) => stored_result,
         None => unfinished(path, stored, about)?,
     };
     if let Some(file) = &args.log.result {

@@ -25,8 +25,7 @@ pub(crate) fn run(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
     print(&[format!("Repeat mode:  {}", args.mode)])?;
     let warm_up = WorkloadSpec::LongDocument(LongDocumentSpec { warm_up: true, ..args.spec.clone() });
     let measured = WorkloadSpec::LongDocument(args.spec.clone());
-    let LongDocumentArgs { values, engine, worker, .. } = args;
-    let scenario = Scenario { values, engine, worker, headline: &|_| Vec::new() };
+    let scenario = Scenario { batch: &args.batch, headline: &|_| Vec::new() };
     if args.way != Way::Engine {
         return on_server(args, &scenario, warm_up, measured, &interrupt);
     }
@@ -48,7 +47,7 @@ fn on_server(
     measured: WorkloadSpec,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
-    let serve = as_serve(&args.values, &fixed(args.way))?;
+    let serve = as_serve(&args.batch.values, &fixed(args.way))?;
     let screen = watched(&serve, scenario.is_dry_run())?;
     let count = args.spec.documents * args.spec.repeat_count;
     let (mut online, prepared) = scenario.on_server(&serve, (measured, count), None, &|_| {}, &screen)?;
@@ -62,7 +61,7 @@ fn on_server(
     let warmup = online.run(online.prepare(false)?, &interrupt.stop)?.measured.duration;
     screen.print(&[WARM_UP.to_owned(), took(warmup), START.to_owned()])?;
     online.plan.workload = workload;
-    online.plan.traffic.reset_caches = args.values.switch("--reset-prefix-cache");
+    online.plan.traffic.reset_caches = args.batch.reset_prefix_cache;
     let mut seen = HashSet::new();
     let contents = prepared.requests.all()?;
     let fresh: Vec<bool> = contents.iter().map(|request| seen.insert(format!("{:?}", request.content))).collect();

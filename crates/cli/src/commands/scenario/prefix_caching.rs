@@ -21,11 +21,10 @@ pub(crate) fn run(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let source = args.spec.dataset.as_ref().map_or_else(|| "random".to_owned(), |path| path.display().to_string());
     print(&[format!("Start to sample {} prompts from {source}", args.spec.num_prompts)])?;
-    let starts = (!args.values.switch("--dry-run")).then(|| START.to_owned());
+    let starts = (!args.batch.dry_run).then(|| START.to_owned());
     let headline =
         |requests: &[Request]| [sampled(requests, args.spec.repeat_count), starts.iter().cloned().collect()].concat();
-    let PrefixCachingArgs { values, engine, worker, .. } = args;
-    let scenario = Scenario { values, engine, worker, headline: &headline };
+    let scenario = Scenario { batch: &args.batch, headline: &headline };
     match args.way {
         Way::Engine => on_engine(args, &scenario, &interrupt),
         _ => on_server(args, &scenario, &interrupt),
@@ -60,7 +59,7 @@ fn on_engine(args: &PrefixCachingArgs, scenario: &Scenario<'_>, interrupt: &Inte
 }
 
 fn on_server(args: &PrefixCachingArgs, scenario: &Scenario<'_>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
-    let serve = as_serve(&args.values, &fixed(args.way))?;
+    let serve = as_serve(&args.batch.values, &fixed(args.way))?;
     let screen = watched(&serve, scenario.is_dry_run())?;
     let workload = (WorkloadSpec::PrefixCaching(args.spec.clone()), args.spec.num_prompts * args.spec.repeat_count);
     let (mut online, prepared) = scenario.on_server(&serve, workload, None, &|_| {}, &screen)?;

@@ -22,8 +22,7 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let PrioritizationArgs { values, engine, worker, .. } = args;
-    let scenario = Scenario { values, engine, worker, headline: &|_| Vec::new() };
+    let scenario = Scenario { batch: &args.batch, headline: &|_| Vec::new() };
     if args.way != Way::Engine {
         return on_server(args, &scenario, &interrupt);
     }
@@ -46,7 +45,7 @@ pub(super) fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
 fn on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let mut fixed = fixed(args.way);
     fixed.extend([("--temperature", "1.0"), ("--top-p", "1.0")]);
-    let serve = as_serve(&args.values, &fixed)?;
+    let serve = as_serve(&args.batch.values, &fixed)?;
     let screen = watched(&serve, scenario.is_dry_run())?;
     let workload = (WorkloadSpec::Prioritization(args.spec.clone()), args.spec.num_prompts);
     let adjust = |plan: &mut ServePlan| {

@@ -141,7 +141,7 @@ pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
         prefix_len: args.prefix_len.unsigned_abs() as usize,
         ratio: args.ratio.unwrap_or(0.0),
         rate: args.serve.load.request_rate,
-        burstiness: args.serve.load.burstiness,
+        burstiness: args.serve.load.burstiness.value,
         unique_names: Vec::new(),
         cache: hub().cache,
     }
@@ -157,7 +157,7 @@ fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
         output_len: args.output_len,
         ratio: args.ratio,
         request_rate: args.serve.load.request_rate,
-        burstiness: args.serve.load.burstiness,
+        burstiness: args.serve.load.burstiness.value,
         max_concurrency: args.serve.load.max_concurrency,
         profiled: args.serve.load.profile,
     }

@@ -172,7 +172,7 @@ fn repeated_prompts_are_the_scripts() {
     assert_eq!(cases.len(), 17);
     for (name, case) in cases {
         let words = argv(&case);
-        let read = PrefixCachingArgs::read(values(&PREFIX_CACHING, &words));
+        let read = PrefixCachingArgs::read(&values(&PREFIX_CACHING, &words));
         if case.get("distinct").is_none() {
             let empty = || {
                 let spec = WorkloadSpec::PrefixCaching(read.as_ref().unwrap().spec.clone());
@@ -211,7 +211,7 @@ fn long_documents_are_the_scripts() {
             continue;
         };
         let Ok(Parsed::Values(values)) = parsed else { panic!("{name}") };
-        let args = LongDocumentArgs::read(values).unwrap();
+        let args = LongDocumentArgs::read(&values).unwrap();
         assert_eq!(Value::from(args.spec.order(&mut Globals::seeded(0))), *order, "{name}");
         let tokenizer = tokenizer(&words);
         let warm_up = LongDocumentSpec { warm_up: true, ..args.spec.clone() };
@@ -239,7 +239,7 @@ fn priorities_are_the_scripts() {
     assert_eq!(cases.len(), 13);
     for (name, case) in cases {
         let words = argv(&case);
-        let read = PrioritizationArgs::read(values(&PRIORITIZATION, &words));
+        let read = PrioritizationArgs::read(&values(&PRIORITIZATION, &words));
         if name == "too-long" {
             assert!(read.is_ok(), "only the engine knows its limit");
             continue;

@@ -6,16 +6,18 @@ use crate::commands::sim::hub;
 
 /// What its dataset is made from.
 pub(in crate::commands) fn source(args: &ServeArgs) -> Source<'_> {
+    let flags = &args.dataset.flags;
     Source {
-        values: &args.values,
+        flags,
         path: args.dataset.path.clone().unwrap_or_default(),
         seed: args.load.seed,
         num_prompts: args.load.num_prompts,
         request_id_prefix: args.content.request_id_prefix.clone(),
-        lengths: [args.dataset.input_len(), args.dataset.output_len(), args.values.int("--random-prefix-len")],
-        batch_size: args.dataset.random_batch_size,
-        output_len: args.dataset.output_len,
-        multimodal_chat: args.values.switch("--enable-multimodal-chat"),
+        lengths: [args.dataset.input_len(), args.dataset.output_len(), flags.random_prefix_len.value],
+        given: [flags.input_len, flags.output_len, None],
+        batch_size: flags.random_batch_size,
+        output_len: flags.output_len,
+        multimodal_chat: flags.enable_multimodal_chat,
         carrier: args.target.carrier(),
         self_timed: args.self_timed(),
         cache: hub().cache,

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_file_of_its_own() {
+    fn each_run_has_its_own_file() {
         assert_eq!(of_run(Path::new("a/b.json"), "run2"), Path::new("a/b-run2.json"));
         assert_eq!(of_run(Path::new("logs"), "run1"), Path::new("logs-run1"));
     }

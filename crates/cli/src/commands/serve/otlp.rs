@@ -13,7 +13,7 @@ pub(super) fn send(args: &ServeArgs, record: &RunRecord) {
     let Some(address) = &args.telemetry.otlp else { return };
     match try_send(address, args.telemetry.spans, record) {
         Ok(spans) => tracing::info!(spans, "series sent to the collector"),
-        Err(error) => exit::tell(&format!("warning: --otlp: {error:#}")),
+        Err(error) => exit::note(&format!("warning: --otlp: {error:#}")),
     }
 }
 

@@ -49,7 +49,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
             .target
             .lora_modules
             .clone()
-            .map(|modules| LoraPlan { modules, assignment: args.target.lora_assignment }),
+            .map(|modules| LoraPlan { modules, assignment: args.target.lora_assignment.value }),
         max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
@@ -72,7 +72,7 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
     let timeout = args.own.timeout;
     Ok(EndpointSpec {
         url,
-        backend: args.target.backend,
+        backend: args.target.backend(),
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
         api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
         headers: args.target.headers()?.into_iter().collect(),
@@ -94,7 +94,7 @@ fn key_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Secre
 
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
-    let backend = args.target.backend;
+    let backend = args.target.backend();
     let mut extra_body = if args.is_pooling() { Dict::new() } else { content.sampling() };
     if let Some(Value::Dict(extra)) = &content.extra_body {
         extra_body.update(extra);
@@ -102,7 +102,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     if let Some(salt) = cache_salt(args) {
         extra_body.set("cache_salt", salt);
     }
-    let burstiness = load.burstiness;
+    let burstiness = load.burstiness.value;
     let schedule = match (load.ramp_up_strategy, load.ramp_up_start_rps, load.ramp_up_end_rps) {
         (Some(strategy), Some(start), Some(end)) => {
             let (start_rps, end_rps) = (u32::try_from(start)?, u32::try_from(end)?);
@@ -113,7 +113,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     Ok(TrafficPlan {
         schedule,
         max_concurrency: args.sessions.most_requests(load.max_concurrency).map(usize::try_from).transpose()?,
-        max_prefills: args.values.maybe_int("--prefill-concurrency").map(usize::try_from).transpose()?,
+        max_prefills: load.prefill_concurrency.map(usize::try_from).transpose()?,
         cancellation: cancellation(args),
         ignore_eos: args.ignore_eos(),
         logprobs: content.logprobs,
@@ -127,7 +127,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         profile: load.profile,
         profile_when: load
             .profile_batch_threshold
-            .map(|running| BusyProfile { running: running.unsigned_abs(), lasting: load.profile_duration }),
+            .map(|running| BusyProfile { running: running.unsigned_abs(), lasting: load.profile_duration.value }),
         probe_rate: load.probe_request_rate,
         // vLLM looks only before and after.
         metrics_interval: if args.own.strict_parity { Duration::ZERO } else { args.own.metrics_interval },
@@ -140,8 +140,8 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
 
 /// The requests to be called off, if any are.
 fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
-    let share = args.values.float("--request-cancellation-rate") / 100.0;
-    let delay = Pause::clamped(args.values.float("--request-cancellation-delay"));
+    let share = args.load.request_cancellation_rate / 100.0;
+    let delay = args.load.request_cancellation_delay.value;
     (share > 0.0).then_some(Cancellation { share, delay })
 }
 
@@ -158,12 +158,12 @@ const HOPELESS: Duration = Duration::from_secs(2);
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
     // What is under way in an overloaded server would take longer than all before it: it is waited for where that was asked.
-    let hopeless = if args.values.is_given("--grace") { args.stops.grace } else { HOPELESS.min(args.stops.grace) };
     let args = &args.stops;
+    let hopeless = if args.grace.is_given { args.grace.value } else { HOPELESS.min(args.grace.value) };
     Ok(StopPlan {
         endless,
         duration: args.duration,
-        drain: args.grace,
+        drain: args.grace.value,
         hopeless,
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
@@ -176,8 +176,10 @@ fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
 
 /// The salt of the prefix cache: as given, or 64 fresh bits.
 fn cache_salt(args: &ServeArgs) -> Option<String> {
-    let salt = args.values.maybe_text("--cache-salt")?;
-    Some(if salt == "random" { format!("{:016x}", RandomState::new().hash_one("salt")) } else { salt })
+    args.own.cache_salt.as_ref().map(|salt| match salt.as_str() {
+        "random" => format!("{:016x}", RandomState::new().hash_one("salt")),
+        salt => salt.to_owned(),
+    })
 }
 
 fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
@@ -209,7 +211,7 @@ fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance
         version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),
         settings: Vec::new(),
     };
-    let source = own.workload.clone().or_else(|| args.values.maybe_text("--sessions"));
+    let source = own.workload.clone().or_else(|| args.sessions.file.clone());
     (!own.strict_parity).then(|| Provenance {
         tacho: Some(build()),
         command: command_line(&words),

@@ -16,7 +16,7 @@ use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
 use super::repeats::{named, once, result_path};
-use super::{plan, tell};
+use super::{inform, plan};
 use crate::args::serve::ServeArgs;
 use crate::commands::sides::sides;
 use crate::exit::Exit;
@@ -26,12 +26,12 @@ use crate::interrupt::Interrupt;
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let loads = &args.points.loads;
     if args.own.dry_run {
-        return rehearse(args, simulator);
+        return dry_run(args, simulator);
     }
     let (mut rows, mut files, mut worst, mut last) = (Vec::new(), Vec::new(), Exit::Done, None);
     for (at, load) in loads.iter().enumerate() {
         let own = named(&args.at(*load), &load.name().replace(' ', ""));
-        tell(args, &format!("{} ({} of {})", load.name(), at + 1, loads.len()));
+        inform(args, &format!("{} ({} of {})", load.name(), at + 1, loads.len()));
         let asked = &args.points.percentiles;
         match once(&own, simulator, interrupt) {
             Ok((record, exit)) => {
@@ -44,7 +44,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
                 }
             }
             Err(error) => {
-                tell(args, &format!("{}: {error:#}", load.name()));
+                inform(args, &format!("{}: {error:#}", load.name()));
                 files.push(None);
                 rows.push(Point::failed(load.name(), load.value(), format!("{error:#}"), asked));
             }
@@ -67,7 +67,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
         let path = names::side_path(&whole, "sweep.json");
         let json = dumps_indented(&points::json(loads[0].key(), &rows, &files), 4);
         write_whole(&path, |out| out.write_all(json.as_bytes()))?;
-        tell(args, &format!("saved: {}   (all loads together)", path.display()));
+        inform(args, &format!("saved: {}   (all loads together)", path.display()));
     }
     let failed: Vec<&str> = rows.iter().filter(|row| row.failure.is_some()).map(|row| row.name.as_str()).collect();
     if failed.is_empty() {
@@ -78,10 +78,10 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
 }
 
 /// Shows what each load would send.
-fn rehearse(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
+fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
     for load in &args.points.loads {
         let own = args.at(*load);
-        tell(args, &load.name());
+        inform(args, &load.name());
         let prepared = prepare(&plan::of(&own, simulator)?, Contact::Minimal, &super::screen(&own)?)?;
         super::dry_run::print(&prepared)?;
     }

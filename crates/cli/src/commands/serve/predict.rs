@@ -17,7 +17,7 @@ use tacho_sim::Server;
 use tacho_text::{Tokenizer, prompt_ids};
 
 use super::destination::Destination;
-use super::{findings, pictures, plan, simulator, tell};
+use super::{charts, findings, inform, plan, simulator};
 use crate::args::serve::ServeArgs;
 use crate::commands::check::code;
 use crate::commands::say;
@@ -39,10 +39,10 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     args.outputs.print(record)?;
     args.outputs.write(record, &About::default())?;
     if let Some(path) = &saved {
-        tell(args, &format!("saved: {}", path.display()));
+        inform(args, &format!("saved: {}", path.display()));
     }
     if let Some(path) = saved.or_else(|| destination.path(args, record)) {
-        pictures::draw(args, record, &pictures::dataset_note(args, &workload.prepared)?, &path, &())?;
+        charts::draw(args, record, &charts::dataset_note(args, &workload.prepared)?, &path, &())?;
     }
     let findings = findings(args, record)?;
     // A script that takes the numbers from standard output takes nothing else.
@@ -157,7 +157,7 @@ mod tests {
         (rate * (1.0 + normal / f64::from(requests).sqrt())).to_string()
     }
 
-    fn played(rate: f64, requests: u32, seed: u64) -> RunRecord {
+    fn simulated(rate: f64, requests: u32, seed: u64) -> RunRecord {
         let (rate, prompts, seed) = (as_it_falls(rate, requests, seed), requests.to_string(), (seed + 1).to_string());
         let words = ["serve", "--num-prompts", &prompts, "--request-rate", &rate, "--random-input-len", "64"];
         let more = ["--random-output-len", "16", "--seed", &seed, "--percentile-metrics", "ttft,e2el"];
@@ -177,7 +177,7 @@ mod tests {
         let mut off = Vec::new();
         println!("{:>8} {:>8} {}", "rate", "requests", NUMBERS.map(|key| format!("{key:>16}")).join(" "));
         for (rate, requests) in LOADS {
-            let records: Vec<RunRecord> = (0..runs).map(|seed| played(rate, requests, seed)).collect();
+            let records: Vec<RunRecord> = (0..runs).map(|seed| simulated(rate, requests, seed)).collect();
             let shares = NUMBERS.map(|key| {
                 let known = Known::find(key).unwrap();
                 let values: Vec<f64> = records.iter().filter_map(|record| known.read(record)).collect();

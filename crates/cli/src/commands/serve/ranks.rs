@@ -38,7 +38,7 @@ pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
             "--num-runs repeats a run of one process: call all ranks again for each run, or use tacho sweep",
         );
     }
-    if args.values.maybe_text("--cache-salt").as_deref() == Some("random") {
+    if args.own.cache_salt.as_deref() == Some("random") {
         return misused("--cache-salt random would be another at each rank: pass the same salt to all");
     }
     if args.ranks.gather == "files" {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_told_apart_by_their_schemes() {
+    fn servers_are_distinguished_by_their_schemes() {
         assert_eq!(several("http://a:1"), ["http://a:1"]);
         assert_eq!(several("http://a:1/x,y,https://b"), ["http://a:1/x,y", "https://b"]);
     }

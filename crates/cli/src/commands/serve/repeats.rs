@@ -13,7 +13,7 @@ use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
 use super::destination::{Destination, of_run};
-use super::{log, measure, plan, screen, tell};
+use super::{inform, log, measure, plan, screen};
 use crate::args::output;
 use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     let (mut records, mut files, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
     for number in 1..=args.repeats.runs {
         let own = numbered(args, number);
-        tell(args, &format!("run {number} of {}", args.repeats.runs));
+        inform(args, &format!("run {number} of {}", args.repeats.runs));
         let (record, exit) =
             once(&own, simulator, interrupt).with_context(|| format!("run {number} of {}", args.repeats.runs))?;
         files.extend(result_path(&own, &record));
@@ -99,6 +99,6 @@ fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyho
     let names: Vec<String> = files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
     let json = dumps_indented(&multi_run::json(&runs, &names), 4);
     write_whole(&path, |out| out.write_all(json.as_bytes()))?;
-    tell(args, &format!("saved: {}   (all runs together)", path.display()));
+    inform(args, &format!("saved: {}   (all runs together)", path.display()));
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         }
         (None, None) => return Ok(None),
     };
-    if flags.server_history && args.target.backend != BackendKind::OpenAiResponses {
+    if flags.server_history && args.target.backend() != BackendKind::OpenAiResponses {
         misused!("--server-history needs a server that keeps answers: use --backend openai-responses");
     }
     scaling.check()?;
@@ -80,7 +80,7 @@ fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<Session
         input_len,
         later_len: if made.later_len == 0 { input_len } else { tokens(made.later_len)? },
         output_len: tokens(args.dataset.output_len())?,
-        prefix_len: tokens(args.values.int("--random-prefix-len"))?,
+        prefix_len: tokens(args.dataset.flags.random_prefix_len.value)?,
         shared: made.shared,
         delay_ms: made.delay_ms,
         max_len: made.max_model_len.map(tokens).transpose()?,
@@ -93,7 +93,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
     let flags = &args.sessions;
     Ok(match (flags.users, flags.user_rate, flags.rate) {
         (Some(users), Some(rate), _) => SessionStart::Users { users: usize::try_from(users)?, rate },
-        (_, _, Some(rate)) => SessionStart::Rate { rate, burstiness: args.load.burstiness },
+        (_, _, Some(rate)) => SessionStart::Rate { rate, burstiness: args.load.burstiness.value },
         _ => SessionStart::Recorded,
     })
 }

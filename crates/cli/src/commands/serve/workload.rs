@@ -14,9 +14,9 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     }
     let given = &args.dataset;
     if let Some(path) = &args.own.workload {
-        return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.time_scale });
+        return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.flags.time_scale() });
     }
-    let groups = || args.values.int("--gsp-num-groups").saturating_mul(args.values.int("--gsp-prompts-per-group"));
+    let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
     Ok(WorkloadPlan::Sample {
         spec: Box::new(dataset::source(args).spec(given.kind.name)?),

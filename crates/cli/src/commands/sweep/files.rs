@@ -31,8 +31,8 @@ impl Files {
         if rows.is_empty() {
             return;
         }
-        exit::tell(&format!("\n{}", outcome::table(&rows)));
-        exit::tell(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
+        exit::note(&format!("\n{}", outcome::table(&rows)));
+        exit::note(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
     }
 }
 

@@ -23,14 +23,14 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     let (mut drawn, mut failed) = (Vec::new(), Vec::new());
     for figure in &figures {
         match draw(args, figure, &directory) {
-            Ok(picture) => drawn.extend(picture),
+            Ok(chart) => drawn.extend(chart),
             Err(error) => failed.push(format!("{}: {error:#}", figure.name)),
         }
     }
     if args.html && !drawn.is_empty() {
         let path = directory.join(&args.spec.name).with_extension("html");
         let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
-        let title = drawn.first().map_or_else(String::new, |picture| format!("Sweep: {}", picture.title));
+        let title = drawn.first().map_or_else(String::new, |chart| format!("Sweep: {}", chart.title));
         let page = picture_page(&Head::of_results(title, &runs), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
@@ -49,9 +49,9 @@ fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Op
     let path = directory.join(format!("{}.png", figure.name));
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{{}}}\nGrid: {rows} rows x {columns} cols", group.join(", "))?;
     writeln!(out, "Output file: {}", path.display())?;
-    let picture = if args.dry_run { None } else { figure.picture(&args.spec)? };
-    match &picture {
-        Some(picture) => save(&picture.scene(), &path, args.dpi as f64, args.svg)?,
+    let chart = if args.dry_run { None } else { figure.picture(&args.spec)? };
+    match &chart {
+        Some(chart) => save(&chart.scene(), &path, args.dpi as f64, args.svg)?,
         None if args.dry_run => {}
         None => {
             let filters: Vec<String> = args.spec.filters.iter().map(|filter| filter.describe()).collect();
@@ -59,7 +59,7 @@ fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Op
         }
     }
     writeln!(out, "[END FIGURE]")?;
-    Ok(picture)
+    Ok(chart)
 }
 
 /// Writes a picture as PNG, and next to it as SVG.

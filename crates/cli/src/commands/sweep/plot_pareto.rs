@@ -31,15 +31,15 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     if !args.dry_run {
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot create the directory {}", directory.display()))?;
-        let picture = pareto.picture(&args.spec);
-        save(&picture.scene(), &path, DPI, args.svg)?;
+        let chart = pareto.picture(&args.spec);
+        save(&chart.scene(), &path, DPI, args.svg)?;
         if args.html {
             let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
             let (points, frontier) = pareto.sizes();
             let head = Head::of_results("Pareto frontier: throughput per GPU against speed per user", &runs)
                 .card("Settings measured", &points.to_string(), "")
                 .card("On the frontier", &frontier.to_string(), "no other is better in both");
-            let page = picture_page(&head, &[picture]);
+            let page = picture_page(&head, &[chart]);
             write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
         }
         let (points, frontier) = pareto.sizes();

@@ -47,17 +47,17 @@ pub(super) fn draw(
         let (low, high) = args.report.thresholds()?;
         let path = names::side_path(result, "timeline.html");
         let drawn = || timeline::save(record, Thresholds(low, high), &path);
-        tell(sink, ("Timeline plot", "No timeline data to plot"), pooling, &path, drawn);
+        report_chart(sink, ("Timeline plot", "No timeline data to plot"), pooling, &path, drawn);
     }
     if args.report.plot_dataset_stats {
         let path = names::side_path(result, "dataset_stats.png");
         let words = ("Dataset statistics plot", "No data available for dataset statistics plot");
-        tell(sink, words, pooling, &path, || dataset::save(record, note, &path));
+        report_chart(sink, words, pooling, &path, || dataset::save(record, note, &path));
     }
     Ok(())
 }
 
-fn tell(
+fn report_chart(
     sink: &dyn EventSink,
     (name, nothing): (&str, &str),
     pooling: bool,

@@ -1,0 +1,87 @@
+//! Flags of `tacho serve` that vLLM does not have: simulator, workload files, client, log.
+
+use std::time::Duration;
+
+use tacho_args::flag::{Kind, Preset, own, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Setting;
+use tacho_client::TimestampSource;
+use tacho_loadgen::MAX_WORKERS;
+
+use super::groups::{CACHE, CHECKS, CONNECTION, DATASET, LOG, MEASURE, REPORT, SERVER, TELEMETRY, WARMUP};
+
+use Kind::{Choice, Int, Repeated, Seconds, Str};
+use Preset::Unset;
+
+flags! {
+    /// Flags of our own.
+    OwnArgs {
+        SIMULATOR [
+            sim: bool = switch(&["--sim"], &SERVER, "Benchmark the built-in simulator. It is started for the run; no server or GPU needed.");
+            sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &SERVER,
+                "Speed of the simulator: a name of tacho help simulator, or a file of tacho fit. Needs --sim.");
+            sim_args: Option<String> = own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER,
+                "Further flags of tacho sim, as one text, such as '--max-model-len 50000'. Needs --sim.");
+        ]
+        WORKLOAD [
+            strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.");
+            dry_run: bool = switch(&["--dry-run"], &MEASURE,
+                "Generate and show the workload, but send nothing. The server is only asked for a missing --model.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests and their send times, for --workload.");
+            workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,
+                "Send the requests of a --save-workload file. Dataset and rate flags then have no effect.");
+        ]
+        SERVER_CACHE [
+            cache_salt: Option<String> = own(&["--cache-salt"], Str, "TEXT", Unset, &CACHE,
+                "Salt of the server's prefix cache, to exclude hits on earlier runs. `random` draws a new one.");
+            reset_prefix_cache: bool = switch(&["--reset-prefix-cache"], &CACHE, "Alias of --reset-caches, its name in vLLM's Rust client.");
+        ]
+        CLIENT [
+            workers: Option<i64> = own(&["--workers"], Int, "N", Unset, &MEASURE,
+                "Maximum client threads (default: by load and machine). One per 256 slots of a limit that sessions or prefills \
+                 share.").between(1.0, MAX_WORKERS as f64);
+            timestamps: TimestampSource = own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
+                "Source of receive timestamps. kernel: when bytes reached the socket, if the system supports it; user: when tacho \
+                 read them.") => timestamp_source;
+            http2: bool = switch(&["--http2"], &CONNECTION,
+                "Use HTTP/2: with https:// servers that offer it, with http:// servers always. A connection carries one request at a \
+                 time, as with HTTP/1.1.");
+            connect_timeout: Option<Duration> = own(&["--connect-timeout"], Seconds, "SEC", Unset, &CONNECTION,
+                "Seconds to open a connection. Without it only --timeout applies.").positive();
+            timeout: Duration = own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &CONNECTION,
+                "Seconds for a whole request. The default is vLLM's 6 hours.").positive();
+            fail_if: Vec<String> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECKS,
+                "Exit with 3 if this holds for the result: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
+                 failed>1%. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
+            allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECKS, "Exit with 0 if a --fail-if is inconclusive and none holds.");
+            require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client was too slow or too late to trust the result.");
+            first_token_timeout: Option<Duration> = own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,
+                "Seconds to the first token of a streamed response. Without it only --timeout applies.").positive();
+            retries: i64 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
+                "Retries of a failed request. The report counts them, and latencies include all attempts; permanent errors (most HTTP \
+                 4xx) are not retried.").between(0.0, 1000.0);
+            ca_file: Option<String> = own(&["--ca-file"], Str, "FILE", Unset, &CONNECTION, "CA certificates in PEM form to trust instead of the system's.");
+            reset_caches: bool = switch(&["--reset-caches"], &WARMUP,
+                "Empty the server's prefix and multimodal caches after the warm-up. vLLM needs VLLM_SERVER_DEV_MODE=1; \
+                 --backend sglang uses /flush_cache. A refusal ends the run.");
+        ]
+        SCRAPING [
+            metrics_interval: Duration = own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &TELEMETRY,
+                "Seconds between samples of the server's /metrics, stored as time series. 0 samples only before and after the run. A \
+                 server without /metrics is not asked again.");
+        ]
+        LOGGING [
+            log: Option<String> = own(&["--log"], Str, "DIR", Unset, &LOG,
+                "Directory of the request log, written within a second and readable after any failure. Default: next to the result with \
+                 --save-result, and in --result-dir for runs longer than a minute.");
+            no_log: bool = switch(&["--no-log"], &LOG, "Write no request log.");
+            resume: Option<String> = own(&["--resume"], Str, "DIR", Unset, &LOG,
+                "Resume the run of this log: completed requests are not sent again. Its flags need not be repeated.");
+            quiet: bool = switch(&["--quiet"], &REPORT, "Print only the report.");
+        ]
+    }
+}
+
+pub(crate) fn timestamp_source(setting: Setting<'_>) -> TimestampSource {
+    if setting.value.as_str() == Some("user") { TimestampSource::User } else { TimestampSource::Kernel }
+}

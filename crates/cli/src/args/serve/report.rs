@@ -1,0 +1,91 @@
+//! Flags of `tacho serve` about results.
+
+use std::path::PathBuf;
+
+use tacho_args::flag::{Kind, Preset, own, switch, vllm};
+use tacho_args::flags;
+use tacho_args::typed::Given;
+use tacho_report::console::Shown;
+
+use super::groups::{FILES, LOG, REPORT};
+use crate::args::output::{Destination, Outputs};
+
+use Kind::{AnyNumber, OneOrMore, Str, Switch};
+use Preset::{Off, Unset};
+
+flags! {
+    /// Flags about results.
+    ReportArgs {
+        LABEL [
+            label: Option<String> = vllm(&["--label"], Str, "NAME", Unset, &FILES,
+                "Label of the result, and prefix of its file name. Without it the name starts with the backend.");
+        ]
+        PROGRESS [
+            disable_tqdm: bool = vllm(&["--disable-tqdm"], Switch, "", Off, &REPORT, "Show no progress bars.");
+        ]
+        RESULT [
+            save_result: bool = vllm(&["--save-result"], Switch, "", Off, &FILES, "Write the result as JSON; an older file is replaced.");
+            save_detailed: bool = vllm(&["--save-detailed"], Switch, "", Off, &FILES,
+                "Include per-request values in the result, for comparisons. Needs --save-result or --append-result.");
+            append_result: bool = vllm(&["--append-result"], Switch, "", Off, &FILES, "Append the result to the file, one JSON document per line.");
+            metadata: Option<Vec<String>> = vllm(&["--metadata"], AnyNumber, "KEY=VALUE", Unset, &FILES,
+                "Facts to store in the result, such as version=0.6.0. Values are stored as text.");
+            result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &FILES, "Directory of the result files; created if missing.");
+            result_filename: Option<String> = vllm(&["--result-filename"], Str, "FILE", Unset, &FILES,
+                "Name of the result file (default: backend, rate, model and time).");
+        ]
+        METRICS [
+            percentile_metrics: Option<String> = vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
+                "Latencies to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue. Separated by commas; \
+                 default ttft,tpot,itl, or e2el for responses that are not streamed.");
+            metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
+                "Percentiles to report, from 0 to 100, such as 50,90,99.");
+            goodput: Option<Vec<String>> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
+                "SLOs per request, in milliseconds, on ttft, tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
+                 that meet all of them.");
+        ]
+        PLOTS [
+            plot_timeline: bool = vllm(&["--plot-timeline"], Switch, "", Off, &FILES,
+                "Write an HTML timeline of all requests next to the result, also without --save-result.");
+            timeline_itl_thresholds: Given<String> = vllm(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &FILES,
+                "Two ITL thresholds, in milliseconds, that set the colors of the timeline.");
+            plot_dataset_stats: bool = vllm(&["--plot-dataset-stats"], Switch, "", Off, &FILES,
+                "Write a chart (PNG) of prompt and output lengths next to the result, also without --save-result.");
+        ]
+    }
+}
+
+flags! {
+    /// Files next to the result, and what is printed.
+    OutputFlags {
+        PAGE [
+            page: Option<PathBuf> = own(&["--report"], Str, "FILE", Unset, &LOG,
+                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests. One self-contained file.");
+            card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG,
+                "Write a share card of the result, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats the \
+                 run. The name ends in .png or .svg.");
+        ]
+        FILES_ROWS [
+            save_requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &FILES,
+                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.");
+            summary_json: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &FILES,
+                "Write the metrics without lists as one JSON object. - writes it to standard output, and the report to standard error.");
+        ]
+        CONSOLE [
+            verbose: bool = switch(&["--verbose"], &REPORT, "Print every metric and confidence interval below the report.");
+            no_charts: bool = switch(&["--no-charts"], &REPORT, "Print no charts before the report on a terminal.");
+        ]
+    }
+}
+
+impl From<OutputFlags> for Outputs {
+    fn from(flags: OutputFlags) -> Self {
+        Outputs {
+            requests: flags.save_requests,
+            page: flags.page,
+            card: flags.card,
+            summary: flags.summary_json,
+            shown: Shown { verbose: flags.verbose, no_charts: flags.no_charts },
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Flags of `tacho serve` about the server and the model.
+
+use tacho_args::flag::{Kind, Preset, own, vllm};
+use tacho_args::flags;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::Given;
+use tacho_client::BackendKind;
+use tacho_core::secret::Secret;
+use tacho_run::LoraAssignment;
+
+use super::groups::{MODEL, SERVER};
+
+use Kind::{AnyNumber, Choice, Int, OneOrMore, Str, Switch};
+use Preset::{Off, Unset};
+
+/// The backends there are: vLLM's in its order, then the names of its older script, then its demonstration server.
+pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
+
+flags! {
+    /// Flags about the server and the model.
+    TargetArgs {
+        TRUST [
+            trust_remote_code: bool = vllm(&["--trust-remote-code"], Switch, "", Off, &MODEL,
+                "Deprecated: has no effect. tacho never runs code from a model repository.");
+        ]
+        ADDRESS [
+            backend: Given<BackendKind> = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &SERVER,
+                "Wire protocol of the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
+                 chat completions; openai-responses: responses; openai-audio: transcriptions or translations; \
+                 openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
+                 infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: responses that are not streamed; tgi, \
+                 tensorrt-llm, deepspeed-mii, vllm-generate: servers with their own protocols; anthropic-messages: Anthropic's \
+                 /v1/messages.") => backend;
+            base_url: Option<String> = vllm(&["--base-url"], Str, "URL", Unset, &SERVER,
+                "Server address with scheme, instead of --host and --port. For https://, a path prefix, or a Unix socket: \
+                 http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path.");
+            host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.");
+            port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0);
+            /// Left to the backend where none was given.
+            endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER,
+                "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
+                 /v1/chat/completions, openai-embeddings /v1/embeddings.");
+            header: Option<Vec<String>> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
+                "Headers of every request. They override tacho's own; their values are never printed or stored.");
+        ]
+        NAME [
+            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &MODEL, "Model to request (default: the first one that the server lists).");
+        ]
+        TOKENIZER [
+            tokenizer: Option<String> = vllm(&["--tokenizer"], Str, "NAME", Unset, &MODEL,
+                "Tokenizer: a Hub id or a directory (default: the model's). It makes the prompts and counts tokens that the server \
+                 does not report.");
+            tokenizer_mode: String = vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &MODEL,
+                "Tokenizer format. auto prefers Mistral's own files if the model has them; hf and mistral force one. slow, cohere, \
+                 kimi_k3, inkling and deepseek_v32, _v4 and _v41 count tokens like hf.");
+        ]
+        ADAPTERS [
+            served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &MODEL,
+                "Model name in requests, if it differs from --model. --model then names the tokenizer and the result.");
+            lora_modules: Option<Vec<String>> = vllm(&["--lora-modules"], OneOrMore, "NAME", Unset, &MODEL,
+                "LoRA adapters to distribute the requests over. Each request names one of them instead of the model.");
+            lora_assignment: Given<LoraAssignment> = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &MODEL,
+                "Assignment of adapters to requests.") => lora_assignment;
+        ]
+        SETUP [
+            skip_tokenizer_init: bool = vllm(&["--skip-tokenizer-init"], Switch, "", Off, &MODEL,
+                "Load no tokenizer, for custom, custom_image and custom_audio. Lengths are then unknown.");
+            insecure: bool = vllm(&["--insecure"], Switch, "", Off, &SERVER, "Do not verify the server's TLS certificate.");
+        ]
+        KEYS [
+            api_key: Option<Secret> = own(&["--api-key"], Str, "KEY", Unset, &SERVER,
+                "API key, sent as Authorization: Bearer KEY (default: $OPENAI_API_KEY). Other users of the machine can see the \
+                 command line, but not the variable.");
+            endpoint_type: Option<BackendKind> = own(&["--endpoint-type"], Choice(BACKENDS), "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
+        ]
+    }
+}
+
+fn known_backend(setting: Setting<'_>) -> Option<BackendKind> {
+    let name = setting.value.as_str()?;
+    Some(BackendKind::from_name(name).expect("the flags have the backends' names as choices"))
+}
+
+fn backend(setting: Setting<'_>) -> Given<BackendKind> {
+    Given { value: known_backend(setting).expect("the flag has a default"), is_given: setting.is_given }
+}
+
+fn lora_assignment(setting: Setting<'_>) -> Given<LoraAssignment> {
+    let value = match setting.value.as_str() {
+        Some("round-robin") => LoraAssignment::RoundRobin,
+        _ => LoraAssignment::Random,
+    };
+    Given { value, is_given: setting.is_given }
+}
+
+impl TargetArgs {
+    /// The protocol. The older name of the flag counts where the flag itself is not set.
+    pub(crate) fn backend(&self) -> BackendKind {
+        self.endpoint_type.filter(|_| !self.backend.is_given).unwrap_or(self.backend.value)
+    }
+}
