@@ -3,122 +3,42 @@
 use std::io;
 
 /// Why the client cannot do what it was asked to.
+#[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Spilled requests cannot be read.
     #[error("cannot read back the requests that were spilled next to the log; --no-log keeps them in memory")]
     ReadBack(#[source] io::Error),
-    /// Not an address.
     #[error("{url:?} is not a server address: {reason}")]
-    BadUrl {
-        /// What was given.
-        url: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The URL does not fit the protocol.
+    BadUrl { url: String, reason: &'static str },
     #[error("the {backend} backend needs a URL that ends with {suffixes}, not {url:?}: pass --endpoint")]
-    WrongPath {
-        /// The backend's name.
-        backend: &'static str,
-        /// What the URL must end with.
-        suffixes: String,
-        /// What it is.
-        url: String,
-    },
-    /// Two ways to authenticate.
+    WrongPath { backend: &'static str, suffixes: String, url: String },
     #[error("credentials in the URL and an API key cannot both be sent: leave out one of them")]
     TwoCredentials,
-    /// A header that HTTP does not allow.
     #[error("header {name:?} holds a character that HTTP does not allow")]
-    BadHeader {
-        /// Its name.
-        name: String,
-    },
-    /// The name cannot be looked up.
+    BadHeader { name: String },
     #[error("cannot find the host {host:?}: check --host or --base-url")]
-    Resolve {
-        /// The name.
-        host: String,
-        /// What the resolver said.
-        #[source]
-        source: io::Error,
-    },
-    /// Nothing listens at the address.
+    Resolve { host: String, source: io::Error },
     #[error("cannot reach {address}: is the server running there? check --host, --port or --base-url")]
-    Unreachable {
-        /// Where we tried.
-        address: String,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// More connections are needed than the system allows.
+    Unreachable { address: String, source: io::Error },
     #[error(
         "{connections} connections may be needed at once, which takes {needed} open files with those of the program, and \
          this process may have {limit}: raise the limit (ulimit -n {needed}) or set --max-concurrency"
     )]
-    OpenFiles {
-        /// Connections that the schedule may open.
-        connections: u64,
-        /// The files that takes.
-        needed: u64,
-        /// How many may be open.
-        limit: u64,
-    },
-    /// HTTP/2 without TLS has no way through a proxy.
+    OpenFiles { connections: u64, needed: u64, limit: u64 },
     #[error("--http2 cannot go through the proxy {proxy} to an http:// server: use https://, or set NO_PROXY")]
-    Http2Proxy {
-        /// The proxy.
-        proxy: String,
-    },
-    /// TLS inside TLS, which is not spoken.
+    Http2Proxy { proxy: String },
     #[error(
         "an https:// server cannot be reached through the https:// proxy {proxy}: name an http:// proxy, or set NO_PROXY"
     )]
-    TlsInTls {
-        /// The proxy.
-        proxy: String,
-    },
-    /// TLS cannot be set up.
+    TlsInTls { proxy: String },
     #[error("cannot set up TLS for {host:?}")]
-    Tls {
-        /// The server's name.
-        host: String,
-        /// What the library said.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// A call around the run failed.
+    Tls { host: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{method} {url} failed: {reason}")]
-    Call {
-        /// GET or POST.
-        method: &'static str,
-        /// The whole URL, without credentials.
-        url: String,
-        /// What happened.
-        reason: String,
-    },
-    /// A stop was asked for during a call.
+    Call { method: &'static str, url: String, reason: String },
     #[error("stopped")]
     Stopped,
-    /// A request cannot be written in the backend's protocol.
     #[error("request {index} does not fit the {backend} backend: {reason}")]
-    Unfit {
-        /// Which request.
-        index: usize,
-        /// The backend's name.
-        backend: &'static str,
-        /// Why not.
-        reason: &'static str,
-    },
-    /// The operating system refused something basic.
+    Unfit { index: usize, backend: &'static str, reason: &'static str },
     #[error("cannot {what}")]
-    System {
-        /// What was tried.
-        what: &'static str,
-        /// What it said.
-        #[source]
-        source: io::Error,
-    },
+    System { what: &'static str, source: io::Error },
 }
