@@ -29,11 +29,7 @@ pub enum Error {
     #[error("the rendezvous token file {path:?} is empty: write the shared secret into it")]
     EmptyToken { path: String },
     #[error("cannot read the rendezvous token from {path:?}")]
-    TokenFile {
-        path: String,
-        #[source]
-        source: io::Error,
-    },
+    TokenFile { path: String, source: io::Error },
     #[error(
         "ranks on several machines need encryption: pass --rendezvous-cert and --rendezvous-key, or \
          --rendezvous-plaintext to send the token and all rows in the clear"
@@ -44,11 +40,7 @@ pub enum Error {
     #[error("--rendezvous-cert and --rendezvous-key go together: rank 0 reads both, the others pin the certificate")]
     HalfCertificate,
     #[error("rank 0 cannot listen on {address}: pass another --rendezvous")]
-    Listen {
-        address: String,
-        #[source]
-        source: io::Error,
-    },
+    Listen { address: String, source: io::Error },
     #[error("rank {rank} found no rank 0 at {address} within {seconds} s: {reason}")]
     Unreachable { rank: usize, address: String, seconds: u64, reason: String },
     #[error("rank 0 refuses rank {rank}: {reason}")]

@@ -21,10 +21,5 @@ pub enum Error {
     TooFar { index: usize, seconds: f64 },
     /// A worker could not be started.
     #[error("worker {id} of {of} cannot be started: use fewer --workers, or raise the system's limits")]
-    Worker {
-        id: usize,
-        of: usize,
-        #[source]
-        source: std::io::Error,
-    },
+    Worker { id: usize, of: usize, source: std::io::Error },
 }

@@ -22,17 +22,9 @@ pub enum Error {
     #[error("{path} has log format {found}, and this tacho reads {known}: use the tacho that wrote it")]
     Older { path: PathBuf, found: i64, known: i64 },
     #[error("cannot write {path}")]
-    Write {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
     #[error("cannot read {path}")]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot encode rows")]
     Encode(#[from] ArrowError),
 }

@@ -15,11 +15,7 @@ pub enum Error {
     #[error("{url} answered {status} {reason}")]
     Collector { url: String, status: u16, reason: String },
     #[error("cannot start the thread \"{name}\": lower --workers or raise the limits of the process")]
-    Thread {
-        name: &'static str,
-        #[source]
-        source: std::io::Error,
-    },
+    Thread { name: &'static str, source: std::io::Error },
     #[error(transparent)]
     Ranks(tacho_fleet::Error),
     #[error("--resume goes on with one process: start it without a launcher, or with --ranks 1")]
@@ -30,21 +26,12 @@ pub enum Error {
         "the server serves {served:?}, not {asked:?}: pass --model {served}, and --tokenizer gpt2 (built in, approximate \
          token counts) where the Hub is out of reach"
     )]
-    OtherModel {
-        served: String,
-        asked: String,
-        #[source]
-        source: tacho_workload::hub::HubError,
-    },
+    OtherModel { served: String, asked: String, source: tacho_workload::hub::HubError },
     #[error(
         "no tokenizer for {model:?}: pass --tokenizer with a local directory, or --tokenizer gpt2 (built in, approximate \
          token counts)"
     )]
-    NoTokenizer {
-        model: String,
-        #[source]
-        source: tacho_workload::hub::HubError,
-    },
+    NoTokenizer { model: String, source: tacho_workload::hub::HubError },
     #[error(transparent)]
     Hub(#[from] tacho_workload::hub::HubError),
     #[error(transparent)]
@@ -78,10 +65,7 @@ pub enum Error {
     #[error("no {phase} start succeeded; the last one: {reason}")]
     NoStart { phase: &'static str, reason: String },
     #[error("cannot create an empty cache directory")]
-    CacheDirectory {
-        #[source]
-        source: std::io::Error,
-    },
+    CacheDirectory { source: std::io::Error },
     #[error("all {count} requests failed; the first one: {reason}")]
     AllFailed { count: usize, reason: String },
     #[error("the workload is empty: raise --num-prompts or check the data")]
@@ -93,11 +77,7 @@ pub enum Error {
     #[error("stopped before the benchmark began")]
     Stopped,
     #[error("this rank's rows are in {}: tacho report with the logs of all ranks makes the result", log.display())]
-    Left {
-        log: PathBuf,
-        #[source]
-        source: tacho_fleet::Error,
-    },
+    Left { log: PathBuf, source: tacho_fleet::Error },
     #[error("{}: it is not the log of a rank", path.display())]
     NoRank { path: PathBuf },
     #[error("{}: it is of another run than {}: pass the logs of one run's ranks", path.display(), first.display())]
@@ -112,11 +92,7 @@ pub enum Error {
     #[error("{}: all requests of the run have been answered: there is nothing to resume", directory.display())]
     NothingLeft { directory: PathBuf },
     #[error("cannot write the workload to {path}")]
-    SaveWorkload {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    SaveWorkload { path: PathBuf, source: std::io::Error },
 }
 
 impl From<tacho_client::Error> for Error {

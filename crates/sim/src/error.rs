@@ -17,15 +17,8 @@ pub enum Error {
     ProxyAddress { url: String },
     /// The address cannot be bound.
     #[error("cannot listen on {addr}")]
-    Bind {
-        addr: SocketAddr,
-        #[source]
-        source: std::io::Error,
-    },
+    Bind { addr: SocketAddr, source: std::io::Error },
     /// A thread or the runtime of the server could not be started.
     #[error("cannot start the simulator's threads")]
-    Threads {
-        #[source]
-        source: std::io::Error,
-    },
+    Threads { source: std::io::Error },
 }

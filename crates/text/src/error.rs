@@ -20,30 +20,15 @@ pub enum Error {
     )]
     RemoteCode { path: PathBuf, class: String },
     #[error("cannot read {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error("{} is not valid JSON", path.display())]
-    NotJson {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
+    NotJson { path: PathBuf, source: serde_json::Error },
     #[error("{} does not describe a tokenizer", path.display())]
-    NotTokenizer {
-        path: PathBuf,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    NotTokenizer { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the tokenizer has no chat template: pass --skip-chat-template, or a tokenizer that has one")]
     NoTemplate,
     #[error("the chat template cannot be rendered")]
-    Template {
-        #[source]
-        source: TemplateError,
-    },
+    Template { source: TemplateError },
 }
 
 /// Why a chat template cannot be compiled or rendered.

@@ -43,11 +43,7 @@ pub enum Error {
     #[error("--random-range-ratio is {value}: cannot convert it to a length")]
     RatioNotFinite { value: f64 },
     #[error("--random-range-ratio {text:?} is neither a number nor a JSON object with \"input\" and \"output\"")]
-    RatioNotJson {
-        text: String,
-        #[source]
-        source: ParseError,
-    },
+    RatioNotJson { text: String, source: ParseError },
     #[error("--random-range-ratio must contain 'input' and 'output' when it is an object, got {found:?}")]
     RatioKeys { found: Vec<String> },
     #[error("--random-range-ratio must be numbers, got {found}")]
@@ -55,28 +51,13 @@ pub enum Error {
     #[error("the tokenizer has no token to make prompts of: its {vocab_size} tokens are all special")]
     NoAllowedTokens { vocab_size: usize },
     #[error("cannot read {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error("cannot read back the requests spilled to disk next to the log; --no-log keeps them in memory")]
-    ReadBack {
-        #[source]
-        source: std::io::Error,
-    },
+    ReadBack { source: std::io::Error },
     #[error("cannot write the workload")]
-    Write {
-        #[source]
-        source: std::io::Error,
-    },
+    Write { source: std::io::Error },
     #[error("{}, line {line}: not valid JSON", path.display())]
-    LineNotJson {
-        path: PathBuf,
-        line: usize,
-        #[source]
-        source: ParseError,
-    },
+    LineNotJson { path: PathBuf, line: usize, source: ParseError },
     #[error("{}, line {line}: field {field:?} must be {expected}", path.display())]
     LineField { path: PathBuf, line: usize, field: String, expected: &'static str },
     #[error("{}, line {line}: must be a JSON object", path.display())]
@@ -86,17 +67,9 @@ pub enum Error {
     #[error("{} has no column {column:?}", path.display())]
     NoColumn { path: PathBuf, column: &'static str },
     #[error("{} is not valid JSON", path.display())]
-    FileNotJson {
-        path: PathBuf,
-        #[source]
-        source: ParseError,
-    },
+    FileNotJson { path: PathBuf, source: ParseError },
     #[error("{} is not a JSON list of objects", path.display())]
-    NotList {
-        path: PathBuf,
-        #[source]
-        source: serde_json::Error,
-    },
+    NotList { path: PathBuf, source: serde_json::Error },
     #[error("{} does not end in .jsonl: only JSON lines are supported for this dataset", path.display())]
     NotJsonl { path: PathBuf },
     #[error(
@@ -143,12 +116,7 @@ pub enum Error {
     #[error("request {index} is due {seconds} seconds after the start: check the times of the file and --time-scale")]
     DueNever { index: usize, seconds: f64 },
     #[error("{} cannot be read as an Arrow table from row {row} on", path.display())]
-    Arrow {
-        path: PathBuf,
-        row: usize,
-        #[source]
-        source: arrow_schema::ArrowError,
-    },
+    Arrow { path: PathBuf, row: usize, source: arrow_schema::ArrowError },
     #[error("{}: an object with {}, where a list of rows was expected: use JSON lines, or one list", path.display(), keys.join(", "))]
     NoRows { path: PathBuf, keys: Vec<String> },
     #[error("{flag} is {value}: it must be 1 or more")]
@@ -170,10 +138,7 @@ pub enum Error {
     )]
     TraceField { path: PathBuf, line: usize, field: String, found: Vec<String>, flag: &'static str },
     #[error("the prompts of this dataset go through the tokenizer's chat template, which failed")]
-    Template {
-        #[source]
-        source: tacho_text::Error,
-    },
+    Template { source: tacho_text::Error },
     #[error("{} is empty", path.display())]
     EmptyText { path: PathBuf },
     #[error("Tokenizer/model must have chat template for sonnet dataset: pass a --tokenizer that has one")]
@@ -183,12 +148,7 @@ pub enum Error {
     #[error("{flag} is {len}: the shortest prompt takes {offset} tokens")]
     SonnetTooShort { flag: &'static str, len: i64, offset: i64 },
     #[error("{} cannot be read as Parquet from row {row} on", path.display())]
-    Parquet {
-        path: PathBuf,
-        row: usize,
-        #[source]
-        source: parquet::errors::ParquetError,
-    },
+    Parquet { path: PathBuf, row: usize, source: parquet::errors::ParquetError },
     #[error(
         "no dataset {id:?}: it is not a local path, and {} does not exist; \
          pass --dataset-path with its directory and --hf-name with its id",
@@ -239,21 +199,9 @@ pub enum Error {
     #[error("the values of --random-mm-bucket-config must not all be zero")]
     NoBucket,
     #[error("{}, line {line}: invalid image URL: {url}", path.display())]
-    ImageUrl {
-        path: PathBuf,
-        line: usize,
-        url: String,
-        #[source]
-        source: ImageProblem,
-    },
+    ImageUrl { path: PathBuf, line: usize, url: String, source: ImageProblem },
     #[error("{}, line {line}: field {field:?} names a file that cannot be used", path.display())]
-    LineFile {
-        path: PathBuf,
-        line: usize,
-        field: &'static str,
-        #[source]
-        source: Box<Error>,
-    },
+    LineFile { path: PathBuf, line: usize, field: &'static str, source: Box<Error> },
     #[error("{} is not a readable audio file: WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known", path.display())]
     NotAudio { path: PathBuf },
 }

@@ -12,13 +12,10 @@ pub(crate) use refusal::{Refusal, metric_names};
 /// A command line that cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgError {
-    /// It breaks the grammar.
     #[error("{error}")]
     Usage { command: &'static str, error: UsageError },
-    /// The file of `--config` cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Its values cannot work, alone or together.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }

@@ -9,22 +9,11 @@ pub enum EngineError {
     #[error("no Python was found: pass --python FILE, activate a virtual environment, or put python3 on the PATH")]
     NoPython,
     #[error("cannot start the engine's Python, {}: check --python", python.display())]
-    Start {
-        python: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Start { python: PathBuf, source: std::io::Error },
     #[error("cannot start {program}, under which the engine is to run: install it, or put it on the PATH")]
-    Launch {
-        program: String,
-        #[source]
-        source: std::io::Error,
-    },
+    Launch { program: String, source: std::io::Error },
     #[error("cannot write the worker to a temporary directory")]
-    Unpack {
-        #[source]
-        source: std::io::Error,
-    },
+    Unpack { source: std::io::Error },
     #[error("the engine is not installed: {message}; pass --python FILE of an environment that has it")]
     Missing { message: String },
     #[error("{message}")]

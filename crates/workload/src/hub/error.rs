@@ -18,12 +18,7 @@ pub enum HubError {
         "the Hub at {endpoint} cannot be reached for {id:?}: check the connection, HF_ENDPOINT and the proxy, \
          or pass a local path"
     )]
-    Unreachable {
-        id: String,
-        endpoint: String,
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Unreachable { id: String, endpoint: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{id:?} is gated or private, or does not exist: set HF_TOKEN to a token that may read it (HTTP {status})")]
     NeedsToken { id: String, status: u16 },
     #[error(
@@ -42,11 +37,7 @@ pub enum HubError {
     #[error("the download of {file} of {id:?} is damaged: run again")]
     Damaged { file: String, id: String },
     #[error("cannot write {} into the Hub's cache: set HF_HOME to a directory that can be written", path.display())]
-    Cache {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Cache { path: PathBuf, source: std::io::Error },
     #[error("no tokenizer among the files of {id:?}: pass --tokenizer with a model or directory that has one")]
     NoTokenizer { id: String },
     #[error(

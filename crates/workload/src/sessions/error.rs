@@ -10,21 +10,13 @@ use tacho_core::json::ParseError;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     #[error("cannot read {}", path.display())]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
     Source(#[from] Box<crate::Error>),
     #[error("{place}: no sessions: the file has no rows")]
     Empty { place: Place },
     #[error("{place}: not JSON")]
-    NotJson {
-        place: Place,
-        #[source]
-        source: ParseError,
-    },
+    NotJson { place: Place, source: ParseError },
     #[error("{place}: {field}: {problem}")]
     Field { place: Place, field: String, problem: String },
     #[error("{place}: {problem}")]
