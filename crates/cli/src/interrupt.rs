@@ -96,7 +96,7 @@ pub(crate) fn guard_terminal() -> io::Result<()> {
     std::thread::Builder::new().name("terminal".into()).spawn(react).map(drop)
 }
 
-/// Stops or ends the process, as the signal does that nobody catches.
+/// Stops or ends the process, as an uncaught signal does.
 fn default_action(signal: i32) {
     if let Err(error) = signal_hook::low_level::emulate_default_handler(signal) {
         tracing::debug!(%error, signal, "a signal has no effect");

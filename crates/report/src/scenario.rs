@@ -131,7 +131,7 @@ pub fn documents(pass: &Pass, warmup: f64, record: &RunRecord, fresh: &[bool]) -
     (lines, file)
 }
 
-/// Upstream's line about a batch of so many requests and tokens, and its file.
+/// Upstream's line about a batch with this number of requests and tokens, and its file.
 pub fn throughput(requests: usize, tokens: u64, seconds: f64) -> (String, Dict) {
     let (per_second, tokens_per_second) = (requests as f64 / seconds, tokens as f64 / seconds);
     let mut file = Dict::new();
