@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::json::Value;
 
-/// Tokens of one prompt or one output: more than any context window holds.
+/// Tokens of a prompt or an output; the maximum exceeds any context window.
 pub type TokenCount = BoundedCount<{ 1 << 24 }>;
-/// Requests, sessions or turns of one run: more would not fit in memory as rows.
+/// Requests, sessions or turns of a run; more rows would not fit in memory.
 pub type RequestCount = BoundedCount<100_000_000>;
 /// Tokens that a server reports for one request, over all its prompts and outputs.
 pub type UsageCount = BoundedCount<1_000_000_000>;
-/// Ranks of one run.
+/// Ranks of a run.
 pub type RankCount = BoundedCount<65_536>;
 /// A pause, timeout or interval of at most a year.
 pub type Pause = BoundedDuration<31_536_000>;
@@ -64,7 +64,7 @@ impl<const MAX: u64> BoundedCount<MAX> {
         count.filter(|count| *count <= MAX).map(BoundedCount).ok_or_else(|| Self::refuse(name, &value))
     }
 
-    /// Whether an integer is in the range.
+    /// Whether an integer is within the range.
     pub fn holds(value: impl TryInto<u64>) -> bool {
         value.try_into().is_ok_and(|value| value <= MAX)
     }
@@ -130,12 +130,12 @@ impl<const MAX_SECS: u64> BoundedDuration<MAX_SECS> {
     /// The longest duration.
     pub const MAX: Duration = Duration::from_secs(MAX_SECS);
 
-    /// Whether seconds are in the range.
+    /// Whether `seconds` is within the range.
     pub fn holds(seconds: f64) -> bool {
         (0.0..=MAX_SECS as f64).contains(&seconds)
     }
 
-    /// Seconds that were computed from checked ones, with those outside the range moved to its ends.
+    /// Converts computed seconds, clamped to the range.
     pub fn clamped(seconds: f64) -> Duration {
         Duration::try_from_secs_f64(seconds.max(0.0)).map_or(Self::MAX, |duration| duration.min(Self::MAX))
     }
@@ -172,7 +172,7 @@ impl<const MAX_SECS: u64> BoundedDuration<MAX_SECS> {
     }
 }
 
-/// A number with commas between groups of three digits.
+/// Formats a number with commas between groups of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let comma = |at: usize| at > 0 && (digits.len() - at).is_multiple_of(3);

@@ -5,16 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nanoseconds since the origin of the clock that made it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tacho_core::Timestamp;
+///
+/// let sent = Timestamp::from_secs(1.5);
+/// let first_token = sent + Duration::from_millis(40);
+/// assert_eq!(first_token.since(sent), Duration::from_millis(40));
+/// assert_eq!(sent.secs_since(first_token), -0.04);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
     /// The clock's origin.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// Later than any time of a run.
+    /// Later than any time in a run.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
-    /// The time `seconds` after the origin; negative and NaN become the origin.
+    /// The time `seconds` after the origin; negative values and NaN become the origin.
     pub fn from_secs(seconds: f64) -> Self {
         Timestamp((seconds * 1e9).round() as u64)
     }
@@ -24,12 +34,12 @@ impl Timestamp {
         self.0 as f64 / 1e9
     }
 
-    /// Time since `earlier`, zero when it is not earlier.
+    /// Time since `earlier`, or zero if `earlier` is later.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Signed seconds from `earlier` to here.
+    /// Signed seconds since `earlier`.
     pub fn secs_since(self, earlier: Timestamp) -> f64 {
         if self >= earlier { (self.0 - earlier.0) as f64 / 1e9 } else { -((earlier.0 - self.0) as f64 / 1e9) }
     }
@@ -51,7 +61,15 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
-/// Where "now" comes from.
+/// A source of the current time.
+///
+/// ```
+/// use tacho_core::{Clock, SystemClock};
+///
+/// let clock = SystemClock::start();
+/// let start = clock.now();
+/// assert!(clock.now() >= start);
+/// ```
 pub trait Clock: Send + Sync {
     /// The current time.
     fn now(&self) -> Timestamp;
@@ -72,24 +90,34 @@ impl SystemClock {
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        // A run of 584 years would be needed to overflow.
+        // Overflows after 584 years.
         Timestamp(self.origin.elapsed().as_nanos() as u64)
     }
 }
 
-/// A clock that only tests advance.
+/// A clock that only the test advances.
+///
+/// ```
+/// use std::time::Duration;
+/// use tacho_core::{Clock, ManualClock, Timestamp};
+///
+/// let clock = ManualClock::default();
+/// clock.set(Timestamp::from_secs(2.0));
+/// clock.advance(Duration::from_millis(500));
+/// assert_eq!(clock.now().secs(), 2.5);
+/// ```
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: AtomicU64,
 }
 
 impl ManualClock {
-    /// Moves to `timestamp`.
+    /// Sets the clock to `timestamp`.
     pub fn set(&self, timestamp: Timestamp) {
         self.now.store(timestamp.0, Ordering::Relaxed);
     }
 
-    /// Moves forward by `time`.
+    /// Advances the clock by `time`.
     pub fn advance(&self, time: Duration) {
         self.set(self.now() + time);
     }

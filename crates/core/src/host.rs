@@ -1,17 +1,17 @@
-//! The machine that sends the requests, as logs and results describe it.
+//! The client machine, as logs and results describe it.
 
 use crate::json::{Dict, Value};
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
+    /// Its host name.
     pub name: String,
-    /// Its system and release.
+    /// Operating system and release.
     pub system: String,
-    /// Processors that are available.
+    /// Available processors.
     pub cpus: u64,
-    /// The processor's model; empty where the system does not name it.
+    /// The processor model; empty if unknown.
     pub cpu: String,
 }
 
@@ -26,7 +26,7 @@ impl Host {
         host
     }
 
-    /// What [`Self::to_dict`] has written; what is missing is empty.
+    /// Parses the output of [`Self::to_dict`]; missing fields stay empty.
     pub fn from_value(value: &Value) -> Self {
         let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let cpus = value.get("cpus").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok());

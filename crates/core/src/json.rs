@@ -16,13 +16,13 @@ pub enum Value {
     Null,
     /// `true`, `false`.
     Bool(bool),
-    /// An integer that fits.
+    /// An integer within 64 bits.
     Int(i64),
-    /// An integer that does not, in its digits.
+    /// A larger integer, as decimal digits.
     BigInt(String),
     /// A float, finite or not.
     Float(f64),
-    /// A text.
+    /// A string.
     Str(String),
     /// An array.
     List(Vec<Value>),
@@ -42,7 +42,7 @@ impl Dict {
         Dict::default()
     }
 
-    /// Sets `key`; an existing key keeps its place, as in a Python dict.
+    /// Sets `key`; an existing key keeps its position, as in a Python dict.
     pub fn set(&mut self, key: impl Into<String>, value: impl Into<Value>) {
         let (key, value) = (key.into(), value.into());
         match self.entries.iter_mut().find(|(name, _)| *name == key) {
@@ -56,7 +56,7 @@ impl Dict {
         self.entries.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    /// Removes `key` and hands back its value.
+    /// Removes `key` and returns its value.
     pub fn remove(&mut self, key: &str) -> Option<Value> {
         let at = self.entries.iter().position(|(name, _)| name == key)?;
         Some(self.entries.remove(at).1)
@@ -74,12 +74,12 @@ impl Dict {
         self.entries.iter().map(|(key, value)| (key.as_str(), value))
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is no key.
+    /// Whether the object is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -135,7 +135,7 @@ impl Value {
         }
     }
 
-    /// The number, if it is a whole one that fits.
+    /// The number as an integer, if it is one within 64 bits.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Value::Int(number) => Some(*number),

@@ -1,4 +1,4 @@
-//! The nouns all of tacho's crates share. No I/O but [`SpillFile`]'s, no async, no clock reads but [`Clock`]'s.
+//! Types that all crates of tacho share. No I/O except by [`SpillFile`], no async, no clock reads except by [`Clock`].
 
 pub mod bounded;
 pub mod clock;

@@ -35,7 +35,7 @@ impl Histogram {
         self.total += 1;
     }
 
-    /// How many times were counted.
+    /// Number of counted times.
     pub fn count(&self) -> u64 {
         self.total
     }
@@ -47,7 +47,7 @@ impl Histogram {
         Histogram { counts, total: self.total.saturating_sub(before.total) }
     }
 
-    /// Counts per quarter octave, without empty ones: the band, and how many times lie in it.
+    /// Counts per quarter octave, as (band, count); empty bands are omitted.
     pub fn bands(&self) -> Vec<(u8, u64)> {
         let per_band = 1 << (BUCKET_BITS - 2);
         let counted = self.counts.chunks(per_band).map(|chunk| chunk.iter().sum()).enumerate();
@@ -59,7 +59,7 @@ impl Histogram {
         edge(band << (BUCKET_BITS - 2))
     }
 
-    /// The approximate quantile; none where nothing was counted.
+    /// The approximate quantile; `None` if the histogram is empty.
     pub fn quantile(&self, quantile: f64) -> Option<f64> {
         let wanted = (quantile * self.total as f64).ceil().max(1.0) as u64;
         let mut sum = 0;
@@ -76,18 +76,18 @@ fn edge(bucket: usize) -> f64 {
     f64::from_bits(MIN_BITS + ((bucket as u64) << (52 - BUCKET_BITS)))
 }
 
-/// What a run sends, and where: the title of live views.
+/// Title of the live views: model, server and load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadTitle {
-    /// The model of the requests.
+    /// The model.
     pub model: String,
-    /// The server, without credentials.
+    /// The server's URL, without credentials.
     pub server: String,
-    /// Arrivals and limits.
+    /// The arrival process and its limits.
     pub load: String,
 }
 
-/// Metrics of the requests that have finished.
+/// Metrics of the finished requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveMetrics {
     /// From sending to the first token event.
@@ -100,26 +100,26 @@ pub struct LiveMetrics {
     pub e2el: Histogram,
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
-    /// From scheduled to dispatched: how late the client was.
+    /// Dispatch delay: from scheduled to dispatched.
     pub lateness: Histogram,
-    /// Scheduled times in seconds from the start, in order; empty where responses determine them.
+    /// Scheduled times in seconds from the start, in order; empty if responses determine them.
     pub scheduled: Arc<[f64]>,
     /// Whether requests may have to wait for a concurrency slot.
     pub is_limited: bool,
-    /// What is sent, and where.
+    /// The title.
     pub title: Arc<LoadTitle>,
-    /// The server's own metrics: names and values.
+    /// The server's own metrics, by name.
     pub server: Vec<(&'static str, f64)>,
 }
 
 impl LiveMetrics {
-    /// Requests that are scheduled by `elapsed` but have not begun; none where requests never wait.
+    /// Requests scheduled by `elapsed` that have not begun; `None` if requests never wait.
     pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
         let queues = self.is_limited && !self.scheduled.is_empty();
         queues.then(|| (self.scheduled_by(elapsed) as u64).saturating_sub(begun))
     }
 
-    /// Requests per second that the schedule wants between two times; none for a burst and after the schedule's end.
+    /// The schedule's request rate between two times; `None` for a burst and after the schedule's end.
     pub fn target_rate(&self, from: f64, to: f64) -> Option<f64> {
         let last = *self.scheduled.last()?;
         let to = to.min(last);

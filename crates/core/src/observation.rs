@@ -1,8 +1,8 @@
-//! What happened to one request: timestamps and counts, no interpretation.
+//! Timestamps and counts of one request, without interpretation.
 
 use crate::{FailureKind, Outcome, Reply, Timestamp};
 
-/// To what the moments of a row are kept: about a microsecond. A power of two, so that its multiples pack well.
+/// Resolution of recorded timestamps, about a microsecond. A power of two compresses well.
 pub const RESOLUTION_NS: u64 = 1024;
 
 /// Token counts as the server reported them.
@@ -12,84 +12,96 @@ pub struct Usage {
     pub prompt_tokens: Option<u64>,
     /// Tokens generated.
     pub completion_tokens: Option<u64>,
-    /// Tokens of the prompt that the server had cached; not known is not none.
+    /// Prompt tokens served from the prefix cache; `None` if unknown.
     pub cached_tokens: Option<u64>,
-    /// Whether a count was given that cannot be one (negative, infinite, beyond all contexts). It is left out above.
+    /// Whether the server reported an invalid count (negative, infinite or beyond any context). Such counts are
+    /// dropped.
     pub impossible: bool,
 }
 
-/// Who said how many tokens an event brought.
+/// The source of token counts per event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenCountSource {
-    /// Usage that the server reports with every event.
+    /// Usage reported with every event.
     Usage,
-    /// The log-probabilities, one per token.
+    /// Log-probabilities, one per token.
     Logprobs,
 }
 
-/// One row of a run.
+/// One row of a run: the timestamps, counts and outcome of a request.
+///
+/// ```
+/// use tacho_core::{Observation, Outcome, Timestamp};
+///
+/// let ms = |ms: u64| Timestamp(ms * 1_000_000);
+/// let mut row = Observation::dispatched(0, ms(0), ms(1));
+/// row.sent = ms(2);
+/// row.chunks = vec![ms(52), ms(62), ms(74)];
+/// row.outcome = Outcome::Complete;
+/// assert_eq!(row.chunks[0].since(row.sent).as_millis(), 50); // TTFT
+/// assert_eq!(row.chunks[2].since(row.chunks[1]).as_millis(), 12); // an ITL
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Which request of the workload this was.
+    /// Index of the request in the workload.
     pub index: usize,
-    /// When the schedule wanted it sent.
+    /// Scheduled send time.
     pub scheduled: Timestamp,
-    /// When the event loop dispatched it, before any wait for a concurrency slot.
+    /// When the dispatcher handed it to a worker, before any wait for a concurrency slot.
     pub dispatched: Timestamp,
-    /// When it had its slot and sending began; vLLM's `start_time`.
+    /// When it got its slot and sending began; vLLM's `start_time`.
     pub sent: Timestamp,
-    /// Time spent connecting (TCP, TLS) inside `sent`..first byte; zero on a connection that was open.
+    /// Time to connect (TCP, TLS), part of `sent`..`first_byte`; zero on a reused connection.
     pub connect_ns: u64,
-    /// When the first byte of the answer arrived.
+    /// When the first byte of the response arrived.
     pub first_byte: Option<Timestamp>,
-    /// When the first token that carries content (not just a role) arrived.
+    /// When the first event with content (not just a role) arrived.
     pub first_content: Option<Timestamp>,
-    /// When each token event arrived, in order; vLLM's TTFT is the first, its ITLs are the gaps.
+    /// When each token event arrived, in order. The first gives vLLM's TTFT, the gaps its ITLs.
     pub chunks: Vec<Timestamp>,
-    /// Where the text of each token event ends in `text`; empty where events do not append to it.
+    /// End offset in `text` of each token event; empty if events do not append to it.
     pub text_ends: Vec<u32>,
-    /// Tokens known by events: the event's place in `chunks`, and all tokens up to it. Events that bring one token
-    /// each, as nearly all do, are not here.
+    /// Cumulative token counts at events: (index into `chunks`, tokens up to it). Events with a single token, nearly
+    /// all of them, are omitted.
     pub token_counts: Vec<(u32, u32)>,
-    /// Where the marks come from, if there are any.
+    /// The source of `token_counts`, if there are any.
     pub token_count_source: Option<TokenCountSource>,
-    /// When the first token of the answer itself, after any reasoning, arrived.
+    /// When the first token after any reasoning arrived.
     pub first_answer: Option<Timestamp>,
-    /// Tokens of reasoning among those generated, where the server says.
+    /// Reasoning tokens among the generated ones, if the server reports them.
     pub reasoning_tokens: Option<u64>,
-    /// How often it was sent again after a failure; all times are counted from the first sending.
+    /// Number of retries; all times count from the first attempt.
     pub retries: u32,
-    /// Token events whose bytes came in the same read as a later one's, so that their timestamp is a bound.
+    /// Token events read together with a later one, so that their timestamp is only an upper bound.
     pub coalesced: u32,
-    /// When the request was over.
+    /// When the request ended.
     pub done: Timestamp,
-    /// The verdict.
+    /// The outcome.
     pub outcome: Outcome,
     /// The generated text as WTF-8: UTF-8 that may hold the lone surrogates JSON allows.
     pub text: Vec<u8>,
-    /// What the server said of token counts.
+    /// Token counts that the server reported.
     pub usage: Usage,
-    /// What a later request needs of the answer in addition to its text; kept only where one does.
+    /// Parts of the response, in addition to its text, that a later request needs; otherwise `None`.
     pub reply: Option<Box<Reply>>,
 }
 
 impl Observation {
-    /// Puts all its moments on another clock.
+    /// Converts all timestamps to another clock.
     pub fn shift(&mut self, to: impl Fn(Timestamp) -> Timestamp) {
         let moments = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
         moments.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
     }
 
-    /// Rounds its timestamps up to a multiple of [`RESOLUTION_NS`] from `origin`: the rest is noise of clocks and
-    /// reads, and would take most of the space of a log. The scheduled time is not a measurement and stays exact, since
-    /// latencies count from it.
+    /// Rounds its timestamps up to a multiple of [`RESOLUTION_NS`] from `origin`: finer digits are clock noise and
+    /// would dominate the size of a log. The scheduled time is exact, not measured, and stays as it is.
     pub fn round(&mut self, origin: Timestamp) {
         let up = |nanos: u64| nanos.wrapping_add(RESOLUTION_NS - 1) & !(RESOLUTION_NS - 1);
         self.shift(|timestamp| Timestamp(origin.0.wrapping_add(up(timestamp.0.wrapping_sub(origin.0)))));
     }
 
-    /// A row for a request that was dispatched but has not been sent.
+    /// The row of a request that was dispatched but not yet sent.
     pub fn dispatched(index: usize, scheduled: Timestamp, dispatched: Timestamp) -> Self {
         Observation {
             index,
@@ -115,7 +127,7 @@ impl Observation {
         }
     }
 
-    /// Whether the end of the run cut it off.
+    /// Whether the end of the run aborted it.
     pub fn is_aborted(&self) -> bool {
         self.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Aborted)
     }

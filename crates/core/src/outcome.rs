@@ -1,21 +1,29 @@
-//! How a request ended, as types: compared by kind, never by message.
+//! Outcomes of requests, as types: compared by kind, never by message.
 
-/// The one verdict on a request.
+/// The outcome of a request.
+///
+/// ```
+/// use tacho_core::{FailureKind, Outcome};
+///
+/// let outcome = Outcome::failed(FailureKind::Http(503), "overloaded");
+/// assert!(outcome.is_fault() && !outcome.is_complete());
+/// assert_eq!(outcome.failure().map(|failure| failure.kind), Some(FailureKind::Http(503)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The answer arrived whole.
+    /// The response is complete.
     Complete,
-    /// It did not, and why.
+    /// The request failed.
     Failed(Failure),
 }
 
 impl Outcome {
-    /// Whether the answer arrived whole.
+    /// Whether the response is complete.
     pub fn is_complete(&self) -> bool {
         matches!(self, Outcome::Complete)
     }
 
-    /// Returns whether it failed, other than by a planned cancellation.
+    /// Whether it failed, other than by a planned cancellation.
     pub fn is_fault(&self) -> bool {
         self.failure().is_some_and(|failure| failure.kind != FailureKind::Cancelled)
     }
@@ -28,7 +36,7 @@ impl Outcome {
         }
     }
 
-    /// A failure of `kind` with this message.
+    /// Returns a failure of `kind` with this message.
     pub fn failed(kind: FailureKind, message: impl Into<String>) -> Self {
         Outcome::Failed(Failure { kind, message: message.into() })
     }
@@ -37,34 +45,41 @@ impl Outcome {
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The class of failure.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// One line for a person; may hold text that the server sent.
+    /// A one-line message; may contain text from the server.
     pub message: String,
 }
 
-/// The classes of failure.
+/// The kinds of failure.
+///
+/// ```
+/// use tacho_core::FailureKind;
+///
+/// assert_eq!(FailureKind::Http(429).name(), "http_error");
+/// assert_eq!(FailureKind::from_name("http_error", 429), Some(FailureKind::Http(429)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
     /// No connection could be made.
     Connect,
-    /// The connection broke before the answer was whole.
+    /// The connection was lost before the response was complete.
     ConnectionLost,
     /// A status other than 200.
     Http(u16),
-    /// A time limit passed.
+    /// A timeout expired.
     TimedOut,
-    /// The stream ended without its closing mark.
+    /// The stream ended without its end marker.
     Truncated,
-    /// The server reported an error inside a stream that began well.
+    /// The server reported an error inside a stream.
     ErrorInStream,
-    /// The answer ended properly but held no token.
+    /// The response completed without any token.
     Empty,
-    /// Bytes that are not what the protocol says.
+    /// The response violates the protocol.
     Malformed,
     /// The run was stopped while the request was in flight.
     Aborted,
-    /// It was called off on purpose, as users do; no fault of anybody's.
+    /// Cancelled on purpose, as a user would; not a fault.
     Cancelled,
 }
 
@@ -85,7 +100,7 @@ impl FailureKind {
         }
     }
 
-    /// The kind of that name; `status` is that of an HTTP error.
+    /// The kind with this name; `status` is used for an HTTP error.
     pub fn from_name(name: &str, status: u16) -> Option<Self> {
         let kinds = [
             FailureKind::Connect,

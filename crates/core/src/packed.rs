@@ -1,14 +1,15 @@
-//! Values as bytes and back, one behind the other. Only the process that wrote them reads them: there is no version.
+//! Binary serialization of values, one after another. The format has no version: only the process that wrote the bytes
+//! reads them.
 
 use crate::json::{self, Value};
 use crate::{Content, FailureKind, Request};
 
-/// A value that can be written as bytes and read back.
+/// A value that can be serialized to bytes.
 pub trait Pack: Sized {
     /// Appends the value.
     fn pack(&self, out: &mut Vec<u8>);
 
-    /// Takes the value off the front; none where the front does not hold one.
+    /// Removes the value from the front; `None` if the bytes are invalid.
     fn unpack(from: &mut &[u8]) -> Option<Self>;
 }
 
@@ -43,7 +44,7 @@ packed!(Request {
     cancel_after,
 });
 
-/// Seven bits per byte, the lowest first.
+/// LEB128: seven bits per byte, lowest first.
 impl Pack for u64 {
     fn pack(&self, out: &mut Vec<u8>) {
         let mut value = *self;
@@ -67,7 +68,7 @@ impl Pack for u64 {
     }
 }
 
-/// Other integers are packed as the first of the two types.
+/// Packs the second type as the first.
 macro_rules! as_other {
     ($($other:ty, $type:ty, $to:expr, $from:expr;)+) => {$(
         impl Pack for $type {
@@ -102,13 +103,13 @@ impl Pack for f64 {
     }
 }
 
-/// Appends bytes behind their number.
+/// Appends bytes with a length prefix.
 pub fn pack_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     bytes.len().pack(out);
     out.extend_from_slice(bytes);
 }
 
-/// Takes bytes that stand behind their number.
+/// Removes length-prefixed bytes from the front.
 pub fn unpack_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::unpack(from)?;
     from.split_off(..len)

@@ -1,23 +1,23 @@
-//! What an answer says in addition to its text, for the requests that follow from it.
+//! Parts of a response, in addition to its text, that later requests refer to.
 
-/// The parts of an answer that a later request refers to.
+/// The parts of a response that a later request refers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer's name on the server, where it keeps answers.
+    /// The response's ID on a server that stores responses.
     pub id: Option<String>,
-    /// The tools that the model wants called.
+    /// The tool calls of the model.
     pub calls: Vec<ToolCall>,
-    /// The texts of further answers, where several were asked for.
+    /// The texts of further choices, if `n` is above 1.
     pub others: Vec<String>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolCall {
-    /// What its result is to name.
+    /// The ID that its result must carry.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments as JSON, if the model got that right.
+    /// Its arguments as JSON, unless the model wrote invalid JSON.
     pub arguments: String,
 }

@@ -1,22 +1,22 @@
-//! One request of a workload, before any protocol has seen it.
+//! One request of a workload, independent of any protocol.
 
 use crate::json::Value;
 
-/// What is asked of the server.
+/// The content of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A text.
     Text(String),
     /// Several texts in one request (embeddings, rerank).
     Texts(Vec<String>),
-    /// Token ids.
+    /// Token IDs.
     Ids(Vec<u32>),
-    /// Anything else a dataset makes: chat messages, content parts, lists of id lists.
+    /// Any other JSON: chat messages, content parts, lists of token-ID lists.
     Json(Value),
 }
 
 impl Content {
-    /// The same as a JSON value.
+    /// Returns the content as JSON.
     pub fn to_json(&self) -> Value {
         match self {
             Content::Text(text) => Value::from(text.as_str()),
@@ -26,7 +26,7 @@ impl Content {
         }
     }
 
-    /// The content that `value` holds, in its narrowest form.
+    /// Parses the content, as the most specific variant.
     pub fn from_json(value: Value) -> Self {
         match value {
             Value::Str(text) => Content::Text(text),
@@ -46,30 +46,38 @@ impl Content {
     }
 }
 
-/// One request of a workload; the fields of vLLM's sample.
+/// One request of a workload, with the fields of vLLM's `SampleRequest`.
+///
+/// ```
+/// use tacho_core::{Content, Request};
+///
+/// let request = Request { lora: Some("adapter".to_owned()), ..Request::text("Hello", 1, 128) };
+/// assert_eq!(request.content, Content::Text("Hello".to_owned()));
+/// assert_eq!((request.prompt_len, request.output_len), (1, 128));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What is sent.
+    /// The content.
     pub content: Content,
-    /// Tokens of the prompt by the client's tokenizer.
+    /// Prompt tokens, counted by the client's tokenizer.
     pub prompt_len: u64,
-    /// Tokens to generate. From 0 on, for the server to judge.
+    /// Maximum output tokens.
     pub output_len: i64,
-    /// Sent as `x-request-id` when present.
+    /// Sent as `x-request-id`, if present.
     pub id: Option<String>,
-    /// OpenAI content part(s) next to the text.
+    /// OpenAI content parts that accompany the text.
     pub media: Option<Value>,
     /// Adapter to use instead of the base model.
     pub lora: Option<String>,
-    /// Arrival offset in seconds, where the data gives one.
+    /// Arrival offset in seconds, if the data has one.
     pub timestamp: Option<f64>,
-    /// Ready chat messages, used as they are.
+    /// Ready-made chat messages, sent as they are.
     pub chat_messages: Option<Value>,
-    /// Body fields that win over everything else.
+    /// Body fields that take precedence over all others.
     pub overrides: Option<Value>,
     /// The session it belongs to, sent as a header for routers.
     pub session: Option<String>,
-    /// Seconds after it was written at which it is called off.
+    /// Cancel the request this many seconds after it was sent.
     pub cancel_after: Option<f64>,
 }
 

@@ -1,17 +1,30 @@
-//! The stream of finished rows: workers hand them over in batches, a few times a second, and those who wants them takes
-//! them from one thread. A result is computed from the same rows that a log or a live view saw.
+//! The stream of finished rows. Workers hand rows over in batches, a few times a second; one thread passes them to all
+//! receivers. Results, logs and live views see the same rows.
 
 use crate::{Observation, Timestamp};
 
-/// Where the finished rows of a run go. All calls come from one thread, which is none of the workers'.
+/// Receives the finished rows of a run. All calls come from one thread, which is not a worker.
+///
+/// ```
+/// use tacho_core::{Observation, RowSink};
+///
+/// /// Counts failed requests and drops the rows.
+/// struct Failures(usize);
+///
+/// impl RowSink for Failures {
+///     fn rows(&mut self, rows: Vec<Observation>) {
+///         self.0 += rows.iter().filter(|row| row.outcome.is_fault()).count();
+///     }
+/// }
+/// ```
 pub trait RowSink {
-    /// The origin of scheduled times is known; no row comes before this.
+    /// The origin of scheduled times is known; called before the first row.
     fn began(&mut self, _origin: Timestamp) {}
 
-    /// Rows that are over, in the order in which one worker finished them.
+    /// Rows of one worker, in the order of completion.
     fn rows(&mut self, rows: Vec<Observation>);
 
-    /// Nothing came for a while.
+    /// No rows arrived for a while.
     fn idle(&mut self) {}
 }
 
@@ -22,7 +35,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// The rows in the order of their requests.
+    /// The rows in the order of the workload.
     pub fn into_rows(mut self) -> Vec<Observation> {
         self.rows.sort_unstable_by_key(|row| row.index);
         self.rows
@@ -38,31 +51,48 @@ impl RowSink for Kept {
     }
 }
 
-/// Receives rows during a run. It must return quickly, and cannot delay the workers.
+/// Observes rows during a run. It must return quickly, but cannot delay the workers.
 pub trait Watcher {
-    /// As of [`RowSink::began`].
+    /// See [`RowSink::began`].
     fn began(&mut self, _origin: Timestamp) {}
 
-    /// As of [`RowSink::rows`].
+    /// See [`RowSink::rows`].
     fn rows(&mut self, rows: &[Observation]);
 
-    /// As of [`RowSink::idle`].
+    /// See [`RowSink::idle`].
     fn idle(&mut self) {}
 }
 
-/// Shows the rows to each watcher in turn, then hands them on.
+/// Passes rows to each watcher in turn and then to a sink.
+///
+/// ```
+/// use tacho_core::{Fan, Kept, Observation, RowSink, Timestamp, Watcher};
+///
+/// struct Count(usize);
+///
+/// impl Watcher for Count {
+///     fn rows(&mut self, rows: &[Observation]) {
+///         self.0 += rows.len();
+///     }
+/// }
+///
+/// let (mut count, mut kept) = (Count(0), Kept::default());
+/// Fan::new(vec![&mut count], &mut kept)
+///     .rows(vec![Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO)]);
+/// assert_eq!((count.0, kept.into_rows().len()), (1, 1));
+/// ```
 pub struct Fan<'a> {
     watchers: Vec<&'a mut dyn Watcher>,
     last: &'a mut dyn RowSink,
 }
 
 impl<'a> Fan<'a> {
-    /// A fan to `watchers`, and then to `last`.
+    /// A fan to `watchers` and the sink `last`.
     pub fn new(watchers: Vec<&'a mut dyn Watcher>, last: &'a mut dyn RowSink) -> Self {
         Fan { watchers, last }
     }
 
-    /// Shows rows to those who watch that are kept elsewhere.
+    /// Shows rows that are stored elsewhere to the watchers.
     pub fn show(&mut self, rows: &[Observation]) {
         self.watchers.iter_mut().for_each(|watcher| watcher.rows(rows));
     }

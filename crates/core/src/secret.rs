@@ -1,6 +1,6 @@
-//! Secrets: a value that cannot be printed, which names stand for one, and texts with theirs taken out.
+//! Secrets: a value that cannot be printed, detection of secret names, and redaction of texts.
 //!
-//! Names decide, not values: those who prints a header, a URL or a body takes out what is named like a secret.
+//! Names decide, not values: code that prints a header, a URL or a body redacts whatever has the name of a secret.
 
 mod name;
 mod redact;
@@ -10,25 +10,33 @@ pub use name::is_secret_name;
 pub use redact::{redact_header, redact_header_text, redact_json, redact_json_text, redact_text, redact_url};
 pub use words::{redact_words, secrets_of};
 
-/// What stands where a secret was.
+/// Replaces a redacted secret.
 pub const REDACTED: &str = "***";
 
 /// A key, password or token on its way from the flag to the socket. Neither `Debug` nor `Display` shows it.
+///
+/// ```
+/// use tacho_core::Secret;
+///
+/// let key = Secret::new("sk-123");
+/// assert_eq!(format!("{key} {key:?}").matches("sk-123").count(), 0);
+/// assert_eq!(key.expose(), "sk-123");
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides `value`.
+    /// Wraps `value`.
     pub fn new(value: impl Into<String>) -> Self {
         Secret(value.into())
     }
 
-    /// The value, for the one place that sends it.
+    /// The value, for the code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to hide.
+    /// Whether the value is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Data that does not fit in memory, in an anonymous temporary file that disappears with the process, however that ends.
+//! Data that does not fit in memory, in an anonymous temporary file that disappears when the process ends, even by a
+//! crash.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -11,7 +12,16 @@ use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::packed::Pack;
 
-/// An anonymous temporary file, created by the first write. What cannot be written stays in memory.
+/// An anonymous temporary file, created by the first write. Data that cannot be written stays in memory.
+///
+/// ```
+/// use tacho_core::SpillFile;
+///
+/// let file = SpillFile::in_directory(&std::env::temp_dir());
+/// let span = file.append(b"rows".to_vec());
+/// assert_eq!(&*file.read(&span)?, b"rows");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct SpillFile {
     directory: Option<PathBuf>,
@@ -38,7 +48,7 @@ impl Span {
         }
     }
 
-    /// Whether there are none.
+    /// Whether the span is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -90,7 +100,7 @@ impl From<File> for SpillFile {
 /// Unpacks all values in `bytes`.
 ///
 /// # Errors
-/// When they hold anything else.
+/// If `bytes` hold anything else.
 pub fn unpack_all<T: Pack>(mut bytes: &[u8]) -> io::Result<Vec<T>> {
     let mut values = Vec::new();
     while !bytes.is_empty() {
@@ -99,10 +109,20 @@ pub fn unpack_all<T: Pack>(mut bytes: &[u8]) -> io::Result<Vec<T>> {
     Ok(values)
 }
 
-/// Bytes that are written and read at a time, about.
+/// Approximate size of a chunk in bytes.
 const CHUNK: usize = 128 << 10;
 
 /// A list in a spill file, in chunks. It can grow while it is read.
+///
+/// ```
+/// use tacho_core::{SpillFile, SpillList};
+///
+/// let list = SpillList::new(SpillFile::in_directory(&std::env::temp_dir()));
+/// list.extend(["a".to_owned(), "b".to_owned()]);
+/// assert_eq!(list.get(1)?, Some("b".to_owned()));
+/// assert_eq!(list.get(2)?, None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct SpillList<T> {
     file: SpillFile,
@@ -112,7 +132,7 @@ pub struct SpillList<T> {
 
 #[derive(Debug)]
 struct Chunk {
-    /// Index of its first item.
+    /// Index of the chunk's first item.
     start: usize,
     count: usize,
     span: Span,
@@ -139,7 +159,7 @@ impl<T> SpillList<T> {
         self.lock().last().map_or(0, |chunk| chunk.start + chunk.count)
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
@@ -156,7 +176,7 @@ impl<T> SpillList<T> {
         (chunk < chunks.len()).then_some(chunk)
     }
 
-    /// Index of a chunk's first item, and its bytes.
+    /// The index of a chunk's first item, and the chunk's size in bytes.
     pub fn chunk(&self, chunk: usize) -> Option<(usize, usize)> {
         self.lock().get(chunk).map(|chunk| (chunk.start, chunk.span.len()))
     }
@@ -186,14 +206,14 @@ impl<T: Pack> SpillList<T> {
     /// Reads a chunk.
     ///
     /// # Errors
-    /// When the file cannot be read, or does not hold what was written.
+    /// If the file cannot be read or is corrupt.
     pub fn read(&self, chunk: usize) -> io::Result<Vec<T>> {
         let chunks = self.lock();
         let span = match &chunks.get(chunk).ok_or(io::ErrorKind::NotFound)?.span {
             Span::Memory(bytes) => return unpack_all(bytes),
             Span::File { offset, len } => Span::File { offset: *offset, len: *len },
         };
-        // The file is read without the lock, so that items can be added meanwhile.
+        // Read the file without the lock, so that items can be appended meanwhile.
         drop(chunks);
         unpack_all(&self.file.read(&span)?)
     }
@@ -201,7 +221,7 @@ impl<T: Pack> SpillList<T> {
     /// Reads one item.
     ///
     /// # Errors
-    /// When the file cannot be read, or does not hold what was written.
+    /// If the file cannot be read or is corrupt.
     pub fn get(&self, index: usize) -> io::Result<Option<T>> {
         let Some(chunk) = self.find(index) else { return Ok(None) };
         let start = self.chunk(chunk).map_or(0, |(start, _)| start);
@@ -226,7 +246,7 @@ mod tests {
         assert!(matches!(file.append(b"one".to_vec()), Span::File { offset: 0, len: 3 }));
         let second = file.append(b"second".to_vec());
         assert_eq!(&*file.read(&second).unwrap(), b"second");
-        // Two files of one process are two files, and neither has a name.
+        // Two files of one process are distinct, and neither has a name.
         let other = SpillFile::in_directory(directory.path());
         assert!(matches!(other.append(b"other".to_vec()), Span::File { offset: 0, .. }));
         assert_eq!(&*file.read(&second).unwrap(), b"second");

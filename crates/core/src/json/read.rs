@@ -1,13 +1,13 @@
-//! The reader: what `json.loads` accepts.
+//! The reader: accepts what `json.loads` accepts.
 
 use super::{Dict, Value};
 
-/// Why a text is not JSON, and where.
+/// A syntax error and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// What was wrong.
+    /// The error.
     pub message: &'static str,
-    /// The byte it was wrong at.
+    /// Its byte offset.
     pub at: usize,
 }
 
@@ -19,17 +19,17 @@ impl std::fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Nesting beyond this is refused, so that hostile input cannot overflow the stack.
+/// Maximum nesting depth, so that hostile input cannot overflow the stack.
 const MAX_DEPTH: usize = 512;
 
-/// Reads `text` as one JSON value with nothing but white space around it.
+/// Parses `text` as one JSON value, surrounded by nothing but white space.
 pub fn parse(text: &str) -> Result<Value, ParseError> {
     let (value, rest) = parse_prefix(text)?;
     let tail = text[rest..].trim_start_matches([' ', '\t', '\n', '\r']);
     if tail.is_empty() { Ok(value) } else { Err(ParseError { message: "extra data", at: text.len() - tail.len() }) }
 }
 
-/// Reads one JSON value from the start of `text` and says where it ended.
+/// Parses one JSON value at the start of `text` and returns it with its end.
 pub fn parse_prefix(text: &str) -> Result<(Value, usize), ParseError> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     reader.blanks();
@@ -184,7 +184,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The rest of a `\u` escape; a lone surrogate, which Rust's text cannot hold, becomes U+FFFD.
+    /// The rest of a `\u` escape; a lone surrogate, which a Rust string cannot hold, becomes U+FFFD.
     fn unicode(&mut self) -> Result<char, ParseError> {
         let first = self.hex4()?;
         if (0xd800..0xdc00).contains(&first) && self.text[self.at..].starts_with("\\u") {

@@ -2,7 +2,7 @@
 
 use super::{Value, float_repr};
 
-/// `repr` of a text: single quotes unless it holds some and no double ones; escapes for what cannot be printed.
+/// `repr` of a string: in single quotes unless only these occur in it; unprintable characters are escaped.
 pub fn quoted(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut out = String::with_capacity(text.len() + 2);
@@ -26,8 +26,8 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Python's `str.isprintable`: all but the Unicode categories Cc, Cf, Cs, Co, Cn, Zl, Zp and Zs, except the space. Rust's
-/// `escape_debug` leaves the same characters alone; after a letter it also leaves combining marks alone.
+/// Python's `str.isprintable`: all but the Unicode categories Cc, Cf, Cs, Co, Cn, Zl, Zp and Zs, except the space.
+/// Rust's `escape_debug` keeps the same characters; after a letter it also keeps combining marks.
 fn is_printable(c: char) -> bool {
     let mut buffer = [b'a', 0, 0, 0, 0];
     let len = c.encode_utf8(&mut buffer[1..]).len();
@@ -55,7 +55,7 @@ pub fn repr(value: &Value) -> String {
     }
 }
 
-/// Python's `str` of any value: a text is itself, everything else is its `repr`.
+/// Python's `str` of any value: a string is itself, everything else is its `repr`.
 pub fn python_str(value: &Value) -> String {
     match value {
         Value::Str(text) => text.clone(),

@@ -1,15 +1,15 @@
-//! The writer: the text `json.dumps` gives with its defaults.
+//! The writer: output of `json.dumps` with its defaults.
 
 use super::Value;
 
-/// The text of `value`.
+/// Serializes `value` as JSON.
 pub fn dumps(value: &Value) -> String {
     let mut out = Vec::new();
     write_value(&mut out, value);
     String::from_utf8(out).expect("the writer emits ASCII")
 }
 
-/// Appends the text of `value`.
+/// Appends `value` as JSON.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -44,7 +44,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// The text of `value` over several lines, as `json.dumps` gives it with an `indent`.
+/// Serializes `value` over several lines, as `json.dumps` does with an `indent`.
 pub fn dumps_indented(value: &Value, indent: usize) -> String {
     let mut out = Vec::new();
     write_indented(&mut out, value, indent, 0);
@@ -84,7 +84,7 @@ fn write_indented(out: &mut Vec<u8>, value: &Value, indent: usize, depth: usize)
     }
 }
 
-/// JSON spells the non-finite floats otherwise than `repr` does.
+/// JSON's form of a float; non-finite ones differ from `repr`.
 fn float_text(number: f64) -> String {
     if number.is_nan() {
         "NaN".into()
@@ -95,7 +95,8 @@ fn float_text(number: f64) -> String {
     }
 }
 
-/// Python's `repr(float)`: the shortest digits that read back, with an exponent below 1e-4 and from 1e16 on.
+/// Python's `repr(float)`: the shortest digits that parse to the same float, with an exponent below 1e-4 and from 1e16
+/// on.
 pub fn float_repr(number: f64) -> String {
     if number.is_nan() {
         return "nan".into();
@@ -103,7 +104,7 @@ pub fn float_repr(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf".into() } else { "-inf".into() };
     }
-    // Rust's `{:e}` gives the shortest digits as d.ddde±x; only their layout differs.
+    // Rust's `{:e}` gives the shortest digits as d.ddde±x; only the format differs.
     let scientific = format!("{number:e}");
     let (mantissa, exponent) = scientific.split_once('e').expect("`{:e}` always has an exponent");
     let exponent: i32 = exponent.parse().expect("`{:e}` has a decimal exponent");
@@ -167,7 +168,7 @@ pub fn write_wtf8(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
 }
 
-/// Whether a byte stands for itself; Python escapes DEL too.
+/// Whether a byte needs no escape; Python escapes DEL too.
 fn is_plain(byte: u8) -> bool {
     (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\'
 }

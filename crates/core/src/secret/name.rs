@@ -1,6 +1,6 @@
-//! Which names stand for secrets, however they are written: `X-Api-Key`, `api_key`, `apiKey`, `OPENAI_API_KEY`.
+//! Detection of secret names in any spelling: `X-Api-Key`, `api_key`, `apiKey`, `OPENAI_API_KEY`.
 
-/// Words that make a name secret wherever they stand.
+/// Words that make a name secret at any position.
 const ALWAYS: &[&str] = &[
     "apikey",
     "auth",
@@ -22,7 +22,7 @@ const ALWAYS: &[&str] = &[
     "signature",
 ];
 
-/// Ends of names that are written in one word.
+/// Suffixes of secret names written as one word.
 const ENDINGS: &[&str] = &[
     "accesskey",
     "accesstoken",
@@ -35,15 +35,16 @@ const ENDINGS: &[&str] = &[
     "sessiontoken",
 ];
 
-/// Words before `token` that make it one of a vocabulary.
+/// Words before `token` that mean a token of a vocabulary.
 const VOCABULARY: &[&str] =
     &["bos", "cls", "eos", "mask", "pad", "per", "sep", "special", "start", "stop", "unk", "image", "decoder"];
 
-/// Words before `key` that make it a name of something.
+/// Words before `key` that mean an identifier.
 const LABELS: &[&str] =
     &["cache", "foreign", "group", "idempotency", "partition", "primary", "routing", "session", "sort"];
 
-/// Whether a header, query parameter, body field or variable of this name holds a secret. A doubtful one does.
+/// Whether a header, query parameter, body field or variable with this name holds a secret. Doubtful names count as
+/// secret.
 pub fn is_secret_name(name: &str) -> bool {
     let words = words(name);
     let squeezed = words.concat();
@@ -58,7 +59,7 @@ pub fn is_secret_name(name: &str) -> bool {
         || ENDINGS.iter().any(|ending| squeezed.ends_with(ending))
 }
 
-/// The words of a name in lower case: split at anything but letters and digits, and at the humps of camel case.
+/// The words of a name in lower case, split at non-alphanumeric characters and at camel-case boundaries.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let letters: Vec<char> = name.chars().collect();

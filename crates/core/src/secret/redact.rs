@@ -1,16 +1,16 @@
-//! Texts for people and files, with the secrets in them taken out. What cannot be read is taken out whole.
+//! Redaction of texts for people and files. Text that cannot be parsed is redacted as a whole.
 
 use std::borrow::Cow;
 
 use super::{REDACTED, Secret, is_secret_name};
 use crate::json::{self, Dict, Value};
 
-/// The value of header `name` as it may be shown.
+/// The value of header `name`, redacted if it is secret.
 pub fn redact_header<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
     if is_secret_name(name) || is_credentials(value) { Cow::Borrowed(REDACTED) } else { Cow::Borrowed(value) }
 }
 
-/// A header as it was typed, without its value whatever its name: what stored and printed commands show.
+/// A command-line header without its value, whatever its name; used in stored and printed commands.
 pub(super) fn hide_header_value(text: &str) -> String {
     match text.find(['=', ':']) {
         Some(at) => format!("{}{REDACTED}", &text[..=at]),
@@ -18,7 +18,7 @@ pub(super) fn hide_header_value(text: &str) -> String {
     }
 }
 
-/// A header as it was typed, `Name=value` or `Name: value`; one that is neither may be a bare key and is not shown.
+/// A command-line header, `Name=value` or `Name: value`. Anything else may be a bare key and is redacted.
 pub fn redact_header_text(text: &str) -> String {
     let Some(at) = text.find(['=', ':']).or_else(|| text.find(char::is_whitespace)) else { return REDACTED.to_owned() };
     let separator = text[at..].chars().next().map_or(1, char::len_utf8);
@@ -29,21 +29,21 @@ pub fn redact_header_text(text: &str) -> String {
     }
 }
 
-/// A value that is a way of saying who one is, whatever its header is called.
+/// Whether a value is a credential, whatever its header is called.
 fn is_credentials(value: &str) -> bool {
     let scheme = value.trim_start().split_once(' ').map(|(scheme, _)| scheme.to_ascii_lowercase());
     matches!(scheme.as_deref(), Some("bearer" | "basic" | "digest" | "negotiate"))
 }
 
-/// A URL, whole or only its path and query, without user, password and the values of secret parameters. Need not be
-/// a good one: errors show what was typed.
+/// A URL, or its path and query, without user, password and the values of secret parameters. The URL may be invalid:
+/// errors show what was typed.
 pub fn redact_url(text: &str) -> String {
     let (scheme, rest) = match text.find("://") {
         Some(at) => text.split_at(at + 3),
         None => text.split_at(0),
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // An unencoded slash in a password ends the authority too early: what follows is then not a port.
+    // An unencoded slash in a password ends the authority too early; what follows is then not a port.
     let typed_badly =
         rest[..end].rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_err() && !port.ends_with(']'));
     let searched = if rest[..end].contains('@') || !typed_badly { end } else { rest.find('?').unwrap_or(rest.len()) };
@@ -53,7 +53,7 @@ pub fn redact_url(text: &str) -> String {
     }
 }
 
-/// Takes the values of secret parameters out of what follows `?` or `#`.
+/// Redacts the values of secret parameters after `?` or `#`.
 fn redact_query(text: &str) -> String {
     let Some(start) = text.find(['?', '#']) else { return text.to_owned() };
     let mut out = text[..start].to_owned();
@@ -70,7 +70,7 @@ fn redact_query(text: &str) -> String {
     out
 }
 
-/// Percent-decodes what may be the name of a parameter.
+/// Percent-decodes the name of a parameter.
 fn decode(name: &str) -> String {
     let mut out = Vec::new();
     let mut rest = name.as_bytes();
@@ -90,7 +90,7 @@ fn decode(name: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A body without the values of its secret fields, at any depth, and without those in the URLs that it holds.
+/// A body with its secret fields redacted at any depth, and the secrets in its URLs.
 pub fn redact_json(value: &Value) -> Value {
     match value {
         Value::Dict(dict) => {
@@ -110,7 +110,7 @@ fn redact_field(name: &str, value: &Value) -> Value {
     }
 }
 
-/// The same for a body as text. One that cannot be read is not shown if a word of it is named like a secret.
+/// Redacts a body given as text. A body that cannot be parsed is redacted if any of its words has the name of a secret.
 pub fn redact_json_text(text: &str) -> String {
     match json::parse(text) {
         Ok(value) => {
@@ -124,7 +124,7 @@ pub fn redact_json_text(text: &str) -> String {
     }
 }
 
-/// A text from elsewhere (an error of a server, of a library) without these secrets.
+/// Removes these secrets from the text of a server or library.
 pub fn redact_text(text: &str, secrets: &[Secret]) -> String {
     secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), |text, secret| {
         if text.contains(secret.expose()) { text.replace(secret.expose(), REDACTED) } else { text }

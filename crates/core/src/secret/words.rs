@@ -1,15 +1,15 @@
-//! Command lines without their secrets: as they may be printed, and the list of what was taken out.
+//! Redaction of command lines, and the list of redacted secrets.
 
 use super::redact::{hide_header_value, redact_header_text, redact_json_text, redact_url};
 use super::{REDACTED, Secret, is_secret_name};
 
-/// The words of a command as they may be shown: values of flags and variables named like secrets, of headers, and
-/// those inside URLs and JSON are taken out.
+/// The arguments of a command for display: redacts the values of secret flags and variables, header values, and secrets
+/// in URLs and JSON.
 pub fn redact_words(words: &[String]) -> Vec<String> {
     redact(words, hide_header_value)
 }
 
-/// How the text of a header is shown.
+/// Redacts the text of a header.
 type HeaderRule = fn(&str) -> String;
 
 fn redact(words: &[String], header: HeaderRule) -> Vec<String> {
@@ -17,14 +17,15 @@ fn redact(words: &[String], header: HeaderRule) -> Vec<String> {
     words.iter().map(|word| redact_word(word, &mut flag, header)).collect()
 }
 
-/// The secrets among the words. A header value that does not look like a credential is hidden in commands and is not listed
-/// here: it may be a common word.
+/// The secrets among the arguments. A header value that does not look like a credential is redacted in commands but not
+/// listed here: it may be a common word.
 pub fn secrets_of(words: &[String]) -> Vec<Secret> {
     let shown = redact(words, redact_header_text);
     words.iter().zip(&shown).flat_map(|(word, shown)| hidden_in(word, shown)).collect()
 }
 
-/// `flag` is the option that the word is a value of, and becomes the word if it is one.
+/// Redacts one argument. `flag` is the option that it is a value of; an argument that is an option becomes the new
+/// `flag`.
 fn redact_word<'w>(word: &'w str, flag: &mut &'w str, header: HeaderRule) -> String {
     if let Some(body) = word.strip_prefix('-').filter(|body| body.starts_with(|c: char| c == '-' || c.is_alphabetic()))
     {
@@ -36,7 +37,7 @@ fn redact_word<'w>(word: &'w str, flag: &mut &'w str, header: HeaderRule) -> Str
         };
     }
     let shown = redact_value(flag, word, header);
-    // A key is one word; headers are as many as there are.
+    // A key takes one argument; headers may take several.
     if !is_header(flag) {
         *flag = "";
     }
@@ -57,7 +58,7 @@ fn redact_value(flag: &str, value: &str, header: HeaderRule) -> String {
     redact_free(value, header)
 }
 
-/// A word that is the value of nothing in particular: a variable, JSON, a URL, a command in one word.
+/// Redacts an argument that is not a value of an option: a variable, JSON, a URL, a command in one argument.
 fn redact_free(word: &str, header: HeaderRule) -> String {
     if word.trim_start().starts_with(['{', '[']) {
         return redact_json_text(word);
@@ -80,7 +81,7 @@ fn is_name(text: &str) -> bool {
     text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
-/// The parts of a word that its redacted form has not.
+/// The parts of an argument that its redacted form lacks.
 fn hidden_in(word: &str, shown: &str) -> Vec<Secret> {
     if word == shown {
         return Vec::new();
