@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn manual_clock_moves_only_when_told() {
+    fn manual_clock_moves_only_when_advanced() {
         let clock = ManualClock::default();
         clock.advance(Duration::from_millis(3));
         assert_eq!(clock.now(), Timestamp(3_000_000));

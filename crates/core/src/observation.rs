@@ -89,9 +89,9 @@ pub struct Observation {
 impl Observation {
     /// Converts all timestamps to another clock.
     pub fn shift(&mut self, to: impl Fn(Timestamp) -> Timestamp) {
-        let moments = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
+        let timestamps = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
         let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
-        moments.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
+        timestamps.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
     }
 
     /// Rounds its timestamps up to a multiple of [`RESOLUTION_NS`] from `origin`: finer digits are clock noise and

@@ -1,7 +1,6 @@
-//! Broken JSON and texts with secrets in them: an error or a value, never a panic, an abort or memory without end; and no
-//! key in what is shown.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-core --test fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! Fuzzes the JSON parser and the redaction: an error or a value, never a panic, an abort or unbounded memory, and no
+//! key in redacted text. `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-core --test fuzz -- --nocapture
+//! --test-threads=1` tries a million inputs of each kind on all cores.
 
 use tacho_core::bounded::{Pause, RequestCount, TokenCount};
 use tacho_core::json::{Value, dumps, parse, parse_prefix};

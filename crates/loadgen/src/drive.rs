@@ -14,7 +14,7 @@ pub struct Drive<'a> {
     pub max_concurrency: Option<usize>,
     /// The limit on requests that wait for their first token.
     pub max_prefills: Option<usize>,
-    /// Threads to use; fewer are used when there is less to do.
+    /// Number of worker threads; fewer are used if there is less to do.
     pub workers: usize,
     /// Requests that follow those of the timeline.
     pub supply: Option<&'a Supply>,
@@ -32,12 +32,12 @@ pub struct Drive<'a> {
     pub clock: &'a dyn Clock,
     /// Stop requests from outside.
     pub stop: &'a StopSignal,
-    /// Progress.
+    /// The progress counters.
     pub counters: &'a Counters,
 }
 
 impl<'a> Drive<'a> {
-    /// All requests of a timeline on one worker, without limits; a stop request ends it at once.
+    /// A run of all requests of a timeline on one worker, without limits; a stop request ends it at once.
     pub fn of(timeline: &'a Timeline, clock: &'a dyn Clock, stop: &'a StopSignal, counters: &'a Counters) -> Self {
         Drive {
             timeline,

@@ -1,5 +1,5 @@
-//! The hot loop: one for all schedules and limits. It waits for scheduled times, hands requests to the target and collects
-//! rows on the thread they were made on. Four times a second it passes on its rows by moving the buffer they are in.
+//! The hot loop: one for all schedules and limits. It waits for scheduled times, hands requests to the target and
+//! collects rows on the worker's own thread. Four times a second it passes its rows on by moving their buffer.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -15,7 +15,7 @@ use crate::{Worker, WorkerStats};
 const SPIN: Duration = Duration::from_micros(40);
 /// The longest wait, so that a stop request is noticed.
 const MAX_WAIT: Duration = Duration::from_millis(20);
-/// Between two batches of rows.
+/// Time between two batches of rows.
 const BATCH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The event loop of one worker.
@@ -65,7 +65,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
                     break;
                 }
             } else {
-                now = self.dispatch_due(times, free, now);
+                now = self.dispatch_eligible(times, free, now);
             }
             if self.in_flight == 0 && (draining || self.feed.exhausted(times)) {
                 break;
@@ -77,7 +77,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             let full = self.prefills_full();
             let next = match draining {
                 true => deadline,
-                // A first token arrives as an event; there is no time to wait for.
+                // A first token arrives as an event, so there is no time to wait for.
                 false if full => end,
                 false => self.feed.next_eligible(times, self.in_flight).min(end),
             };
@@ -88,13 +88,13 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         self.worker.stats()
     }
 
-    /// Dispatches all requests that are due; `free` slots were there before the wait.
-    fn dispatch_due(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Timestamp) -> Timestamp {
+    /// Dispatches all eligible requests; `free` slots were available before the wait.
+    fn dispatch_eligible(&mut self, times: EligibleTimes<'_>, mut free: usize, mut now: Timestamp) -> Timestamp {
         while !self.prefills_full()
             && let Some((index, eligible)) = self.feed.take(times, self.in_flight, now, &mut self.worker)
         {
-            // A slot that was free before the wait means that the request was not due before it. With a slot that has
-            // just become free, the request was dispatched when it was due and has queued since.
+            // If a slot was free before the wait, the request became eligible during it. If the slot has just become
+            // free, the request was eligible earlier and has queued since.
             let dispatched = if free > 0 { now } else { eligible };
             free = free.saturating_sub(1);
             self.in_flight += 1;

@@ -1,4 +1,4 @@
-//! Which request a worker may send next, and when.
+//! Decides which request a worker may send next, and when.
 //!
 //! Without a concurrency limit each worker owns every n-th request and shares nothing. With a limit the slots are
 //! sharded among the workers and all of them draw from one counter, in order: a slot that becomes free takes the next
@@ -15,10 +15,10 @@ use tacho_core::Timestamp;
 use crate::drive::share;
 use crate::{LoadModel, Supply, Timeline, Worker};
 
-/// When each request becomes eligible; made once and shared by all workers.
+/// When each request becomes eligible; computed once and shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Schedule<'a> {
-    /// Seconds from the origin. Converted to stamps on use: those of a million requests would take 8 MB.
+    /// Seconds from the origin. Converted to timestamps on use: those of a million requests would take 8 MB.
     offsets: Arc<[f64]>,
     /// Requests beyond the timeline; they are eligible at once.
     supply: Option<&'a Supply>,
@@ -49,7 +49,7 @@ pub(crate) struct EligibleTimes<'a> {
 }
 
 impl EligibleTimes<'_> {
-    /// When the request becomes eligible; none when there is no such request, or not yet.
+    /// When the request becomes eligible; `None` if there is no such request, or not yet.
     pub(crate) fn get(&self, index: usize) -> Option<Timestamp> {
         match self.offsets.get(index) {
             Some(&offset) => Some(Timestamp(self.origin.0.saturating_add(Timestamp::from_secs(offset).0))),
@@ -59,7 +59,7 @@ impl EligibleTimes<'_> {
 
     /// Whether there is no such request and never will be.
     fn is_beyond(&self, index: usize) -> bool {
-        // Closed is read first: what was published before the close is then visible.
+        // Read the closed flag first: everything published before the close is then visible.
         let closed = self.supply.is_none_or(Supply::is_closed);
         closed && self.get(index).is_none()
     }
@@ -101,7 +101,7 @@ impl<'a> Feed<'a> {
         times.get(index).unwrap_or(Timestamp::NEVER)
     }
 
-    /// Takes the next request if it is eligible; returns its index and since when it is.
+    /// Takes the next request if it is eligible; returns its index and the time at which it became eligible.
     pub(crate) fn take(
         &mut self,
         times: EligibleTimes<'_>,
@@ -128,7 +128,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// How many more requests this worker could have in flight.
+    /// Number of further requests that this worker could have in flight.
     pub(crate) fn free_slots(&self, in_flight: usize) -> usize {
         match self {
             Feed::Own { .. } => usize::MAX,

@@ -30,9 +30,9 @@ pub struct Driven {
     pub origin: Timestamp,
     /// When the last request ended.
     pub end: Timestamp,
-    /// How each worker kept up.
+    /// Statistics of each worker.
     pub workers: Vec<WorkerStats>,
-    /// Why the run ended before all requests were sent and answered; none when they were.
+    /// Why the run ended before all requests were sent and complete; `None` if it did not.
     pub ended: Option<StopReason>,
 }
 
@@ -47,15 +47,15 @@ impl Driven {
 /// request to `sink`, in batches and on this thread.
 ///
 /// # Errors
-/// When a worker cannot be started; then nothing has been sent.
+/// If a worker cannot be started; nothing has been sent then.
 pub fn drive<T: Target>(target: &T, plan: &Drive<'_>, sink: &mut dyn RowSink) -> Result<Driven, Error> {
     drive_all(target, plan, Load::Timeline, sink)
 }
 
-/// Sends the requests of sessions, which wait for one another; the timeline then only counts them.
+/// Sends the requests of sessions, which depend on one another; the timeline only counts them.
 ///
 /// # Errors
-/// When a worker cannot be started; then nothing has been sent.
+/// If a worker cannot be started; nothing has been sent then.
 pub fn drive_sessions<T: Target>(
     target: &T,
     plan: &Drive<'_>,
@@ -65,10 +65,10 @@ pub fn drive_sessions<T: Target>(
     drive_all(target, plan, Load::Sessions(sessions), sink)
 }
 
-/// Sends the requests that `model` decides on, with one worker; the timeline then only counts them.
+/// Sends the requests that `model` selects, with one worker; the timeline only counts them.
 ///
 /// # Errors
-/// When the worker cannot be started; then nothing has been sent.
+/// If the worker cannot be started; nothing has been sent then.
 pub fn drive_model<T: Target>(
     target: &T,
     plan: &Drive<'_>,
@@ -78,7 +78,7 @@ pub fn drive_model<T: Target>(
     drive_all(target, plan, Load::Model(Mutex::new(Some(model))), sink)
 }
 
-/// What decides the order of requests.
+/// The source of the requests.
 enum Load<'a> {
     Timeline,
     Sessions(&'a SessionPlan<'a>),
@@ -118,9 +118,9 @@ fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut
     })
 }
 
-/// The most workers among which limits may be sharded. Independent requests come from one counter, so no slot is idle
-/// while a request waits. Requests of sessions, and requests limited by prefills, belong to one worker and wait for its
-/// slots even when another worker has free ones; so each worker gets many slots.
+/// Maximum number of workers among which limits may be sharded. Independent requests come from one counter, so no slot
+/// is idle while a request waits. Requests of sessions, and requests limited by prefills, belong to one worker and wait
+/// for its slots even if another worker has free ones; so each worker gets many slots.
 fn max_sharded_workers(plan: &Drive<'_>, sessions: bool) -> usize {
     let of_sessions = plan.max_concurrency.filter(|_| sessions);
     let limits = of_sessions.into_iter().chain(plan.max_prefills);
@@ -138,7 +138,7 @@ struct Crew<'a, 'l, T> {
     workers: usize,
 }
 
-/// A worker's statistics; none when another worker could not be started.
+/// A worker's statistics; `None` if another worker could not be started.
 type WorkerResult = io::Result<Option<WorkerStats>>;
 
 impl<T: Target> Crew<'_, '_, T> {
@@ -175,7 +175,7 @@ impl<T: Target> Crew<'_, '_, T> {
     }
 }
 
-/// Receives batches until the last worker has ended, and passes on together what arrives together.
+/// Receives batches until the last worker has ended, and passes batches on together if they arrive together.
 fn collect(
     batches: &Receiver<Vec<Observation>>,
     origin: Timestamp,
@@ -197,7 +197,8 @@ fn collect(
             sink.rows(rows)
         }
         if over {
-            // The rest of a failed session is not sent: a missing row alone does not mean that the run was cut short.
+            // The rest of a failed session is not sent, so a missing row alone does not mean that the run was cut
+            // short.
             let timed_out = plan.duration.is_some_and(|duration| plan.clock.now() >= origin + duration);
             let over = timed_out || plan.stop.draining();
             let short = received < plan.timeline.len() && (over || !dependent) || plan.supply.is_some();

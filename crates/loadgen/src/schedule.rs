@@ -33,9 +33,9 @@ pub enum ScheduleSpec {
         /// Shape of the gamma distribution of the gaps; infinite means even spacing.
         burstiness: f64,
     },
-    /// At a rate that grows over the run.
+    /// At a rate that changes over the run.
     RampUp {
-        /// From where to where, and along which curve.
+        /// The ramp.
         ramp: RampUp,
         /// Shape of the gamma distribution of the gaps.
         burstiness: f64,
@@ -45,7 +45,8 @@ pub enum ScheduleSpec {
 }
 
 impl ScheduleSpec {
-    /// The scheduled times of `count` requests. Draws one gamma value per request, in order, from NumPy's global state.
+    /// Computes the scheduled times of `count` requests. Draws one gamma value per request, in order, from NumPy's
+    /// global state.
     pub fn plan(&self, count: usize, np: &mut RandomState) -> Result<Timeline, Error> {
         let (times, rates) = match self {
             ScheduleSpec::Rate { rate, burstiness } => {

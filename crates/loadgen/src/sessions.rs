@@ -1,5 +1,5 @@
-//! Requests that depend on one another: a request is eligible at its own time and once its predecessors have ended. A
-//! session stays on one worker, and the request that follows a completion is built before its pause is over.
+//! Sessions: requests that depend on one another. A request is eligible at its own time and once its predecessors have
+//! ended. A session stays on one worker, and the successor of a completion is built before its pause is over.
 
 mod active;
 mod graph;

@@ -8,7 +8,7 @@ use tacho_core::{Clock, Timestamp};
 /// From the last worker's readiness to the start of the schedule.
 const LEAD: Duration = Duration::from_millis(1);
 
-/// A barrier that opens when the last worker is ready, and never when one of them fails.
+/// A barrier that opens when the last worker is ready, and never if one of them fails.
 #[derive(Debug)]
 pub(crate) struct StartBarrier {
     state: Mutex<State>,
@@ -48,7 +48,7 @@ impl StartBarrier {
         self.changed.notify_all();
     }
 
-    /// Waits for the origin; none when a worker failed.
+    /// Waits for the origin; `None` if a worker failed.
     pub(crate) fn wait(&self) -> Option<Timestamp> {
         let state = self.state();
         let waiting = |state: &mut State| state.origin.is_none() && !state.failed;

@@ -1,4 +1,4 @@
-//! Requests to end a run early, and their reason.
+//! Requests to stop a run early, and their reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// Why a run ended before its workload did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// A signal or the caller.
+    /// Interrupted by a signal or the caller.
     Interrupted,
     /// The time limit was reached.
     Duration,
@@ -31,7 +31,8 @@ impl StopReason {
     ];
 }
 
-/// Shared by the signal handler, the stop rules and the workers. A second request escalates the first.
+/// A stop signal shared by the signal handler, the stop rules and the workers. The first request drains the run, the
+/// second ends it at once.
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     own: Arc<State>,
@@ -57,13 +58,13 @@ impl StopSignal {
         StopSignal { own: Arc::default(), outer: Some(self.own.clone()) }
     }
 
-    /// Once: send nothing more and finish what is in flight. Twice: end now.
+    /// Requests a stop. The first call drains the requests in flight, the second ends the run at once.
     pub fn request_stop(&self) {
         let more = |requests: u8| Some(requests.saturating_add(1));
         let _ = self.own.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 
-    /// Send nothing more, for this reason. Completion again it changes nothing.
+    /// Drains the run for this reason; has no effect if the run is already stopping.
     pub fn stop_because(&self, reason: StopReason) {
         if !self.draining() {
             let code = StopReason::ALL.iter().position(|one| *one == reason).unwrap_or(0) as u8;
@@ -76,17 +77,17 @@ impl StopSignal {
         self.own.requests().saturating_add(self.outer.as_ref().map_or(0, |outer| outer.requests()))
     }
 
-    /// Whether to send nothing more.
+    /// Whether the run sends no more requests.
     pub fn draining(&self) -> bool {
         self.requests() >= 1
     }
 
-    /// Whether to end now.
+    /// Whether the run ends without waiting for the requests in flight.
     pub fn immediate(&self) -> bool {
         self.requests() >= 2
     }
 
-    /// The reason of the first request.
+    /// The reason of the first stop request.
     pub fn reason(&self) -> Option<StopReason> {
         let own = || StopReason::ALL.get(usize::from(self.own.reason.load(Ordering::Relaxed))).copied();
         match self.own.requests() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How many requests are ready, shared by the generator and the workers.
+/// The number of ready requests, shared by the generator and the workers.
 #[derive(Debug, Default)]
 pub struct Supply {
     ready: AtomicUsize,
@@ -11,22 +11,22 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// A supply with `ready` requests.
+    /// A supply of which `ready` requests are ready.
     pub fn new(ready: usize) -> Self {
         Supply { ready: AtomicUsize::new(ready), ..Supply::default() }
     }
 
-    /// Publishes all requests with an index below `ready`; the caller has made them available.
+    /// Publishes all requests with an index below `ready`, which must be available to the workers.
     pub fn publish(&self, ready: usize) {
         self.ready.store(ready, Ordering::Release);
     }
 
-    /// Ends the supply: no more will be published.
+    /// Closes the supply: no more requests will be published.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// How many are ready and have not been sent.
+    /// Number of ready requests that have not been sent.
     pub fn left(&self) -> usize {
         self.ready().saturating_sub(self.taken.load(Ordering::Relaxed))
     }

@@ -1,32 +1,32 @@
-//! What requests are sent to: a server, an engine, or a null target that measures the client's own ceiling.
+//! Targets of requests: a server, an engine, or a null target that measures the client's own ceiling.
 
 use std::io;
 
 use tacho_core::{Observation, Request, Timestamp};
 
-/// Makes one worker per thread.
+/// Creates one worker per thread.
 pub trait Target: Sync {
-    /// The part that lives on one thread.
+    /// The worker of one thread.
     type Worker<'t>: Worker
     where
         Self: 't;
 
-    /// Makes worker `id` of `of`; called on the thread it will live on, before the clock starts.
+    /// Creates worker `id` of `of`; called on its thread before the clock starts.
     ///
     /// # Errors
-    /// When the system lacks what the worker needs.
+    /// If the system lacks resources for the worker.
     fn worker(&self, id: usize, of: usize) -> io::Result<Self::Worker<'_>>;
 }
 
-/// Carries requests on one thread. Only [`Worker::poll`] may block.
+/// Sends requests on one thread. Only [`Worker::poll`] may block.
 pub trait Worker {
-    /// Begins the request of `row.index` and takes over its row.
+    /// Starts the request of `row.index` and takes over its row.
     fn issue(&mut self, row: Observation);
 
-    /// Replaces the request of `index` by one that could be built only after its predecessors had ended.
+    /// Replaces the request `index` by one that could be built only after its predecessors had ended.
     fn supply(&mut self, _index: usize, _request: &Request) {}
 
-    /// Replaces the request of `index` by an encoded body and a header.
+    /// Replaces the request `index` by an encoded body and a header.
     fn supply_body(
         &mut self,
         _index: usize,
@@ -37,7 +37,7 @@ pub trait Worker {
     ) {
     }
 
-    /// Requests in flight without a token so far.
+    /// Number of requests in flight without a token so far.
     fn prefilling(&self) -> usize {
         0
     }
@@ -45,7 +45,7 @@ pub trait Worker {
     /// Makes [`Worker::poll`] also return when tokens have arrived.
     fn watch_tokens(&mut self) {}
 
-    /// Processes events until a request has finished or `until` is reached; appends the finished rows.
+    /// Processes events until a request ends or `until` is reached; appends the finished rows.
     fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>);
 
     /// Aborts all requests in flight.
@@ -54,14 +54,14 @@ pub trait Worker {
     /// Token events received since the last call.
     fn take_tokens(&mut self) -> u64;
 
-    /// The start is known: the statistics count from here. What a worker waited for other ranks before is not load.
+    /// The run starts: statistics count from here, without the time spent waiting for other ranks.
     fn begin(&mut self) {}
 
-    /// How well this worker kept up; called once, after the run.
+    /// Statistics of this worker; called once, after the run.
     fn stats(&self) -> WorkerStats;
 }
 
-/// How well a worker kept up.
+/// Statistics of a worker that show whether it kept up.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerStats {
     /// Nanoseconds from a read's kernel timestamp to its user-space timestamp, a sample in order of arrival.
@@ -72,12 +72,12 @@ pub struct WorkerStats {
     pub total_ns: u64,
     /// Token events received.
     pub events: u64,
-    /// Token events whose bytes came in the same read as a later one's.
+    /// Token events read together with a later one.
     pub coalesced: u64,
     /// Coalesced events that were read late, so that they may have arrived one by one.
     pub late_coalesced: u64,
-    /// Nanoseconds by which the arrival of such an event may lie before its timestamp, a sample: the kernel's timestamp of a
-    /// read is that of its last packet.
+    /// Upper bounds, in nanoseconds, of how much earlier than its timestamp such an event may have arrived (a sample):
+    /// the kernel timestamp of a read is that of its last packet.
     pub late_spans_ns: Vec<u64>,
     /// Connections that could not be opened.
     pub connect_failures: u64,
@@ -85,6 +85,6 @@ pub struct WorkerStats {
     pub connections: u64,
     /// Whether timestamps came from the kernel.
     pub kernel_timestamps: bool,
-    /// Reads whose kernel timestamp was impossible; their user-space time was taken.
+    /// Reads with an invalid kernel timestamp; their user-space timestamp was used.
     pub timestamp_anomalies: u64,
 }

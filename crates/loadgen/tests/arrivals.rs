@@ -1,4 +1,4 @@
-//! Due times against those of `vllm bench serve`.
+//! Checks scheduled times against those of `vllm bench serve`.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
@@ -16,8 +16,8 @@ fn number(argv: &[Value], name: &str, default: f64) -> f64 {
     flag(argv, name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// The spec of a command line and the state NumPy's generator has when the schedule is drawn; none for data sets
-/// that leave it in a state of their own.
+/// The spec of a command line and the state of NumPy's generator when the schedule is drawn; `None` for datasets that
+/// leave it in another state.
 fn case(argv: &[Value]) -> Option<(ScheduleSpec, RandomState)> {
     if !matches!(flag(argv, "--dataset-name"), None | Some("random" | "sharegpt" | "burstgpt" | "custom")) {
         return None;

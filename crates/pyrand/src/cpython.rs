@@ -1,4 +1,4 @@
-//! CPython's `random.Random`: integers seed it by array, and indices come from rejected bit strings.
+//! CPython's `random.Random`: integers seed it by array, and indices are drawn by rejection of bit strings.
 
 use std::collections::HashSet;
 
@@ -57,7 +57,7 @@ impl Random {
     /// An index in `0..n`: `_randbelow`.
     ///
     /// # Panics
-    /// When `n` is 0: CPython raises for an empty range too, and callers check first.
+    /// If `n` is 0: CPython raises for an empty range too, and callers check first.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "an empty range has no element");
         let bits = u64::BITS - n.leading_zeros();
@@ -78,7 +78,7 @@ impl Random {
         }
     }
 
-    /// The index that `choice` takes from a sequence of `len`; `None` when it is empty. One element still draws.
+    /// The index that `choice` takes from a sequence of `len`; `None` if it is empty. A single element still draws.
     pub fn choice_index(&mut self, len: usize) -> Option<usize> {
         (len > 0).then(|| self.below(len as u64) as usize)
     }
@@ -135,7 +135,7 @@ impl Random {
         taken
     }
 
-    /// Python's integers have no top, so a span of 2^64 is drawn as 65 bits until the highest is clear.
+    /// Python's integers are unbounded, so a span of 2^64 is drawn as 65 bits until the highest is clear.
     fn full_range(&mut self) -> u64 {
         loop {
             let words = self.getrandbits_words(65);
@@ -146,7 +146,7 @@ impl Random {
     }
 }
 
-/// The population up to which `sample` copies it instead of remembering what it took.
+/// The largest population that `sample` copies instead of recording what it took.
 fn pool_limit(count: usize) -> usize {
     if count <= 5 {
         return 21;

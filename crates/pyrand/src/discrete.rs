@@ -1,4 +1,4 @@
-//! NumPy's legacy draws of counts and of log-normal values.
+//! NumPy's legacy Poisson, Zipf and log-normal draws.
 
 use crate::RandomState;
 
@@ -78,7 +78,7 @@ impl RandomState {
     }
 }
 
-/// NumPy's own logarithm of the gamma function, whose last digits decide a draw.
+/// NumPy's own logarithm of the gamma function; its last digits decide a draw.
 fn log_gamma(x: f64) -> f64 {
     const TERMS: [f64; 10] = [
         8.333333333333333e-02,

@@ -1,4 +1,4 @@
-//! NumPy's `Generator` over PCG64, as `default_rng(seed)` makes it: Lemire's integers, masked-rejection shuffles.
+//! NumPy's `Generator` over PCG64, as created by `default_rng(seed)`: Lemire's integers, masked-rejection shuffles.
 
 use crate::interval::masked_interval;
 use crate::pcg64::Pcg64;
@@ -48,7 +48,7 @@ impl Generator {
         (0..size).map(|_| self.integers(low, high)).collect()
     }
 
-    /// A draw of `0..=max`: what `integers` adds to its lower bound.
+    /// A draw from `0..=max`, which `integers` adds to its lower bound.
     pub fn up_to(&mut self, max: u64) -> u64 {
         match u32::try_from(max) {
             Ok(0) => 0,

@@ -1,4 +1,4 @@
-//! The two module-level generators of a Python process, made explicit: those who draws from them takes them along.
+//! The two module-level generators of a Python process, passed explicitly to all code that draws from them.
 
 use crate::cpython::Random;
 use crate::randomstate::RandomState;
@@ -13,7 +13,7 @@ pub struct Globals {
 }
 
 impl Globals {
-    /// Both seeded with `seed`, as `vllm bench serve` does first of all.
+    /// Seeds both with `seed`, as `vllm bench serve` does at its start.
     pub fn seeded(seed: u32) -> Self {
         Globals { py: Random::new(u64::from(seed)), np: RandomState::new(seed) }
     }

@@ -1,4 +1,4 @@
-//! NumPy's masked-rejection draw, the one algorithm that its legacy and its new generator share.
+//! NumPy's masked-rejection draw, shared by its legacy and its new generator.
 
 /// Draws `word & mask` until it is at most `max`: NumPy's `random_interval`, which draws nothing for `max` 0.
 pub(crate) fn masked_interval<W: Words + ?Sized>(words: &mut W, max: u64) -> u64 {
@@ -14,7 +14,7 @@ pub(crate) fn masked_interval<W: Words + ?Sized>(words: &mut W, max: u64) -> u64
     }
 }
 
-/// A source of words, for the one algorithm that both NumPy generators share.
+/// A source of random words, for the algorithm that both NumPy generators share.
 pub(crate) trait Words {
     fn word32(&mut self) -> u32;
     fn word64(&mut self) -> u64;

@@ -1,5 +1,5 @@
-//! NumPy's and CPython's random generators, bit for bit. Draw order is behaviour: a generator is always passed
-//! explicitly, and there is no process-wide state here.
+//! NumPy's and CPython's random generators, bit for bit. Draw order is behaviour: generators are always passed
+//! explicitly, and there is no process-wide state.
 
 pub mod cpython;
 mod discrete;

@@ -37,7 +37,7 @@ impl Pcg64 {
         self.increment
     }
 
-    /// The next 64 bits; the half word that [`Pcg64::next_u32`] keeps is left alone.
+    /// The next 64 bits; does not touch the half word that [`Pcg64::next_u32`] buffers.
     pub fn next_u64(&mut self) -> u64 {
         self.step();
         let folded = (self.state >> 64) as u64 ^ self.state as u64;

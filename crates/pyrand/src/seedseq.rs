@@ -1,4 +1,4 @@
-//! NumPy's `SeedSequence`: an integer stirred into a pool of four words, and words drawn from that pool.
+//! NumPy's `SeedSequence`: an integer mixed into a pool of four words, and words drawn from that pool.
 
 const POOL: usize = 4;
 const INIT_A: u32 = 0x43b0_d7e5;
@@ -39,7 +39,7 @@ impl SeedSequence {
         SeedSequence { pool }
     }
 
-    /// The stirred pool.
+    /// The mixed pool.
     pub fn pool(&self) -> [u32; 4] {
         self.pool
     }

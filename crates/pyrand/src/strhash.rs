@@ -1,4 +1,4 @@
-//! CPython's string hash: SipHash-1-3 under the key that `PYTHONHASHSEED` gives.
+//! CPython's string hash: SipHash-1-3 with the key derived from `PYTHONHASHSEED`.
 
 /// The key of a process's string hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct HashKey {
 }
 
 impl HashKey {
-    /// The key under `PYTHONHASHSEED=seed`; 0 switches salting off.
+    /// The key for `PYTHONHASHSEED=seed`; 0 disables salting.
     pub fn from_seed(seed: u32) -> Self {
         if seed == 0 {
             return HashKey { k0: 0, k1: 0 };
@@ -22,13 +22,13 @@ impl HashKey {
         HashKey { k0: whole as u64, k1: (whole >> 64) as u64 }
     }
 
-    /// `hash(text)` of a text whose characters are all below U+0100, given as one byte each.
+    /// `hash(text)` of a string whose characters are all below U+0100, given as one byte each.
     pub fn hash(self, text: &[u8]) -> i64 {
         if text.is_empty() {
             return 0;
         }
         let hash = siphash13(self, text) as i64;
-        // CPython keeps -1 for errors.
+        // CPython reserves -1 for errors.
         if hash == -1 { -2 } else { hash }
     }
 }

@@ -1,4 +1,4 @@
-//! Every recorded draw of CPython and NumPy, made again.
+//! Repeats every recorded draw of CPython and NumPy.
 
 #![expect(clippy::unwrap_used, reason = "a broken golden file fails the test")]
 

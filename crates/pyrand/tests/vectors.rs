@@ -1,4 +1,4 @@
-//! Short vectors that the recorded files do not hold: the mixed use of one generator, and integers of several words.
+//! Short vectors that the recorded files lack: mixed use of one generator, and integers of several words.
 
 use tacho_pyrand::{Generator, Globals, HashKey, Random, RandomState, SeedSequence};
 

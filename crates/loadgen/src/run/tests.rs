@@ -8,7 +8,7 @@ use tacho_pyrand::randomstate::RandomState;
 use super::*;
 use crate::{ScheduleSpec, StopSignal, Supply, Timeline, Worker};
 
-/// Serves each request in a fixed time on a clock that it moves itself.
+/// Serves each request in a fixed time on a clock that it advances itself.
 struct Served {
     clock: Arc<ManualClock>,
     time: Duration,
@@ -37,7 +37,7 @@ impl Worker for ServedWorker<'_> {
     }
 
     fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
-        // Time creeps so that a spinning loop ends, and jumps to whatever comes first otherwise.
+        // Time advances a little so that a spinning loop ends, or jumps to the next event.
         let now = self.target.clock.now();
         let soon = now + Duration::from_micros(1);
         let first_end = self.in_flight.front().map_or(Timestamp::NEVER, |row| row.sent + self.target.time);
@@ -180,7 +180,7 @@ fn a_stop_gives_up_after_the_grace() {
     assert!(!aborted.is_empty());
 }
 
-/// Counts the batches that come before the end.
+/// Counts the batches that arrive before the end.
 #[derive(Default)]
 struct Batches {
     sizes: Vec<usize>,
@@ -215,7 +215,7 @@ fn every_row_is_passed_on_once_the_origin_is_known() {
     assert_eq!(batches.origin, Some(driven.origin));
 }
 
-/// Has what two workers need, and no more.
+/// Has resources for two workers only.
 struct Scarce;
 
 struct Idle;
@@ -269,7 +269,7 @@ fn sharded_slots_go_to_few_workers() {
     assert_eq!(max_sharded_workers(&Drive { max_prefills: Some(4), ..plan() }, false), 1);
 }
 
-/// Answers its second request only once the first one's row has been seen.
+/// Completes its second request only after the row of the first was collected.
 struct Gated {
     clock: SystemClock,
     seen: AtomicBool,

@@ -1,4 +1,4 @@
-//! Gaps between arrivals: gamma, Poisson (a gamma of shape one), constant, none.
+//! Gaps between arrivals: gamma, Poisson (gamma of shape 1), constant or none.
 
 use tacho_pyrand::randomstate::RandomState;
 

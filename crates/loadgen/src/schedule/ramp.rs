@@ -1,11 +1,11 @@
-//! A request rate that grows from one value to another over the run.
+//! A request rate that changes from one value to another over the run.
 
 use crate::Error;
 
-/// The curve of a growing rate.
+/// The curve of a ramp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RampUpStrategy {
-    /// By equal steps.
+    /// In equal steps.
     Linear,
     /// By equal factors.
     Exponential,
@@ -21,7 +21,7 @@ impl RampUpStrategy {
     }
 }
 
-/// A growing rate.
+/// A ramp of the request rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RampUp {
     /// The curve.
@@ -37,12 +37,12 @@ pub struct RampUp {
 pub struct RpsChange {
     /// Requests per second.
     pub rps: i64,
-    /// The request that reached it; none for the start of the run.
+    /// The request that reached it; `None` for the start of the run.
     pub index: Option<usize>,
 }
 
 impl RampUp {
-    /// The rate in force for each of `count` requests.
+    /// The rate at each of `count` requests.
     pub fn rates(&self, count: usize) -> Result<Vec<f64>, Error> {
         if self.start_rps == 0 && count > 0 {
             return Err(Error::RampFromZero);

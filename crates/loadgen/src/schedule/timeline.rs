@@ -1,4 +1,4 @@
-//! The schedule of a run: when each request is due, in seconds after the start, and the arrival process it came from.
+//! The schedule of a run: when each request is scheduled, in seconds after the start, and the arrival process.
 
 use std::sync::Arc;
 use tacho_core::bounded::ScheduledTime;
@@ -27,7 +27,7 @@ impl ArrivalProcess {
 /// Scheduled times of all requests, in request order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
-    // Shared, since a run and its stop rules read the same times.
+    // Shared, because a run and its stop rules read the same times.
     scheduled: Arc<[f64]>,
     rates: Arc<[f64]>,
     arrivals: ArrivalProcess,
@@ -64,12 +64,12 @@ impl Timeline {
         self.scheduled.clone()
     }
 
-    /// The rate in force for each request; empty where it never changes, or times were given rather than drawn.
+    /// The rate at each request; empty if it is constant or the times were given rather than drawn.
     pub fn rates(&self) -> &[f64] {
         &self.rates
     }
 
-    /// The number of requests.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.scheduled.len()
     }
@@ -79,13 +79,13 @@ impl Timeline {
         self.scheduled.is_empty()
     }
 
-    /// The timeline of some of the requests, in ascending order, at their own times.
+    /// The timeline of a subset of the requests, in ascending order, at their scheduled times.
     pub fn some(&self, places: &[usize]) -> Timeline {
         let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Arc<[_]>>();
         Timeline { scheduled: pick(&self.scheduled), rates: pick(&self.rates), arrivals: self.arrivals }
     }
 
-    /// The timeline of some of the requests, in ascending order; the first of them is scheduled at 0.
+    /// The timeline of a subset of the requests, in ascending order, shifted so that the first is scheduled at 0.
     pub fn part(&self, places: &[usize]) -> Timeline {
         let mut part = self.some(places);
         let first = part.scheduled.iter().copied().reduce(f64::min).unwrap_or(0.0).max(0.0);
@@ -93,7 +93,7 @@ impl Timeline {
         part
     }
 
-    /// When each request becomes eligible: requests go in order, so never before its predecessors.
+    /// When each request becomes eligible: requests are sent in order, so never before its predecessors.
     pub fn eligible(&self) -> Arc<[f64]> {
         let mut latest = 0.0_f64;
         if self.scheduled.is_sorted() && self.scheduled.first().is_none_or(|first| *first >= 0.0) {

@@ -1,4 +1,4 @@
-//! The sessions of one worker: which may start, which requests are ready, and which follow from a completion.
+//! The sessions of one worker: which may start, which requests are ready, and which follow a completion.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -31,7 +31,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// When the slot beyond `taken` of them opens, if there is one: evenly over the ramp, in turn among the workers.
+    /// When the slot after `taken` slots opens, if there is one: evenly over the ramp, in turn among the workers.
     fn opens(&self, taken: usize, ramp: Duration) -> Option<Duration> {
         let place = self.id + taken * self.workers;
         (taken < self.own).then(|| ramp.mul_f64(place as f64 / self.all.saturating_sub(1).max(1) as f64))
@@ -47,7 +47,7 @@ pub(crate) struct Sessions<'a> {
     origin: Timestamp,
     /// Steps whose predecessors have ended, by when they become eligible.
     ready: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// For steps of active sessions: predecessors that have not ended, and the earliest time so far.
+    /// Unfinished predecessors and the earliest start so far, for each step of the active sessions.
     waits: HashMap<usize, (usize, Timestamp)>,
     active: HashMap<usize, Active>,
     completions: Completions,
@@ -62,7 +62,7 @@ struct Active {
 }
 
 impl<'a> Sessions<'a> {
-    /// The share of worker `id` of `of`; `limit` is on requests.
+    /// The sessions of worker `id` of `of`; `limit` applies to requests.
     pub(crate) fn new(
         plan: &'a SessionPlan<'a>,
         id: usize,
@@ -88,7 +88,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn step_over(&mut self, index: usize, due: Timestamp, end: Timestamp, worker: &mut Option<&mut dyn Worker>) {
+    fn complete_step(&mut self, index: usize, eligible: Timestamp, end: Timestamp, worker: &mut Option<&mut dyn Worker>) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
         let Some(active) = self.active.get_mut(&session) else { return };
@@ -105,28 +105,28 @@ impl<'a> Sessions<'a> {
             let node = &graph.steps[child];
             let (left, latest) = self.waits.entry(child).or_insert((node.parents.len(), Timestamp::ZERO));
             *left -= 1;
-            *latest = (*latest).max(end + pause).max(due + node.gap);
+            *latest = (*latest).max(end + pause).max(eligible + node.gap);
             if *left == 0 {
-                let due = (*latest).max(start + node.at);
+                let eligible = (*latest).max(start + node.at);
                 self.waits.remove(&child);
-                self.make_ready(child, due, worker);
+                self.make_ready(child, eligible, worker);
             }
         }
     }
 
-    fn make_ready(&mut self, index: usize, due: Timestamp, worker: &mut Option<&mut dyn Worker>) {
+    fn make_ready(&mut self, index: usize, eligible: Timestamp, worker: &mut Option<&mut dyn Worker>) {
         if !self.plan.graph.steps[index].sends {
             // The time of a join is known now: its successors are built with this worker.
-            return self.step_over(index, due, due, worker);
+            return self.complete_step(index, eligible, eligible, worker);
         }
         let script = self.plan.script;
         if let (Some(worker), Some(request)) = (worker, script.request(index, &self.completions)) {
             worker.supply(index, &request);
         }
-        self.ready.push(Reverse((due.max(self.tools_done(index)), index)));
+        self.ready.push(Reverse((eligible.max(self.tools_done(index)), index)));
     }
 
-    /// When the tools finish whose results a step carries: they run from the completion that calls them, concurrently
+    /// When the tools finish whose results a step carries. They run from the completion that calls them, concurrently
     /// with everything else that the step waits for.
     fn tools_done(&self, index: usize) -> Timestamp {
         let Some((caller, time)) = self.plan.script.tools(index, &self.completions) else { return Timestamp::ZERO };
@@ -147,7 +147,7 @@ impl<'a> Sessions<'a> {
                     let next = |at: usize| (at < end).then_some(at + stride);
                     let taken = cursor.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
                     let Ok(session) = taken else { return };
-                    // With a limit on sessions the start is when a slot became free; without one it is as scheduled.
+                    // With a limit on sessions, the session starts when a slot becomes free; otherwise as scheduled.
                     (session, now)
                 }
             };
@@ -195,7 +195,7 @@ impl LoadModel for Sessions<'_> {
     }
 
     fn next_eligible(&self, in_flight: usize) -> Timestamp {
-        let ready = self.ready.peek().map(|Reverse((due, _))| *due);
+        let ready = self.ready.peek().map(|Reverse((eligible, _))| *eligible);
         let ready = ready.filter(|_| in_flight < self.slots);
         ready.unwrap_or(Timestamp::NEVER).min(self.next_start().map_or(Timestamp::NEVER, |(_, start)| start))
     }
@@ -206,8 +206,8 @@ impl LoadModel for Sessions<'_> {
 
     fn take(&mut self, in_flight: usize, now: Timestamp, _: &mut dyn Worker) -> Option<(usize, Timestamp)> {
         self.start_sessions(now);
-        while let Some(&Reverse((due, index))) = self.ready.peek() {
-            if due > now || in_flight >= self.slots {
+        while let Some(&Reverse((eligible, index))) = self.ready.peek() {
+            if eligible > now || in_flight >= self.slots {
                 return None;
             }
             self.ready.pop();
@@ -215,16 +215,16 @@ impl LoadModel for Sessions<'_> {
             let Some(active) = self.active.get_mut(&step.session).filter(|active| !active.ended) else { continue };
             if step.sends {
                 active.in_flight += 1;
-                return Some((index, due));
+                return Some((index, eligible));
             }
             // A join at the start of a session: no completion can be part of its successors.
-            self.step_over(index, due, due, &mut None);
+            self.complete_step(index, eligible, eligible, &mut None);
             self.start_sessions(now);
         }
         None
     }
 
-    /// Successors that waited for this request alone are built, with the worker that will send them.
+    /// Builds the successors that waited for this request only, with the worker that will send them.
     fn ended(&mut self, row: &mut Observation, worker: &mut dyn Worker) -> bool {
         let session = self.plan.graph.steps[row.index].session;
         let Some(active) = self.active.get_mut(&session) else { return true };
@@ -236,7 +236,7 @@ impl LoadModel for Sessions<'_> {
         if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
             self.completions.insert(row.index, Completion { text: row.text.clone(), reply, ended: row.done });
         }
-        self.step_over(row.index, row.scheduled, row.done, &mut Some(worker));
+        self.complete_step(row.index, row.scheduled, row.done, &mut Some(worker));
         true
     }
 }

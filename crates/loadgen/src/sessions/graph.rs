@@ -6,9 +6,9 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
     pub(super) steps: Vec<Node>,
-    /// The steps that wait for each step, and the pause.
+    /// The steps that wait for each step, with the pause before them.
     pub(super) children: Vec<Vec<(usize, Duration)>>,
-    /// Steps of each session.
+    /// The steps of each session.
     pub(super) sessions: Vec<Vec<usize>>,
 }
 
@@ -17,18 +17,18 @@ pub struct Graph {
 pub struct Node {
     /// The session.
     pub session: usize,
-    /// Not before this long after the session's start.
+    /// Earliest start, relative to the session's start.
     pub at: Duration,
-    /// Steps that must have ended, and the pause after each.
+    /// Steps that must end first, and the pause after each.
     pub parents: Vec<(usize, Duration)>,
-    /// Not before this long after each of them was scheduled.
+    /// Minimum time after the scheduled time of each predecessor.
     pub gap: Duration,
-    /// Whether a request is sent; a join only releases its successors.
+    /// Whether a request is sent; a join only unblocks its successors.
     pub sends: bool,
 }
 
 impl Graph {
-    /// A graph of these steps; sessions are numbered from 0 without gaps, and no step waits for itself.
+    /// Builds the graph of these steps. Sessions are numbered from 0 without gaps, and the graph has no cycles.
     pub fn new(steps: Vec<Node>) -> Self {
         let count = steps.iter().map(|step| step.session + 1).max().unwrap_or(0);
         let mut sessions = vec![Vec::new(); count];

@@ -12,25 +12,25 @@ use super::graph::Graph;
 pub struct SessionPlan<'a> {
     /// The dependency graph.
     pub graph: &'a Graph,
-    /// Which of its sessions.
+    /// The sessions of this run.
     pub range: Range<usize>,
-    /// Every n-th of them; the others belong to other ranks.
+    /// Every n-th session is run; the others belong to other ranks.
     pub stride: usize,
     /// When each session may start, in seconds; ascending.
     pub starts: &'a [f64],
-    /// Subtracted from the starts, so that a range in the middle starts at once.
+    /// Subtracted from the starts, so that a range in the middle of the workload starts at once.
     pub from: f64,
-    /// At most this many sessions at once, each from its first request to its last.
+    /// Maximum number of concurrent sessions, each from its first to its last request.
     pub max_sessions: Option<usize>,
-    /// Over this time the limit rises from one session to all of them.
+    /// Time over which the limit rises from one session to `max_sessions`.
     pub ramp: Duration,
-    /// What a failed request does to its session.
+    /// Effect of a failed request on its session.
     pub on_failure: OnFailure,
     /// Builds the requests that depend on completions.
     pub script: &'a dyn Script,
 }
 
-/// What a failed request does to its session.
+/// Effect of a failed request on its session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The session ends.
@@ -59,11 +59,11 @@ pub trait Script: Sync {
     /// Whether the completion of this request is part of a later request.
     fn keeps(&self, index: usize) -> bool;
 
-    /// The request, built from the completions so far; none to keep the request built before the run.
-    fn request(&self, index: usize, answers: &Completions) -> Option<Request>;
+    /// Builds the request from the completions so far; `None` keeps the request built before the run.
+    fn request(&self, index: usize, completions: &Completions) -> Option<Request>;
 
     /// The completion that calls the tools whose results this request carries, and how long the tools take.
-    fn tools(&self, _index: usize, _answers: &Completions) -> Option<(usize, Duration)> {
+    fn tools(&self, _index: usize, _completions: &Completions) -> Option<(usize, Duration)> {
         None
     }
 }

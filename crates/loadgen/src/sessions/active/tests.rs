@@ -8,7 +8,7 @@ use tacho_pyrand::RandomState;
 use super::*;
 use crate::{Drive, Graph, Node, ScheduleSpec, Script, StopSignal, Target, WorkerStats, drive_sessions};
 
-/// Answers each request with its own number after a fixed time, on a clock that it moves itself.
+/// Completes each request with its index as text after a fixed time, on a clock that it advances itself.
 struct Echo {
     clock: ManualClock,
     time: Duration,
@@ -69,7 +69,7 @@ impl Worker for EchoWorker<'_> {
     }
 }
 
-/// All answers so far, in the order of their requests.
+/// All completions so far, in the order of their requests.
 struct Joined;
 
 impl Script for Joined {
@@ -96,7 +96,7 @@ fn node(session: usize, at: u64, parents: &[(usize, u64)]) -> Node {
 }
 
 struct Ran {
-    /// Request, milliseconds at which it was due and at which it was sent.
+    /// Per request: its index, and the milliseconds at which it was scheduled and sent.
     rows: Vec<(usize, u64, u64)>,
     supplied: Vec<(usize, String)>,
 }
@@ -117,7 +117,7 @@ fn run_plan(plan: &SessionPlan<'_>, failing: &[usize]) -> Ran {
     run_on(plan, failing, (1, None))
 }
 
-/// On several workers, with a limit on requests.
+/// Runs on several workers, with a limit on requests.
 fn run_on(plan: &SessionPlan<'_>, failing: &[usize], (workers, max_concurrency): (usize, Option<usize>)) -> Ran {
     let target = Echo {
         clock: ManualClock::default(),
@@ -149,7 +149,7 @@ fn a_join_waits_for_all_and_for_each_pause() {
     let nodes =
         vec![node(0, 0, &[]), node(0, 0, &[(0, 50)]), node(0, 0, &[(0, 300)]), node(0, 0, &[(1, 500), (2, 20)])];
     let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
-    // 0 ends at 100; 1 runs 150–250, 2 runs 400–500; the join is due at the later of 250 + 500 and 500 + 20.
+    // 0 ends at 100; 1 runs 150–250, 2 runs 400–500; the join is ready at the later of 250 + 500 and 500 + 20.
     assert_eq!(ran.rows[3], (3, 750, 750));
 }
 
@@ -181,7 +181,7 @@ fn no_slot_is_idle_while_a_session_waits() {
     };
     let graph = Graph::new((0..60).map(chained).collect());
     let starts = vec![0.0; 20];
-    // Ten slots among nine workers with twenty sessions: two of them would have three sessions and a slot or two.
+    // Ten slots among nine workers with twenty sessions: two of them would have three sessions and one or two slots.
     let ran = run_on(&whole(&graph, 0..20, &starts), &[], (9, Some(10)));
     let mut sent: Vec<u64> = ran.rows.iter().map(|(_, _, sent)| *sent).collect();
     sent.sort_unstable();
@@ -227,11 +227,11 @@ fn a_turn_keeps_its_gap_from_the_scheduled_time_before_it() {
     let gap = |index, parents: &[(usize, u64)], gap| Node { gap: ms(gap), ..node(index, 0, parents) };
     let nodes = vec![node(0, 0, &[]), gap(0, &[(0, 0)], 300), gap(0, &[(1, 0)], 30)];
     let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
-    // An answer takes 100: the second waits for its distance, the third for the answer.
+    // A completion takes 100: the second request waits for its gap, the third for the completion.
     assert_eq!(ran.rows, [(0, 0, 0), (1, 300, 300), (2, 400, 400)]);
 }
 
-/// The first answer of a session calls tools that take 400 ms, of which the last step brings the results.
+/// The first completion of a session calls tools that take 400 ms; the last step carries their results.
 struct Calls;
 
 impl Script for Calls {
