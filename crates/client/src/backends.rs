@@ -1,4 +1,4 @@
-//! Protocols as pure functions: from a request to a body, from response bytes to tokens.
+//! Protocols as pure functions: request to body, response bytes to tokens.
 
 mod answer;
 mod answers;
@@ -40,7 +40,7 @@ pub use stream::{Flow, StreamDecoder};
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
 
-/// A request as it will be sent.
+/// An encoded request.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     /// The body.
@@ -50,7 +50,7 @@ pub struct Encoded {
 }
 
 impl BackendKind {
-    /// The request body, byte for byte as upstream sends it, and the properties that its decoder needs.
+    /// Encodes the request: the body, byte for byte as upstream sends it, and the properties that the decoder needs.
     pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
         let fields = self.fields(payload, request)?;
         let expected = Expected::of(request);
@@ -71,12 +71,12 @@ impl BackendKind {
         Ok(Encoded { body, expected })
     }
 
-    /// The request body alone.
+    /// Encodes the body only.
     pub fn body(self, payload: &PayloadSpec, request: &Request) -> Result<Vec<u8>, &'static str> {
         self.encode(payload, request).map(|encoded| encoded.body)
     }
 
-    /// The members of the body: the protocol's own, then what all share.
+    /// The members of the body: the protocol's own, then the shared ones.
     fn fields(self, payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
         let row = self.row();
         let mut fields = (row.body)(payload, request)?;
@@ -91,7 +91,7 @@ impl BackendKind {
         }
         match self {
             BackendKind::AnthropicMessages => tools::rewrite(tools::Form::Messages, &mut fields),
-            // Of other requests upstream sends what it is given.
+            // For other requests, upstream sends the content as given.
             BackendKind::OpenAiResponses if request.session.is_some() => {
                 tools::rewrite(tools::Form::Responses, &mut fields);
             }
@@ -122,18 +122,18 @@ impl BackendKind {
     }
 }
 
-/// Properties of all bodies of a run.
+/// Body settings of a run.
 #[derive(Debug, Clone, Default)]
 pub struct PayloadSpec {
-    /// The model to name; a request's adapter wins over it.
+    /// The model; a request's adapter overrides it.
     pub model: String,
-    /// Log probabilities to ask for (completions only).
+    /// Number of log-probabilities (completions only).
     pub logprobs: Option<i64>,
-    /// Whether to generate on past the end of text.
+    /// Whether to continue past the end-of-sequence token.
     pub ignore_eos: bool,
-    /// A temperature that stands right after the messages of a chat, where vLLM's scenario script has it.
+    /// A temperature placed right after the chat messages, as in vLLM's scenario script.
     pub chat_temperature: Option<f64>,
-    /// Fields that win over all others: sampling flags, then `--extra-body`.
+    /// Fields that override all others: sampling flags, then `--extra-body`.
     pub extra_body: Dict,
 }
 
@@ -143,12 +143,12 @@ impl PayloadSpec {
     }
 }
 
-/// Rules for the outcome of a stream.
+/// Rules for the outcome of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Rules {
-    /// Server-sent events by the standard; only complete responses succeed.
+    /// Server-sent events as in the standard; only complete responses succeed.
     #[default]
     Standard,
-    /// The outcome as in `vllm bench` 0.32.0.
+    /// Same outcome as in `vllm bench` 0.32.0.
     Vllm,
 }

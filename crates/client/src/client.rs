@@ -1,4 +1,4 @@
-//! The client of a run: where it sends to, and all its requests, encoded before the run.
+//! The client of a run: its server, and all its requests, encoded before the run.
 
 pub(crate) mod requests;
 
@@ -15,29 +15,29 @@ use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, PayloadSpec};
 use requests::{Batch, Requests};
 
-/// Files that are open in addition to connections, generously.
+/// Generous estimate of open files other than connections.
 const OTHER_FILES: u64 = 64;
 
-/// Between two checks for requests to encode.
+/// Time between two checks for requests to encode.
 const ENCODE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How many connections a run will want.
+/// The connections of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClientPlan {
     /// Connections to open before the run.
     pub preconnect: usize,
-    /// Whether to keep a connection in reserve during the run, so that a request need not wait for one.
+    /// Whether to keep an idle connection in reserve during the run, so that no request waits for one.
     pub spare: bool,
-    /// The most connections that may be open at once, if it is known.
+    /// Maximum number of open connections, if known.
     pub at_most: Option<usize>,
 }
 
-/// Raises the limit of open files as far as the system allows; returns how many connections it leaves room for.
+/// Raises the limit of open files as far as the system allows; returns the number of connections that fit.
 pub fn connection_limit() -> u64 {
     sys::raise_open_file_limit().saturating_sub(OTHER_FILES)
 }
 
-/// A request as it goes over the wire.
+/// An encoded HTTP request.
 #[derive(Clone)]
 pub(crate) struct Prepared {
     pub(crate) bytes: Arc<[u8]>,
@@ -46,7 +46,7 @@ pub(crate) struct Prepared {
 
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The bytes hold keys.
+        // The bytes contain API keys.
         f.debug_struct("Prepared").field("bytes", &self.bytes.len()).field("expected", &self.expected).finish()
     }
 }
@@ -63,7 +63,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Writes out all requests and finds the way to the server. Nothing is sent.
+    /// Encodes all requests and resolves the route to the server. Sends nothing.
     pub fn new(
         endpoint: EndpointSpec,
         payload: &PayloadSpec,
@@ -87,10 +87,10 @@ impl Client {
         Ok(Client { endpoint, route, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
-    /// Sends `spilled` after the other requests. They are encoded shortly before their turn.
+    /// Sends `spilled` after the other requests. They are encoded shortly before they are needed.
     ///
     /// # Errors
-    /// When one of them cannot be read, or cannot be sent to this kind of server.
+    /// If one of them cannot be read, or cannot be encoded for this backend.
     pub fn followed_by(mut self, spilled: Arc<SpillList<Request>>) -> Result<Client, Error> {
         let mut chunk = 0;
         while let Some((start, _)) = spilled.chunk(chunk) {
@@ -101,15 +101,15 @@ impl Client {
         Ok(self)
     }
 
-    /// Whether requests from an index on can be sent to this kind of server.
+    /// Checks that requests, numbered from `start`, can be encoded for this backend.
     ///
     /// # Errors
-    /// Why one of them cannot.
+    /// If one of them cannot.
     pub fn check(&self, start: usize, requests: &[Request]) -> Result<(), Error> {
         (start..).zip(requests).try_for_each(|(index, request)| self.prepare(index, request).map(drop))
     }
 
-    /// Writes out requests ahead of their turn, until `over` is set. Where that fails, a worker meets the same fault.
+    /// Encodes requests ahead of time, until `over` is set. If that fails, a worker hits the same error.
     pub fn write_ahead(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let _ = self.requests.look_ahead(&|start, requests| self.written(start, requests));
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// The batch that the request of an index is in, which is not one of the first.
+    /// The batch that contains a spilled request.
     pub(crate) fn batch(&self, index: usize) -> io::Result<Arc<Batch>> {
         self.requests.batch(index, &|start, requests| self.written(start, requests))
     }
@@ -165,7 +165,7 @@ fn prepare(
     Ok(Prepared { bytes: bytes.into(), expected })
 }
 
-/// A name as a header may carry it: what does not print is written as a percentage, as in addresses.
+/// A name as a header value: unprintable characters are percent-encoded, as in URLs.
 fn header_text(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%' || byte == b' ';
     let written = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

@@ -1,4 +1,4 @@
-//! Where requests go and with which headers: everything about the server that is decided before a run.
+//! The server under test: its URL, headers and connection settings.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,29 +8,29 @@ use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
 use crate::backends::{BackendKind, Rules};
 use crate::{Error, Url};
 
-/// How long a request may take unless said otherwise: vLLM's six hours.
+/// Default request timeout: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
-/// Where arrival timestamps come from.
+/// The source of arrival timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimestampSource {
-    /// The kernel's receive timestamp where the system gives one, else as `User`.
+    /// The kernel's receive timestamp if available, else as `User`.
     #[default]
     Kernel,
     /// The clock right after the read.
     User,
 }
 
-/// The server under test and how to speak to it.
+/// The server under test and its connection settings.
 #[derive(Debug, Clone)]
 pub struct EndpointSpec {
-    /// Where requests are posted.
+    /// The URL of the requests.
     pub url: Url,
     /// The protocol.
     pub backend: BackendKind,
-    /// Whose verdicts count.
+    /// The rules for outcomes.
     pub rules: Rules,
-    /// Sent as a bearer token when present.
+    /// Sent as a bearer token, if present.
     pub api_key: Option<Secret>,
     /// Further headers; a later one replaces an earlier one of the same name.
     pub headers: Headers,
@@ -40,22 +40,22 @@ pub struct EndpointSpec {
     pub ca_file: Option<PathBuf>,
     /// A proxy to go through.
     pub proxy: Option<Url>,
-    /// Whether to speak HTTP/2: where the server agrees to with TLS, in any case without.
+    /// Whether to use HTTP/2: negotiated with TLS, with prior knowledge otherwise.
     pub http2: bool,
-    /// How long connecting may take.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// How long a request may take in all.
+    /// Timeout of a request.
     pub timeout: Duration,
-    /// How long the first token may take; answers that come whole have none.
+    /// Timeout of the first token; does not apply to non-streamed responses.
     pub first_token_timeout: Option<Duration>,
-    /// How often a request that failed is sent again.
+    /// Number of retries of a failed request.
     pub retries: u32,
-    /// Where arrival timestamps come from.
+    /// The source of arrival timestamps.
     pub timestamps: TimestampSource,
 }
 
 impl EndpointSpec {
-    /// Plain HTTP or TLS with the system's certificates, no headers, vLLM's time limit, kernel timestamps.
+    /// Plain HTTP, or TLS with the system's certificates; no headers, vLLM's timeout, kernel timestamps.
     pub fn new(url: Url, backend: BackendKind) -> Self {
         EndpointSpec {
             url,
@@ -75,7 +75,7 @@ impl EndpointSpec {
         }
     }
 
-    /// Checks what can be checked without the network.
+    /// Validates the settings that do not need the network.
     pub fn check(&self) -> Result<(), Error> {
         let suffixes = self.backend.url_suffixes();
         // Upstream checks the end of the whole URL; a query after the path is valid here.
@@ -98,12 +98,12 @@ impl EndpointSpec {
             || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// A text from elsewhere without the secrets that this server is sent, which it may have sent back.
+    /// Redacts the secrets that are sent to this server, which it may have echoed.
     pub(crate) fn redact(&self, text: &str) -> String {
         redact_text(text, &self.secrets())
     }
 
-    /// The secrets that this server is sent: the key, secret headers, passwords of URLs.
+    /// The secrets that are sent to this server: the API key, secret headers, passwords in URLs.
     pub fn secrets(&self) -> Vec<Secret> {
         let named = self.headers.iter().filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
             let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
@@ -111,12 +111,12 @@ impl EndpointSpec {
         });
         let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().flatten();
         let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
-        // A short one would be found in any text.
+        // A short one would occur in any text.
         let is_distinct = |secret: &Secret| secret.expose().trim().len() >= 4;
         self.api_key.iter().cloned().chain(named).chain(passwords).filter(is_distinct).collect()
     }
 
-    /// The headers of a benchmark request, without those that HTTP itself needs.
+    /// The headers of a benchmark request, without those of HTTP itself.
     pub fn request_headers(&self, request_id: Option<&str>) -> Headers {
         let mut headers = Headers::default();
         for (name, value) in self.backend.headers() {
@@ -138,19 +138,19 @@ impl EndpointSpec {
     }
 }
 
-/// A character that may stand in a header's name; upstream's scripts send `=` too, and servers take it.
+/// Whether a character is valid in a header name; upstream's scripts also send `=`, and servers accept it.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.=^_`|~".contains(&byte)
 }
 
-/// Headers in order; names are compared without case. Printed without secrets.
+/// Headers in order; names are case-insensitive. `Debug` redacts secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     entries: Vec<(String, String)>,
 }
 
 impl Headers {
-    /// Sets a header; one of the same name is replaced, spelling and all.
+    /// Sets a header; replaces one of the same name, including its spelling.
     pub fn set(&mut self, name: &str, value: &str) {
         let entry = (name.to_owned(), value.to_owned());
         match self.entries.iter_mut().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
@@ -159,19 +159,19 @@ impl Headers {
         }
     }
 
-    /// Whether one of this name is there.
+    /// Whether there is a header with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
 
-    /// Sets a header unless one of its name is there.
+    /// Sets a header unless there is one with this name.
     pub fn set_default(&mut self, name: &str, value: &str) {
         if !self.has(name) {
             self.entries.push((name.to_owned(), value.to_owned()));
         }
     }
 
-    /// Whether HTTP allows them: a line end in a value would begin another header.
+    /// Checks that HTTP allows the headers: a line end in a value would start another header.
     pub fn check(&self) -> Result<(), Error> {
         let bad = |text: &str| text.chars().any(|c| c.is_control() && c != '\t');
         let bad_name = |name: &str| name.is_empty() || !name.bytes().all(is_token);
@@ -203,7 +203,7 @@ impl FromIterator<(String, String)> for Headers {
     }
 }
 
-/// The proxy the environment asks for, by the usual variables; `get` reads one of them.
+/// The proxy that the environment sets, by the usual variables; `get` reads one of them.
 pub fn proxy_for(url: &Url, get: &dyn Fn(&str) -> Option<String>) -> Result<Option<Url>, Error> {
     if url.socket.is_some() {
         return Ok(None);

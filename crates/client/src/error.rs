@@ -1,4 +1,4 @@
-//! What ends a run on the client's side. A failed request is not an error but an outcome.
+//! Errors that end a run on the client's side. A failed request is an outcome, not an error.
 
 use std::io;
 

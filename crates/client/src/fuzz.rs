@@ -1,7 +1,6 @@
-//! Broken bytes of servers and broken addresses of users: an error or a value, never a panic, an abort or memory without
-//! end, and the same however the bytes are cut.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-client fuzz -- --nocapture --test-threads=1` tries a million of
-//! each kind on all cores.
+//! Fuzzes responses and URLs: an error or a value, never a panic, an abort or unbounded memory, and the same result for
+//! any split of the bytes. `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-client fuzz -- --nocapture
+//! --test-threads=1` tries a million inputs of each kind on all cores.
 
 use std::io::Write;
 
@@ -18,7 +17,7 @@ static COUNTED: Counted = Counted;
 /// Inputs of each kind in an ordinary run.
 pub(crate) const FEW: u64 = 400;
 
-/// What came of an answer.
+/// The result of a response.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Heard {
     pub(crate) heads: Vec<Head>,
@@ -57,7 +56,7 @@ fn fuzz_http1() {
     fuzz("http/1 answers", &good.map(<[u8]>::to_vec), FEW, |bytes| {
         let whole = read(&[bytes]);
         let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
-        // A head that is too long is noticed earlier where it comes in pieces.
+        // A head that is too long is detected earlier if it arrives in pieces.
         if whole.0 != Err(Broken::Head) {
             assert_eq!(read(&bytewise), whole);
         }

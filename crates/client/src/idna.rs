@@ -1,9 +1,9 @@
-//! Host names with letters beyond ASCII, in the form that name servers know (RFC 3492 and 5890).
+//! Internationalized host names in ASCII (RFC 3492 and 5890).
 //!
-//! Letters are made lower case and nothing more: a name that needs the rest of Unicode's mapping can be given in its
+//! Letters are converted to lower case, nothing more: a name that needs Unicode's full mapping can be given in its
 //! `xn--` form.
 
-/// A name in ASCII; none where no name server could know it.
+/// The name in ASCII; `None` if it is not a valid host name.
 pub(crate) fn to_ascii(host: &str) -> Option<String> {
     if host.is_ascii() {
         return Some(host.to_owned());
@@ -56,7 +56,7 @@ fn punycode(letters: &[char]) -> Option<String> {
     Some(out)
 }
 
-/// Writes a number in digits of which the last one shows that it is the last.
+/// Writes a number as variable-length digits; the last digit marks the end.
 fn write_number(mut number: u32, bias: u32, out: &mut String) {
     let digit = |value: u32| char::from(if value < 26 { b'a' + value as u8 } else { b'0' + value as u8 - 26 });
     let mut place = BASE;

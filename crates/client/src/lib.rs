@@ -1,7 +1,7 @@
 //! The streaming HTTP client and its wire protocols.
 //!
-//! `transport` moves bytes and timestamps them, without JSON. `backends` turn requests into bytes and stream events
-//! into tokens, without sockets. `control` makes the untimed calls around a run.
+//! `transport` moves bytes and timestamps them, without JSON. `backends` converts requests to bytes and stream events
+//! to tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
 mod client;

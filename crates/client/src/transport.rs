@@ -1,4 +1,4 @@
-//! Bytes and timestamps: connections, TLS, HTTP framing. No JSON, and nothing of what the bytes mean.
+//! Bytes and timestamps: connections, TLS, HTTP framing. Knows no JSON and no protocol.
 
 pub(crate) mod addresses;
 mod certificate;

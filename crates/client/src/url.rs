@@ -1,4 +1,4 @@
-//! The few parts of a URL that a client of one server needs.
+//! The parts of a URL that a client of one server needs.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -9,26 +9,26 @@ use tacho_core::secret::{Secret, redact_url};
 use crate::Error;
 use crate::idna;
 
-/// An `http`, `https` or `http+unix` URL. Printed without secrets.
+/// An `http`, `https` or `http+unix` URL. `Display` and `Debug` redact secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Whether TLS is spoken.
+    /// Whether to use TLS.
     pub tls: bool,
-    /// Name, in the ASCII form of foreign letters, or address, IPv6 without brackets.
+    /// Host name in ASCII (IDNA), or IP address; IPv6 without brackets.
     pub host: String,
     /// The port, 80 or 443 unless given.
     pub port: u16,
     /// Path and query, percent-encoded, at least `/`.
     pub path: String,
-    /// For `http+unix`: the socket that the percent-encoded host names. Host and port are then those of any local
-    /// server, since requests still need them.
+    /// For `http+unix`: the socket path, percent-encoded as the host. Host and port are then those of a local server,
+    /// because requests still need them.
     pub socket: Option<PathBuf>,
     /// User and password, decoded.
     pub credentials: Option<(String, Secret)>,
 }
 
 impl Url {
-    /// Reads a URL; characters that may not stand in a path are encoded.
+    /// Parses a URL; characters that are invalid in a path are encoded.
     pub fn parse(text: &str) -> Result<Url, Error> {
         let bad = |reason| Error::BadUrl { url: redact_url(text), reason };
         let (scheme, rest) = text.split_once("://").unwrap_or_default();
@@ -85,12 +85,12 @@ impl Url {
         format!("{}:{}", bracket(&self.host), self.port)
     }
 
-    /// Where connections go, for messages: host and port, or the socket's path.
+    /// The peer, for messages: host and port, or the socket's path.
     pub fn place(&self) -> String {
         self.socket.as_ref().map_or_else(|| self.authority(), |path| path.display().to_string())
     }
 
-    /// As a request to a proxy names it: without credentials, but with the whole query.
+    /// The URL for a request to a proxy: without credentials, but with the full query.
     pub(crate) fn whole(&self) -> String {
         format!("{}{}", self.origin(), self.path)
     }
@@ -104,12 +104,12 @@ impl Url {
     }
 }
 
-/// A host and a port as they stand in a URL: addresses of IPv6 are in brackets.
+/// Host and port in URL syntax: IPv6 addresses are in brackets.
 pub fn host_and_port(host: &str, port: impl std::fmt::Display) -> String {
     if host.parse::<std::net::Ipv6Addr>().is_ok() { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The whole URL without credentials and the values of secret parameters: for people, not for requests.
+/// The URL without credentials and without the values of secret parameters: for messages, not for requests.
 impl std::fmt::Display for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&redact_url(&self.whole()))
@@ -122,7 +122,7 @@ impl std::fmt::Debug for Url {
     }
 }
 
-/// What to say of a host and port of which the port cannot be read.
+/// The error for a host and port whose port is invalid.
 fn no_port(place: &str) -> &'static str {
     let port = place.rsplit_once(':').map_or("", |(_, port)| port);
     let digits = port.bytes().take_while(u8::is_ascii_digit).count();
@@ -180,7 +180,7 @@ fn decode_bytes(text: &str) -> Vec<u8> {
     out
 }
 
-/// A path with its query as yarl writes it, whose URLs upstream sends.
+/// Encodes a path and query like yarl, which upstream uses.
 fn encode_path(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     match path.split_once('?') {
@@ -197,17 +197,17 @@ fn encode_path(path: &str) -> String {
 const PATH: Part = Part { plain: "@:&=;", kept: "/+", blank: "%20" };
 const QUERY: Part = Part { plain: "?/:@", kept: "=+&;", blank: "+" };
 
-/// How one part of a URL is written.
+/// The encoding of one part of a URL.
 struct Part {
-    /// What stands for itself here, in addition to what does so everywhere.
+    /// Characters that are not encoded here, in addition to the unreserved ones.
     plain: &'static str,
-    /// What does so too, but means something else where it is encoded.
+    /// Characters that are not encoded either, but differ in meaning from their encoded form.
     kept: &'static str,
     blank: &'static str,
 }
 
 impl Part {
-    /// Encodes what has to be, and decodes what need not have been.
+    /// Encodes what must be encoded, and decodes what need not be.
     fn encode(&self, text: &str, out: &mut String) {
         let bytes = text.as_bytes();
         let mut at = 0;

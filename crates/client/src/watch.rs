@@ -1,5 +1,5 @@
-//! A small read-only HTTP server for the live page. It listens on this machine only and answers requests that know its token.
-//! Slow clients block no one else: a request has a deadline, and the oldest unread request gives way to a new one.
+//! A small read-only HTTP server for the live view. It listens on localhost only and requires a token. Slow clients do
+//! not block others: a request has a deadline, and the oldest unread request gives way to a new one.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -9,20 +9,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Event streams at a time.
+/// Maximum number of concurrent event streams.
 const MAX_STREAMS: usize = 16;
-/// Connections at a time whose request is not read yet; beyond it the oldest one is closed.
+/// Maximum number of connections with an unread request; beyond it the oldest one is closed.
 const MAX_UNREAD: usize = 16;
-/// Largest head of a request.
+/// Maximum length of a request head.
 const MAX_HEAD: usize = 8 << 10;
-/// How long a client may take to send its request, and to take each write.
+/// Time limit for a client to send its request, and to accept each write.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// How long the end of the program waits for the last events.
+/// How long the program waits at its end for the last events.
 const LAST_EVENT: Duration = Duration::from_secs(1);
-/// Between two events.
+/// Time between two events.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// What is shown.
+/// The content of the live view.
 pub trait View: Send + Sync + 'static {
     /// The page.
     fn page(&self) -> String;
@@ -32,7 +32,7 @@ pub trait View: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
-/// The server; dropping it ends it.
+/// The server; stops when dropped.
 pub struct Watch {
     address: SocketAddr,
     token: String,
@@ -41,7 +41,7 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whether the server ends, for threads that sleep meanwhile.
+/// Whether the server ends; wakes sleeping threads.
 #[derive(Default)]
 struct Over {
     flag: Mutex<bool>,
@@ -54,7 +54,7 @@ impl Over {
         self.changed.notify_all();
     }
 
-    /// Whether it is set, after at most `patience`.
+    /// Whether it is set within `patience`.
     fn within(&self, patience: Duration) -> bool {
         let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
         *self.changed.wait_timeout_while(flag, patience, |over| !*over).unwrap_or_else(PoisonError::into_inner).0
@@ -62,7 +62,7 @@ impl Over {
 }
 
 impl Watch {
-    /// Listens on 127.0.0.1; port 0 is any free one.
+    /// Listens on 127.0.0.1; port 0 is any free port.
     pub fn start(port: u16, view: Arc<dyn View>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let (address, token) = (listener.local_addr()?, token()?);
@@ -73,7 +73,7 @@ impl Watch {
         Ok(Watch { address, token, over, streams, thread: Some(thread) })
     }
 
-    /// The address of the page, with its token.
+    /// The URL of the page, with its token.
     pub fn url(&self) -> String {
         format!("http://{}/?token={}", self.address, self.token)
     }
@@ -82,12 +82,12 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.over.set();
-        // The program may exit next: pages get their last event first.
+        // The program may exit next, so pages get their last event first.
         let end = Instant::now() + LAST_EVENT;
         while self.streams.load(Ordering::Acquire) > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // The thread waits for a connection: make one.
+        // The thread waits for a connection, so make one.
         let _ = TcpStream::connect_timeout(&self.address, DEADLINE);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -136,7 +136,7 @@ impl Serve {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists a connection as unread; too many close the oldest one.
+    /// Lists a connection as unread; if there are too many, closes the oldest.
     fn admit(&self, client: &Arc<TcpStream>) {
         let mut unread = self.unread();
         if unread.len() >= MAX_UNREAD
@@ -189,7 +189,7 @@ impl Serve {
         }
     }
 
-    /// Sends the state again and again until the client or the program ends; the last event is named `end`.
+    /// Sends the state repeatedly until the client or the program ends; the last event is named `end`.
     fn events(&self, mut client: &TcpStream) -> io::Result<()> {
         client.write_all(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-store\r\nconnection: close\r\n\r\n",
@@ -204,7 +204,7 @@ impl Serve {
     }
 }
 
-/// Reads up to the empty line, within the deadline however the bytes come.
+/// Reads up to the empty line, within the deadline however the bytes arrive.
 fn head(mut client: &TcpStream) -> io::Result<String> {
     let end = Instant::now() + DEADLINE;
     let mut head = Vec::new();
@@ -223,8 +223,8 @@ fn head(mut client: &TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Whether a header line is not a `Host`, or names this machine: a foreign name is a page of another site that was
-/// rebound to this address. The port may be that of a tunnel.
+/// Whether a header line is not a `Host`, or names this machine. A foreign name means a page of another site rebound to
+/// this address. The port may be that of a tunnel.
 fn is_local_host(line: &str) -> bool {
     let Some((name, value)) = line.split_once(':') else { return true };
     if !name.trim().eq_ignore_ascii_case("host") {
@@ -235,7 +235,7 @@ fn is_local_host(line: &str) -> bool {
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|local| host.eq_ignore_ascii_case(local))
 }
 
-/// Compares all characters, however soon they differ.
+/// Compares in constant time.
 fn same(sent: &str, token: &str) -> bool {
     sent.len() == token.len() && sent.bytes().zip(token.bytes()).fold(0, |found, (a, b)| found | (a ^ b)) == 0
 }

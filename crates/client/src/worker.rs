@@ -1,4 +1,4 @@
-//! The part of the client that lives on one thread: its connections, its requests in flight, its rows.
+//! The part of the client that runs on one thread: its connections, its requests in flight, its rows.
 
 #[cfg(test)]
 mod counting;
@@ -32,15 +32,15 @@ use limits::Timers;
 use slot::Slot;
 use wall_clock::WallClock;
 
-/// One read takes at most this much; far more than a stream has waiting.
+/// Maximum bytes per read; far more than a stream has pending.
 const READ_BUFFER: usize = 256 << 10;
 /// A delay after which separate events may arrive coalesced.
 const LATE_THRESHOLD: Duration = Duration::from_micros(500);
 
-/// The client's share of one thread.
+/// The client on one worker thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
-    /// Which of the server's addresses is next.
+    /// The next address of the server.
     turn: AddressRotation,
     poller: Poller,
     slots: Vec<Option<Slot>>,
@@ -50,9 +50,9 @@ pub struct ClientWorker<'c> {
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
-    /// The requests around the one that was sent last, where not all are there from the beginning.
+    /// The requests around the last one sent, if not all are in memory.
     batch: Arc<Batch>,
-    /// Requests that could be made only during the run, by their place.
+    /// Requests built during the run, by index.
     made: HashMap<usize, Prepared>,
     timers: Timers,
     has_exact_limits: bool,
@@ -62,7 +62,7 @@ pub struct ClientWorker<'c> {
     tokens: u64,
     started: Timestamp,
     waited_ns: u64,
-    /// When the last wait ended; what happens until the next one is work.
+    /// When the last wait ended; everything until the next one is work.
     woke: Timestamp,
     /// Duration of the work before the current wake-up, to detect delays that coalesce events.
     last_work: Duration,
@@ -121,13 +121,13 @@ impl<'c> ClientWorker<'c> {
             }
             self.poll_sockets(Duration::from_millis(10));
             if self.idle.is_empty() && self.opening == 0 {
-                // The first ones failed, so will the rest: the requests will report it.
+                // If the first ones failed, the rest will too; the requests will report it.
                 return;
             }
         }
     }
 
-    /// Begins a connection; with an exchange, it is for that one alone.
+    /// Starts a connection; with an exchange, it is dedicated to it.
     fn open(&mut self, exchange: Option<Box<Exchange>>) -> Result<(), (io::Error, Option<Box<Exchange>>)> {
         let link = match Link::open(&self.client.route, &mut self.turn, true) {
             Ok(link) => link,
@@ -156,13 +156,13 @@ impl<'c> ClientWorker<'c> {
         Ok(())
     }
 
-    /// The request as it goes out: as made during the run, before it, or a little ahead.
+    /// The encoded request: built during the run, before it, or shortly ahead.
     fn prepared(&self, index: usize) -> Option<&Prepared> {
         let made = if self.made.is_empty() { None } else { self.made.get(&index) };
         made.or_else(|| self.client.requests.get(index)).or_else(|| self.batch.get(index))
     }
 
-    /// The same, once it is at hand.
+    /// The encoded request; loads its batch if necessary.
     fn fetch(&mut self, index: usize) -> io::Result<&Prepared> {
         if self.prepared(index).is_none() {
             self.batch = self.client.batch(index)?;
@@ -170,7 +170,7 @@ impl<'c> ClientWorker<'c> {
         self.prepared(index).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// A request that cannot be sent because it is nowhere to be found.
+    /// Fails a request that cannot be loaded.
     #[cold]
     fn lose(&mut self, mut row: Observation, error: &io::Error) {
         row.sent = self.client.clock.now();
@@ -179,7 +179,7 @@ impl<'c> ClientWorker<'c> {
         self.finished.push(row);
     }
 
-    /// Sends an exchange on a connection that is open, or on a new one.
+    /// Sends an exchange on an idle connection, or on a new one.
     fn place(&mut self, mut exchange: Box<Exchange>) {
         if let Some(token) = self.idle.pop() {
             let deadline = self.deadline(&exchange);
@@ -203,7 +203,7 @@ impl<'c> ClientWorker<'c> {
         format!("cannot connect to {}: {error}", self.client.route.peer)
     }
 
-    /// Writes as much of the request as the socket takes.
+    /// Writes as much of the request as the socket accepts.
     fn flush(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("flushed connections exist");
         match slot.flush() {
@@ -215,7 +215,7 @@ impl<'c> ClientWorker<'c> {
         }
     }
 
-    /// Waits for room to write only while there is something to write.
+    /// Polls for writability only while there is something to write.
     fn watch(&mut self, token: usize) {
         let Some(slot) = &mut self.slots[token] else { return };
         let wanted = if slot.wants_write() { Interest::ReadWrite } else { Interest::Read };
@@ -225,7 +225,7 @@ impl<'c> ClientWorker<'c> {
         }
     }
 
-    /// Waits for sockets and deals with those that are ready.
+    /// Polls the sockets and handles the ready ones.
     fn poll_sockets(&mut self, timeout: Duration) {
         let mut ready = std::mem::take(&mut self.ready);
         let was_full = ready.len() >= sys::MAX_READY;
@@ -234,7 +234,7 @@ impl<'c> ClientWorker<'c> {
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
         let work = before.since(self.woke);
-        // Sockets that the last wait had no room for have waited longer.
+        // Sockets that did not fit into the last wait have waited longer.
         self.last_work = if was_full { self.last_work + work } else { work };
         self.woke = now;
         waited.expect("the system can wait for sockets");
@@ -257,7 +257,7 @@ impl<'c> ClientWorker<'c> {
         if event.writable && slot.interest == Interest::ReadWrite {
             self.flush(event.token);
         }
-        // Writing may have lost the connection, and another one that is not open yet have taken its place.
+        // Writing may have lost the connection, and a new one that is not open yet may have its slot.
         if event.readable && self.is_open(event.token) {
             self.read(event.token);
         }
@@ -267,7 +267,7 @@ impl<'c> ClientWorker<'c> {
         self.slots[token].as_ref().is_some_and(|slot| slot.link.is_open())
     }
 
-    /// Takes a connection's set-up further.
+    /// Continues a connection's set-up.
     fn advance(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("advanced connections exist");
         let failed = match slot.link.advance() {
@@ -290,7 +290,7 @@ impl<'c> ClientWorker<'c> {
         }
     }
 
-    /// A connection stands.
+    /// Handles a newly opened connection.
     fn opened(&mut self, token: usize) {
         self.opening -= 1;
         let now = self.client.clock.now();
@@ -309,12 +309,12 @@ impl<'c> ClientWorker<'c> {
         }
         self.flush(token);
         if http2 && self.is_open(token) {
-            // The server may have spoken first, in the last bytes of the handshake.
+            // The server's first bytes may have arrived with the end of the handshake.
             self.read(token);
         }
     }
 
-    /// Drops a connection and hands back the request it carried.
+    /// Closes a connection and returns the request it carried.
     fn close(&mut self, token: usize) -> Option<Box<Exchange>> {
         let slot = self.slots[token].take()?;
         self.poller.remove(slot.link.fd());
@@ -348,13 +348,13 @@ impl Worker for ClientWorker<'_> {
         };
         self.place(Box::new(exchange));
         if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {
-            // A failure shows when a request needs the connection.
+            // A failure shows up when a request needs the connection.
             let _ = self.open(None);
         }
     }
 
     fn supply(&mut self, index: usize, request: &Request) {
-        // What cannot be sent is what could not be before the run, and was refused then.
+        // A request that cannot be encoded now could not be encoded before the run either, and was refused then.
         if let Ok(prepared) = self.client.prepare(index, request) {
             self.made.insert(index, prepared);
         }

@@ -24,14 +24,14 @@ pub struct AnswerDecoder {
     rules: Rules,
     intake: Intake,
     failure: Option<Failure>,
-    /// A failure that upstream reports only if more data follows: it strips its input, so that a bad last message is
+    /// A failure that upstream reports only if more data follows: it strips its input, so a bad last message is
     /// dropped.
     held: Option<Failure>,
     other_type: Option<Box<OtherType>>,
 }
 
-/// A body with another content type than an event stream. Some servers label their streams wrongly, so it is read
-/// nevertheless; without events, its start goes into the error.
+/// A body whose content type is not that of an event stream. Some servers label streams wrongly, so it is parsed
+/// anyway; without events, its start goes into the error.
 #[derive(Debug)]
 struct OtherType {
     mime: String,
@@ -78,13 +78,12 @@ impl AnswerDecoder {
         AnswerDecoder { rules, intake, failure: None, held: None, other_type: None }
     }
 
-    /// Returns whether the response is not streamed, so that only its end is timed.
+    /// Whether the response is not streamed, so that only its end is timed.
     pub fn is_whole(&self) -> bool {
         matches!(self.intake, Intake::Whole(_))
     }
 
-    /// Returns whether the response has no end marker, so that the framing of the body must show its end. Upstream does
-    /// not check.
+    /// Whether the response has no end marker, so that the body's framing must show its end. Upstream does not check.
     pub(crate) fn needs_framed_end(&self) -> bool {
         let unmarked = match &self.intake {
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
@@ -93,7 +92,7 @@ impl AnswerDecoder {
         unmarked && self.rules == Rules::Standard
     }
 
-    /// Returns whether the end marker has come, after which nothing can be missing.
+    /// Whether the end marker has arrived, after which nothing can be missing.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.intake {
             Intake::Stream(_, Decoder::Choices(decoder)) => decoder.is_closed(),
@@ -108,7 +107,7 @@ impl AnswerDecoder {
     pub fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
-            // Lines of JSON have many names.
+            // JSON lines have many content types.
             Intake::Stream(_, Decoder::Generate(_)) => {}
             Intake::Stream(..) => {
                 let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -118,7 +117,7 @@ impl AnswerDecoder {
         }
     }
 
-    /// Takes the next bytes, which arrived at `timestamp`.
+    /// Decodes the next bytes, which arrived at `timestamp`.
     pub fn feed(&mut self, bytes: &[u8], timestamp: Timestamp, row: &mut Observation) -> Flow {
         if let Some(other_type) = &mut self.other_type {
             let room = START.saturating_sub(other_type.start.len()).min(bytes.len());
@@ -156,7 +155,7 @@ impl AnswerDecoder {
         read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
 
-    /// Ends the body at `timestamp`, as framed; returns the outcome.
+    /// Ends the body, as framed, at `timestamp` and returns the outcome.
     pub fn finish(&mut self, timestamp: Timestamp, row: &mut Observation) -> Outcome {
         if let Intake::Stream(frames, decoder) = &mut self.intake {
             let anywhere = frames.ends_anywhere() && self.rules == Rules::Vllm;
@@ -177,7 +176,7 @@ impl AnswerDecoder {
         self.verdict(row)
     }
 
-    /// The verdict on what has been read.
+    /// The outcome of the bytes so far.
     pub fn verdict(&mut self, row: &mut Observation) -> Outcome {
         if let Some(failure) = self.failure.take() {
             return Outcome::Failed(failure);
@@ -217,7 +216,7 @@ fn is_empty(outcome: &Outcome) -> bool {
 }
 
 impl OtherType {
-    /// Whether it begins like a stream of events all the same, or is nothing at all.
+    /// Whether the body starts like an event stream or is empty.
     fn is_events(&self) -> bool {
         let start = self.start.trim_ascii_start();
         start.is_empty() || [&b":"[..], b"data", b"event", b"id", b"retry"].iter().any(|field| start.starts_with(field))
@@ -229,14 +228,14 @@ impl OtherType {
     }
 }
 
-/// Takes a failure for the verdict.
+/// Sets the failure as the outcome.
 fn stop(verdict: &mut Option<Failure>, found: Failure) -> Flow {
     *verdict = Some(found);
     Flow::Stop
 }
 
 impl Decoder {
-    /// Takes one message. By the standard, a message without data is ignored, and invalid UTF-8 is replaced: some
+    /// Decodes one message. As in the standard, a message without data is ignored and invalid UTF-8 is replaced: some
     /// servers split a character between two tokens.
     fn message(
         &mut self,

@@ -1,21 +1,21 @@
-//! Decoders of responses.
+//! Response formats.
 
-/// The decoder of a response.
+/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// Events with choices that have a text.
+    /// Events with choices that have a `text`.
     Completions,
-    /// Events with choices that have a delta.
+    /// Events with choices that have a `delta`.
     Chat,
-    /// The same for sounds, whose prompts upstream counts itself.
+    /// Like [`Answers::Chat`], for audio, whose prompt tokens upstream counts itself.
     Audio,
-    /// Events that name their kind, of `/v1/responses`.
+    /// Typed events of `/v1/responses`.
     Responses,
-    /// The same, of `/v1/messages`.
+    /// Typed events of `/v1/messages`.
     Messages,
     Tgi,
     TensorRtLlm,
-    /// Lines that hold prompt and output so far.
+    /// Lines that each contain the prompt and the output so far.
     Generate,
     Whole,
 }

@@ -10,7 +10,7 @@ use super::PayloadSpec;
 use super::audio_file::{AudioFile, file_seconds};
 use super::form::Form;
 
-/// Content types by file extension, as Python's `mimetypes` knows them.
+/// Content types by file extension, as in Python's `mimetypes`.
 const TYPES: [(&str, &str); 32] = [
     ("3g2", "audio/3gpp2"),
     ("3gp", "audio/3gpp"),
@@ -46,7 +46,7 @@ const TYPES: [(&str, &str); 32] = [
     ("wma", "audio/x-ms-wma"),
 ];
 
-/// The form fields before what all backends add to them.
+/// The form fields, before the fields that all backends share.
 pub(super) fn fields(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut fields = Dict::new();
     fields.set("model", payload.model_for(request));
@@ -74,7 +74,7 @@ pub(super) fn body(fields: &Dict, request: &Request) -> Result<Vec<u8>, &'static
     Ok(form.finish())
 }
 
-/// Duration of the request's audio.
+/// Duration of the request's audio in seconds.
 pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
     match clip(request)? {
         Clip::Samples(sound) => Ok(sound.seconds()),

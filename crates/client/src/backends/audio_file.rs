@@ -2,7 +2,7 @@
 
 use tacho_core::json::Value;
 
-/// Samples of one or more channels, as 16-bit numbers.
+/// 16-bit samples of one or more channels.
 #[derive(Debug, PartialEq)]
 pub(super) struct AudioFile {
     samples: Vec<i16>,
@@ -11,7 +11,7 @@ pub(super) struct AudioFile {
 }
 
 impl AudioFile {
-    /// Reads `[samples, rate]`; samples are numbers, or one list of numbers per frame.
+    /// Parses `[samples, rate]`; samples are numbers, or one list of numbers per frame.
     pub(super) fn from_json(audio: &Value, dtype: Option<&str>) -> Option<Self> {
         let [samples, rate] = audio.as_list()? else { return None };
         let frames = samples.as_list()?;
@@ -34,7 +34,7 @@ impl AudioFile {
         Some(sound)
     }
 
-    /// The file, as libsndfile lays it out.
+    /// The WAV file, as libsndfile writes it.
     pub(super) fn to_wav(&self) -> Vec<u8> {
         let data_len = self.samples.len() as u32 * 2;
         let frame_len = self.channels * 2;
@@ -57,13 +57,13 @@ impl AudioFile {
         out
     }
 
-    /// Duration.
+    /// Duration in seconds.
     pub(super) fn seconds(&self) -> f64 {
         (self.samples.len() / usize::from(self.channels).max(1)) as f64 / f64::from(self.rate)
     }
 }
 
-/// A float is a share of full scale, an integer a sample as it is.
+/// A float is a fraction of full scale, an integer a sample value.
 fn sample_of(value: &Value, dtype: Option<&str>) -> Option<i16> {
     match (value, dtype) {
         (Value::Int(number), None | Some("int16")) => i16::try_from(*number).ok(),
@@ -73,13 +73,13 @@ fn sample_of(value: &Value, dtype: Option<&str>) -> Option<i16> {
     }
 }
 
-/// libsndfile's way: 32 bits, rounded to even and held in range, of which the upper half is kept.
+/// Scales as libsndfile does: to 32 bits, rounded to even and clamped, of which the upper half is kept.
 fn scaled(share: f64) -> i16 {
     const FULL: f64 = 2_147_483_648.0;
     ((share * FULL).round_ties_even() as i32 >> 16) as i16
 }
 
-/// Duration of an audio file, from its header; `None` for unknown formats.
+/// Duration of an audio file in seconds, from its header; `None` for unknown formats.
 pub(super) fn file_seconds(bytes: &[u8]) -> Option<f64> {
     match bytes.get(..4)? {
         b"RIFF" => wav_seconds(bytes),
@@ -122,13 +122,13 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
     None
 }
 
-/// The stream information block comes first, with twenty bits of rate and thirty-six of length.
+/// The stream-information block comes first, with 20 bits of sample rate and 36 bits of length.
 fn flac_seconds(bytes: &[u8]) -> Option<f64> {
     let word = u64::from_be_bytes(bytes.get(18..26)?.try_into().ok()?);
     ratio(word & 0xf_ffff_ffff, (word >> 44) as u32)
 }
 
-/// The last page has the number of samples.
+/// The last page contains the number of samples.
 fn ogg_seconds(bytes: &[u8]) -> Option<f64> {
     let last = memchr::memmem::rfind(bytes, b"OggS")?;
     let granules = u64::from_le_bytes(bytes.get(last + 6..last + 14)?.try_into().ok()?);
@@ -140,7 +140,7 @@ fn ogg_seconds(bytes: &[u8]) -> Option<f64> {
     ratio(granules, le32(bytes, at + 12)?)
 }
 
-/// Adds up the frames.
+/// Sums the durations of the frames.
 fn mp3_seconds(bytes: &[u8]) -> Option<f64> {
     let mut at = 0;
     if bytes.starts_with(b"ID3") {
@@ -162,7 +162,7 @@ struct Mp3Frame {
     length: usize,
 }
 
-/// Reads the header of a layer III frame.
+/// Parses the header of a layer III frame.
 fn mp3_frame(head: &[u8]) -> Option<Mp3Frame> {
     const RATES: [u32; 3] = [44_100, 48_000, 32_000];
     const FIRST: [u32; 14] = [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
@@ -222,7 +222,7 @@ mod tests {
         flac.extend_from_slice(&[0; 10]);
         flac.extend_from_slice(&(16_000_u64 << 44 | 15 << 36 | 8_000).to_be_bytes());
         assert_eq!(file_seconds(&flac), Some(0.5));
-        // 128 kbit/s at 44.1 kHz: 417 bytes a frame.
+        // 128 kbit/s at 44.1 kHz: 417 bytes per frame.
         let mut mp3 = vec![0; 417 * 3];
         for frame in 0..3 {
             mp3[frame * 417..frame * 417 + 4].copy_from_slice(&[0xff, 0xfb, 0x90, 0x00]);

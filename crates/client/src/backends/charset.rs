@@ -1,6 +1,6 @@
-//! Responses in other charsets than UTF-8.
+//! Responses in charsets other than UTF-8.
 
-/// The body in UTF-8. Unchanged for an unknown or wrong charset.
+/// Converts the body to UTF-8; unchanged if the charset is unknown or wrong.
 pub(super) fn to_utf8(content_type: &str, body: Vec<u8>) -> Vec<u8> {
     let decoded = match charset(content_type).as_deref() {
         Some("utf-16" | "utf16") => match body.strip_prefix(&[0xfe, 0xff]) {

@@ -1,4 +1,4 @@
-//! `/v1/chat/completions`: the body, and the messages that other bodies share.
+//! `/v1/chat/completions`: the body, and the messages that other bodies use too.
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
@@ -13,7 +13,7 @@ pub(super) enum MediaPlace {
     AfterText,
 }
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
@@ -33,7 +33,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// The messages of a prompt: those that it is, or one of the user's.
+/// The messages of a prompt: the prompt's own, or one user message.
 pub(super) fn messages(prompt: Value, media: Option<&Value>, place: MediaPlace) -> Result<Value, &'static str> {
     if is_list_of(&prompt, is_message) {
         return Ok(prompt);

@@ -5,12 +5,12 @@ use tacho_core::json::Dict;
 
 use super::PayloadSpec;
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(fields(payload, request, None))
 }
 
-/// The same for the older names, which always fix the temperature.
+/// The body of the legacy backends, which always set the temperature.
 pub(super) fn legacy_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     Ok(fields(payload, request, Some(0.0)))
 }

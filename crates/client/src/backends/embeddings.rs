@@ -1,4 +1,4 @@
-//! `/v1/embeddings` in its four forms: the body.
+//! `/v1/embeddings` in its four forms: the bodies.
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value};
 use super::PayloadSpec;
 use super::chat::{MediaPlace, messages};
 
-/// Of texts or token ids.
+/// Embeddings of texts or token IDs.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
@@ -19,12 +19,12 @@ pub(super) fn chat_body(payload: &PayloadSpec, request: &Request) -> Result<Dict
     message_body(payload, request, request.content.to_json(), MediaPlace::AfterText)
 }
 
-/// Of a text or an image: the image drives the text out.
+/// Embeddings of a text or an image; an image replaces the text.
 pub(super) fn clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     message_body(payload, request, prompt_or_media(request), MediaPlace::AfterText)
 }
 
-/// Of an image with an instruction, which is a question for every other request.
+/// Embeddings of an image with an instruction, which is a question for every other request.
 pub(super) fn vlm2vec_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let prompt = request.content.to_json();
     let prompt = match (has_media(request), is_odd(request.id.as_deref()), &prompt) {
@@ -51,7 +51,7 @@ fn message_body(
     Ok(body)
 }
 
-/// The prompt, or nothing where media takes its place.
+/// The prompt, or an empty one if media replaces it.
 pub(super) fn prompt_or_media(request: &Request) -> Value {
     if has_media(request) { Value::from("") } else { request.content.to_json() }
 }
@@ -60,7 +60,7 @@ fn has_media(request: &Request) -> bool {
     request.media.as_ref().is_some_and(Value::truthy)
 }
 
-/// Whether the digits at the end of an id are odd.
+/// Whether the number at the end of an ID is odd.
 fn is_odd(id: Option<&str>) -> bool {
     id.and_then(|id| id.chars().last()).and_then(|last| last.to_digit(10)).is_some_and(|digit| digit % 2 == 1)
 }

@@ -6,20 +6,20 @@ use tacho_core::Observation;
 
 use super::scan::{Cursor, Kind, NotJson, Text, whole};
 
-/// The fields of an event that matter; spans point into the event's bytes.
+/// The relevant fields of an event; spans point into the event's bytes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Event {
     pub(crate) choices: Choices,
     pub(crate) choice: Choice,
     pub(crate) usage: Option<UsageField>,
     pub(crate) usage_span: Option<Range<usize>>,
-    /// Whether `usage` is something else than an object, and not empty.
+    /// Whether `usage` is neither empty nor an object.
     pub(crate) odd_usage: bool,
     /// The value of a truthy `error`.
     pub(crate) error: Option<Range<usize>>,
-    /// The value of a truthy `detail` or `message`, which is an error where there is nothing else.
+    /// The value of a truthy `detail` or `message`, which is an error if there is nothing else.
     pub(crate) complaint: Option<Range<usize>>,
-    /// Whether the event is an object at all.
+    /// Whether the event is an object.
     pub(crate) is_object: bool,
 }
 
@@ -29,67 +29,67 @@ pub(crate) enum Choices {
     /// Missing, null or empty.
     #[default]
     None,
-    /// At least one, the first an object.
+    /// At least one; the first is an object.
     Some,
     Bad,
 }
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Choice {
-    /// Its text: `text`, or `content` of its delta.
+    /// The text: `text`, or the `content` of the delta.
     pub(crate) text: TextField,
-    /// Index of the choice.
+    /// The index of the choice.
     pub(crate) branch: u64,
-    /// Whether it brings reasoning or a tool call.
+    /// Whether it contains reasoning or a tool call.
     pub(crate) other_content: bool,
-    /// Whether it brings reasoning.
+    /// Whether it contains reasoning.
     pub(crate) reasoning: bool,
-    /// The tool calls that it brings, or pieces of them.
+    /// The tool calls, or fragments of them.
     pub(crate) calls: Option<Range<usize>>,
-    /// Whether a delta is there (chat only).
+    /// Whether it has a delta (chat only).
     pub(crate) has_delta: bool,
     /// Whether it has a finish reason.
     pub(crate) finished: bool,
     /// The finish reason, if it is an error.
     pub(crate) error_finish: Option<Range<usize>>,
-    /// Tokens it gives log-probabilities for.
+    /// Number of tokens with log-probabilities.
     pub(crate) logprobs: u32,
 }
 
-/// A member that should be a text.
+/// A member that should be a string.
 #[derive(Debug, Default, PartialEq, Clone)]
 pub(crate) enum TextField {
-    /// Not there, or null.
+    /// Missing or null.
     #[default]
     Missing,
     Text(Text),
     /// Not a string, but falsy in Python: false, zero, an empty list.
     Falsy,
-    /// A number, a list, …
+    /// A number, a list, or another value.
     Other,
 }
 
-/// The `usage` of an event, if it has any member.
+/// The `usage` of an event, if it has any members.
 #[derive(Debug, Default, PartialEq, Clone, Copy)]
 pub(crate) struct UsageField {
     pub(crate) prompt_tokens: Option<u64>,
     pub(crate) completion_tokens: Option<u64>,
     pub(crate) reasoning_tokens: Option<u64>,
-    /// Tokens of the prompt that the server had cached.
+    /// Prompt tokens served from the prefix cache.
     pub(crate) cached_tokens: Option<u64>,
-    /// Whether a count was given that cannot be one.
+    /// Whether a count is invalid.
     pub(crate) impossible: bool,
 }
 
 impl UsageField {
-    /// Notes it in a row; what it does not mention stays as it was.
+    /// Updates a row; fields that are missing here stay as they are.
     pub(crate) fn note(&self, row: &mut Observation) {
         row.usage.prompt_tokens = self.prompt_tokens.or(row.usage.prompt_tokens);
         row.usage.completion_tokens = self.completion_tokens.or(row.usage.completion_tokens);
         self.note_details(row);
     }
 
-    /// Notes all but the two counts.
+    /// Updates all fields but the two counts.
     pub(crate) fn note_details(&self, row: &mut Observation) {
         row.usage.cached_tokens = self.cached_tokens.or(row.usage.cached_tokens);
         row.usage.impossible |= self.impossible;
@@ -105,7 +105,7 @@ pub(crate) enum Shape {
 }
 
 impl Event {
-    /// Reads an event; validates all of it.
+    /// Parses an event and validates all of it.
     pub(crate) fn read(bytes: &[u8], shape: Shape) -> Result<Event, NotJson> {
         whole(bytes, |cursor| {
             let mut event = Event { is_object: cursor.kind()? == Kind::Object, ..Event::default() };
@@ -135,7 +135,7 @@ impl Event {
                 self.complaint = cursor.truthy_span()?.or(self.complaint.take());
                 Ok(())
             }
-            // The older form of an error, where the event is the error itself.
+            // The older form of an error: the event itself is the error.
             b"object" => {
                 if let TextField::Text(text) = read_text(cursor)?
                     && cursor.slice(text.span) == b"error"
@@ -182,7 +182,7 @@ impl Choice {
                 cursor.members(|cursor, key| self.delta_member(cursor, key))?;
             }
             (b"index", _) => {
-                // An odd number here does not affect the usage counts.
+                // An invalid number here does not affect the usage counts.
                 let met = cursor.met_impossible;
                 self.branch = cursor.count()?.unwrap_or(0);
                 cursor.met_impossible = met;
@@ -200,7 +200,7 @@ impl Choice {
             b"reasoning" | b"reasoning_content" | b"tool_calls" => {
                 let start = cursor.at;
                 let kind = cursor.skip()?;
-                // Longer than the two characters of an empty text or list.
+                // Longer than the two characters of an empty string or list.
                 let content = matches!(kind, Kind::Text | Kind::List) && cursor.at - start > 2;
                 self.other_content |= content;
                 self.reasoning |= content && key != b"tool_calls";
@@ -286,7 +286,7 @@ pub(super) fn read_usage(cursor: &mut Cursor<'_>, names: UsageNames) -> Result<O
     Ok((members > 0).then_some(usage))
 }
 
-/// The count that is a member of the object here.
+/// The count in a member of the object at the cursor.
 fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
     let mut count = None;
     cursor.members_if_object(|cursor, key| {

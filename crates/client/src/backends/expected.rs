@@ -8,30 +8,30 @@ use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
 
-/// Encoding of vectors in a response.
+/// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Encoding {
     #[default]
     Json,
-    /// As bytes, described by a header.
+    /// As bytes, with metadata in a header.
     Bytes,
-    /// As bytes that nothing describes.
+    /// As bytes without metadata.
     BytesOnly,
 }
 
 /// Properties of the request that its decoder needs.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
-    /// Tokens that were asked for, so that room can be made for them.
+    /// Requested output tokens, to reserve memory.
     pub(crate) output_len: usize,
-    /// Tokens of the prompt by the client's tokenizer.
+    /// Prompt tokens, counted by the client's tokenizer.
     pub(super) prompt_len: u64,
-    /// Tokens that will be generated, where the request fixes them and the response does not count them.
+    /// Number of output tokens, if the request fixes it and the response does not report it.
     pub(super) fixed_tokens: Option<u64>,
     pub(super) encoding: Encoding,
-    /// Whether the body asks for a non-streamed response.
+    /// Whether the body requests a non-streamed response.
     pub(super) unstreamed: bool,
-    /// The prompt, where responses echo it.
+    /// The prompt, if responses echo it.
     pub(super) prompt: Option<Arc<str>>,
     /// Delay after which the request is cancelled, if any.
     pub(crate) cancel_after: Option<Duration>,
@@ -42,7 +42,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Properties that every response needs.
+    /// The properties of any request.
     pub(super) fn of(request: &Request) -> Self {
         let output_len = usize::try_from(request.output_len).unwrap_or(0);
         let cancel_after = request.cancel_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -50,7 +50,7 @@ impl Expected {
         Expected { output_len, prompt_len, cancel_after, keeps_reply, ..Expected::default() }
     }
 
-    /// With the encoding that the body asks for.
+    /// Sets the encoding that the body requests.
     pub(super) fn encoded_as(mut self, body: &Dict) -> Self {
         self.encoding = match body.get("encoding_format").and_then(Value::as_str) {
             Some("bytes") => Encoding::Bytes,
@@ -60,7 +60,7 @@ impl Expected {
         self
     }
 
-    /// Sets whether the body asks for a stream.
+    /// Sets whether the body requests a stream.
     pub(super) fn streamed_as(mut self, body: &Dict) -> Self {
         self.unstreamed = matches!(body.get("stream"), Some(Value::Bool(false)));
         self
@@ -78,7 +78,7 @@ impl Expected {
         self
     }
 
-    /// Of a body that was written elsewhere, for a script that does not ask for closing marks.
+    /// The properties of a body written elsewhere, such as by a script, whose streams need no end marker.
     pub(crate) fn plain(output_len: usize, unstreamed: bool) -> Self {
         Expected { output_len, unstreamed, end_marker_optional: true, ..Expected::default() }
     }

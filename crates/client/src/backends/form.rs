@@ -1,19 +1,19 @@
-//! `multipart/form-data` as aiohttp writes it.
+//! `multipart/form-data` in aiohttp's format.
 
 use std::fmt::Write;
 
-/// Unlikely in any file; the same for all requests, since the header that names it is.
+/// Unlikely to occur in any file. It is constant because the header that names it is.
 macro_rules! boundary {
     () => {
         "tacho-8d1f2c0b6e934a57b1c7f04e95a3d26c"
     };
 }
 
-/// The value of the content type header.
+/// The value of the `Content-Type` header.
 pub(super) const CONTENT_TYPE: &str = concat!("multipart/form-data; boundary=", boundary!());
 const DELIMITER: &str = concat!("--", boundary!());
 
-/// A form in flight.
+/// A form under construction.
 #[derive(Debug, Default)]
 pub(super) struct Form {
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ impl Form {
     }
 }
 
-/// The `name` parameter: quoted where its characters allow it, else in the extended form.
+/// The `name` parameter: quoted if its characters allow it, else in the extended form.
 fn field_name(name: &str) -> String {
     if !name.chars().all(|c| c == '\t' || (' '..='~').contains(&c)) {
         return format!("name*=utf-8''{}", percent_encoded(name));
@@ -59,7 +59,7 @@ fn field_name(name: &str) -> String {
     quoted + "\""
 }
 
-/// Python's `quote` with nothing safe but what is always safe.
+/// Python's `quote` without additional safe characters.
 fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Cuts a body into messages, by the framing that the protocol and the rules call for.
+//! Splits a body into messages, by the framing of the protocol and the rules.
 
 use memchr::{memchr2, memmem};
 
@@ -6,14 +6,14 @@ use super::answers::Answers;
 use super::sse::{MAX_EVENT, Standard, TooLong};
 use super::{BackendKind, Flow, Rules};
 
-/// A body on its way to becoming messages.
+/// A body that is being split into messages.
 #[derive(Debug)]
 pub(super) enum Frames {
-    /// Server-sent events, by the standard.
+    /// Server-sent events, as in the standard.
     Events(Standard),
-    /// The same as upstream reads them.
+    /// Server-sent events, as upstream parses them.
     Blocks(Blocks),
-    /// Lines, each without the prefix that it may have.
+    /// Lines, without their optional prefix.
     Lines(Lines),
 }
 
@@ -31,7 +31,7 @@ impl Frames {
         }
     }
 
-    /// Takes bytes and passes each complete message to `message`, until it returns stop.
+    /// Splits bytes and passes each complete message to `message`, until it returns stop.
     pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         match self {
             Frames::Events(standard) => standard.feed(bytes, message),
@@ -40,7 +40,7 @@ impl Frames {
         }
     }
 
-    /// The body is over: hands what is left of an unfinished message to `tail`.
+    /// Ends the body: passes the rest of an incomplete message to `tail`.
     pub(super) fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
         match self {
             Frames::Events(standard) => standard.finish(tail),
@@ -58,7 +58,7 @@ impl Frames {
         }
     }
 
-    /// Whether upstream strips the end of the body, and with it what ends the last message.
+    /// Whether upstream strips the end of the body, including the end of the last message.
     pub(super) fn strips_its_end(&self) -> bool {
         matches!(self, Frames::Blocks(Blocks { reading: Reading::NoComments | Reading::AllOfIt, .. }))
     }
@@ -72,24 +72,24 @@ impl Frames {
         }
     }
 
-    /// Whether an unfinished message at the end counts like any other.
+    /// Whether an incomplete message at the end counts like any other.
     pub(super) fn ends_anywhere(&self) -> bool {
         matches!(self, Frames::Lines(_))
     }
 }
 
-/// The message in a block, by upstream's functions.
+/// How upstream extracts the message from a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// All of it, but comments are passed over.
+    /// The whole block; comments are skipped.
     NoComments,
-    /// All of it, comments too (audio).
+    /// The whole block, including comments (audio).
     AllOfIt,
-    /// Its data lines, joined (responses).
+    /// The joined data lines (responses).
     DataLines,
 }
 
-/// Blocks that end with an empty line.
+/// Blocks separated by an empty line.
 #[derive(Debug)]
 pub(super) struct Blocks {
     reading: Reading,
@@ -129,7 +129,7 @@ impl Blocks {
     }
 }
 
-/// Joins the data lines of a block; false when it has none.
+/// Joins the data lines of a block; returns `false` if it has none.
 fn join_data(block: &[u8], joined: &mut Vec<u8>) -> bool {
     let mut values = block.split(|&byte| byte == b'\n').filter_map(|line| {
         let value = line.strip_prefix(b"data:")?;
@@ -149,11 +149,11 @@ fn join_data(block: &[u8], joined: &mut Vec<u8>) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comments {
     Skipped,
-    /// It is taken for a message, and is a broken one.
+    /// Treated as a message, which is then malformed.
     Messages,
 }
 
-/// One message a line.
+/// One message per line.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
@@ -167,7 +167,7 @@ impl Lines {
     }
 
     fn feed(&mut self, mut rest: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
-        // Older demonstration servers end their lines with a zero byte, which cannot stand in JSON.
+        // Older demonstration servers end lines with a zero byte, which cannot occur in JSON.
         while let Some(end) = memchr2(b'\n', 0, rest) {
             let flow = if self.buffer.is_empty() {
                 self.message_of(&rest[..end]).map_or(Flow::Continue, &mut *message)
@@ -188,7 +188,7 @@ impl Lines {
         if self.buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(Flow::Continue) }
     }
 
-    /// The message of a line, if it holds one.
+    /// The message of a line, if there is one.
     fn message_of<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         let line = trim(line);
         let skipped = line.is_empty() || (self.comments == Comments::Skipped && line.starts_with(b":"));
@@ -196,7 +196,7 @@ impl Lines {
     }
 }
 
-/// Python's `strip` of the white space a stream may hold.
+/// Python's `strip` for the white space that occurs in streams.
 fn trim(bytes: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f);
     let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());

@@ -1,4 +1,4 @@
-//! `/generate` of vLLM's demonstration server: the body, and lines that each hold prompt and output so far.
+//! `/generate` of vLLM's demonstration server: the body, and lines that each contain the prompt and the output so far.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token};
 use super::unstreamed::first_text;
 use super::{Expected, PayloadSpec, Rules};
 
-/// The body before what all backends add to it. All fields but two are sampling parameters, and unknown ones are
-/// refused, so that no model is named.
+/// The body, before the fields that all backends share. All fields but two are sampling parameters; unknown ones are
+/// refused, so it has no `model`.
 pub(super) fn body(_: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("prompt", prompt(request)?);
@@ -21,7 +21,7 @@ pub(super) fn body(_: &PayloadSpec, request: &Request) -> Result<Dict, &'static 
     Ok(body)
 }
 
-/// Answers repeat the prompt, so it must be known as text.
+/// The prompt, which must be text because responses echo it.
 pub(super) fn prompt(request: &Request) -> Result<&str, &'static str> {
     match &request.content {
         Content::Text(prompt) => Ok(prompt),
@@ -29,12 +29,12 @@ pub(super) fn prompt(request: &Request) -> Result<&str, &'static str> {
     }
 }
 
-/// Reads the lines of one response; a non-streamed response is one line.
+/// Decodes the lines of one response; a non-streamed response is one line.
 #[derive(Debug)]
 pub(super) struct GenerateDecoder {
     rules: Rules,
     prompt: Arc<str>,
-    /// The text of the present line.
+    /// The text of the current line.
     text: Vec<u8>,
 }
 

@@ -6,12 +6,12 @@ use tacho_core::json::{Dict, Value};
 use super::PayloadSpec;
 use super::embeddings::prompt_or_media;
 
-/// Of the prompt, or where there is none, of one media object.
+/// Embeddings of the prompt, or of one media object if there is no prompt.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     body_of(payload, request, request.content.to_json())
 }
 
-/// The same, but media drives the prompt out.
+/// Embeddings of a text or an image; media replaces the prompt.
 pub(super) fn clip_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     body_of(payload, request, prompt_or_media(request))
 }

@@ -1,4 +1,4 @@
-//! The protocols: one row each with everything that distinguishes them.
+//! The protocols, as a table with one row for each.
 
 use tacho_core::Request;
 use tacho_core::json::Dict;
@@ -12,18 +12,18 @@ use super::{
 /// The task of a protocol, which determines how responses are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// A text is generated.
+    /// Text generation.
     Generation,
-    /// A non-streamed response: embeddings, scores, classes.
+    /// Non-streamed responses: embeddings, scores, classes.
     Pooling,
 }
 
-/// Where a backend comes from.
+/// Origin of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// In the registry of `vllm bench` 0.32.0.
     Registry,
-    /// In its older script.
+    /// In its legacy script.
     Legacy,
     Own,
 }
@@ -32,19 +32,19 @@ enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequences {
     One,
-    /// As many as the prompt has items.
+    /// One per item of the prompt.
     Prompt,
-    /// As many as there are documents after the query.
+    /// One per document after the query.
     Documents,
 }
 
-/// The members of a body before what all backends add to it.
+/// Builds the members of a body, before those that all backends share.
 type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
 
 pub(super) struct Row {
     /// The value of `--backend`.
     name: &'static str,
-    /// The URL ends with one of these.
+    /// Valid URL suffixes.
     suffixes: &'static [&'static str],
     /// Default path.
     endpoint: &'static str,
@@ -53,14 +53,14 @@ pub(super) struct Row {
     pub(super) body: Body,
     pub(super) answers: Answers,
     pub(super) sequences: Sequences,
-    /// Whether it understands the OpenAI sampling fields.
+    /// Whether it supports the OpenAI sampling parameters.
     samples: bool,
     /// Whether the body has `ignore_eos`; some servers name it differently or lack it.
     pub(super) takes_ignore_eos: bool,
-    /// Whether `--extra-body` and a request's own fields are added.
+    /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
     takes_api_key: bool,
-    /// A header that the key stands in too, bare.
+    /// A header that also contains the API key, without a scheme.
     key_header: Option<&'static str>,
     /// Headers set before the user's.
     headers: &'static [(&'static str, &'static str)],
@@ -103,13 +103,13 @@ const LEGACY: Row = Row {
     ..COMPLETIONS
 };
 
-/// Servers that know neither keys nor OpenAI's fields.
+/// Servers without API keys and OpenAI fields.
 const FOREIGN: Row = Row { samples: false, takes_ignore_eos: false, takes_api_key: false, ..LEGACY };
 
-/// The list of all protocols: the enum, the table and the order of the help text are made of it.
+/// The list of all protocols, from which the enum, the table and the order of the help text are generated.
 macro_rules! backends {
     ($($(#[doc = $doc:literal])* $kind:ident: $row:expr,)*) => {
-        /// The protocols, by the names of `--backend`.
+        /// The protocols, named as in `--backend`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum BackendKind {
             $($(#[doc = $doc])* $kind,)*
@@ -118,7 +118,7 @@ macro_rules! backends {
         const ROWS: [Row; BackendKind::ALL.len()] = [$($row,)*];
 
         impl BackendKind {
-            /// All of them, in the order of the help text.
+            /// All backends, in the order of the help text.
             pub const ALL: [BackendKind; [$(stringify!($kind)),*].len()] = [$(BackendKind::$kind,)*];
         }
     };
@@ -127,7 +127,7 @@ macro_rules! backends {
 backends! {
     /// `/v1/completions` of vLLM.
     Vllm: Row { name: "vllm", ..COMPLETIONS },
-    /// `/v1/completions` of anybody.
+    /// `/v1/completions` of any server.
     OpenAi: Row { name: "openai", ..COMPLETIONS },
     /// `/v1/chat/completions`.
     OpenAiChat: Row {
@@ -181,7 +181,7 @@ backends! {
         sequences: Sequences::Prompt,
         ..EMBEDDINGS
     },
-    /// The same, of a text or an image.
+    /// `/embeddings` of an Infinity server, for a text or an image.
     InfinityEmbeddingsClip: Row {
         name: "infinity-embeddings-clip",
         endpoint: "/embeddings",
@@ -271,7 +271,7 @@ backends! {
 static TABLE: [Row; BackendKind::ALL.len()] = ROWS;
 
 impl BackendKind {
-    /// The names of all, in that order.
+    /// The names of all backends, in the same order.
     pub const NAMES: [&'static str; BackendKind::ALL.len()] = {
         let mut names = [""; BackendKind::ALL.len()];
         let mut at = 0;
@@ -286,7 +286,7 @@ impl BackendKind {
         &TABLE[self as usize]
     }
 
-    /// The backend of that name.
+    /// The backend with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -316,32 +316,32 @@ impl BackendKind {
         self.row().samples
     }
 
-    /// Whether `vllm bench` 0.32.0 does not know the name.
+    /// Whether `vllm bench` 0.32.0 lacks this backend.
     pub fn is_legacy(self) -> bool {
         self.row().origin != Origin::Registry
     }
 
-    /// Whether its bodies always name a temperature.
+    /// Whether its bodies always set a temperature.
     pub fn fixes_temperature(self) -> bool {
         self.row().origin == Origin::Legacy
     }
 
-    /// A completions protocol of the older names: a fixed temperature, and usage in any event.
+    /// Whether it is a legacy completions backend: fixed temperature, usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
         self.row().origin == Origin::Legacy && self.row().answers == Answers::Completions
     }
 
-    /// Whether an API key is sent; some servers know none.
+    /// Whether the server accepts an API key.
     pub(crate) fn takes_api_key(self) -> bool {
         self.row().takes_api_key
     }
 
-    /// A header that the key stands in too, bare.
+    /// A header that also contains the API key, without a scheme.
     pub(crate) fn key_header(self) -> Option<&'static str> {
         self.row().key_header
     }
 
-    /// Headers that the backend sets before the user's.
+    /// Headers of the backend, which the user's override.
     pub(crate) fn headers(self) -> &'static [(&'static str, &'static str)] {
         self.row().headers
     }

@@ -1,5 +1,4 @@
-//! `/v1/messages` of Anthropic's protocol: the body out of what the chat protocol would send, and the events of its
-//! stream, which name their kind.
+//! `/v1/messages` of Anthropic's protocol: the body, converted from a chat body, and the typed events of its stream.
 
 use std::ops::Range;
 
@@ -13,7 +12,7 @@ use super::reply;
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
 use super::stream::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let messages = match &request.chat_messages {
         Some(messages) => messages.clone(),
@@ -90,7 +89,8 @@ fn text_block(text: &str) -> Value {
     block.into()
 }
 
-/// One part: texts are alike in both protocols, images are not; what is neither is taken for Anthropic's own.
+/// Converts one part: texts are the same in both protocols, images differ, anything else is passed through as
+/// Anthropic's.
 fn block(part: &Value) -> Result<Value, &'static str> {
     match part.get("type").and_then(Value::as_str) {
         Some("image_url") => {
@@ -133,7 +133,7 @@ fn tool_use(call: &Value) -> Result<Value, &'static str> {
     Ok(block.into())
 }
 
-/// Reads the events of one response.
+/// Decodes the events of one response.
 #[derive(Debug, Default)]
 pub(super) struct MessagesDecoder {
     ended: bool,
@@ -168,7 +168,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// A piece of text, of thought, or of a tool's input; a signature is none of these.
+    /// Handles a fragment of text, of reasoning or of a tool's input; signatures are ignored.
     fn delta(
         &mut self,
         event: &Event,
@@ -201,7 +201,7 @@ impl MessagesDecoder {
         Ok(())
     }
 
-    /// Returns whether the closing event has come.
+    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -233,7 +233,7 @@ enum EventKind {
     Other,
 }
 
-/// The members of an event that matter.
+/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     is_object: bool,
@@ -290,7 +290,7 @@ impl Event {
     }
 }
 
-/// Usage as this protocol reports it: what was cached is not among the input tokens.
+/// Usage in this protocol: the input tokens exclude cached ones.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) struct MessageUsage {
     input: Option<u64>,

@@ -5,7 +5,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::PayloadSpec;
 
-/// Of the prompt; an object's members go into the body themselves.
+/// The body of a prompt; members of an object go into the body directly.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
@@ -17,7 +17,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Of a query and the documents after it.
+/// The body of a query and its documents.
 pub(super) fn rerank_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let prompt = request.content.to_json();
     let Some([query, documents @ ..]) = prompt.as_list().filter(|texts| texts.len() > 1) else {

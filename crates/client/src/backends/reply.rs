@@ -1,5 +1,5 @@
-//! Further content of a response, read only where a later request of the same session needs it: tool calls, and the id
-//! of a stored response.
+//! Further parts of a response, extracted only if a later request of the session needs them: tool calls, and the ID of
+//! a stored response.
 
 use tacho_core::json::{Value, parse};
 use tacho_core::{Observation, Reply, ToolCall};
@@ -7,10 +7,10 @@ use tacho_core::{Observation, Reply, ToolCall};
 use super::event::{Choice, TextField};
 use super::scan::unescape;
 
-/// Most tool calls of a response.
+/// Maximum number of tool calls per response.
 const MAX_CALLS: usize = 256;
 
-/// Adds the `tool_calls` of a chat message, or a piece of them.
+/// Adds the `tool_calls` of a chat message, or fragments of them.
 pub(super) fn chat_calls(json: &[u8], row: &mut Observation) {
     let Some(Value::List(pieces)) = value(json) else { return };
     for piece in &pieces {
@@ -49,7 +49,7 @@ pub(super) fn other(choice: &Choice, data: &[u8], row: &mut Observation) {
     others[place - 1] += &String::from_utf8_lossy(&plain);
 }
 
-/// Begins the call that a `tool_use` block of the messages protocol announces.
+/// Adds the call that a `tool_use` block of the messages protocol announces.
 pub(super) fn tool_use(event: &[u8], row: &mut Observation) {
     let event = value(event);
     let Some(block) = event.as_ref().and_then(|event| event.get("content_block")) else { return };
@@ -60,14 +60,14 @@ pub(super) fn tool_use(event: &[u8], row: &mut Observation) {
     }
 }
 
-/// Adds a piece of the input of the call that was begun last.
+/// Adds a fragment of the most recent call's input.
 pub(super) fn tool_input(piece: &[u8], row: &mut Observation) {
     if let Some(call) = reply(row).calls.last_mut() {
         call.arguments.push_str(&String::from_utf8_lossy(piece));
     }
 }
 
-/// Reads the closing `response` of the responses protocol.
+/// Extracts from the closing `response` of the responses protocol.
 pub(super) fn response(event: &[u8], row: &mut Observation) {
     let event = value(event);
     let Some(response) = event.as_ref().map(|event| event.get("response").unwrap_or(event)) else { return };
@@ -82,7 +82,7 @@ pub(super) fn response(event: &[u8], row: &mut Observation) {
     reply.calls = calls.take(MAX_CALLS).map(call).collect();
 }
 
-/// Reads a non-streamed response of any protocol.
+/// Extracts from a non-streamed response of any protocol.
 pub(super) fn whole(body: &[u8], row: &mut Observation) {
     let Some(answer) = value(body) else { return };
     let choices = answer.get("choices").and_then(Value::as_list).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `/v1/responses`: the body, and the events of its stream, which name their kind.
+//! `/v1/responses`: the body, and the typed events of its stream.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
-/// vLLM's words; the missing spaces are upstream's.
+/// vLLM's message; the missing spaces are upstream's.
 const NO_TOKEN: &str = "Never received a token delta to calculate TTFT.This response will be marked as failed!";
 const NO_END: &str = "Stream ended without a terminal event.This response will be marked as failed!";
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
     body.set(
         "input",
         match &request.chat_messages {
-            // Of other requests upstream sends the prompt.
+            // For other requests, upstream sends the prompt.
             Some(messages) if request.session.is_some() => input_items(messages)?,
             _ => request.content.to_json(),
         },
@@ -64,14 +64,14 @@ fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Dict(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Reads the events of one response.
+/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder {
     rules: Rules,
     ended: bool,
-    /// The last error the stream reported.
+    /// The last error in the stream.
     error: Option<String>,
-    /// Times of content that upstream does not time: tool calls, summaries, refusals.
+    /// Timestamps of content that upstream does not time: tool calls, summaries, refusals.
     untimed: Vec<Timestamp>,
     reasoning: Reasoning,
     keeps_reply: bool,
@@ -121,7 +121,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Takes note of an error. Upstream reads on, and the last error counts.
+    /// Records an error. Upstream reads on, and the last error counts.
     fn report(&mut self, error: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
         let text = &data[error.unwrap_or(0..data.len())];
         if self.rules == Rules::Standard {
@@ -132,7 +132,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    /// Returns whether the closing event has come.
+    /// Whether the closing event has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.ended
     }
@@ -143,7 +143,7 @@ impl ResponsesDecoder {
             return Outcome::failed(FailureKind::ErrorInStream, error);
         }
         if self.rules == Rules::Standard && row.chunks.is_empty() && !self.untimed.is_empty() {
-            // A response with tool calls only is timed by them.
+            // A response with tool calls only is timed by these.
             row.chunks.append(&mut self.untimed);
             row.first_content = row.chunks.first().copied();
         }
@@ -186,7 +186,7 @@ impl EventKind {
     }
 }
 
-/// The members of an event that matter.
+/// The relevant members of an event.
 #[derive(Debug, Default)]
 struct Event {
     is_object: bool,

@@ -8,7 +8,7 @@ use tacho_core::bounded::UsageCount;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
-/// Nesting beyond this is refused: the text comes from a server.
+/// Maximum nesting depth, because the text comes from a server.
 const MAX_DEPTH: u32 = 256;
 
 /// The kind of the value at the cursor.
@@ -23,20 +23,20 @@ pub(crate) enum Kind {
     Object,
 }
 
-/// A string's bytes between the quotes, and whether they hold escapes.
+/// A string's bytes between the quotes, and whether they contain escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(crate) span: Range<usize>,
     pub(crate) escaped: bool,
 }
 
-/// A position in a JSON text known to be UTF-8.
+/// A position in a UTF-8 JSON text.
 #[derive(Debug, Clone)]
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(crate) at: usize,
     depth: u32,
-    /// Whether a count was met that cannot be one.
+    /// Whether an invalid count was found.
     pub(crate) met_impossible: bool,
 }
 
@@ -47,13 +47,13 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Whether nothing but white space is left.
+    /// Whether only white space is left.
     pub(crate) fn at_end(&mut self) -> bool {
         self.blanks();
         self.at == self.bytes.len()
     }
 
-    /// The whole text's length.
+    /// Length of the whole text.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -82,7 +82,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The kind of the value here.
+    /// The kind of the value at the cursor.
     pub(crate) fn kind(&self) -> Result<Kind, NotJson> {
         Ok(match self.peek().ok_or(NotJson)? {
             b'{' => Kind::Object,
@@ -95,7 +95,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Passes over the value here, checking it.
+    /// Skips the value at the cursor and validates it.
     pub(crate) fn skip(&mut self) -> Result<Kind, NotJson> {
         let kind = self.kind()?;
         match kind {
@@ -136,7 +136,7 @@ impl<'a> Cursor<'a> {
         Ok(truthy.then_some(start..self.at))
     }
 
-    /// Reads a token count; `None` for anything else. Impossible numbers are recorded.
+    /// Reads a token count; `None` for anything else. Invalid numbers set `met_impossible`.
     pub(crate) fn count(&mut self) -> Result<Option<u64>, NotJson> {
         if self.kind()? != Kind::Number {
             self.skip()?;
@@ -148,7 +148,7 @@ impl<'a> Cursor<'a> {
         Ok(possible.then_some(number as u64))
     }
 
-    /// As [`Cursor::members`]; passes over anything but an object.
+    /// Like [`Cursor::members`], but skips anything other than an object.
     pub(crate) fn members_if_object(
         &mut self,
         visit: impl FnMut(&mut Self, &[u8]) -> Result<(), NotJson>,
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Visits each member of the object here; `visit` must pass over the value.
+    /// Visits each member of the object at the cursor; `visit` must consume the value.
     pub(crate) fn members(
         &mut self,
         mut visit: impl FnMut(&mut Self, &[u8]) -> Result<(), NotJson>,
@@ -190,7 +190,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Visits each item of the list with its index; returns their number.
+    /// Visits each item of the list at the cursor with its index; returns their number.
     pub(crate) fn items(
         &mut self,
         mut visit: impl FnMut(&mut Self, usize) -> Result<(), NotJson>,
@@ -227,7 +227,7 @@ impl<'a> Cursor<'a> {
         leaves
     }
 
-    /// Passes over the string here.
+    /// Skips the string at the cursor.
     pub(crate) fn text(&mut self) -> Result<Text, NotJson> {
         self.expect(b'"')?;
         let start = self.at;
@@ -263,15 +263,15 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads the number here.
+    /// Reads the number at the cursor.
     pub(crate) fn number(&mut self) -> Result<f64, NotJson> {
         let start = self.at;
         self.number_text()?;
-        // Rust reads the names of what is not finite too.
+        // Rust parses the names of non-finite numbers too.
         std::str::from_utf8(&self.bytes[start..self.at]).ok().and_then(|text| text.parse().ok()).ok_or(NotJson)
     }
 
-    /// Passes over the number here.
+    /// Skips the number at the cursor.
     fn number_text(&mut self) -> Result<(), NotJson> {
         if !matches!(self.peek(), Some(b'0'..=b'9'))
             && ["NaN", "Infinity", "-Infinity"].iter().any(|word| self.word(word.as_bytes()).is_ok())
@@ -309,7 +309,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Reads a text that is exactly one JSON value.
+/// Parses a text that is exactly one JSON value.
 pub(crate) fn whole<'a, T>(
     bytes: &'a [u8],
     read: impl FnOnce(&mut Cursor<'a>) -> Result<T, NotJson>,
@@ -322,12 +322,12 @@ pub(crate) fn whole<'a, T>(
     if cursor.at_end() { Ok(value) } else { Err(NotJson) }
 }
 
-/// Whether `bytes` are a JSON text.
+/// Whether `bytes` are valid JSON.
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     whole(bytes, |cursor| cursor.skip()).is_ok()
 }
 
-/// Appends the text that the checked string body `raw` stands for, as WTF-8.
+/// Appends the unescaped form of the validated string body `raw`, as WTF-8.
 pub(crate) fn unescape(raw: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while at < raw.len() {
@@ -364,7 +364,7 @@ fn hex4(raw: &[u8], at: usize) -> u32 {
     raw.get(at..at + 4).unwrap_or_default().iter().fold(0, |code, byte| code << 4 | digit(byte))
 }
 
-/// Appends a code point that may be a surrogate; a low one joins a high one just before it.
+/// Appends a code point that may be a surrogate; a low one is combined with a high one just before it.
 fn push_wtf8(out: &mut Vec<u8>, code: u32) {
     match char::from_u32(code) {
         Some(c) => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),

@@ -1,13 +1,13 @@
-//! Splits a body into server-sent events. Any way of cutting the body into reads gives the same events.
+//! Splits a body into server-sent events. The events do not depend on how the body is split into reads.
 
 use memchr::memchr2;
 
 use super::Flow;
 
-/// No event may be longer: a server that sends one is broken or hostile.
+/// Maximum length of an event: a server that sends a longer one is broken or hostile.
 pub(super) const MAX_EVENT: usize = 32 << 20;
 
-/// An event is longer than any real one.
+/// An event exceeds the maximum length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooLong;
 
@@ -15,17 +15,17 @@ pub(super) struct TooLong;
 #[derive(Debug, Default)]
 pub(super) struct Standard {
     line: Vec<u8>,
-    /// The data lines of an unfinished event.
+    /// The data lines of an incomplete event.
     data: Vec<u8>,
     has_data: bool,
-    /// A line ended with CR; an LF right after it belongs to it.
+    /// A line ended with CR; an LF right after it belongs to the same line end.
     after_cr: bool,
-    /// Whether anything was read; a byte order mark is valid only before.
+    /// Whether anything was read; a byte order mark is valid only at the start.
     begun: bool,
 }
 
 impl Standard {
-    /// Takes bytes and passes each complete event to `event`, until it returns stop.
+    /// Splits bytes and passes each complete event to `event`, until it returns stop.
     pub(super) fn feed(&mut self, mut rest: &[u8], event: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
         while !rest.is_empty() {
             if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
@@ -99,7 +99,7 @@ impl Standard {
         self.has_data || !self.line.is_empty()
     }
 
-    /// The body is over: hands what is left of an unfinished event to `tail`.
+    /// Ends the body: passes the rest of an incomplete event to `tail`.
     pub(super) fn finish(&mut self, tail: &mut impl FnMut(&[u8])) {
         let mut none = |_: &[u8]| Flow::Continue;
         if !self.line.is_empty() {

@@ -1,4 +1,4 @@
-//! Turns the events of a stream into the timestamps, text and verdict of a row.
+//! Converts the events of a stream into the timestamps, text and outcome of a row.
 
 use std::ops::Range;
 
@@ -11,22 +11,22 @@ use super::scan::unescape;
 use super::template::Template;
 use super::{BackendKind, Expected, Rules};
 
-/// vLLM's words for a stream without tokens; the missing space is upstream's.
+/// vLLM's message for a stream without tokens; the missing space is upstream's.
 pub(super) const NO_TOKEN: &str =
     "Never received a valid chunk to calculate TTFT.This response will be marked as failed!";
-/// Longest piece of a server's text in a message.
+/// Maximum length of server text in a message.
 const EXCERPT: usize = 300;
 
 /// Whether to read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// The stream goes on.
+    /// The stream continues.
     Continue,
-    /// The verdict is in; what follows does not matter.
+    /// The outcome is known; the rest of the stream does not matter.
     Stop,
 }
 
-/// Reads the events of one response.
+/// Decodes the events of one response.
 #[derive(Debug)]
 pub struct StreamDecoder {
     shape: Shape,
@@ -34,7 +34,7 @@ pub struct StreamDecoder {
     usage: UsageRule,
     template: Template,
     done_seen: bool,
-    /// Tokens that log-probabilities were given for.
+    /// Number of tokens with log-probabilities so far.
     logprob_tokens: u32,
     reasoning: Reasoning,
     keeps_reply: bool,
@@ -50,7 +50,7 @@ pub(super) struct Reasoning {
 }
 
 impl Reasoning {
-    /// Notes an event of reasoning, and how many tokens there were with it.
+    /// Records a reasoning event and the cumulative token count with it.
     pub(super) fn note(&mut self, tokens: Option<u64>) {
         self.events += 1;
         self.tokens = tokens;
@@ -65,12 +65,12 @@ impl Reasoning {
     }
 }
 
-/// Which usage reports are believed.
+/// Which usage reports are used.
 #[derive(Debug, Clone, Copy)]
 struct UsageRule {
     /// Also those in events with choices.
     usage_with_choices: bool,
-    /// For the prompt too.
+    /// Also for the prompt tokens.
     prompt: bool,
 }
 
@@ -106,14 +106,15 @@ impl StreamDecoder {
         }
     }
 
-    /// As the request asks for: with what a later one may need in addition to the text, and without a closing mark.
+    /// Applies the request's settings: whether to keep parts for later requests, and whether the end marker is
+    /// optional.
     pub(super) fn expecting(mut self, expected: &Expected) -> Self {
         self.keeps_reply = expected.keeps_reply;
         self.end_marker_optional = expected.end_marker_optional;
         self
     }
 
-    /// Takes one event's data, which arrived at `timestamp`.
+    /// Decodes the data of one event, which arrived at `timestamp`.
     pub fn event(&mut self, data: &[u8], timestamp: Timestamp, row: &mut Observation) -> Result<(), Failure> {
         if let Some((text, usage)) = self.template.read(data) {
             note_token(row, timestamp, !text.is_empty());
@@ -221,12 +222,12 @@ impl StreamDecoder {
         }
     }
 
-    /// Whether the closing mark has come.
+    /// Whether the end marker has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.done_seen
     }
 
-    /// The outcome, when the body has ended as framed.
+    /// The outcome, after the body has ended as framed.
     pub fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
         if row.chunks.is_empty() {
@@ -246,7 +247,7 @@ impl StreamDecoder {
     }
 }
 
-/// Fails where an event reports an error, in one of the ways servers have for it.
+/// Fails if an event reports an error, in any of the forms that servers use.
 fn check_for_errors(event: &Event, data: &[u8]) -> Result<(), Failure> {
     error_in_stream(event.error.clone(), data)?;
     if event.choices == Choices::None && event.usage.is_none() {
@@ -262,7 +263,7 @@ pub(super) fn check_finish(reason: Option<Range<usize>>, data: &[u8]) -> Result<
     Err(Failure { kind: FailureKind::ErrorInStream, message })
 }
 
-/// Appends a text that stands in `data` to the row's.
+/// Appends a string in `data` to the row's text.
 pub(super) fn push_text(field: &TextField, data: &[u8], row: &mut Observation) -> Result<(), Failure> {
     match field {
         TextField::Missing => {}
@@ -278,7 +279,7 @@ pub(super) fn malformed(what: &str, data: &[u8]) -> Failure {
     Failure { kind: FailureKind::Malformed, message: format!("{what}: {}", excerpt(data)) }
 }
 
-/// Fails where a message reports an error.
+/// Fails if a message reports an error.
 pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
     match error {
         Some(span) => Err(Failure { kind: FailureKind::ErrorInStream, message: excerpt(&data[span]) }),
@@ -286,7 +287,7 @@ pub(super) fn error_in_stream(error: Option<Range<usize>>, data: &[u8]) -> Resul
     }
 }
 
-/// Notes a token event.
+/// Records a token event.
 pub(super) fn note_token(row: &mut Observation, timestamp: Timestamp, content: bool) {
     if content && row.first_content.is_none() {
         row.first_content = Some(timestamp);
@@ -301,7 +302,7 @@ pub(super) fn note_answer(row: &mut Observation, timestamp: Timestamp, text: boo
     }
 }
 
-/// One line of a server's text, cut to a length for people.
+/// Server text as one line of limited length.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]);
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,33 +1,32 @@
-//! Templates of stream events: common parts need not be parsed again.
+//! Templates of stream events, so that their common parts are not parsed again.
 
 use std::ops::Range;
 
 use super::event::{Event, TextField, UsageField, UsageNames, read_usage};
 use super::scan::{Kind, whole};
 
-/// The bytes of the last plain token event around its text and, where each event counts, its usage. Events of one
-/// stream mostly differ in these alone, so that the next one can be known by comparing bytes; anything else is read
-/// in full.
+/// The bytes of the last plain token event around its text and, if each event has one, its usage. Events of a stream
+/// mostly differ in these only, so the next one is recognized by comparing bytes; anything else is parsed in full.
 #[derive(Debug, Default)]
 pub(super) struct Template {
-    /// Before the text; empty without such an event.
+    /// Before the text; empty if no plain event was seen.
     head: Vec<u8>,
     /// Between text and usage, or after the text.
     middle: Vec<u8>,
-    /// After the usage, where there is one.
+    /// After the usage, if there is one.
     tail: Option<Vec<u8>>,
-    /// Tokens that such an event gives log-probabilities for.
+    /// Number of tokens with log-probabilities in such an event.
     pub(super) logprob_tokens: u32,
 }
 
 impl Template {
-    /// The text of an event like the last one, and its usage.
+    /// The text and usage of an event that matches the template.
     pub(super) fn read<'a>(&self, data: &'a [u8]) -> Option<(&'a [u8], Option<UsageField>)> {
         if self.head.is_empty() {
             return None;
         }
         let rest = data.strip_prefix(&self.head[..])?;
-        // The middle begins with the quote; escaped text before it does not match.
+        // The middle starts with the quote; escaped text before it does not match.
         let end = rest.iter().position(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\')?;
         let (text, rest) = rest.split_at(end);
         let rest = rest.strip_prefix(&self.middle[..])?;
@@ -38,7 +37,7 @@ impl Template {
         std::str::from_utf8(text).is_ok().then_some((text, usage))
     }
 
-    /// Takes an event as the one that others will be like, if it is plain.
+    /// Makes an event the template if it is plain.
     pub(super) fn learn(&mut self, data: &[u8], event: &Event) {
         self.head.clear();
         if let TextField::Text(text) = &event.choice.text
@@ -119,7 +118,7 @@ mod tests {
         }
         let finished = event("a", r#"{"completion_tokens":2}"#).replace("null", r#""stop""#);
         assert_eq!(known.read(finished.as_bytes()), None);
-        // Counts may come to a stream that had none, and leave one that had.
+        // Usage may start and stop within a stream.
         assert_eq!(template(&event("a", "null")).read(event("b", r#"{"completion_tokens":2}"#).as_bytes()), None);
         assert_eq!(known.read(b""), None);
     }

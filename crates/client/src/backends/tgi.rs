@@ -8,7 +8,7 @@ use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::{Expected, PayloadSpec, Rules};
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut parameters = Dict::new();
     parameters.set("max_new_tokens", request.output_len);
@@ -23,7 +23,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Reads the events of one response.
+/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct TgiDecoder {
     rules: Rules,
@@ -68,7 +68,7 @@ impl TgiDecoder {
         Ok(())
     }
 
-    /// Returns whether the event with the complete text has come.
+    /// Whether the event with the complete text has arrived.
     pub(super) fn is_closed(&self) -> bool {
         self.whole_text == WholeText::Given
     }

@@ -1,18 +1,18 @@
-//! Tools and their choice, which recordings have in the chat protocol's form, in the forms of the other protocols. What
-//! is not in that form is left as it is.
+//! Converts tools and tool choices from the chat protocol's form to those of other protocols. Anything not in that form
+//! is left unchanged.
 
 use tacho_core::json::{Dict, Value};
 
-/// Notation of a protocol.
+/// The form of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Anthropic's: a schema of the input, choices as objects.
+    /// Anthropic's: an input schema, and choices as objects.
     Messages,
-    /// That of responses: the function's fields next to the type.
+    /// The responses protocol's: the function's fields next to the type.
     Responses,
 }
 
-/// Rewrites the tools of a body.
+/// Converts the tools of a body.
 pub(super) fn rewrite(form: Form, body: &mut Dict) {
     let tools = body.get("tools").and_then(Value::as_list);
     if let Some(tools) = tools.map(|tools| tools.iter().map(|tool| rewritten(tool, form, tool_of)).collect::<Vec<_>>())
@@ -31,7 +31,7 @@ pub(super) fn rewrite(form: Form, body: &mut Dict) {
     }
 }
 
-/// A function in the protocol's notation; unchanged without one.
+/// Converts a function to the protocol's form; other values are unchanged.
 fn rewritten(value: &Value, form: Form, of: fn(&Dict, Form) -> Dict) -> Value {
     match value.get("function").and_then(Value::as_dict) {
         Some(function) => of(function, form).into(),

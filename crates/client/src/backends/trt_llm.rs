@@ -8,7 +8,7 @@ use super::scan::{Kind, NotJson, whole};
 use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
-/// The body before what all backends add to it.
+/// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("accumulate_tokens", true);
@@ -23,7 +23,7 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     Ok(body)
 }
 
-/// Reads the events of one response.
+/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct TrtLlmDecoder {
     rules: Rules,

@@ -48,7 +48,7 @@ impl TextAnswer {
     }
 }
 
-/// Usage under the names of completions or of responses.
+/// Parses usage under the names of completions or of responses.
 fn read_either_usage(cursor: &mut Cursor<'_>) -> Result<UsageField, NotJson> {
     let start = cursor.at;
     let usage = read_usage(cursor, UsageNames::Choices)?.unwrap_or_default();
@@ -59,7 +59,7 @@ fn read_either_usage(cursor: &mut Cursor<'_>) -> Result<UsageField, NotJson> {
     Ok(read_usage(cursor, UsageNames::Responses)?.unwrap_or_default())
 }
 
-/// The text of the first choice, and why it ended badly.
+/// The text of the first choice, and its finish reason if that is an error.
 fn first_choice(cursor: &mut Cursor<'_>) -> Result<(TextField, Option<Range<usize>>), NotJson> {
     let (mut text, mut error_finish) = (TextField::Missing, None);
     each_object(cursor, |cursor, at, key| {
@@ -111,7 +111,7 @@ fn block_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
     Ok(texts)
 }
 
-/// The members of the objects in a list, with the object's index; nothing without a list.
+/// Visits the members of the objects in a list, with the object's index; does nothing without a list.
 fn each_object<'a>(
     cursor: &mut Cursor<'a>,
     mut member: impl FnMut(&mut Cursor<'a>, usize, &[u8]) -> Result<(), NotJson>,
@@ -122,7 +122,7 @@ fn each_object<'a>(
     cursor.items(|cursor, at| cursor.members_if_object(|cursor, key| member(cursor, at, key))).map(drop)
 }
 
-/// The text here, or the first item of the list here if it is a text.
+/// The string at the cursor, or the first item of the list at the cursor if it is a string.
 pub(super) fn first_text(cursor: &mut Cursor<'_>) -> Result<TextField, NotJson> {
     let mut first = TextField::Missing;
     match cursor.kind()? {

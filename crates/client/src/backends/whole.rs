@@ -13,12 +13,12 @@ use super::stream::{check_finish, error_in_stream, excerpt, malformed, push_text
 use super::unstreamed::TextAnswer;
 use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
 
-/// Bytes after which a response that does not begin like JSON is not read further.
+/// Bytes after which a response that does not start like JSON is abandoned.
 const ENOUGH: usize = 64 << 10;
-/// Longest accepted response: a longer one is broken or hostile.
+/// Maximum length of a response: a longer one is broken or hostile.
 const MAX_BODY: usize = 512 << 20;
 
-/// The body of a DeepSpeed-MII request before what all backends add to it.
+/// The body of a DeepSpeed-MII request, before the fields that all backends share.
 pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
     let mut body = Dict::new();
     body.set("model", payload.model_for(request));
@@ -29,7 +29,7 @@ pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict,
     Ok(body)
 }
 
-/// Collects one response and reads it when it is complete.
+/// Collects one response and decodes it when it is complete.
 #[derive(Debug)]
 pub(super) struct WholeDecoder {
     rules: Rules,
@@ -63,12 +63,12 @@ impl WholeDecoder {
         self.metadata = metadata.map(str::to_owned);
     }
 
-    /// Returns whether the response is binary, of which any length may be complete.
+    /// Whether the response is binary; then any length may be complete.
     pub(super) fn is_bytes(&self) -> bool {
         !self.text && self.encoding != Encoding::Json
     }
 
-    /// Takes bytes, unless they are too many or cannot become a response.
+    /// Collects bytes, unless they are too many or cannot become a valid response.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.body.extend_from_slice(bytes);
         if self.body.len() > MAX_BODY {
@@ -82,7 +82,7 @@ impl WholeDecoder {
         if hopeless { Err(malformed("the answer is not JSON", &self.body)) } else { Ok(()) }
     }
 
-    /// The outcome, when the body has ended as framed.
+    /// The outcome, after the body has ended as framed.
     pub(super) fn finish(&mut self, row: &mut Observation) -> Outcome {
         let body = std::mem::take(&mut self.body);
         let body = if self.is_bytes() { body } else { charset::to_utf8(&self.content_type, body) };
@@ -111,7 +111,7 @@ impl WholeDecoder {
         self.note_usage(&answer, row)
     }
 
-    /// Bytes that the `metadata` header describes.
+    /// Decodes bytes that the `metadata` header describes.
     fn read_described(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         let Some(metadata) = self.metadata.as_deref() else {
             let message = match self.rules {
@@ -127,7 +127,7 @@ impl WholeDecoder {
         self.note_usage(&answer, row)
     }
 
-    /// A generated text. Reasoning or tool calls alone count as a response, which the token count shows.
+    /// Decodes a generated text. Reasoning or tool calls alone count as a response, as the token count shows.
     fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         self.check_body(body)?;
         let answer = TextAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
@@ -210,7 +210,7 @@ fn empty(message: String) -> Failure {
     Failure { kind: FailureKind::Empty, message }
 }
 
-/// Python's words for a value that should have been an object.
+/// Python's error for a value that should have been an object.
 fn no_attribute(python_type: &str) -> Failure {
     Failure { kind: FailureKind::Malformed, message: format!("'{python_type}' object has no attribute 'get'") }
 }
@@ -226,7 +226,7 @@ fn python_type(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns whether a content type is JSON, by aiohttp's rule.
+/// Whether a content type is JSON, by aiohttp's rule.
 fn is_json_type(content_type: &str) -> bool {
     let mime = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     mime == "application/json" || (mime.contains('/') && mime.ends_with("+json"))
@@ -239,7 +239,7 @@ struct WholeAnswer {
     usage: Option<UsageField>,
     usage_kind: Kind,
     error: Option<Range<usize>>,
-    /// Whether `data` or `results` hold anything.
+    /// Whether `data` or `results` have any items.
     has_data: bool,
 }
 
@@ -249,7 +249,7 @@ impl WholeAnswer {
             let mut answer = WholeAnswer {
                 kind: cursor.kind()?,
                 usage: None,
-                // A missing one is as good as one without members.
+                // A missing usage is treated like an empty one.
                 usage_kind: Kind::Object,
                 error: None,
                 has_data: false,

@@ -1,5 +1,5 @@
-//! The requests of a run as they go over the wire. The first ones are encoded before the run; the spilled ones, which may be
-//! millions and may still be added, are encoded shortly ahead of their turn.
+//! The encoded requests of a run. The first ones are encoded before the run. Spilled requests, possibly millions and
+//! still growing, are encoded shortly before they are needed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,28 +11,28 @@ use tacho_core::{Request, SpillList};
 
 use super::Prepared;
 
-/// Bytes of requests that are encoded ahead of their turn.
+/// Bytes of requests that are encoded ahead of time.
 const AHEAD: usize = 8 << 20;
-/// Chunks that stay although all their requests have had their turn: a slower worker may need them.
+/// Used chunks that stay in memory because a slower worker may need them.
 const BEHIND: usize = 4;
 
 /// All requests of a run.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    /// Those that are always in memory.
+    /// The requests that are always in memory.
     first: Vec<Prepared>,
-    /// Those behind them.
+    /// The requests after them.
     spilled: Option<Arc<SpillList<Request>>>,
-    /// Chunks of them that are encoded.
+    /// The encoded chunks of the spilled requests.
     ahead: Mutex<BTreeMap<usize, Arc<Batch>>>,
-    /// The latest chunk that a worker asked for.
+    /// The latest chunk that a worker requested.
     latest: AtomicUsize,
 }
 
-/// Some requests that follow each other.
+/// Consecutive requests.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    /// The index of the first.
+    /// Index of the first request.
     start: usize,
     requests: Vec<Prepared>,
 }
@@ -43,31 +43,31 @@ impl Batch {
     }
 }
 
-/// Writes out the requests from an index on.
+/// Encodes requests, numbered from an index on.
 pub(crate) type Write<'w> = &'w dyn Fn(usize, &[Request]) -> io::Result<Vec<Prepared>>;
 
 impl Requests {
-    /// The first ones.
+    /// The requests that are always in memory.
     pub(crate) fn new(first: Vec<Prepared>) -> Self {
         Requests { first, spilled: None, ahead: Mutex::default(), latest: AtomicUsize::new(0) }
     }
 
-    /// Puts `spilled` behind them.
+    /// Adds `spilled` after the first requests.
     pub(crate) fn follow(&mut self, spilled: Arc<SpillList<Request>>) {
         self.spilled = Some(spilled);
     }
 
-    /// The request of an index, if it is among the first.
+    /// The request with this index, if it is among the first.
     pub(crate) fn get(&self, index: usize) -> Option<&Prepared> {
         self.first.get(index)
     }
 
-    /// How many are there all the time.
+    /// Number of requests that are always in memory.
     pub(crate) fn len(&self) -> usize {
         self.first.len()
     }
 
-    /// The chunk with the request of an index, which is not among the first; encoded now, if it is not yet.
+    /// The chunk that contains a spilled request; encodes it if necessary.
     #[cold]
     pub(crate) fn batch(&self, index: usize, write: Write<'_>) -> io::Result<Arc<Batch>> {
         let spilled = self.spilled.as_deref().ok_or(io::ErrorKind::NotFound)?;
@@ -85,7 +85,7 @@ impl Requests {
         Ok(batch)
     }
 
-    /// Encodes the chunks that come next, and drops those that have had their turn.
+    /// Encodes the next chunks and drops used ones.
     pub(crate) fn look_ahead(&self, write: Write<'_>) -> io::Result<()> {
         let Some(spilled) = self.spilled.as_deref() else { return Ok(()) };
         let window = self.window(spilled);
@@ -97,7 +97,7 @@ impl Requests {
         missing.into_iter().try_for_each(|chunk| self.load(spilled, chunk, write).map(drop))
     }
 
-    /// The chunks to have encoded.
+    /// The chunks that should be encoded.
     fn window(&self, spilled: &SpillList<Request>) -> Range<usize> {
         let start = self.latest.load(Ordering::Relaxed);
         let (mut end, mut bytes) = (start, 0);
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::backends::Expected;
 
-    /// Four spilled chunks are `AHEAD` bytes.
+    /// Four spilled chunks take `AHEAD` bytes.
     fn spilled(chunks: usize) -> Arc<SpillList<Request>> {
         let list = SpillList::default();
         let text = "x".repeat(AHEAD / 4);

@@ -1,4 +1,4 @@
-//! Making the server forget what it has cached, so that a run begins cold.
+//! Resets the server's caches, so that a run starts cold.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::Caller;
 use super::call::Limits;
 use crate::{BackendKind, Error};
 
-/// A busy server may wait for requests in flight.
+/// A busy server may wait for its requests in flight.
 const LIMITS: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
 
-/// Empties the server's caches: SGLang's all at once, vLLM's one by one. Servers without multi-modal caches need not know
-/// of those.
+/// Resets the server's caches: SGLang's with one call, vLLM's one by one. Servers without multimodal caches may lack
+/// the endpoint for them.
 pub fn reset_caches(caller: &Caller, backend: BackendKind) -> Result<(), Error> {
     let (first, others): (_, &[&str]) = match backend {
         BackendKind::SgLang => ("/flush_cache", &[]),

@@ -1,4 +1,4 @@
-//! One request, waited for, over the same transport as the benchmark's.
+//! One blocking request, over the same transport as the benchmark's.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::transport::link::{Advance, Link};
 use crate::transport::sys::{Interest, Poller};
 use crate::{BackendKind, EndpointSpec, Error};
 
-/// Between two checks for a stop request.
+/// Time between two checks for a stop request.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a call may take when the run was to end at once before it began.
+/// Timeout of a call that starts after an immediate stop was requested.
 const STOPPED_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes calls to the server of an endpoint.
@@ -31,14 +31,14 @@ pub struct Caller {
     stop: Option<StopSignal>,
 }
 
-/// What a call may take.
+/// Limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) time: Duration,
     pub(super) body: usize,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone, Default)]
 pub struct Response {
     /// The status.
@@ -50,10 +50,10 @@ pub struct Response {
 }
 
 impl Caller {
-    /// Calls below `base_path` of the endpoint's server, each given up after `timeout` unless the call knows better.
+    /// Calls paths below `base_path` of the endpoint's server, with this default timeout.
     pub fn new(endpoint: &EndpointSpec, base_path: &str, timeout: Duration) -> Result<Caller, Error> {
         let url = endpoint.url.with_path(base_path);
-        // The same server, without a protocol.
+        // The same server, independent of a protocol.
         let endpoint = EndpointSpec { url, backend: BackendKind::OpenAi, ..endpoint.clone() };
         let route = Route::find(&endpoint)?;
         let limits = Limits { time: timeout, body: 64 << 20 };
@@ -77,12 +77,12 @@ impl Caller {
         caller
     }
 
-    /// The same, given up as soon as a stop is asked for during a call.
+    /// A caller that gives up as soon as a stop is requested during a call.
     pub fn with_stop(&self, stop: &StopSignal) -> Caller {
         Caller { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    /// The same within limits that suit one kind of call, where they are the stricter ones.
+    /// A caller with the stricter of these limits and its own.
     pub(super) fn within(&self, limits: Limits) -> Caller {
         let limits = Limits { time: limits.time.min(self.limits.time), body: limits.body };
         Caller { limits, ..self.clone() }
@@ -93,17 +93,17 @@ impl Caller {
         self.endpoint.url.with_path(&format!("{}{path}", self.base_path)).to_string()
     }
 
-    /// The user's headers and the key, as benchmark requests carry them.
+    /// The user's headers and the API key, as benchmark requests send them.
     pub fn user_headers(&self) -> Headers {
         self.endpoint.request_headers(None)
     }
 
-    /// A GET.
+    /// Sends a GET request.
     pub fn get(&self, path: &str, headers: Headers) -> Result<Response, Error> {
         self.call("GET", path, headers, None)
     }
 
-    /// A POST.
+    /// Sends a POST request.
     pub fn post(&self, path: &str, headers: Headers, body: &[u8]) -> Result<Response, Error> {
         self.call("POST", path, headers, Some(body))
     }
@@ -130,7 +130,7 @@ impl Caller {
         call.exchange(&self.route, &request).map_err(failed)
     }
 
-    /// A status that is not what it should be, with what the server said to it.
+    /// The error for an unexpected status, with the server's message.
     pub(super) fn refused(&self, method: &'static str, path: &str, response: &Response, hint: &str) -> Error {
         let Response { status, reason, body } = response;
         let said = self.endpoint.redact(&excerpt(body));
@@ -141,12 +141,12 @@ impl Caller {
     }
 }
 
-/// One call in flight: until when, how much, and whether it is still wanted.
+/// One call in flight: its deadline, its size limit, and whether it was cancelled.
 struct Call<'c> {
     limits: Limits,
     began: Instant,
     stop: Option<&'c StopSignal>,
-    /// How urgently a stop was asked for before.
+    /// The stop requests before the call: draining, immediate.
     asked: (bool, bool),
 }
 
@@ -161,7 +161,7 @@ impl<'c> Call<'c> {
         Call { limits, began: Instant::now(), stop, asked }
     }
 
-    /// The time that is left; an error when there is none, or the call was cancelled.
+    /// The remaining time; an error if there is none or the call was cancelled.
     fn left(&self) -> io::Result<Duration> {
         if self.stop.is_some_and(|stop| (stop.draining(), stop.immediate()) != self.asked) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
@@ -253,7 +253,7 @@ impl Sink for Collect {
     }
 }
 
-/// A connection that is waited for.
+/// A connection to wait for.
 struct Waiter {
     link: Link,
     poller: Poller,
@@ -261,7 +261,7 @@ struct Waiter {
 }
 
 impl Waiter {
-    /// Waits for bytes, and for room to write where there is something to write.
+    /// Waits until the socket is readable or, with unsent bytes, writable.
     fn wait(&mut self, call: &Call<'_>, unsent: bool) -> io::Result<()> {
         let left = call.left()?;
         let wanted = if unsent || self.link.wants_write() { Interest::ReadWrite } else { Interest::Read };
@@ -304,7 +304,7 @@ impl Waiter {
                 self.wait(call, unsent)?;
                 continue;
             };
-            // A server that never ends is as bad as one that never begins.
+            // A response that never ends must time out too.
             call.left()?;
             let bytes = &buffer[..received.count];
             let fed = match &mut self.http2 {

@@ -10,7 +10,7 @@ use crate::Error;
 
 const PATH: &str = "/v1/models";
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 16 << 20 };
-/// A name becomes part of every request and of file names; no real one is longer.
+/// Maximum length of a model name, which becomes part of every request and of file names.
 const MAX_NAME: usize = 1024;
 
 /// A served model.
@@ -18,7 +18,7 @@ const MAX_NAME: usize = 1024;
 pub struct ServedModel {
     /// The name requests must use.
     pub name: String,
-    /// What it was loaded from, which is where the tokenizer is found.
+    /// The path or ID it was loaded from, where its tokenizer is found.
     pub root: String,
 }
 

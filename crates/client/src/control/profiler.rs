@@ -6,21 +6,21 @@ use super::Caller;
 use super::call::Limits;
 use crate::Error;
 
-/// Beginning is quick. Writing a profile out is not: minutes for a large model, but not hours.
+/// Starting is fast. Writing a profile is not: minutes for a large model, but not hours.
 const START: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
 const STOP: Limits = Limits { time: Duration::from_secs(1800), body: 1 << 20 };
 
-/// What to ask of the profiler.
+/// A call to the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfilerCall {
-    /// Begin.
+    /// Start profiling.
     Start,
-    /// End.
+    /// Stop profiling.
     Stop,
 }
 
 impl ProfilerCall {
-    /// Where it is asked.
+    /// The endpoint.
     pub fn path(self) -> &'static str {
         match self {
             ProfilerCall::Start => "/start_profile",
@@ -29,18 +29,18 @@ impl ProfilerCall {
     }
 }
 
-/// What the server says to it.
+/// The server's response to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfilerAnswer {
-    /// It was done.
+    /// The call succeeded.
     Done,
-    /// There is no profiler.
+    /// The server has no profiler.
     Missing,
-    /// There is one, and it answered with this status.
+    /// The server has a profiler, but responded with this status.
     Refused(u16),
 }
 
-/// Asks it.
+/// Makes the call.
 pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerAnswer, Error> {
     let limits = if call == ProfilerCall::Start { START } else { STOP };
     Ok(match caller.within(limits).post(call.path(), caller.user_headers(), b"")?.status {

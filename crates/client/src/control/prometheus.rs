@@ -1,4 +1,4 @@
-//! The server's metrics page.
+//! The server's metrics endpoint.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::Caller;
 use super::call::Limits;
 use crate::Error;
 
-/// A slower page describes another time, and delays the run.
+/// A slower response describes another time, and delays the run.
 const LIMITS: Limits = Limits { time: Duration::from_secs(5), body: 64 << 20 };
 
-/// The text of `/metrics`; none when the server has none to give.
+/// The text of `/metrics`; `None` if the server has no such endpoint.
 pub fn metrics_page(caller: &Caller) -> Result<Option<String>, Error> {
     let response = caller.within(LIMITS).get("/metrics", caller.user_headers())?;
     Ok((response.status == 200).then(|| String::from_utf8_lossy(&response.body).into_owned()))

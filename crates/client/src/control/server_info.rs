@@ -1,5 +1,5 @@
-//! What a server's API reveals of it: engine, version and settings. Only known keys are read, since some servers list
-//! their keys and tokens too.
+//! Engine, version and settings that a server's API reveals. Only known keys are read, because some servers also list
+//! their API keys and tokens.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tacho_core::json::{Value, parse};
 use super::Caller;
 use super::call::Limits;
 
-/// These calls are optional: a server that does not answer soon stays unknown.
+/// These calls are optional: a server that does not respond soon stays unknown.
 const LIMITS: Limits = Limits { time: Duration::from_secs(2), body: 1 << 20 };
-/// No version and no setting is longer.
+/// Maximum length of a version or setting.
 const MAX_TEXT: usize = 100;
 
-/// What is known of a server.
+/// Known properties of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerInfo {
     /// Its version.
     pub version: Option<String>,
-    /// The engine that has this endpoint, where only one has it.
+    /// The engine, if only one has this endpoint.
     pub engine: Option<&'static str>,
     /// Settings by name.
     pub settings: Vec<(String, String)>,
@@ -51,7 +51,7 @@ const SETTINGS: [&str; 19] = [
     "tp_size",
 ];
 
-/// Reads what the server states. What it does not state, or not in time, is unknown.
+/// Queries the server. Properties that it does not state, or not in time, stay unknown.
 pub fn server_info(caller: &Caller) -> ServerInfo {
     let caller = caller.within(LIMITS);
     let get = |path: &str| {
@@ -78,7 +78,7 @@ pub fn server_info(caller: &Caller) -> ServerInfo {
     info
 }
 
-/// A number, a word or a truth value in a few printable characters.
+/// A number, a word or a Boolean of a few printable characters.
 fn plain(value: &Value) -> Option<String> {
     let text = match value {
         Value::Str(text) => text.clone(),

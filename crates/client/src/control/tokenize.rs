@@ -8,17 +8,17 @@ use super::Caller;
 use super::call::Limits;
 use crate::endpoint::Headers;
 
-/// A prompt may be a million tokens; one that takes longer is not worth the wait.
+/// A prompt may have a million tokens; longer calls are not worth the wait.
 const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 64 << 20 };
 
-/// Speaks to `/tokenize` and `/detokenize`.
+/// Calls `/tokenize` and `/detokenize`.
 #[derive(Debug)]
 pub struct TokenizeServer<'a> {
-    /// Makes the calls.
+    /// The caller.
     pub caller: &'a Caller,
-    /// The model to name.
+    /// The model.
     pub model: &'a str,
-    /// Whether the user's headers go along, which a server behind a gateway needs and upstream forgets.
+    /// Whether to send the user's headers, which a server behind a gateway needs and upstream omits.
     pub signed: bool,
 }
 
@@ -31,7 +31,7 @@ impl TokenizeServer<'_> {
         (response.status == 200).then(|| parse(&String::from_utf8_lossy(&response.body)).ok()).flatten()
     }
 
-    /// The server's tokens of a text, without special ones; none when it does not say.
+    /// The server's token IDs of a text, without special tokens; `None` if the call fails.
     pub fn tokenize(&self, prompt: &str) -> Option<Vec<u32>> {
         let mut body = Dict::new();
         body.set("model", self.model);
@@ -42,7 +42,7 @@ impl TokenizeServer<'_> {
         tokens.iter().map(|token| u32::try_from(token.as_i64()?).ok()).collect()
     }
 
-    /// The text of tokens; none when the server does not say.
+    /// The text of token IDs; `None` if the call fails.
     pub fn detokenize(&self, tokens: &[u32]) -> Option<String> {
         let mut body = Dict::new();
         body.set("model", self.model);

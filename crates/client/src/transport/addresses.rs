@@ -1,4 +1,5 @@
-//! The addresses of a name: resolved_at up once, again when they fail or are old, and taken in turn as far as they work.
+//! The addresses of a host: resolved once, again when connections fail or the lookup is old, and used round-robin while
+//! they work.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ const ADDRESS_TTL: Duration = Duration::from_secs(60);
 /// The minimum time between two lookups while connections fail.
 const MIN_LOOKUP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where a socket connects to.
+/// The address that a socket connects to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
@@ -31,13 +32,13 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// The addresses of a name, shared by all workers.
+/// The addresses of a host, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Addresses {
-    /// Name and port; none where there is nothing to look up.
+    /// Name and port; `None` if there is nothing to resolve.
     name: Option<(String, u16)>,
     known: Mutex<Known>,
-    /// Grows when the addresses change.
+    /// Incremented when the addresses change.
     version: AtomicU64,
     resolving: AtomicBool,
 }
@@ -74,7 +75,7 @@ impl Addresses {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).list.clone()
     }
 
-    /// Resolves the name again, on its own thread since that may be slow, unless it was just done.
+    /// Resolves the name again in a background thread, because that may be slow, unless it was done recently.
     fn refresh_in_background(self: &Arc<Self>, after: Duration) {
         let old = self.known.lock().is_ok_and(|known| known.resolved_at.elapsed() >= after);
         if self.name.is_none() || !old || self.resolving.swap(true, Ordering::AcqRel) {
@@ -112,7 +113,7 @@ pub(crate) struct AddressRotation {
     version: u64,
     list: Arc<[Address]>,
     next: usize,
-    /// Addresses that recently failed, as bits.
+    /// Bit set of addresses that recently failed.
     failed_bits: u64,
     resolved_at: Instant,
 }
@@ -130,7 +131,7 @@ impl AddressRotation {
         }
     }
 
-    /// The addresses, and which of them to begin with.
+    /// The addresses, and the index of the one to try first.
     pub(crate) fn next(&mut self) -> (&Arc<[Address]>, usize) {
         self.keep_up();
         let first = (0..self.list.len())
@@ -141,7 +142,7 @@ impl AddressRotation {
         (&self.list, first)
     }
 
-    /// Whether there is more than one.
+    /// Whether there is more than one address.
     pub(crate) fn has_choice(&self) -> bool {
         self.list.len() > 1
     }
@@ -156,12 +157,12 @@ impl AddressRotation {
         }
     }
 
-    /// A connection stands: `winner` works, and those tried before it do not.
+    /// Records an established connection: `winner` works, `losers` do not.
     pub(crate) fn settled(&mut self, winner: usize, losers: u64) {
         self.failed_bits = (self.failed_bits | losers) & !(1 << winner);
     }
 
-    /// None of them works: perhaps the name has moved.
+    /// Records that no address works: the name may have moved.
     pub(crate) fn failed(&mut self) {
         self.failed_bits = 0;
         self.shared.refresh_in_background(MIN_LOOKUP_INTERVAL);
@@ -192,7 +193,7 @@ mod tests {
         let url = Url::parse("http://localhost:1/").unwrap();
         let shared = Addresses::find(&url).unwrap();
         let real = shared.list();
-        // As if the name had had another address when the run began.
+        // Simulates a name that had another address when the run started.
         shared.known.lock().unwrap().list = vec![Address::Tcp(([127, 0, 0, 9], 1).into())].into();
         let mut turn = AddressRotation::new(&shared);
         assert_eq!(turn.next().0[0].to_string(), "127.0.0.9:1");

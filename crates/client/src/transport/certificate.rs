@@ -5,12 +5,12 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 
-/// The object identifier of the extension with subject alternative names (2.5.29.17).
+/// The object ID of the extension with subject alternative names (2.5.29.17).
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
-/// The object identifier of the common name in a subject (2.5.4.3).
+/// The object ID of the common name in a subject (2.5.4.3).
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// Whether the certificate is valid now and for that name.
+/// Checks that the certificate is valid now and for this name.
 pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTime) -> Result<(), rustls::Error> {
     let fields = Fields::read(der).ok_or(CertificateError::BadEncoding)?;
     if now.as_secs() < fields.not_before {
@@ -19,7 +19,7 @@ pub(super) fn check(der: &CertificateDer<'_>, name: &ServerName<'_>, now: UnixTi
     if now.as_secs() > fields.not_after {
         return Err(CertificateError::Expired.into());
     }
-    // A certificate made by hand often has only a common name, which counts where there are no alternative names.
+    // A handmade certificate often has only a common name, which counts if there are no alternative names.
     if !fields.has_alternative_names {
         let wanted = name.to_str();
         let matches = fields.common_name.is_some_and(|own| own.eq_ignore_ascii_case(wanted.as_bytes()));
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The first element: its tag, its content, and what follows it.
+/// Splits off the first element: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
@@ -74,7 +74,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// Whether the extensions (tag 0xa3) among the fields behind the subject hold alternative names.
+/// Whether the extensions (tag 0xa3) among the fields after the subject include alternative names.
 fn has_alternative_names(mut fields: &[u8]) -> Option<bool> {
     while !fields.is_empty() {
         let (tag, content, rest) = element(fields)?;
@@ -108,7 +108,7 @@ fn common_name(mut subject: &[u8]) -> Option<&[u8]> {
     found
 }
 
-/// Seconds since 1970 of `YYMMDDhhmmssZ` (tag 0x17) or `YYYYMMDDhhmmssZ`.
+/// Parses `YYMMDDhhmmssZ` (tag 0x17) or `YYYYMMDDhhmmssZ` to seconds since 1970.
 fn time(tag: u8, text: &[u8]) -> Option<u64> {
     let digits = text.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
     let (year, rest) = digits.split_at_checked(if tag == 0x17 { 2 } else { 4 })?;
@@ -123,7 +123,7 @@ fn time(tag: u8, text: &[u8]) -> Option<u64> {
     u64::try_from(((days * 24 + hour?) * 60 + minute?) * 60 + second?).ok()
 }
 
-/// Days since 1970 in the Gregorian calendar, with years that begin in March so that the odd day is the last.
+/// Days since 1970 in the Gregorian calendar. Years start in March so that the leap day comes last.
 fn days_from_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

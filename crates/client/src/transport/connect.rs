@@ -1,4 +1,4 @@
-//! The way to the server, decided once per run: addresses, tunnel, TLS.
+//! The route to the server, resolved once per run: addresses, tunnel, TLS.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use super::addresses::Addresses;
 use super::tls::Tls;
 use crate::{EndpointSpec, Error, Url};
 
-/// How to get a connection to the server.
+/// How to connect to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
-    /// Where to connect to: the server, or the proxy.
+    /// The addresses of the server or the proxy.
     pub(crate) addresses: Arc<Addresses>,
-    /// What to say to a proxy first, to be let through to a TLS server.
+    /// The `CONNECT` request for a tunnel through a proxy to a TLS server.
     pub(crate) tunnel: Option<Arc<[u8]>>,
-    /// TLS with the server, or with a proxy that wants it and speaks to a plain server for us.
+    /// TLS with the server, or with a TLS proxy in front of a plain server.
     pub(crate) tls: Option<Tls>,
-    /// Whether requests name the whole URL, as a proxy without tunnel wants it.
+    /// Whether requests name the absolute URL, as a proxy without a tunnel requires.
     pub(crate) absolute: bool,
-    /// Whether HTTP/2 is spoken from the first byte on; with TLS the two sides agree on it instead.
+    /// Whether to use HTTP/2 with prior knowledge; with TLS it is negotiated instead.
     pub(crate) http2: bool,
     /// The server or proxy, for messages.
     pub(crate) peer: String,
@@ -86,7 +86,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// The headers that HTTP and the way to the server add to all requests.
+/// Adds the headers that HTTP and the route require to a request.
 pub(crate) fn route_headers(endpoint: &EndpointSpec, headers: &mut crate::endpoint::Headers) {
     if let Some(credentials) = &endpoint.url.credentials {
         headers.set_default("Authorization", &basic(credentials));

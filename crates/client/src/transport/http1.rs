@@ -1,21 +1,21 @@
-//! HTTP/1.1 framing: a request's bytes, and a response read piece by piece without copying its body.
+//! HTTP/1.1 framing: encodes a request, and parses a response incrementally without copying its body.
 
 mod request;
 
 pub(crate) use request::request;
 
-/// A response head may not be longer.
+/// Maximum length of a response head.
 const MAX_HEAD: usize = 64 << 10;
-/// Most heads of status 1xx before an answer.
+/// Maximum number of informational (1xx) heads before a response.
 const MAX_INFORMED: u32 = 64;
-/// By now it is clear whether a server speaks HTTP.
+/// Bytes after which it is clear whether a server speaks HTTP.
 const NAMED: usize = 16;
-/// Longest line before a chunk, which may contain extensions.
+/// Maximum length of the line before a chunk, which may contain extensions.
 const MAX_CHUNK_LINE: u32 = 16 << 10;
-/// Nor all trailers together.
+/// Maximum length of all trailers together.
 const MAX_TRAILER: u32 = 64 << 10;
 
-/// The part of a response head that matters here.
+/// The relevant fields of a response head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) status: u16,
@@ -23,15 +23,15 @@ pub(crate) struct Head {
     pub(crate) location: Option<String>,
     pub(crate) encoding: Option<String>,
     pub(crate) content_type: Option<String>,
-    /// What bytes in the body mean (vLLM's pooling answers).
+    /// Describes bytes in the body (vLLM's pooling responses).
     pub(crate) metadata: Option<String>,
-    /// Whether the body ends with the connection, so that a lost connection is indistinguishable from its end.
+    /// Whether the body ends with the connection, so that a lost connection looks like its end.
     pub(crate) open_ended: bool,
     keep_alive: bool,
 }
 
 impl Head {
-    /// Keeps a header if it matters.
+    /// Stores a header if it is relevant.
     pub(super) fn note(&mut self, name: &str, value: &str) {
         if name.eq_ignore_ascii_case("location") {
             self.location = Some(value.to_owned());
@@ -45,12 +45,12 @@ impl Head {
     }
 }
 
-/// The bytes are not HTTP/1.x, or they end too early.
+/// The bytes are not a valid HTTP response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Not a response head.
+    /// Invalid response head.
     Head,
-    /// Not a chunk.
+    /// Invalid chunk.
     Chunk,
     /// The line before a chunk is too long.
     ChunkLine,
@@ -58,13 +58,13 @@ pub(crate) enum Broken {
     Trailer,
     /// The connection ended inside the response.
     Incomplete,
-    /// More bytes than the response has.
+    /// Bytes after the end of the response.
     Surplus,
-    /// Not HTTP/2, and why.
+    /// Invalid HTTP/2; the reason.
     Http2(&'static str),
-    /// The server gave up this answer, with an error code of HTTP/2.
+    /// The server reset the stream with this HTTP/2 error code.
     Reset(u32),
-    /// The server gave up the connection before it did anything about the request.
+    /// The server closed the HTTP/2 connection before it processed the request.
     GoneAway(u32),
 }
 
@@ -72,53 +72,53 @@ pub(crate) enum Broken {
 pub(crate) trait Sink {
     /// The head is complete.
     fn head(&mut self, head: &Head);
-    /// A piece of the body; false: no more is wanted.
+    /// Part of the body; returns `false` to stop.
     fn body(&mut self, bytes: &[u8]) -> bool;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Head,
-    /// This many bytes of body are left.
+    /// The remaining length of the body.
     Sized(u64),
     /// The body ends with the connection.
     UntilClose,
     Chunk(Chunk),
-    /// HTTP/2 frames mark its end.
+    /// HTTP/2 frames mark the end of the body.
     Framed,
     End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Chunk {
-    /// In the size line: its value and whether a digit was seen.
+    /// In the size line: its value, and whether a digit was seen.
     Size(u64, bool),
-    /// Behind the digits of the size.
+    /// After the digits of the size.
     AfterSize(u64),
     /// In a chunk extension, which is ignored.
     Extension(u64),
     Data(u64),
-    /// Before the line end that closes a chunk.
+    /// Before the line end after a chunk.
     DataEnd,
-    /// In the trailer; whether the present line is still empty.
+    /// In the trailer; whether the current line is still empty.
     Trailer(bool),
 }
 
-/// Reads one response.
+/// Parses one response.
 #[derive(Debug)]
 pub(crate) struct Reader {
     state: State,
     head_bytes: Vec<u8>,
     head: Head,
     has_body: bool,
-    /// Bytes of the present line between chunks, or of all trailers.
+    /// Bytes of the current line between chunks, or of all trailers.
     between: u32,
-    /// Heads that only said that the answer is to come.
+    /// Number of informational heads so far.
     informed: u32,
 }
 
 impl Reader {
-    /// A reader for the answer to a request that may have a body in its answer (all but HEAD).
+    /// A parser for the response to any method except HEAD.
     pub(crate) fn new() -> Self {
         Reader {
             state: State::Head,
@@ -149,7 +149,7 @@ impl Reader {
         &self.head
     }
 
-    /// Takes bytes from the connection; says how many belonged to this response.
+    /// Parses bytes from the connection; returns how many belong to this response.
     pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
         let mut at = 0;
         while at < bytes.len() {
@@ -181,24 +181,24 @@ impl Reader {
         Ok(at)
     }
 
-    /// Takes a head that HTTP/2 has read.
+    /// Takes a head that HTTP/2 has parsed.
     pub(super) fn take_head(&mut self, head: Head, sink: &mut impl Sink) {
         self.head = Head { keep_alive: true, ..head };
         self.state = State::Framed;
         sink.head(&self.head);
     }
 
-    /// Takes a piece of a body out of HTTP/2's frames; false: no more is wanted.
+    /// Takes part of a body from HTTP/2 frames; returns `false` to stop.
     pub(super) fn take_body(&mut self, bytes: &[u8], sink: &mut impl Sink) -> bool {
         sink.body(bytes)
     }
 
-    /// HTTP/2 says that the response is complete.
+    /// HTTP/2 signals that the response is complete.
     pub(super) fn finish(&mut self) {
         self.state = State::End;
     }
 
-    /// The connection has ended.
+    /// The connection was closed.
     pub(crate) fn end_of_input(&mut self) -> Result<(), Broken> {
         match self.state {
             State::End | State::UntilClose => {
@@ -212,7 +212,7 @@ impl Reader {
     fn feed_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Broken> {
         let before = self.head_bytes.len();
         self.head_bytes.extend_from_slice(bytes);
-        // A head that drips in is not read again for every byte: only the end of a line can be the end of it.
+        // Do not parse a slowly arriving head again for every byte: only a line end can complete it.
         if before >= NAMED && memchr::memchr(b'\n', bytes).is_none() && self.head_bytes.len() <= MAX_HEAD {
             return Ok(bytes.len());
         }
@@ -221,7 +221,7 @@ impl Reader {
         match response.parse(&self.head_bytes) {
             Ok(httparse::Status::Complete(length)) => {
                 let framing = read_head(&response, &mut self.head)?;
-                // Not kept for the length of the stream.
+                // Free the memory for the rest of the stream.
                 self.head_bytes = Vec::new();
                 self.state = framing;
                 if (100..200).contains(&self.head.status) {
@@ -277,7 +277,7 @@ impl Reader {
         Ok((1, true))
     }
 
-    /// Counts a byte that is none of the body's, so that there is an end to them.
+    /// Counts a byte between chunks, to limit their number.
     fn count_between(&mut self, before: Chunk, after: Chunk) -> Result<(), Broken> {
         let anew = matches!(after, Chunk::Data(_))
             || (matches!(after, Chunk::Trailer(_)) && !matches!(before, Chunk::Trailer(_)));
@@ -321,12 +321,12 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
     }
     let framing = match (codings.last().map(String::as_str), length) {
         (Some("chunked"), _) => State::Chunk(Chunk::Size(0, false)),
-        // Without chunks at its outside, a coded body ends with the connection, whatever length it claims.
+        // Without an outermost chunked coding, a coded body ends with the connection, whatever length it claims.
         (Some(_), _) | (None, None) => State::UntilClose,
         (None, Some(0)) => State::End,
         (None, Some(length)) => State::Sized(length),
     };
-    // What else was done to the body on its way has to be undone like a coding of its content.
+    // Other transfer codings have to be decoded like content codings.
     codings.retain(|coding| !matches!(coding.as_str(), "identity" | "chunked"));
     if let Some(coding) = codings.pop() {
         head.encoding = Some(if head.encoding.is_none() && codings.is_empty() { coding } else { "several".into() });
@@ -336,12 +336,12 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
     Ok(framing)
 }
 
-/// The members of a header that is a list, in lower case.
+/// The members of a list header, in lower case.
 fn list(value: &str) -> Vec<String> {
     value.split(',').map(|item| item.trim().to_ascii_lowercase()).filter(|item| !item.is_empty()).collect()
 }
 
-/// Digits and nothing else: a sign, which Rust would read, is none.
+/// Digits only: Rust would also accept a sign.
 fn content_length(text: &str) -> Option<u64> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

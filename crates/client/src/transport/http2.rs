@@ -1,5 +1,5 @@
-//! HTTP/2 on the `h2` crate, over our own sockets and timestamps: bytes are handed in as they are read, and what `h2` has to
-//! say is taken out and written. Nothing here waits; whatever is pending is asked for again when bytes have moved.
+//! HTTP/2 with the `h2` crate over our own sockets and timestamps. Bytes are fed in as they are read, and the output of
+//! `h2` is drained and written. Nothing here blocks: pending futures are polled again when bytes have moved.
 
 #[cfg(test)]
 mod fuzz;
@@ -19,14 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::http1::{Broken, Head, Reader, Sink};
 use super::link::Link;
 
-/// The widest window there is: a client that measures should never be what a server waits for.
+/// Maximum window size: the client must never throttle the server.
 const WINDOW: u32 = (1 << 31) - 1;
-/// A header block may not be longer.
+/// Maximum length of a header block.
 const MAX_HEADERS: u32 = 64 << 10;
-/// Output that may wait before no more is taken.
+/// Maximum pending output before no more is accepted.
 const ENOUGH_OUTPUT: usize = 256 << 10;
 
-/// An HTTP/2 connection that carries one request after the other.
+/// An HTTP/2 connection that carries one request at a time.
 pub(crate) struct Http2 {
     pipe: Pipe,
     scheme: &'static str,
@@ -41,7 +41,7 @@ struct Session {
     connection: Connection<Pipe, Bytes>,
 }
 
-/// What is awaited of the present answer.
+/// The awaited part of the current response.
 enum Awaited {
     Nothing,
     Head(ResponseFuture),
@@ -55,7 +55,7 @@ impl Http2 {
         let mut builder = Builder::new();
         builder.enable_push(false).max_header_list_size(MAX_HEADERS);
         builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
-        // It only writes, and the pipe takes all of it.
+        // The handshake only writes, and the pipe accepts everything.
         let session = match pin!(builder.handshake(pipe.clone())).poll(&mut context()) {
             Poll::Ready(Ok((sender, connection))) => Some(Session { sender, connection }),
             _ => None,
@@ -64,23 +64,23 @@ impl Http2 {
         Http2 { going_away: session.is_none(), pipe, scheme, session, awaited: Awaited::Nothing, refused: false }
     }
 
-    /// Whether something waits to be written.
+    /// Whether output is waiting to be written.
     pub(crate) fn has_output(&self) -> bool {
         !self.pipe.0.borrow().output.is_empty()
     }
 
-    /// Whether the server takes no further requests here.
+    /// Whether the server accepts no further requests on this connection.
     pub(crate) fn is_going_away(&self) -> bool {
         self.going_away
     }
 
-    /// Whether the server has said that it did nothing about the request.
+    /// Whether the server has stated that it did not process the request.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
 
-    /// Writes what the connection takes: what waits, and the request if it has not begun. `written` is all of it as
-    /// soon as it has, since `h2` keeps what the server does not take yet.
+    /// Writes pending output, and starts the request if it has not started. `written` is then its full length, because
+    /// `h2` buffers what the server does not accept yet.
     pub(crate) fn flush(&mut self, link: &mut Link, request: Option<(&[u8], &mut usize)>) -> io::Result<()> {
         if let Some((request, written)) = request
             && *written == 0
@@ -101,12 +101,12 @@ impl Http2 {
         }
     }
 
-    /// Takes bytes from the connection.
+    /// Feeds bytes from the connection.
     pub(crate) fn feed(&mut self, bytes: &[u8], reader: &mut Reader, sink: &mut impl Sink) -> Result<(), Broken> {
         self.pipe.0.borrow_mut().input.extend_from_slice(bytes);
         let driven = self.drive();
         let read = self.read_answer(reader, sink);
-        // What was read makes room, which the server should hear of.
+        // Reading frees window capacity, which the server must be notified of.
         self.drive();
         match (read, driven) {
             (Err(error), _) => {
@@ -120,7 +120,7 @@ impl Http2 {
         }
     }
 
-    /// Lets `h2` work on what has come and gone; the error that ended the connection, if one did.
+    /// Drives `h2`; returns the error that ended the connection, if any.
     fn drive(&mut self) -> Option<h2::Error> {
         let session = self.session.as_mut()?;
         let ended = match Pin::new(&mut session.connection).poll(&mut context()) {
@@ -132,7 +132,7 @@ impl Http2 {
         ended.and_then(Result::err)
     }
 
-    /// Hands a request over; false when the server takes none now.
+    /// Starts a request; returns `false` if the server accepts none now.
     fn begin(&mut self, request: &[u8]) -> Result<bool, h2::Error> {
         let Some(session) = &mut self.session else { return Err(Reason::INTERNAL_ERROR.into()) };
         match session.sender.poll_ready(&mut context()) {
@@ -148,7 +148,7 @@ impl Http2 {
         Ok(true)
     }
 
-    /// Takes what there is of the answer.
+    /// Reads the available part of the response.
     fn read_answer(&mut self, reader: &mut Reader, sink: &mut impl Sink) -> Result<(), h2::Error> {
         loop {
             match &mut self.awaited {
@@ -190,7 +190,7 @@ fn context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-/// What matters of an answer's head.
+/// The relevant fields of a response head.
 fn head(parts: &http::response::Parts) -> Head {
     let mut head = Head::default();
     head.status = parts.status.as_u16();
@@ -200,8 +200,8 @@ fn head(parts: &http::response::Parts) -> Head {
     head
 }
 
-/// A request's head for HTTP/2 and its body, out of the bytes that HTTP/1.1 would send. Which of the two a connection
-/// speaks is known only when it is open, and requests are written out long before.
+/// Converts the bytes of an HTTP/1.1 request to an HTTP/2 head and body. The protocol of a connection is known only
+/// once it is open, long after requests were encoded.
 fn translate<'r>(request: &'r [u8], scheme: &str) -> Option<(http::Request<()>, &'r [u8])> {
     let mut slots = [httparse::EMPTY_HEADER; 256];
     let mut parsed = httparse::Request::new(&mut slots);
@@ -211,7 +211,7 @@ fn translate<'r>(request: &'r [u8], scheme: &str) -> Option<(http::Request<()>, 
     let mut head = http::Request::builder().method(parsed.method?).uri(uri).version(http::Version::HTTP_2);
     for header in parsed.headers.iter() {
         let name = header.name.to_ascii_lowercase();
-        // These are about HTTP/1.1 connections and must not be passed on.
+        // Connection-specific headers of HTTP/1.1 must not be forwarded.
         let of_http1 = ["host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
         if !of_http1.contains(&name.as_str()) {
             head = head.header(name, header.value);

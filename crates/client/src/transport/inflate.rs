@@ -1,18 +1,18 @@
-//! Bodies that come compressed, as `Accept-Encoding: gzip, deflate` allows.
+//! Compressed bodies, as `Accept-Encoding: gzip, deflate` allows.
 
 use std::io::{self, Write};
 
 use flate2::write::GzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Compressed bytes taken at once, so that a little of them cannot become very much in memory.
+/// Compressed bytes per step, so that few bytes cannot expand to much memory at once.
 const PIECE: usize = 4 << 10;
 
-/// Undoes a content encoding, piece by piece.
+/// Decodes a content encoding incrementally.
 #[derive(Debug)]
 pub(crate) enum Inflate {
     Gzip(GzDecoder<Vec<u8>>),
-    /// Deflate is zlib by the standard and raw in practice; the first byte shows which.
+    /// Deflate is zlib in the standard but often raw in practice; the first byte decides.
     Deflate,
     Zlib(Decompress),
     Raw(Decompress),
@@ -21,7 +21,7 @@ pub(crate) enum Inflate {
 }
 
 impl Inflate {
-    /// For the value of a `Content-Encoding` header; none when nothing is to be undone.
+    /// The decoder for a `Content-Encoding` header; `None` if there is nothing to decode.
     pub(crate) fn for_encoding(encoding: &str) -> Option<Self> {
         match encoding {
             "" | "identity" => None,
@@ -31,7 +31,7 @@ impl Inflate {
         }
     }
 
-    /// Takes compressed bytes and hands on what they decompress to, until `sink` says that it wants no more.
+    /// Decompresses bytes and passes the output to `sink`, until it returns stop.
     pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> io::Result<bool> {
         for piece in bytes.chunks(PIECE) {
             if !self.feed_piece(piece, sink)? {
@@ -58,7 +58,7 @@ impl Inflate {
         }
     }
 
-    /// The body is over: whether the compressed data is, too.
+    /// Ends the body; returns whether the compressed data is complete.
     pub(crate) fn finish(&mut self) -> bool {
         match self {
             Inflate::Gzip(decoder) => decoder.try_finish().is_ok(),

@@ -1,4 +1,4 @@
-//! One connection: from the first packet, through tunnel and TLS, to bytes in both directions. Never waits.
+//! One connection: TCP, tunnel and TLS set-up, then bytes in both directions. Never blocks.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -12,16 +12,16 @@ use super::connect::Route;
 use super::socket::{Connecting, Socket};
 use super::tls::{Trust, explain};
 
-/// A proxy's answer may not be longer.
+/// Maximum length of a proxy's reply.
 const MAX_TUNNEL_REPLY: usize = 16 << 10;
 /// Happy Eyeballs: after this delay another address is tried in parallel (RFC 8305, section 5).
 pub(crate) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// A connection and what is left to do before it can be used.
+/// A connection and its remaining set-up.
 pub(crate) struct Link {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
-    /// None once the connection is open.
+    /// `None` once the connection is open.
     setup: Option<Box<Setup>>,
     timestamped: bool,
     trust: Trust,
@@ -30,7 +30,7 @@ pub(crate) struct Link {
 struct Setup {
     phase: Phase,
     addresses: Arc<[Address]>,
-    /// Which of them was tried first, how many were since, and which of those the link's socket is.
+    /// The first address tried, the number tried since, and the one of the link's socket.
     first: usize,
     begun: usize,
     at: usize,
@@ -45,14 +45,14 @@ struct Setup {
     tunnel_reply: Vec<u8>,
 }
 
-/// How far a connection's set-up has come.
+/// Progress of a connection's set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// It waits for its sockets.
+    /// Waiting for its sockets.
     Waiting,
-    /// It has one more socket, which must be polled.
+    /// One more socket must be polled.
     Watch(RawFd),
-    /// It can be used: the index of the address that works, and a bit set of those that do not.
+    /// Open: the index of the address that works, and a bit set of those that failed.
     Open(usize, u64),
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Received {
     pub(crate) count: usize,
     /// The kernel's timestamp, in nanoseconds of wall-clock time.
     pub(crate) kernel: Option<u64>,
-    /// Whether these were the last bytes: the server has said so in TLS, and nothing more will be reply.
+    /// Whether these were the last bytes: TLS has signalled the end of data.
     pub(crate) last: bool,
 }
 
 impl Link {
-    /// Begins to connect to the address whose turn it is, or the next one that can be tried at all.
+    /// Starts to connect to the next address in turn, or the first after it that can be tried.
     pub(crate) fn open(route: &Route, turn: &mut AddressRotation, kernel_timestamps: bool) -> io::Result<Link> {
         let (addresses, first) = turn.next();
         let mut setup = Setup {
@@ -135,7 +135,7 @@ impl Link {
         self.timestamped
     }
 
-    /// Whether the two sides agreed on HTTP/2; over plain sockets it is the route that knows.
+    /// Whether HTTP/2 was negotiated; over plain sockets the route decides.
     pub(crate) fn speaks_http2(&self, route: &Route) -> bool {
         match &self.tls {
             Some(tls) => tls.alpn_protocol() == Some(b"h2"),
@@ -143,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Whether something waits to be written that the caller does not know of.
+    /// Whether output is pending that the caller does not know of.
     pub(crate) fn wants_write(&self) -> bool {
         let tls = || self.tls.as_ref().is_some_and(|tls| tls.wants_write());
         match &self.setup {
@@ -156,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Takes the set-up as far as it goes now.
+    /// Advances the set-up as far as possible.
     pub(crate) fn advance(&mut self) -> io::Result<Advance> {
         let Some(setup) = &mut self.setup else { return Ok(Advance::Open(0, 0)) };
         loop {
@@ -192,7 +192,7 @@ impl Link {
         }
     }
 
-    /// Writes what the socket takes; zero when it takes nothing now.
+    /// Writes what the socket accepts; zero if it accepts nothing now.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
             return Ok(would_block(self.socket.send(bytes))?.unwrap_or(0));
@@ -202,7 +202,7 @@ impl Link {
         Ok(taken)
     }
 
-    /// Writes what an earlier write left in TLS's hands.
+    /// Writes what an earlier write left in the TLS buffers.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         match &mut self.tls {
             Some(tls) => write_records(tls, &self.socket).map(drop),
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    /// Reads what has arrived; none when that is nothing, a count of zero at the end.
+    /// Reads available bytes; `None` if there are none, a count of zero at the end.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         let Some(tls) = &mut self.tls else {
             let received = would_block(self.socket.receive(buffer))?;
@@ -224,7 +224,7 @@ impl Link {
             last = process(tls, &self.socket, self.trust)?;
             write_records(tls, &self.socket)?;
         }
-        // Even when nothing arrived: the handshake's last read may have brought the first bytes with it.
+        // Even if nothing arrived: the handshake's last read may have contained the first bytes.
         match tls.reader().read(buffer) {
             Ok(count) => Ok(Some(Received { count, kernel, last: last && count < buffer.len() })),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -236,7 +236,7 @@ impl Link {
     }
 }
 
-/// Reads for TLS and keeps the kernel's timestamp of what it read.
+/// Reads for TLS and keeps the kernel timestamp of the read.
 struct Timestamping<'a> {
     socket: &'a Socket,
     kernel: Option<u64>,
@@ -250,7 +250,7 @@ impl Read for Timestamping<'_> {
     }
 }
 
-/// True when the handshake is over.
+/// Continues the handshake; returns whether it is complete.
 fn handshake(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io::Result<bool> {
     while tls.is_handshaking() {
         if !write_records(tls, socket)? {
@@ -269,7 +269,7 @@ fn handshake(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> i
     Ok(true)
 }
 
-/// Writes TLS records until none is left or the socket is full; returns whether none is left.
+/// Writes TLS records until none are left or the socket is full; returns whether none are left.
 fn write_records(tls: &mut ClientConnection, mut socket: &Socket) -> io::Result<bool> {
     while tls.wants_write() {
         if would_block(tls.write_tls(&mut socket))?.is_none() {
@@ -284,7 +284,7 @@ fn process(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io:
     match tls.process_new_packets() {
         Ok(state) => Ok(state.peer_has_closed()),
         Err(error) => {
-            // The server should learn why; whether that works makes no difference.
+            // The server should learn the reason; it does not matter if that fails.
             let _ = tls.write_tls(&mut socket);
             Err(io::Error::other(explain(&error, trust)))
         }
@@ -292,7 +292,7 @@ fn process(tls: &mut ClientConnection, mut socket: &Socket, trust: Trust) -> io:
 }
 
 impl Setup {
-    /// Begins with the next address that has not been tried and can be; `at` is then that one.
+    /// Starts with the next untried address that can be tried and sets `at` to it.
     fn begin_next(&mut self) -> Option<(Socket, bool)> {
         while self.begun < self.addresses.len() {
             self.at = (self.first + self.begun) % self.addresses.len();
@@ -312,7 +312,7 @@ impl Setup {
         None
     }
 
-    /// Checks whether one of the sockets is connected, and makes that one the link's.
+    /// Checks whether one of the sockets is connected, and makes it the link's.
     fn connect(&mut self, socket: &mut Socket) -> io::Result<Advance> {
         loop {
             match socket.is_connected() {
@@ -348,13 +348,13 @@ impl Setup {
         false
     }
 
-    /// The addresses that were tried without success, as bits.
+    /// Bit set of the addresses that failed.
     fn unsuccessful(&self) -> u64 {
         let begun = (0..self.begun).map(|step| (self.first + step) % self.addresses.len());
         begun.filter(|&at| at != self.at).fold(0, |bits, at| bits | 1 << at)
     }
 
-    /// What went wrong at each address; the last one's kind stands for all.
+    /// The errors of all addresses; the kind is that of the last one.
     fn failure(&mut self) -> io::Error {
         let Some((_, last)) = self.failures.last() else { return io::Error::other("no address") };
         let kind = last.kind();
@@ -367,7 +367,7 @@ impl Setup {
         io::Error::new(kind, each.collect::<Vec<_>>().join("; "))
     }
 
-    /// Opens the tunnel through the proxy, if there is one; true when it is open.
+    /// Opens the tunnel through the proxy, if there is one; returns whether it is open.
     fn tunnel(&mut self, socket: &Socket) -> io::Result<bool> {
         let Some(request) = &self.tunnel else { return Ok(true) };
         while self.tunnel_sent < request.len() {
@@ -380,7 +380,7 @@ impl Setup {
     }
 }
 
-/// Reads the proxy's reply and not a byte more: what follows is the server's. True when the tunnel is open.
+/// Reads the proxy's reply and no byte more: the rest belongs to the server. Returns whether the tunnel is open.
 fn read_tunnel_reply(mut socket: &Socket, reply: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 1024];
     loop {
@@ -405,7 +405,7 @@ fn read_tunnel_reply(mut socket: &Socket, reply: &mut Vec<u8>) -> io::Result<boo
     }
 }
 
-/// Makes "not now" a value.
+/// Converts `WouldBlock` to `None`.
 fn would_block<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

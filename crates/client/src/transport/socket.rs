@@ -1,4 +1,4 @@
-//! A stream socket that never waits, TCP or Unix: connecting, sending, receiving with the kernel's timestamps.
+//! A non-blocking stream socket, TCP or Unix: connecting, sending, and receiving with kernel timestamps.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io::{self, Read, Write};
@@ -16,12 +16,12 @@ pub(crate) struct Socket {
     fd: OwnedFd,
 }
 
-/// How far connecting has come.
+/// Progress of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connecting {
-    /// The socket becomes writable when it has worked or failed.
+    /// The socket becomes writable once it is connected or has failed.
     InProgress,
-    /// The listener's queue is full; only asking again helps (Unix sockets alone).
+    /// The listener's queue is full; only a retry helps (Unix sockets only).
     Retry,
 }
 
@@ -45,7 +45,7 @@ impl Socket {
         Ok(Socket { fd })
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub(crate) fn connect(address: &Address) -> io::Result<(Socket, Connecting)> {
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
@@ -60,7 +60,7 @@ impl Socket {
         Ok((socket, state))
     }
 
-    /// Asks the system for the connection.
+    /// Requests the connection from the system.
     pub(crate) fn ask(&self, address: &Address) -> io::Result<Connecting> {
         let result = match address {
             Address::Tcp(SocketAddr::V4(v4)) => {
@@ -97,7 +97,7 @@ impl Socket {
         check(result).map(drop)
     }
 
-    /// Whether the connection stands; an error when it failed.
+    /// Whether the socket is connected; an error if connecting failed.
     pub(crate) fn is_connected(&self) -> io::Result<bool> {
         let mut code: libc::c_int = 0;
         let mut length = size_of_val(&code) as libc::socklen_t;
@@ -144,7 +144,7 @@ impl Socket {
         .map(drop)
     }
 
-    /// Sends what the system takes.
+    /// Sends what the system accepts.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(target_os = "linux")]
         const FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
@@ -155,17 +155,17 @@ impl Socket {
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 
-    /// Receives without taking: the bytes will come again.
+    /// Receives without consuming.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the buffer lives through the call and its length is passed with it.
         let count = unsafe { libc::recv(self.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_PEEK) };
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 
-    /// Reads what has arrived, with the kernel's timestamp of the last of it: nanoseconds of wall-clock time.
+    /// Reads available bytes, with the kernel timestamp of the last of them: nanoseconds of wall-clock time.
     #[cfg(target_os = "linux")]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
-        /// Three time timestamps behind a header, with room to spare; aligned as a header must be.
+        /// Three timestamps after a header, with room to spare; aligned like a header.
         #[repr(C, align(8))]
         struct Control([u8; 128]);
         let mut control = Control([0; 128]);
@@ -196,7 +196,7 @@ impl Socket {
         Ok((count as usize, timestamp.filter(|&nanos| nanos > 0)))
     }
 
-    /// Reads what has arrived; no timestamps here.
+    /// Reads available bytes, without timestamps on this system.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
         // SAFETY: the buffer lives through the call and its length is passed with it.
@@ -227,7 +227,7 @@ impl Write for &Socket {
     }
 }
 
-/// The kernel's timestamp of a packet to ourselves: nanoseconds of wall-clock time, where it gives any.
+/// The kernel timestamp of a packet sent to ourselves: nanoseconds of wall-clock time, if available.
 #[cfg(target_os = "linux")]
 pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     let udp = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -242,7 +242,7 @@ pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     socket.receive(&mut [0; 8]).map(|(_, timestamp)| timestamp)
 }
 
-/// No timestamps here.
+/// Kernel timestamps are not available on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     Ok(None)
@@ -253,7 +253,7 @@ fn unix_address(path: &Path) -> io::Result<libc::sockaddr_un> {
     let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     raw.sun_family = libc::AF_UNIX as libc::sa_family_t;
     let bytes = path.as_os_str().as_bytes();
-    // The last byte stays zero and ends the path.
+    // The last byte stays zero and terminates the path.
     if bytes.len() >= raw.sun_path.len() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the socket's path is too long for the system"));
     }

@@ -1,5 +1,4 @@
-//! System calls for waiting, limits and memory that the standard library does not offer. Those for sockets are in
-//! `socket.rs`.
+//! System calls for polling, limits and memory that the standard library lacks. Those for sockets are in `socket.rs`.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::io;
@@ -23,19 +22,19 @@ pub(crate) struct Ready {
     pub(crate) writable: bool,
 }
 
-/// Turns -1 into the error it stands for.
+/// Converts -1 to the last system error.
 pub(super) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Sockets that one wait reports at most.
+/// Maximum number of sockets that one wait reports.
 pub(crate) const MAX_READY: usize = 1024;
 
 #[cfg(target_os = "linux")]
 mod poller {
     use super::*;
 
-    /// Waits for sockets with epoll, level-triggered: one read per wake-up is enough.
+    /// Polls sockets with level-triggered epoll: one read per wake-up is enough.
     pub(crate) struct Poller {
         epoll: OwnedFd,
         events: Vec<libc::epoll_event>,
@@ -57,7 +56,7 @@ mod poller {
             self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
         }
 
-        /// Nothing to do: closing a socket takes it out of the set.
+        /// Nothing to do: closing a socket removes it from the set.
         pub(crate) fn remove(&mut self, _fd: RawFd) {}
 
         fn control(&mut self, op: libc::c_int, fd: RawFd, token: usize, interest: Interest) -> io::Result<()> {
@@ -111,8 +110,8 @@ mod poller {
                 if error.kind() == io::ErrorKind::Interrupted {
                     return Err(error);
                 }
-                // A kernel before 5.11 (ENOSYS) or a sandbox (EPERM and others): milliseconds, rounded down so that the
-                // caller's spin covers the rest. A fault of another kind is one of `epoll_wait` too.
+                // On kernels before 5.11 (ENOSYS) or in a sandbox (EPERM and others): milliseconds, rounded down so
+                // that the caller's spin covers the rest. `epoll_wait` reports any other error too.
                 self.precise = false;
             }
             let millis = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
@@ -126,7 +125,7 @@ mod poller {
 mod poller {
     use super::*;
 
-    /// Waits for sockets with poll, which every Unix has.
+    /// Polls sockets with `poll`, which every Unix has.
     pub(crate) struct Poller {
         sockets: Vec<libc::pollfd>,
         tokens: Vec<usize>,
@@ -216,7 +215,7 @@ pub(crate) fn sharpen_timers() {
     }
 }
 
-/// The processors that this thread may use; none where that is not known.
+/// The processors that this thread may use; empty if unknown.
 pub fn allowed_processors() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     // SAFETY: all-zero is a valid set, and it lives through the calls.
@@ -229,7 +228,7 @@ pub fn allowed_processors() -> Vec<usize> {
     Vec::new()
 }
 
-/// Restricts this thread, and those that it starts, to some processors; false where that is not possible.
+/// Restricts this thread, and threads it starts, to these processors; returns `false` if that is not possible.
 pub fn pin_thread(processors: &[usize]) -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: all-zero is a valid set, and it lives through the calls.
@@ -247,7 +246,7 @@ pub fn pin_thread(processors: &[usize]) -> bool {
     }
 }
 
-/// Returns free memory to the system. The allocator would otherwise keep what ended threads leave behind.
+/// Returns free memory to the system. Otherwise the allocator keeps the memory of ended threads.
 pub fn return_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: no pointers.
@@ -260,7 +259,8 @@ pub fn return_memory() {
 mod tests {
     use super::*;
 
-    /// Makes `epoll_pwait2` fail with `errno` on this thread, as sandboxes do; false where filters are not allowed.
+    /// Makes `epoll_pwait2` fail with `errno` on this thread, as sandboxes do; returns `false` if filters are not
+    /// allowed.
     fn deny_epoll_pwait2(errno: libc::c_int) -> bool {
         let step = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
         let mut steps = [

@@ -1,4 +1,4 @@
-//! TLS settings: whom to trust (the system's authorities, a given file's, anybody), and what to say when one does not.
+//! TLS settings: trusted certificates (the system's, a file's, any), and explanations of failures.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::EndpointSpec;
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
-/// How to speak TLS on the connections of a run.
+/// TLS settings of a run's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     pub(crate) config: Arc<ClientConfig>,
@@ -24,7 +24,7 @@ pub(crate) struct Tls {
     pub(crate) trust: Trust,
 }
 
-/// Whose certificates are accepted.
+/// Which certificates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
     System,
@@ -33,7 +33,7 @@ pub(crate) enum Trust {
 }
 
 impl Tls {
-    /// For connections to `host`; `protocols` are offered in this order.
+    /// Settings for connections to `host`; `protocols` are offered in this order.
     pub(crate) fn new(endpoint: &EndpointSpec, host: &str, protocols: &[&str]) -> Result<Tls, Fault> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
@@ -58,7 +58,7 @@ impl Tls {
     }
 }
 
-/// What a failure means and what can be done about it, but for what was done already.
+/// Explains a failure and suggests a remedy that is not already in use.
 pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
     use CertificateError as Bad;
     let advice = match (error, trust) {
@@ -91,8 +91,8 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
     format!("TLS: {error}{colon}{advice}")
 }
 
-/// Trusts the certificates of a file: as authorities, and each of them as a server's own, as `openssl req -x509` makes
-/// them. Names and dates are checked in either case.
+/// Trusts the certificates of a file: as authorities, and each as a server's own (as `openssl req -x509` creates).
+/// Names and dates are checked in either case.
 #[derive(Debug)]
 struct TrustFile {
     named: Vec<CertificateDer<'static>>,
@@ -165,8 +165,8 @@ impl ServerCertVerifier for TrustFile {
     }
 }
 
-/// Accepts anybody, as `--insecure` asks. A signature by a certificate that anybody can make proves nothing, so that
-/// keys that are too weak to be checked are good enough too.
+/// Accepts any certificate, for `--insecure`. A signature by a certificate that anyone can create proves nothing, so
+/// keys too weak to be checked are accepted too.
 #[derive(Debug)]
 struct AcceptAll {
     provider: Arc<CryptoProvider>,

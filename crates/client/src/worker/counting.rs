@@ -1,4 +1,4 @@
-//! A worker's own count of its connections, against servers that end them at bad moments.
+//! A worker's own count of its connections, with servers that close them at inconvenient times.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 65\r\n\r\n\
     data: {\"choices\":[{\"text\":\"a\",\"index\":0}]}\n\ndata: [DONE]\n\n\n\n";
 
-/// Resets every second connection: at once, after a while, or once the request has come; the others answer.
+/// Resets every second connection: at once, after a while, or after the request; responds on the others.
 fn fickle() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! One request and its answer: from the bytes of a connection to the verdict on a row.
+//! One request and its response: from the bytes of a connection to the outcome of a row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
 
-/// Bytes of an error's body that are kept.
+/// Bytes of an error body that are kept.
 const ERROR_BODY: usize = 4 << 10;
-/// Bytes of an error's body that are read before the connection is given up.
+/// Bytes of an error body that are read before the connection is closed.
 const LONG_ERROR: usize = 256 << 10;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
@@ -27,47 +27,47 @@ pub(super) struct Exchange {
     pub(super) written: usize,
     pub(super) reader: Reader,
     pub(super) answer: Answer,
-    /// When it needs a connection that is not open yet: since when.
+    /// Since when it has waited for a connection that is not open yet.
     pub(super) connecting: Option<Timestamp>,
-    /// Whether it was sent again because a kept connection had died.
+    /// Whether it was sent again because a reused connection had died.
     pub(super) resent: bool,
     pub(super) redirects: u8,
-    /// When this attempt began; the row's own time is that of the first.
+    /// When this attempt started; the row has the time of the first attempt.
     pub(super) began: Timestamp,
-    /// How long after it was written it is called off; taken when it has been.
+    /// Delay from sending to cancellation; taken once it is scheduled.
     pub(super) cancel_after: Option<Duration>,
-    /// When it is called off.
+    /// When it is cancelled.
     pub(super) cancel_at: Timestamp,
 }
 
-/// What is known of the answer.
+/// The state of the response.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) row: Observation,
     output_len: usize,
     rules: Rules,
     decoder: AnswerDecoder,
-    /// Boxed, since few responses are compressed and all are held in memory.
+    /// Boxed, because few responses are compressed and all are in memory.
     inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
     error_read: usize,
-    /// Whether the status was 200, so that the body is an answer.
+    /// Whether the status was 200, so that the body is a result.
     accepted: bool,
     timestamp: Timestamp,
-    /// For an answer that comes whole: the timestamp of the read that ended it.
+    /// For a non-streamed response: the timestamp of the read that completed it.
     pub(super) ended: Option<Timestamp>,
     stopped: bool,
     failure: Option<Outcome>,
 }
 
-/// What to do after some bytes.
+/// The next action after some bytes.
 #[derive(Debug, PartialEq)]
 pub(super) enum Progress {
-    /// Wait for more.
+    /// Wait for more bytes.
     More,
     /// The request is over.
     Done(Outcome),
-    /// Ask again elsewhere: the location, and whether the method becomes GET.
+    /// Send the request to another location; whether the method becomes GET.
     Redirect(String, bool),
 }
 
@@ -101,28 +101,28 @@ impl Exchange {
         }
     }
 
-    /// Whether the first token is still awaited `limit` after this attempt began.
+    /// Whether no token has arrived `limit` after this attempt started.
     pub(super) fn is_silent(&self, now: Timestamp, limit: Duration) -> bool {
         !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
-    /// Before which nothing of the answer can have arrived: when this attempt began, and when the bytes before did.
+    /// The earliest possible arrival of the next bytes: after the start of this attempt and after the previous bytes.
     pub(super) fn earliest(&self) -> Timestamp {
         self.began.max(self.answer.timestamp)
     }
 
-    /// Takes bytes that arrived at `timestamp`; returns how many token events they held.
+    /// Handles bytes that arrived at `timestamp`; returns the number of token events in them.
     pub(super) fn receive(&mut self, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
         self.answer.row.first_byte.get_or_insert(timestamp);
         self.receive_by(timestamp, |reader, answer| {
             let used = reader.feed(bytes, answer)?;
-            // Nothing else was asked for on this connection. A line end after the body is an old habit.
+            // Nothing else was requested on this connection. Some servers send a line end after the body.
             let surplus = reader.ended() && !bytes[used..].iter().all(|byte| matches!(byte, b'\r' | b'\n'));
             if surplus { Err(Broken::Surplus) } else { Ok(()) }
         })
     }
 
-    /// The same for bytes of an HTTP/2 connection, which are not all about the answer.
+    /// Handles bytes of an HTTP/2 connection, which may not belong to the response.
     pub(super) fn receive_http2(&mut self, http2: &mut Http2, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
         let received = self.receive_by(timestamp, |reader, answer| http2.feed(bytes, reader, answer));
         if self.reader.begun() {
@@ -164,14 +164,14 @@ impl Exchange {
         }
     }
 
-    /// The verdict on an answer whose connection or framing gave out.
+    /// The outcome of a response whose connection or framing failed.
     fn broken(&mut self, broken: Broken) -> Outcome {
         let lost = matches!(broken, Broken::Incomplete | Broken::Reset(_) | Broken::GoneAway(_));
         lost.then(|| self.salvage()).flatten().unwrap_or_else(|| broken_outcome(broken))
     }
 
-    /// An answer whose closing mark has come is whole, however its connection ended: the verdict on it. Upstream asks
-    /// for the end of the body too.
+    /// The outcome of a response whose end marker has arrived: it is complete, however its connection ended. Upstream
+    /// requires the end of the body too.
     pub(super) fn salvage(&mut self) -> Option<Outcome> {
         let answer = &mut self.answer;
         if !answer.accepted || answer.rules == Rules::Vllm || !answer.decoder.is_closed() {
@@ -192,7 +192,7 @@ impl Exchange {
         }
     }
 
-    /// Begins again with other bytes, on another connection.
+    /// Restarts with other bytes, on another connection.
     pub(super) fn restart(&mut self, request: Arc<[u8]>) {
         self.request = request;
         self.written = 0;
@@ -238,7 +238,7 @@ fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
 }
 
 impl Answer {
-    /// The body has ended as its framing said; an open-ended one with the connection.
+    /// The body has ended as framed; an open-ended one ended with the connection.
     fn close(&mut self, open_ended: bool) -> Outcome {
         let outcome = self.decoder.finish(self.timestamp, &mut self.row);
         let whole = self.inflate.as_mut().is_none_or(|inflate| inflate.finish());
@@ -256,7 +256,7 @@ impl Answer {
         self.failure.take().unwrap_or(outcome)
     }
 
-    /// Takes a piece of the body as it was before any compression; false: no more is wanted.
+    /// Handles part of the uncompressed body; returns `false` to stop.
     fn plain(&mut self, bytes: &[u8]) -> bool {
         if self.accepted {
             self.stopped = self.decoder.feed(bytes, self.timestamp, &mut self.row) == Flow::Stop;
@@ -282,7 +282,7 @@ impl Sink for Answer {
         self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {
-            // Enough for the whole answer, so that no event has to make room.
+            // Room for the whole response, so that no event has to allocate.
             self.row.chunks.reserve(self.output_len.min(1 << 16) + 2);
             self.row.text.reserve(self.output_len.min(1 << 16) * 5);
             self.row.text_ends.reserve(self.output_len.min(1 << 16) + 2);

@@ -1,4 +1,4 @@
-//! The time limits of requests and connections, and the pause before a request is sent again.
+//! Timeouts of requests and connections, and the pause before a retry.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,21 +12,21 @@ use crate::EndpointSpec;
 use crate::transport::link::CONNECTION_ATTEMPT_DELAY;
 use crate::transport::sys::Interest;
 
-/// Limits below this are exact. Longer ones, such as the default six hours, are checked occasionally, so that they cost
-/// a request nothing.
+/// Timeouts below this are exact. Longer ones, such as the default six hours, are checked occasionally, so that they
+/// cost a request nothing.
 const EXACT: Duration = Duration::from_secs(3600);
-/// How often the longer limits are looked at.
+/// Time between two checks of the longer timeouts.
 const SWEEP: Duration = Duration::from_secs(1);
-/// Between a failure and the next attempt, so that a server in trouble is not overrun.
+/// Pause between a failure and the next attempt, so that retries do not overload a server.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What a worker must look at, and when.
+/// The timers of a worker.
 #[derive(Debug)]
 pub(super) struct Timers {
-    /// Connections with a limit at that time. It may have been met, or the connection may serve another request by
-    /// then.
+    /// Connections with a timeout at this time. By then the request may be over, or the connection may serve another
+    /// one.
     limits: BinaryHeap<Reverse<(Timestamp, usize)>>,
-    /// Requests to be sent again, in the order of their moments.
+    /// Requests to retry, in order of time.
     retries: VecDeque<(Timestamp, Box<Exchange>)>,
     next_sweep: Timestamp,
 }
@@ -36,19 +36,19 @@ impl Timers {
         Timers { limits: BinaryHeap::new(), retries: VecDeque::new(), next_sweep: now }
     }
 
-    /// When to look next.
+    /// The time of the next timer.
     pub(super) fn next(&self) -> Timestamp {
         let limit = self.limits.peek().map_or(Timestamp::NEVER, |Reverse((due, _))| *due);
         let again = self.retries.front().map_or(Timestamp::NEVER, |(due, _)| *due);
         limit.min(again).min(self.next_sweep)
     }
 
-    /// How many requests wait to be sent again.
+    /// Number of requests that wait for a retry.
     pub(super) fn waiting(&self) -> usize {
         self.retries.len()
     }
 
-    /// Sends a request again after the pause.
+    /// Retries a request after the pause.
     pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp) {
         self.retries.push_back((now + PAUSE, exchange));
     }
@@ -58,7 +58,7 @@ impl Timers {
         self.limits.push(Reverse((when, token)));
     }
 
-    /// The requests that wait for that.
+    /// Takes all requests that wait for a retry.
     pub(super) fn take_retries(&mut self) -> impl Iterator<Item = Box<Exchange>> + use<> {
         std::mem::take(&mut self.retries).into_iter().map(|(_, exchange)| exchange)
     }
@@ -77,14 +77,14 @@ impl Timers {
     }
 }
 
-/// Whether any limit of this server is kept to exactly.
+/// Whether any timeout of this server is exact.
 pub(super) fn has_exact_limits(endpoint: &EndpointSpec) -> bool {
     let first = endpoint.first_token_timeout.unwrap_or(Duration::MAX);
     endpoint.timeout.min(endpoint.connect_timeout).min(first) < EXACT
 }
 
 impl ClientWorker<'_> {
-    /// Notes when the limits of what this connection does now will have passed.
+    /// Sets the timers for the current state of this connection.
     pub(super) fn set_limits(&mut self, token: usize) {
         let Some(slot) = self.slots[token].as_ref().filter(|_| self.has_exact_limits) else { return };
         let endpoint = &self.client.endpoint;
@@ -102,7 +102,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Notes when a request that has just been written is to be called off, if it is.
+    /// Sets the timer for the cancellation of a request that was just sent, if it is to be cancelled.
     pub(super) fn set_cancellation(&mut self, token: usize) {
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else { return };
         if let Some(delay) = exchange.cancel_after.take_if(|_| exchange.written == exchange.request.len()) {
@@ -111,7 +111,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Does what is due.
+    /// Handles expired timers.
     pub(super) fn on_time(&mut self, now: Timestamp) {
         while let Some(mut exchange) = self.timers.pop_again(now) {
             exchange.began = now;
@@ -128,7 +128,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Tries another address next to one that is silent.
+    /// Tries another address in parallel to one that does not respond.
     fn try_next_address(&mut self, token: usize, now: Timestamp) {
         let Some(slot) = &mut self.slots[token] else { return };
         if let Some(fd) = slot.link.try_next_address(now.since(slot.began))
@@ -138,7 +138,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Ends what has taken too long on this connection.
+    /// Ends what has timed out on this connection.
     fn check_limits(&mut self, token: usize, now: Timestamp) {
         self.try_next_address(token, now);
         let Some(slot) = &self.slots[token] else { return };

@@ -1,4 +1,4 @@
-//! What a worker does with bytes that arrive: timestamp them first, then hand them to the request they answer.
+//! Handling of received bytes: timestamp them first, then pass them to their request.
 
 use tacho_core::{Clock, Timestamp};
 
@@ -8,14 +8,14 @@ use crate::TimestampSource;
 use crate::transport::http1::{Head, Reader, Sink};
 use crate::transport::link::Received;
 
-/// Values of a sample; beyond this, every second one is dropped.
+/// Maximum size of a sample; beyond it, every second value is dropped.
 const MAX_SAMPLE: usize = 1 << 16;
 
 /// A systematic sample of a series of unknown length.
 #[derive(Debug, Default)]
 pub(super) struct Sampling {
     seen: u64,
-    /// Every value counts until the sample is full, then every 2nd, 4th, …
+    /// Every value is kept until the sample is full, then every 2nd, 4th, …
     halvings: u32,
 }
 
@@ -37,7 +37,7 @@ impl Sampling {
     }
 }
 
-/// Hears what no request has asked for.
+/// Discards unrequested bytes.
 struct Discard;
 
 impl Sink for Discard {
@@ -49,7 +49,7 @@ impl Sink for Discard {
 }
 
 impl ClientWorker<'_> {
-    /// Reads once; more will be reported by the poller.
+    /// Reads once; the poller reports further bytes.
     pub(super) fn read(&mut self, token: usize) {
         let Some(slot) = self.slots[token].as_mut() else { return };
         match slot.link.read(&mut self.buffer) {
@@ -86,7 +86,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Notes token events that came in one read; the event before them on this connection arrived at `after`.
+    /// Counts the token events of one read; the previous event on this connection arrived at `after`.
     fn count(&mut self, events: usize, timestamp: Timestamp, after: Timestamp) {
         self.tokens += events as u64;
         self.stats.events += events as u64;
@@ -95,8 +95,8 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Notes events that came in the same read as a later one. A server may have sent them together; but where this worker
-    /// was busy since its last wait, they may have arrived one by one meanwhile, and only the last one's arrival is known.
+    /// Counts events read together with a later one. The server may have sent them together. But if this worker was
+    /// busy since its last wait, they may have arrived separately, and only the last arrival is known.
     fn coalesced(&mut self, events: u64, timestamp: Timestamp, after: Timestamp) {
         self.stats.coalesced += events;
         let now = self.client.clock.now();
@@ -110,7 +110,7 @@ impl ClientWorker<'_> {
         self.span_sample.push(&mut self.stats.late_spans_ns, span.as_nanos() as u64);
     }
 
-    /// Takes the first `count` bytes of the buffer as HTTP/2; they may be about the connection alone.
+    /// Handles the first `count` bytes of the buffer as HTTP/2; they may concern the connection only.
     fn receive_http2(&mut self, token: usize, count: usize, timestamp: Timestamp, after: Timestamp) {
         let Some(Slot { exchange, http2: Some(http2), .. }) = &mut self.slots[token] else { return };
         let bytes = &self.buffer[..count];
@@ -131,14 +131,14 @@ impl ClientWorker<'_> {
             _ if again => self.resend(token),
             progress => self.settle(token, progress),
         }
-        // The slot may be another connection's by now, one that is not open yet.
+        // The slot may belong to another connection by now, one that is not open yet.
         if self.slots[token].as_ref().is_some_and(|slot| slot.link.is_open()) {
             self.flush(token);
         }
     }
 
-    /// The timestamp of a read: the kernel's, where there is one. It must lie between what came before on this connection
-    /// and the present; one that does not shows that the clocks disagree, and the read's own time is taken.
+    /// The timestamp of a read: the kernel's, if there is one. It must lie between the previous one on this connection
+    /// and now. Otherwise the clocks disagree, and the time of the read is used.
     fn timestamp(&mut self, received: &Received, after: Timestamp, now: Timestamp) -> Timestamp {
         let Some(kernel) = received.kernel else { return now };
         let Some(arrival) = self.wall.timestamp_between(kernel, after, now) else {

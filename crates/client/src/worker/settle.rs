@@ -1,4 +1,4 @@
-//! How a worker ends a request: settled, asked again elsewhere, sent again, or lost.
+//! The end of a request: finished, redirected, retried or lost.
 
 use std::io;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ impl ClientWorker<'_> {
             failure.message = self.client.endpoint.redact(&failure.message);
         }
         if !row.outcome.is_complete() {
-            // As upstream has it: a text that is not whole is none.
+            // As upstream does: incomplete text is dropped.
             row.text.clear();
         }
         let events = row.chunks.len() as u64;
         if !row.outcome.is_complete() || row.usage.completion_tokens.is_some_and(|tokens| tokens <= events) {
-            // No event brought more than one token, as almost always: text positions are not needed.
+            // No event contained more than one token, as is nearly always the case: text positions are not needed.
             row.text_ends = Vec::new();
         }
         self.finished.push(row);
@@ -44,7 +44,7 @@ impl ClientWorker<'_> {
             && self.client.clock.now().since(row.sent) < endpoint.timeout
     }
 
-    /// Sends a request again. What was timed of it so far is forgotten, but not when it was first sent.
+    /// Retries a request. Its timestamps are reset, except for the time it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let old = exchange.answer.row;
         let row = Observation {
@@ -61,7 +61,7 @@ impl ClientWorker<'_> {
         self.timers.retry_later(Box::new(exchange), self.client.clock.now());
     }
 
-    /// The request on this connection has come to an end, one way or another.
+    /// Handles the end of the request on this connection.
     pub(super) fn settle(&mut self, token: usize, progress: Progress) {
         let slot = self.slots[token].as_mut().expect("settled connections exist");
         let exchange = slot.exchange.take().expect("settled connections carry a request");
@@ -78,7 +78,7 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Asks again at another path of the same server; another server would be another benchmark.
+    /// Follows a redirect to another path of the same server; another server would be another benchmark.
     fn redirect(&mut self, mut exchange: Box<Exchange>, location: &str, as_get: bool) {
         let here = &self.client.endpoint.url;
         let there = if location.starts_with('/') { Ok(here.with_path(location)) } else { Url::parse(location) };
@@ -97,8 +97,8 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// The same request for another path, with all its headers; as GET it loses its body and what is said of it, as
-    /// browsers and aiohttp have it.
+    /// The same request for another path, with all its headers. As GET it loses its body and the body's headers, as in
+    /// browsers and aiohttp.
     fn rewritten(&self, exchange: &Exchange, url: &Url, as_get: bool) -> Arc<[u8]> {
         let old = &exchange.request;
         let line_end = memchr::memchr(b'\n', old).map_or(old.len(), |at| at + 1);
@@ -129,7 +129,8 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// A kept connection died before any answer: the server had closed it, which says nothing about the request.
+    /// Handles a reused connection that died before any response: the server had closed it, which says nothing about
+    /// the request.
     pub(super) fn resend(&mut self, token: usize) {
         let Some(mut exchange) = self.close(token) else { return };
         exchange.resent = true;
@@ -154,7 +155,7 @@ impl ClientWorker<'_> {
     }
 }
 
-/// Whether a failure may be gone when the request is sent again.
+/// Whether a retry may succeed after this failure.
 fn may_pass(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),

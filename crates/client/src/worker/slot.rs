@@ -13,18 +13,18 @@ use crate::transport::sys::Interest;
 pub(super) struct Slot {
     pub(super) link: Link,
     pub(super) exchange: Option<Box<Exchange>>,
-    /// Where HTTP/2 is spoken.
+    /// The HTTP/2 state, if the connection uses it.
     pub(super) http2: Option<Box<Http2>>,
     pub(super) interest: Interest,
     pub(super) began: Timestamp,
-    /// When the request takes too long; kept here because looking into every request takes long with many of them.
+    /// Timeout of the request; stored here because looking into every request is slow with many of them.
     pub(super) deadline: Timestamp,
-    /// Whether it has been idle, so that the server may have closed it meanwhile.
+    /// Whether it has been idle, so that the server may have closed it.
     pub(super) kept: bool,
 }
 
 impl Slot {
-    /// Writes as much of the request as the socket takes.
+    /// Writes as much of the request as the socket accepts.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if let Some(http2) = &mut self.http2 {
             let request = self.exchange.as_deref_mut().map(|exchange| (&exchange.request[..], &mut exchange.written));
@@ -37,11 +37,11 @@ impl Slot {
                 }
             }
         }
-        // What TLS has taken it may not have sent.
+        // TLS may have buffered bytes that were not sent.
         self.link.flush()
     }
 
-    /// Whether something waits for room in the socket.
+    /// Whether output waits for the socket.
     pub(super) fn wants_write(&self) -> bool {
         let unsent = match &self.http2 {
             None => self.exchange.as_ref().is_some_and(|exchange| exchange.written < exchange.request.len()),
@@ -50,7 +50,7 @@ impl Slot {
         unsent || self.link.wants_write()
     }
 
-    /// Whether the connection can take another request, now that `exchange` is over.
+    /// Whether the connection can be reused after `exchange`.
     pub(super) fn is_reusable(&self, exchange: &Exchange) -> bool {
         exchange.reader.reusable()
             && exchange.written == exchange.request.len()

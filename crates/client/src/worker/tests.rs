@@ -1,4 +1,4 @@
-//! A worker against servers with several addresses, of which some are dead or silent.
+//! A worker and servers with several addresses, some of them dead or silent.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::{BackendKind, EndpointSpec, PayloadSpec, Url};
 const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 65\r\nConnection: close\r\n\r\n\
     data: {\"choices\":[{\"text\":\"a\",\"index\":0}]}\n\ndata: [DONE]\n\n\n\n";
 
-/// Answers one request per connection.
+/// Responds to one request per connection.
 fn live() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -61,7 +61,7 @@ impl Silent {
     }
 }
 
-/// Sends this many requests, one after the other or all at once, to a name with these addresses.
+/// Sends this many requests, one at a time or all at once, to a name with these addresses.
 fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observation>, WorkerStats) {
     let url = Url::parse("http://127.0.0.1:1/v1/completions").unwrap();
     let endpoint = EndpointSpec { timeout: Duration::from_secs(20), ..EndpointSpec::new(url, BackendKind::OpenAi) };
@@ -114,13 +114,13 @@ fn a_silent_address_costs_a_quarter_of_a_second_once() {
         if at == 0 {
             assert!(waited >= Duration::from_millis(240) && waited < Duration::from_secs(5), "{waited:?}");
         } else {
-            // It is not asked again.
+            // It is not tried again.
             assert!(waited < Duration::from_millis(240), "{at}: {waited:?}");
         }
     }
 }
 
-/// With 10,000 streams, every sweep over the slots reads this much and the run keeps it in memory.
+/// With 10,000 streams, every sweep over the slots reads this many bytes, and the run keeps them in memory.
 #[test]
 fn a_waiting_stream_is_small() {
     assert!(size_of::<Option<Slot>>() <= 64, "{}", size_of::<Option<Slot>>());

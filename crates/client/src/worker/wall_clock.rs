@@ -13,7 +13,7 @@ const OFFSET_TTL: Duration = Duration::from_millis(100);
 const SLACK: Duration = Duration::from_micros(200);
 /// The tolerance for the probe packet that checks whether the kernel uses the same clock.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
-/// After this many impossible timestamps, kernel timestamps are ignored for the rest of the run.
+/// Number of invalid timestamps after which kernel timestamps are ignored for the rest of the run.
 const MAX_ANOMALIES: u32 = 16;
 
 /// The offset between the wall clock and the run's clock.
@@ -23,7 +23,7 @@ pub(super) struct WallClock {
     /// Wall-clock nanoseconds at the run's origin.
     origin_ns: i128,
     stale_after: Timestamp,
-    /// Impossible timestamps so far, and until when kernel timestamps are ignored after the last one.
+    /// Invalid timestamps so far, and until when kernel timestamps are ignored after the last one.
     anomalies: u32,
     distrusted_until: Timestamp,
 }
@@ -44,7 +44,7 @@ impl WallClock {
         wall
     }
 
-    /// Measures the offset again when it is old; the best of three tries, since a thread may be preempted in one.
+    /// Measures the offset again when it is old; the best of three attempts, because a thread may be preempted.
     pub(super) fn refresh(&mut self, now: Timestamp) {
         if now < self.stale_after {
             return;
@@ -69,7 +69,7 @@ impl WallClock {
         !self.is_between(kernel, before, self.clock.now(), PROBE_SLACK)
     }
 
-    /// The run's time of a kernel timestamp; none when it does not lie between these two, or recent ones did not.
+    /// Converts a kernel timestamp to the run's clock; `None` if it is outside this range or a recent one was.
     pub(super) fn timestamp_between(&mut self, wall_ns: u64, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
         if self.anomalies >= MAX_ANOMALIES || now < self.distrusted_until {
             return None;
@@ -84,13 +84,13 @@ impl WallClock {
     }
 
     fn is_between(&self, wall_ns: u64, after: Timestamp, now: Timestamp, slack: Duration) -> bool {
-        // It may lie before the origin.
+        // It may be earlier than the origin.
         let nanos = i128::from(wall_ns) - self.origin_ns;
         let slack = slack.as_nanos() as i128;
         nanos + slack >= i128::from(after.0) && nanos <= i128::from(now.0) + slack
     }
 
-    /// The run's time of a wall-clock time.
+    /// Converts wall-clock time to the run's clock.
     fn timestamp(&self, wall_ns: u64) -> Timestamp {
         Timestamp(u64::try_from(i128::from(wall_ns) - self.origin_ns).unwrap_or(0))
     }
@@ -113,9 +113,9 @@ mod tests {
             wall.timestamp_between(kernel, before, now)
                 .is_some_and(|timestamp| timestamp >= before && timestamp <= now)
         );
-        // A clock that was set back, or forward, by 50 ms.
+        // A clock that was set back or forward by 50 ms.
         assert_eq!(wall.timestamp_between(kernel - 50_000_000, before, now), None);
-        // Until the offset is measured again, good ones are doubted too.
+        // Until the offset is measured again, valid ones are distrusted too.
         assert_eq!(wall.timestamp_between(kernel, before, now), None);
         let later = now + OFFSET_TTL;
         wall.refresh(later);

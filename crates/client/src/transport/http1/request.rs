@@ -1,11 +1,11 @@
-//! A request's bytes.
+//! Encoding of requests.
 
 use crate::endpoint::Headers;
 
-/// Name and version, as servers see them.
+/// Name and version of the client.
 const USER_AGENT: &str = concat!("tacho/", env!("CARGO_PKG_VERSION"));
 
-/// The whole request as it goes over the wire.
+/// Encodes a request.
 pub(crate) fn request(method: &str, target: &str, host: &str, headers: &Headers, body: Option<&[u8]>) -> Vec<u8> {
     let mut headers = headers.clone();
     headers.set_default("Accept", "*/*");

@@ -1,4 +1,4 @@
-//! Framings, whole, cut and broken.
+//! Framings: complete, split and broken.
 
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn a_head_that_comes_byte_by_byte_costs_no_more_than_its_lines() {
     let bytes: Vec<&[u8]> = head.as_bytes().chunks(1).collect();
     let begun = std::time::Instant::now();
     assert_eq!(read(&bytes).0, Ok(()));
-    // Read again for every byte it takes minutes.
+    // Parsing it again for every byte would take minutes.
     assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
     let endless = vec![b'x'; MAX_HEAD];
     let endless: Vec<&[u8]> = [&b"HTTP/1.1 200 OK\r\nX: "[..]].into_iter().chain(endless.chunks(1)).collect();

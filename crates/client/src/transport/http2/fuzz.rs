@@ -1,4 +1,4 @@
-//! Broken frames: an error or an answer, never a panic or memory without end.
+//! Fuzzes frames: an error or a response, never a panic or unbounded memory.
 
 use tacho_testkit::fuzz;
 
@@ -22,7 +22,7 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
 fn fuzz_http2() {
     let settings = frame(4, 0, 0, &[0, 3, 0, 0, 0, 100, 0, 5, 0, 0, 0x40, 0]);
     let acknowledged = frame(4, 1, 0, &[]);
-    // Status 200 and a content type out of the standard's table.
+    // Status 200 and a content type from the static table.
     let head = frame(1, 4, 1, &[0x88, 0x5f, 0x04, b'a', b'/', b'b', b'c']);
     let body = frame(0, 0, 1, b"data: {}\n\n");
     let last = frame(0, 1, 1, b"data: [DONE]\n\n");
@@ -35,7 +35,7 @@ fn fuzz_http2() {
     fuzz("http/2 frames", &[whole, refused, gone, ping], FEW, |bytes| drop(answer(bytes)));
 }
 
-/// The answer, if it is whole.
+/// The response, if it is complete.
 fn answer(bytes: &[u8]) -> Option<Heard> {
     let (mut http2, mut reader, mut heard) = (Http2::new(false), Reader::new(), Heard::default());
     http2.begin(REQUEST).ok()?;
