@@ -1,7 +1,5 @@
 //! Protocols as pure functions: request to body, response bytes to tokens.
 
-mod answer;
-mod answers;
 mod audio;
 mod audio_file;
 mod charset;
@@ -11,6 +9,7 @@ mod embeddings;
 mod event;
 mod expected;
 mod form;
+mod format;
 mod frames;
 mod generate;
 mod infinity;
@@ -18,6 +17,7 @@ mod kind;
 mod messages;
 mod pooling;
 mod reply;
+mod response;
 mod responses;
 mod scan;
 mod sse;
@@ -29,11 +29,11 @@ mod trt_llm;
 mod unstreamed;
 mod whole;
 
-pub use answer::AnswerDecoder;
-use answers::Answers;
 pub use expected::Expected;
+use format::ResponseFormat;
 use kind::Sequences;
 pub use kind::{BackendKind, Task};
+pub use response::ResponseDecoder;
 pub(crate) use stream::excerpt;
 pub use stream::{Flow, StreamDecoder};
 
@@ -54,14 +54,14 @@ impl BackendKind {
     pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
         let fields = self.fields(payload, request)?;
         let expected = Expected::of(request);
-        let expected = match self.row().answers {
-            Answers::Tgi => expected.fixed_by(payload),
-            Answers::Generate => expected.repeating(generate::prompt(request)?),
-            Answers::TensorRtLlm => expected,
+        let expected = match self.row().format {
+            ResponseFormat::Tgi => expected.fixed_by(payload),
+            ResponseFormat::Generate => expected.repeating(generate::prompt(request)?),
+            ResponseFormat::TensorRtLlm => expected,
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
             _ => expected.streamed_as(&fields),
         };
-        let body = if self.row().answers == Answers::Audio {
+        let body = if self.row().format == ResponseFormat::Audio {
             audio::body(&fields, request)?
         } else {
             let mut text = Vec::with_capacity(256);
@@ -118,7 +118,7 @@ impl BackendKind {
 
     /// Seconds of audio in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends audio files.
     pub fn audio_seconds(self, request: &Request) -> Result<f64, &'static str> {
-        if self.row().answers == Answers::Audio { audio::seconds(request) } else { Ok(0.0) }
+        if self.row().format == ResponseFormat::Audio { audio::seconds(request) } else { Ok(0.0) }
     }
 }
 

@@ -11,7 +11,7 @@ mod tokenize;
 pub use caches::reset_caches;
 pub use call::{Caller, Response};
 pub use models::{ServedModel, first_model, models};
-pub use profiler::{ProfilerAnswer, ProfilerCall, profile};
+pub use profiler::{ProfilerCall, ProfilerResponse, profile};
 pub use prometheus::metrics_page;
 pub use server_info::{ServerInfo, server_info};
 pub use tokenize::TokenizeServer;

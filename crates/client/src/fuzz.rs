@@ -19,12 +19,12 @@ pub(crate) const FEW: u64 = 400;
 
 /// The result of a response.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     pub(crate) heads: Vec<Head>,
     pub(crate) body: Vec<u8>,
 }
 
-impl Sink for Heard {
+impl Sink for Received {
     fn head(&mut self, head: &Head) {
         self.heads.push(head.clone());
     }
@@ -35,14 +35,14 @@ impl Sink for Heard {
     }
 }
 
-fn read(pieces: &[&[u8]]) -> (Result<bool, Broken>, Heard) {
-    let (mut reader, mut heard) = (Reader::new(), Heard::default());
+fn read(pieces: &[&[u8]]) -> (Result<bool, Broken>, Received) {
+    let (mut reader, mut received) = (Reader::new(), Received::default());
     for piece in pieces {
-        if let Err(broken) = reader.feed(piece, &mut heard) {
-            return (Err(broken), heard);
+        if let Err(broken) = reader.feed(piece, &mut received) {
+            return (Err(broken), received);
         }
     }
-    (Ok(reader.ended()), heard)
+    (Ok(reader.ended()), received)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn fuzz_http1() {
         b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 404 Not\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.0 204 No\r\nContent-Length: 3, 3\r\nContent-Encoding: gzip\r\nLocation: /x\r\n\r\n",
     ];
-    fuzz("http/1 answers", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("http/1 responses", &good.map(<[u8]>::to_vec), FEW, |bytes| {
         let whole = read(&[bytes]);
         let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
         // A head that is too long is detected earlier if it arrives in pieces.
@@ -71,7 +71,7 @@ fn fuzz_compressed_answers() {
     let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     zlib.write_all(&text).unwrap();
     let good = [gzip.finish().unwrap(), zlib.finish().unwrap()];
-    fuzz("compressed answers", &good, FEW, |bytes| {
+    fuzz("compressed responses", &good, FEW, |bytes| {
         for coding in ["gzip", "deflate"] {
             let mut inflate = Inflate::for_encoding(coding).unwrap();
             let mut length = 0;

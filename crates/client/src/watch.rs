@@ -123,7 +123,7 @@ impl Serve {
             let (own, kept) = (self.clone(), client.clone());
             let work = move || {
                 // A client that disconnected needs no response.
-                let _ = own.answer(&client);
+                let _ = own.respond(&client);
                 own.read(&client);
             };
             if std::thread::Builder::new().name("live-client".into()).spawn(work).is_err() {
@@ -152,7 +152,7 @@ impl Serve {
         self.unread().retain(|other| !Arc::ptr_eq(other, client));
     }
 
-    fn answer(&self, client: &Arc<TcpStream>) -> io::Result<()> {
+    fn respond(&self, client: &Arc<TcpStream>) -> io::Result<()> {
         client.set_write_timeout(Some(DEADLINE))?;
         let head = head(client)?;
         self.read(client);
@@ -272,38 +272,41 @@ mod tests {
         }
     }
 
-    fn asked(watch: &Watch, question: &str) -> String {
+    fn fetch(watch: &Watch, question: &str) -> String {
         let mut stream = TcpStream::connect(watch.address).unwrap();
         stream.write_all(question.as_bytes()).unwrap();
-        let mut answer = String::new();
-        let _ = stream.take(2000).read_to_string(&mut answer);
-        answer
+        let mut response = String::new();
+        let _ = stream.take(2000).read_to_string(&mut response);
+        response
     }
 
     #[test]
     fn only_the_token_opens_the_page() {
         let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
         assert!(watch.address.ip().is_loopback() && watch.token.len() == 32);
-        let get = |target: &str| asked(&watch, &format!("GET {target} HTTP/1.1\r\nhost: LocalHost:1234\r\n\r\n"));
+        let get = |target: &str| fetch(&watch, &format!("GET {target} HTTP/1.1\r\nhost: LocalHost:1234\r\n\r\n"));
         assert!(get(&format!("/?token={}", watch.token)).ends_with("the page"));
         assert!(get(&format!("/metrics?a=b&token={}", watch.token)).ends_with("# EOF\n"));
         for target in ["/", "/?token=", "/?token=00000000000000000000000000000000", "/metrics", "/events"] {
             assert!(get(target).starts_with("HTTP/1.1 403"), "{target}");
         }
         assert!(get(&format!("/x?token={}", watch.token)).starts_with("HTTP/1.1 404"));
-        assert!(asked(&watch, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        assert!(fetch(&watch, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
     }
 
     #[test]
     fn pages_of_other_sites_get_nothing() {
         let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
         for host in ["127.0.0.1:8000", "localhost", "[::1]:80"] {
-            let answer = asked(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
-            assert!(answer.contains("frame-ancestors 'none'") && answer.ends_with("the page"), "{host}: {answer}");
+            let response = fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            assert!(
+                response.contains("frame-ancestors 'none'") && response.ends_with("the page"),
+                "{host}: {response}"
+            );
         }
         for host in ["evil.example:80", "127.0.0.1.evil.example", ""] {
-            let answer = asked(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
-            assert!(answer.starts_with("HTTP/1.1 421"), "{host}: {answer}");
+            let response = fetch(&watch, &format!("GET /?token={} HTTP/1.1\r\nHost: {host}\r\n\r\n", watch.token));
+            assert!(response.starts_with("HTTP/1.1 421"), "{host}: {response}");
         }
     }
 
@@ -318,7 +321,7 @@ mod tests {
             })
             .collect();
         let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token);
-        assert!(asked(&watch, &get).ends_with("the page"));
+        assert!(fetch(&watch, &get).ends_with("the page"));
         drop(slow);
     }
 
@@ -333,7 +336,7 @@ mod tests {
             let _ = stream.read_to_end(&mut Vec::new());
         }
         let get = format!("GET /?token={} HTTP/1.1\r\n\r\n", watch.token);
-        assert!(asked(&watch, &get).ends_with("the page"));
+        assert!(fetch(&watch, &get).ends_with("the page"));
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl<'c> ClientWorker<'c> {
     }
 
     fn deadline(&self, exchange: &Exchange) -> Timestamp {
-        exchange.answer.row.sent + self.client.endpoint.timeout
+        exchange.response.row.sent + self.client.endpoint.timeout
     }
 
     fn connect_message(&self, error: &io::Error) -> String {
@@ -300,7 +300,7 @@ impl<'c> ClientWorker<'c> {
         match &mut slot.exchange {
             Some(exchange) => {
                 let since = exchange.connecting.take().unwrap_or(now);
-                exchange.answer.row.connect_ns += now.0 - since.0;
+                exchange.response.row.connect_ns += now.0 - since.0;
             }
             None => {
                 slot.kept = true;
@@ -373,7 +373,8 @@ impl Worker for ClientWorker<'_> {
     }
 
     fn prefilling(&self) -> usize {
-        let waits = |slot: &&Slot| slot.exchange.as_ref().is_some_and(|exchange| exchange.answer.row.chunks.is_empty());
+        let waits =
+            |slot: &&Slot| slot.exchange.as_ref().is_some_and(|exchange| exchange.response.row.chunks.is_empty());
         self.slots.iter().flatten().filter(waits).count() + self.timers.waiting()
     }
 
@@ -386,8 +387,8 @@ impl Worker for ClientWorker<'_> {
             let now = self.client.clock.now();
             let timeout = if self.finished.is_empty() { until.since(now) } else { Duration::ZERO };
             self.poll_sockets(timeout);
-            let told = self.watches_tokens && self.tokens > 0;
-            if told || !self.finished.is_empty() || self.client.clock.now() >= until {
+            let has_tokens = self.watches_tokens && self.tokens > 0;
+            if has_tokens || !self.finished.is_empty() || self.client.clock.now() >= until {
                 done.append(&mut self.finished);
                 return;
             }

@@ -1,4 +1,4 @@
-//! GPT-2's tokenizer inside the binary: the merges as compressed pairs of ids, from which the vocabulary follows.
+//! GPT-2's tokenizer inside the binary: the merges as compressed pairs of IDs, from which the vocabulary is derived.
 
 use std::io::Read;
 
@@ -33,7 +33,7 @@ pub(crate) fn parts() -> Parts {
     Parts { tokens, byte_ids, merges, ignore_merges: false, added: vec![end], frame: (Vec::new(), Vec::new()) }
 }
 
-/// Bytes in the order of their ids: by the character that stands for them.
+/// The bytes in the order of their IDs: sorted by the character that represents them.
 fn byte_order() -> [u8; 256] {
     let mut order: [u8; 256] = std::array::from_fn(|byte| byte as u8);
     order.sort_by_key(|&byte| char_of(byte));

@@ -1,6 +1,6 @@
-//! Byte-level BPE of the GPT-2 family, done directly: the words are found by hand-written scanning instead of a regular
-//! expression, and a word is looked up whole before any merging. Takes only tokenizers of exactly this form
-//! ([`form`]); tests prove it equal to the general library.
+//! Byte-level BPE of the GPT-2 family, implemented directly: a hand-written scanner replaces the regular expression,
+//! and a whole word is looked up before any merging. Accepts only tokenizers of exactly this form ([`form`]); tests
+//! verify that it matches the general library.
 
 mod added;
 mod alphabet;
@@ -19,19 +19,19 @@ use merges::{Merges, Scratch};
 use vocabulary::{Vocabulary, hash};
 use words::Words;
 
-/// What a tokenizer of this form consists of.
+/// The parts of a tokenizer of this form.
 pub(crate) struct Parts {
-    /// The bytes of each id of the model; `None` where an id is not used.
+    /// The bytes of each ID; `None` for unused IDs.
     pub(crate) tokens: Vec<Option<Vec<u8>>>,
-    /// The id of each single byte.
+    /// The ID of each single byte.
     pub(crate) byte_ids: [u32; 256],
-    /// Left id, right id and the id they merge to, best first.
+    /// Left ID, right ID and merged ID, best rank first.
     pub(crate) merges: Vec<(u32, u32, u32)>,
-    /// Whether a word that is a token is taken whole even if its merges lead elsewhere.
+    /// Whether a word that is a token is used whole even if its merges lead elsewhere.
     pub(crate) ignore_merges: bool,
     /// Tokens recognized in the text before it is split.
     pub(crate) added: Vec<Added>,
-    /// Ids put before and after a text when special tokens are wanted.
+    /// IDs added before and after a text if special tokens are requested.
     pub(crate) frame: (Vec<u32>, Vec<u32>),
 }
 
@@ -66,7 +66,7 @@ impl ByteLevel {
         ByteLevel { vocabulary, byte_ids: parts.byte_ids, merges, caches, added, frame: parts.frame, base_size }
     }
 
-    /// The ids of a text.
+    /// Encodes a text to IDs.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 8);
         if add_special {
@@ -101,7 +101,7 @@ impl ByteLevel {
         }
     }
 
-    /// The text of ids: invalid UTF-8 becomes replacement characters, unknown ids are skipped.
+    /// Decodes IDs: invalid UTF-8 becomes replacement characters, unknown IDs are skipped.
     pub(crate) fn decode(&self, ids: &[u32]) -> String {
         let mut bytes = Vec::with_capacity(ids.len() * 6);
         for &id in ids {
@@ -113,38 +113,38 @@ impl ByteLevel {
         }
     }
 
-    /// The bytes of one id, none when it is unknown.
+    /// The bytes of an ID; empty if it is unknown.
     pub(crate) fn bytes(&self, id: u32) -> &[u8] {
         self.vocabulary.bytes(id)
     }
 
-    /// Tokens of the model, added ones not counted.
+    /// Number of tokens of the model, without added tokens.
     pub(crate) fn base_size(&self) -> usize {
         self.base_size
     }
 
-    /// Tokens of the model and added ones.
+    /// Number of tokens, including added tokens.
     pub(crate) fn full_size(&self) -> usize {
         self.ids().len()
     }
 
-    /// All ids in use, ascending.
+    /// All used IDs, ascending.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.vocabulary.ids()
     }
 
-    /// The id of a token given as text.
+    /// The ID of a token given as text.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         let added = self.added().iter().find(|added| added.content == token).map(|added| added.id);
         added.or_else(|| self.vocabulary.find(&alphabet::bytes_of_token(token)))
     }
 
-    /// The tokens recognized in the text.
+    /// The added tokens.
     pub(crate) fn added(&self) -> &[Added] {
         self.added.tokens()
     }
 
-    /// How many ids frame a text when special tokens are wanted.
+    /// Number of special tokens added around a text.
     pub(crate) fn frame_len(&self) -> usize {
         self.frame.0.len() + self.frame.1.len()
     }

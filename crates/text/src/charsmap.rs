@@ -1,21 +1,22 @@
-//! Rules of SentencePiece that normalize text, looked through before the library reads them: it trusts every number.
+//! Validates SentencePiece's normalization rules before the library reads them, because it trusts every number.
 //!
-//! Four bytes say how long the trie is, then come its units of four bytes each, then the replacements. A unit leads to
-//! a block of 256 others, of which the text's next byte chooses one, and may have a value: where its replacement begins.
+//! Format: four bytes with the length of the trie, its units of four bytes each, then the replacements. A unit points
+//! to a block of 256 others, of which the text's next byte selects one, and may have a value: the start of its
+//! replacement.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-/// Units that a byte chooses among.
+/// Units that a byte selects from.
 const BLOCK: usize = 256;
-/// The mark of a unit that holds a value and leads nowhere.
+/// The flag of a unit that has a value and no successors.
 const IS_VALUE: u32 = 1 << 31;
 
-/// Whether all such rules in a normalizer, and in those it is made of, can be followed with any text.
+/// Checks that all such rules in a normalizer, and in its parts, can be applied to any text.
 ///
 /// # Errors
-/// What is wrong with them, in words.
+/// The problem, in words.
 pub(crate) fn check(normalizer: &Value) -> Result<(), &'static str> {
     if let Some(parts) = normalizer.get("normalizers").and_then(Value::as_array) {
         parts.iter().try_for_each(check)?;
@@ -35,10 +36,10 @@ fn check_rules(bytes: &[u8]) -> Result<(), &'static str> {
     if sound { Ok(()) } else { Err("precompiled_charsmap leads out of itself") }
 }
 
-/// Whether a unit leads to places that are there.
+/// Whether a unit points to valid positions.
 fn is_sound(units: &[u32], at: usize, texts: &str) -> bool {
     let unit = units[at];
-    // The first one is never asked what it is.
+    // The type of the first unit is never checked.
     if at > 0 && unit & IS_VALUE != 0 {
         return true;
     }
@@ -53,7 +54,7 @@ fn is_sound(units: &[u32], at: usize, texts: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A trie that has one rule: `a` becomes the text at `value`.
+    /// A trie with one rule: `a` becomes the text at `value`.
     fn rules(size: u32, a: u32, value: u32) -> Vec<u8> {
         let mut units = vec![0_u32; 2 * BLOCK];
         (units[0], units[usize::from(b'a')]) = (0, a);
@@ -62,7 +63,7 @@ mod tests {
         size.to_le_bytes().into_iter().chain(units).chain("bé\0".bytes()).collect()
     }
 
-    /// Leads from `a` to its value in the other block.
+    /// Points from `a` to its value in the other block.
     const LEADS: u32 = (BLOCK as u32) << 10 | 1 << 8 | b'a' as u32;
     const SIZE: u32 = 2 * BLOCK as u32 * 4;
 

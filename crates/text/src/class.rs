@@ -1,7 +1,7 @@
-//! Which class of Hugging Face's library a tokenizer belongs to: what its settings name, and what the model's kind stands
-//! for. It decides over the default special tokens and over parts of the pipeline.
+//! The Hugging Face class of a tokenizer, from its settings and the model type. It determines the default special
+//! tokens and parts of the pipeline.
 
-/// Kinds of models and the class that the library has registered for them; `None` is its general one, which takes
+/// Model types and the class that the library registers for them; `None` is the general class, which uses
 /// `tokenizer.json` as it is.
 #[rustfmt::skip]
 const REGISTERED: &[(Option<&str>, &[&str])] = &[
@@ -67,12 +67,12 @@ const REGISTERED: &[(Option<&str>, &[&str])] = &[
     ),
 ];
 
-/// Models whose settings are known to name a wrong class.
+/// Models whose settings name a wrong class.
 const MISNAMED: [&str; 2] = ["qwen2", "hyperclovax_vision_v2"];
 /// Names of the general class.
 const GENERAL: [&str; 3] = ["PreTrainedTokenizer", "TokenizersBackend", "PythonBackend"];
 
-/// The class that is used, without `Fast`; `None` for the general one.
+/// The effective class, without `Fast`; `None` for the general one.
 pub(crate) fn effective(named: Option<&str>, model_type: Option<&str>) -> Option<String> {
     let named = named.map(|name| name.strip_suffix("Fast").unwrap_or(name));
     let registered = REGISTERED.iter().find(|(_, kinds)| kinds.iter().any(|kind| Some(*kind) == model_type));

@@ -1,5 +1,5 @@
-//! Vocabularies that are not `tokenizer.json` yet: each is turned into one, as Hugging Face's library does when it loads
-//! them, so that a single engine reads them all.
+//! Converts other vocabulary formats to `tokenizer.json`, as Hugging Face's library does on loading, so that a single
+//! engine handles them all.
 
 mod added;
 mod plain;
@@ -19,14 +19,14 @@ use crate::settings::Settings;
 
 pub(crate) use rebuild::rebuild;
 
-/// A vocabulary as `tokenizer.json` would hold it.
+/// A vocabulary converted to `tokenizer.json`.
 pub(crate) struct Converted {
     pub(crate) json: Value,
-    /// Special tokens that the vocabulary itself names, attributes where it gives them.
+    /// Special tokens that the vocabulary itself names, as (attribute, token).
     pub(crate) named: Vec<(String, String)>,
-    /// Whether text that keeps special tokens is made of the pieces as they are.
+    /// Whether text with special tokens is decoded from the raw pieces.
     pub(crate) raw_pieces: bool,
-    /// What encodes texts instead of the file's pipeline.
+    /// An encoder used instead of the file's pipeline.
     pub(crate) encoder: Option<Bpe>,
 }
 
@@ -36,10 +36,10 @@ impl Converted {
     }
 }
 
-/// Files of SentencePiece's form, in the order they are looked for.
+/// SentencePiece files, in the order of lookup.
 const SENTENCEPIECE: [&str; 4] = ["tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"];
 
-/// The vocabulary of a directory without `tokenizer.json`; nothing when there is none.
+/// The vocabulary of a directory without `tokenizer.json`; `None` if there is none.
 pub(crate) fn vocabulary(directory: &Path, settings: &Settings) -> Result<Option<Converted>, Error> {
     let file = |name: &str| Some(directory.join(name)).filter(|path| path.is_file());
     if let Some(path) = SENTENCEPIECE.into_iter().find_map(file) {
@@ -81,14 +81,14 @@ pub(crate) fn mistral(directory: &Path) -> Result<Option<Converted>, Error> {
     }
 }
 
-/// Whether a directory is of Mistral's form, in which its own vocabulary is the first choice.
+/// Whether a directory has Mistral's form, in which its own vocabulary is preferred.
 pub(crate) fn is_mistral(directory: &Path) -> bool {
     let weights = names(directory).any(|name| name.starts_with("consolidated") && name.ends_with(".safetensors"));
     (weights || directory.join("params.json").is_file())
         && (directory.join("tekken.json").is_file() || numbered(directory).is_some())
 }
 
-/// `tokenizer.model.v7` and its like, the last of them.
+/// The highest version of `tokenizer.model.v7` and similar files.
 fn numbered(directory: &Path) -> Option<PathBuf> {
     names(directory).filter(|name| name.starts_with("tokenizer.model.v")).max().map(|name| directory.join(name))
 }

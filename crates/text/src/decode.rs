@@ -1,25 +1,25 @@
-//! Decoding one token at a time, as a stream of text needs it: only whole characters come out.
+//! Incremental decoding, one token at a time: emits only complete characters.
 
 use crate::Tokenizer;
 use crate::tokenizer::Engine;
 
-/// Decodes a stream of ids.
+/// Decodes a stream of IDs.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    /// Byte-level: bytes that do not yet make a character.
+    /// Byte-level: bytes that do not yet form a character.
     pending: Vec<u8>,
-    /// Other engines: the ids that the text still depends on, and how many of them have been emitted.
+    /// Other engines: the IDs that the text still depends on, and how many of them have been emitted.
     window: Vec<u32>,
     emitted: usize,
 }
 
 impl Decoder {
-    /// A decoder at the beginning of a text.
+    /// A decoder at the start of a text.
     pub fn new() -> Self {
         Decoder::default()
     }
 
-    /// Takes one id and returns the text that is now complete, which may be none.
+    /// Decodes one ID and returns the text that is now complete, possibly empty.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         match tokenizer.engine() {
             Engine::ByteLevel(engine) => {
@@ -30,7 +30,7 @@ impl Decoder {
         }
     }
 
-    /// The rest of the text: bytes that never became a character turn into replacement characters.
+    /// The rest of the text: bytes that never formed a character become replacement characters.
     pub fn finish(&mut self, tokenizer: &Tokenizer) -> String {
         let rest = String::from_utf8_lossy(&self.pending).into_owned();
         let window = self.text_beyond(tokenizer, &tokenizer.decode(&self.window));
@@ -38,8 +38,8 @@ impl Decoder {
         rest + &window
     }
 
-    /// Tokens change with their neighbours (a leading space, split bytes), so the text is decoded with the tokens
-    /// before it and only the difference is emitted, once it ends in a complete character.
+    /// Decodes with the preceding tokens, because tokens depend on their neighbours (a leading space, split bytes).
+    /// Emits only the difference, once it ends in a complete character.
     fn push_to_window(&mut self, tokenizer: &Tokenizer, id: u32) -> String {
         self.window.push(id);
         let text = tokenizer.decode(&self.window);
@@ -60,7 +60,7 @@ impl Decoder {
     }
 }
 
-/// Takes all that is decided off the front: whole characters, and a replacement for each sequence that is broken.
+/// Takes everything that is final from the front: complete characters, and a replacement for each invalid sequence.
 fn take_whole_characters(bytes: &mut Vec<u8>) -> String {
     let open = bytes.utf8_chunks().last().map_or(0, |chunk| {
         let invalid = chunk.invalid();

@@ -1,4 +1,4 @@
-//! What can go wrong when a tokenizer is looked for or loaded.
+//! Errors of finding and loading a tokenizer.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Broken chat templates: an error or a text, never a panic, an abort or a loop without end.
+//! Fuzzes chat templates: an error or a text, never a panic, an abort or an endless loop.
 
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz};

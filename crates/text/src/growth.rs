@@ -1,20 +1,20 @@
-//! How much longer a tokenizer's rules can make a text, computed before the library follows them.
+//! Bounds how much a tokenizer's rules can lengthen a text, before the library applies them.
 
 use serde_json::Value;
 
-/// Rules of published tokenizers make a text at most a few times longer.
+/// Maximum growth factor; the rules of published tokenizers lengthen a text by a small factor.
 const MAX_GROWTH: f64 = 1024.0;
 
-/// Whether rules, with those they are made of, can multiply the length of a text by more than any tokenizer needs.
+/// Whether rules, including nested ones, can lengthen a text by more than any tokenizer needs.
 pub(crate) fn is_excessive(rules: &Value) -> bool {
     growth(rules) > MAX_GROWTH
 }
 
-/// The largest factor: the rules of a sequence multiply.
+/// The maximum growth factor; the rules of a sequence multiply.
 fn growth(rules: &Value) -> f64 {
     let own = match rules.get("type").and_then(Value::as_str) {
         Some("Replace") => rules.get("content").and_then(Value::as_str).map_or(1, |content| content.chars().count()),
-        // A byte becomes a character of up to two.
+        // A byte becomes a character of up to two bytes.
         Some("ByteLevel") => 2,
         _ => 1,
     };

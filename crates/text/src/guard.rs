@@ -1,4 +1,4 @@
-//! Readers of other people's formats, kept from taking the process down: what they panic on is a broken file.
+//! Runs parsers of external formats so that a panic on a broken file does not end the process.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::sync::{Once, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// What work unwinds with that cannot go on, where no caller expects it to fail: a line for a person.
+/// The panic payload of work that cannot continue and whose caller expects no failure: a one-line message.
 #[derive(Debug)]
 pub struct GaveUp(pub String);
 
@@ -14,7 +14,7 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the reader makes, or none when it panicked, about which nothing is printed.
+/// The parser's result, or `None` if it panicked; nothing is printed.
 pub fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -31,10 +31,10 @@ pub fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     made.ok()
 }
 
-/// As large as that of the main thread.
+/// As large as the main thread's stack.
 const STACK: usize = 8 << 20;
 
-/// The same on another thread, which is left behind when it takes longer than `limit`.
+/// Runs the parser on another thread, which is abandoned if it takes longer than `limit`.
 pub(crate) fn guarded_within<T: Send + 'static>(
     limit: Duration,
     read: impl FnOnce() -> T + Send + 'static,

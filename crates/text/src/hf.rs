@@ -1,4 +1,4 @@
-//! Any other tokenizer: Hugging Face's own library does the work.
+//! All other tokenizers, handled by Hugging Face's library.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,18 +13,18 @@ pub(crate) struct General {
     path: PathBuf,
 }
 
-/// How long loading may take; the largest there are take a second.
+/// Time limit for loading; the largest tokenizers take a second.
 const MAX_TIME: Duration = Duration::from_secs(60);
 
-/// What a file must describe.
+/// What a file must contain.
 pub(crate) const USABLE: &str = "a tokenizer that can be used";
 
 impl General {
-    /// From the bytes of `tokenizer.json`. Truncation and padding that the file may ask for are switched off: a
-    /// benchmark's prompts are never cut.
+    /// Parses the bytes of `tokenizer.json`. Truncation and padding settings are disabled: prompts of a benchmark are
+    /// never truncated.
     pub(crate) fn new(bytes: &[u8], path: &Path) -> Result<Self, Error> {
         let (bytes, file) = (bytes.to_vec(), path.to_path_buf());
-        // Some mistakes of a file show only when it is used: the library panics on them, or never ends.
+        // Some errors of a file show only on use: the library panics or never returns.
         let tried = guarded_within(MAX_TIME, move || {
             let general = General::read(&bytes, file)?;
             drop(general.decode(&general.encode("a trial", true)));
@@ -43,16 +43,16 @@ impl General {
         Ok(General { inner, is_bpe, path })
     }
 
-    /// The ids of a text.
+    /// Encodes a text to IDs.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         match guarded(|| self.inner.encode_fast(text, add_special)).unwrap_or_else(|| self.give_up(text)) {
             Ok(encoding) => encoding.get_ids().to_vec(),
-            // Only a model without an unknown token can fail, on text that it has no token for: it has no ids.
+            // Only a model without an unknown token can fail, on text that it has no token for: then there are no IDs.
             Err(_) => Vec::new(),
         }
     }
 
-    /// The library panics where a pattern backtracks without end. A text that cannot be counted must not count as empty.
+    /// The library panics if a pattern backtracks excessively. A text that cannot be counted must not count as empty.
     fn give_up(&self, text: &str) -> ! {
         let (path, length) = (self.path.display(), text.chars().count());
         let text =
@@ -60,17 +60,17 @@ impl General {
         std::panic::resume_unwind(Box::new(GaveUp(text)))
     }
 
-    /// The text of ids, special tokens kept.
+    /// Decodes IDs and keeps special tokens.
     pub(crate) fn decode(&self, ids: &[u32]) -> String {
         self.inner.decode(ids, false).unwrap_or_default()
     }
 
-    /// The vocabulary's own texts of ids, one behind the other.
+    /// The concatenated vocabulary entries of IDs.
     pub(crate) fn pieces(&self, ids: &[u32]) -> String {
         ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect()
     }
 
-    /// The id of a token.
+    /// The ID of a token.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
@@ -80,18 +80,18 @@ impl General {
         self.inner.get_vocab_size(with_added)
     }
 
-    /// All ids, added tokens included.
+    /// All IDs, including added tokens.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.inner.get_vocab(true).into_values().collect()
     }
 
-    /// Ids of the added tokens that are marked special.
+    /// IDs of the added tokens that are marked special.
     pub(crate) fn added_special_ids(&self) -> Vec<u32> {
         let added = self.inner.get_added_tokens_decoder();
         added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect()
     }
 
-    /// How many tokens the post-processor adds to one text.
+    /// Number of tokens that the post-processor adds to a text.
     pub(crate) fn num_special(&self) -> usize {
         use tokenizers::PostProcessor;
         self.inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false))

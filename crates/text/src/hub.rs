@@ -1,17 +1,17 @@
-//! Where the Hugging Face Hub keeps what has been downloaded.
+//! The cache directory of the Hugging Face Hub.
 
 use std::path::PathBuf;
 
 /// The directory of downloaded repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubCache {
-    /// The directory that holds `models--org--name` and `datasets--org--name`.
+    /// The directory that contains `models--org--name` and `datasets--org--name`.
     pub root: PathBuf,
 }
 
 impl HubCache {
-    /// The cache that a process with these environment variables uses: `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`
-    /// or `HOME`, whichever is set first.
+    /// The cache for these environment variables: `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME` or `HOME`, whichever is
+    /// set first.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = set("HF_HUB_CACHE")

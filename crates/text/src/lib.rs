@@ -1,5 +1,5 @@
-//! Tokenizers and chat templates: text to token ids and back, exactly as Hugging Face's library does it. Takes paths, never fetches,
-//! reads no environment.
+//! Tokenizers and chat templates: text to token IDs and back, exactly as in Hugging Face's library. Takes paths, never
+//! downloads, reads no environment.
 
 mod builtin;
 mod byte_level;

@@ -1,9 +1,9 @@
-//! Which of a directory's files make the tokenizer, under vLLM's names.
+//! Tokenizer modes, under vLLM's names: which files of a directory are used.
 
 /// How a tokenizer is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TokenizerMode {
-    /// Mistral's own files where the directory is of Mistral's form, otherwise Hugging Face's.
+    /// Mistral's own files if the directory has them, otherwise Hugging Face's.
     #[default]
     Auto,
     /// Hugging Face's files.
@@ -14,7 +14,7 @@ pub enum TokenizerMode {
     CodedChat,
 }
 
-/// Every name and what it stands for. What the last ones change happens in the server alone.
+/// Every name and its mode. The last ones differ only in the server.
 const NAMES: [(&str, TokenizerMode); 10] = [
     ("auto", TokenizerMode::Auto),
     ("hf", TokenizerMode::Hf),
@@ -29,12 +29,12 @@ const NAMES: [(&str, TokenizerMode); 10] = [
 ];
 
 impl TokenizerMode {
-    /// The mode of a name, if there is one.
+    /// The mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
-    /// A name of the mode, the first that stands for it.
+    /// The first name of the mode.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, mode)| *mode == self).map_or("auto", |(name, _)| *name)
     }

@@ -1,4 +1,4 @@
-//! The token ids of a request's prompt.
+//! The token IDs of a request's prompt.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tacho_core::{Content, Request};
 
 use crate::Tokenizer;
 
-/// The prompt of a request in token ids; of messages their texts.
+/// The token IDs of a request's prompt; for messages, of their texts.
 pub fn prompt_ids(request: &Request, tokenizer: &Tokenizer) -> Arc<[u32]> {
     if let Some(messages) = &request.chat_messages {
         return tokenizer.encode(&texts(messages), true).into();

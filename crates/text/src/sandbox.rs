@@ -1,5 +1,5 @@
-//! Chat templates in a helper process with limits on memory, stack and time: a template that asks for more ends the helper
-//! and not this process. The helper is this program, started with another argument.
+//! Renders chat templates in a helper process with limits on memory, stack and time: a template that exceeds them ends
+//! the helper, not this process. The helper is this program, started with another argument.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -17,25 +17,25 @@ use tacho_core::packed::Pack;
 use crate::error::TemplateError;
 use crate::template::{Local, Variables};
 
-/// This program on Linux, also after its file was replaced.
+/// This program on Linux, even if its file was replaced.
 const LINUX_PROGRAM: &str = "/proc/self/exe";
-/// Address space that is assumed for the program itself where /proc does not state it.
+/// Assumed address space of the program if /proc does not state it.
 const ASSUMED_BYTES: u64 = 1 << 30;
 
-/// How the helper is started, and what it may take.
+/// How to start the helper, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sandbox {
     pub(crate) args: &'static [&'static str],
     /// Memory beyond that of the program itself.
     pub(crate) bytes: u64,
-    /// For compiling the template, and for each rendering.
+    /// Time limit for compiling the template, and for each rendering.
     pub(crate) time: Duration,
 }
 
 static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
 
-/// Renders templates in helper processes from here on: this program with `args`, which must call [`serve_templates`]. The
-/// limits are far above the needs of any conversation.
+/// Renders templates in helper processes from now on: this program with `args`, which must call [`serve_templates`].
+/// The limits are far above the needs of any conversation.
 pub fn sandbox_templates(args: &'static [&'static str]) {
     let _ = SANDBOX.set(Sandbox { args, bytes: 512 << 20, time: Duration::from_secs(30) });
 }
@@ -90,7 +90,7 @@ impl Helper {
     }
 }
 
-/// Whether a template was rendered, and its text or the problem.
+/// Whether the template was rendered, and its text or the error.
 type Reply = (bool, String);
 
 struct Process {
@@ -103,7 +103,7 @@ impl Process {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(sandbox.time))?;
         stream.set_write_timeout(Some(sandbox.time))?;
-        // An interrupt from the terminal is for this process alone, and so are the secrets of its environment.
+        // The helper must not receive terminal interrupts, nor secrets from the environment.
         let mut child = Command::new(program()?)
             .args(sandbox.args)
             .env_clear()
@@ -118,7 +118,7 @@ impl Process {
     }
 }
 
-/// The file of this program; without /proc on Linux, as it was started.
+/// The file of this program; on Linux without /proc, the path it was started with.
 ///
 /// # Errors
 /// When it cannot be found.
@@ -155,10 +155,10 @@ impl Drop for Process {
     }
 }
 
-/// The helper process: compiles and renders what comes on standard input, until that is closed.
+/// The helper process: compiles and renders templates from standard input until it is closed.
 ///
 /// # Errors
-/// When the other end is gone.
+/// If the parent process is gone.
 pub fn serve_templates() -> io::Result<()> {
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (bytes, source): (u64, String) = receive(&mut stream)?;
@@ -178,7 +178,7 @@ pub fn serve_templates() -> io::Result<()> {
     }
 }
 
-/// Limits the address space to what is used now and `bytes` more; a process that exceeds it leaves no core file.
+/// Limits the address space to the current use plus `bytes`; a process that exceeds it leaves no core dump.
 fn limit_memory(bytes: u64) -> io::Result<()> {
     let used = address_space().unwrap_or(ASSUMED_BYTES);
     for (resource, most) in [(Resource::As, used + bytes), (Resource::Core, 0)] {

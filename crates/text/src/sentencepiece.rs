@@ -1,56 +1,56 @@
-//! SentencePiece's BPE encoder. Its merges are ordered by the scores of the merged pieces, and equal scores by position,
-//! which no list of merges in `tokenizer.json` can express. Mistral's library encodes with it.
+//! SentencePiece's BPE encoder. It orders merges by the scores of the merged pieces, and equal scores by position,
+//! which a merge list in `tokenizer.json` cannot express. Mistral's library uses it.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap};
 
-/// The mark that stands for a space.
+/// The character that represents a space.
 pub(crate) const SPACE: char = '▁';
 
-/// What happens to whitespace before a text is split.
+/// Whitespace handling before a text is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Whitespace {
-    /// A space is put in front of the text.
+    /// Add a space before the text.
     pub(crate) add_dummy_prefix: bool,
-    /// Runs of spaces become one; spaces at both ends go.
+    /// Collapse runs of spaces and strip both ends.
     pub(crate) remove_extra: bool,
-    /// Spaces become `▁`.
+    /// Replace spaces by `▁`.
     pub(crate) escape: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Bpe {
-    /// Id and score of every piece that merges can make.
+    /// ID and score of every piece that merges can produce.
     pub(crate) pieces: HashMap<String, (u32, f32)>,
-    /// Pieces that are found as a whole and never merged.
+    /// Pieces that are matched as a whole and never merged.
     pub(crate) user_defined: HashMap<String, u32>,
-    /// Pieces that only lead to others: they are split again unless they become part of a longer piece.
+    /// Intermediate pieces: they are split again unless they become part of a longer piece.
     pub(crate) unused: HashMap<String, (u32, f32)>,
-    /// The ids of the 256 bytes, if text outside of the vocabulary is spelled in bytes.
+    /// The IDs of the 256 bytes, if text outside the vocabulary is encoded as bytes.
     pub(crate) bytes: Option<Vec<u32>>,
     pub(crate) unk: u32,
     pub(crate) bos: Option<u32>,
     pub(crate) whitespace: Whitespace,
 }
 
-/// Part of the text: a doubly linked list, so that merging costs the same everywhere.
+/// Part of the text, in a doubly linked list, so that a merge takes constant time.
 #[derive(Clone, Copy)]
 struct Symbol {
     start: usize,
-    /// Equal to `start` once it is merged into its left neighbor.
+    /// Equal to `start` once it is merged into its left neighbour.
     end: usize,
     previous: Option<usize>,
     next: Option<usize>,
     frozen: bool,
 }
 
-/// Two neighbors that make a piece.
+/// Two neighbours that form a piece.
 #[derive(PartialEq)]
 struct Pair {
     score: f32,
     left: usize,
     right: usize,
-    /// Bytes of both, by which a pair is stale when one of them has grown.
+    /// Length of both in bytes; a pair is stale if one of them has grown.
     size: usize,
 }
 
@@ -70,7 +70,7 @@ impl Ord for Pair {
 }
 
 impl Bpe {
-    /// The ids of a text, with BOS in front if wanted.
+    /// Encodes a text to IDs, with BOS if requested.
     pub(crate) fn encode(&self, text: &str, add_bos: bool) -> Vec<u32> {
         let mut ids: Vec<u32> = self.bos.filter(|_| add_bos).into_iter().collect();
         let text = self.normalized(text);
@@ -126,7 +126,7 @@ impl Bpe {
         symbols
     }
 
-    /// Merges until no pair makes a piece. Returns where unused pieces were put together.
+    /// Merges until no pair forms a piece. Returns the pieces from which unused pieces were merged.
     fn merge<'t>(&self, text: &'t str, symbols: &mut [Symbol]) -> HashMap<&'t str, usize> {
         let mut pairs = BinaryHeap::new();
         let mut made_of = HashMap::new();
@@ -180,7 +180,7 @@ impl Bpe {
         match (known, &self.bytes) {
             (Some(id), _) => ids.push(id),
             (None, Some(bytes)) => ids.extend(piece.bytes().map(|byte| bytes[usize::from(byte)])),
-            // Unknown text is one token however long it is.
+            // A run of unknown text is one token.
             (None, None) if *is_unknown => {}
             (None, None) => ids.push(self.unk),
         }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn scores_order_merges_and_equal_scores_go_left_to_right() {
-        // By its id `▁▁` would be merged first; by its score it comes last.
+        // By its ID, `▁▁` would be merged first; by its score it comes last.
         let bpe = model(&[("▁", 0.0), ("▁▁", -9.0), ("h", 0.0), ("▁h", -1.0), ("a", 0.0), ("aa", -2.0)]);
         assert_eq!(bpe.encode(" h", false), [0, 3]);
         assert_eq!(bpe.encode("▁h", false), [0, 3], "a mark in the text is a space");

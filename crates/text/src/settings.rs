@@ -1,4 +1,4 @@
-//! The files next to `tokenizer.json`: the named special tokens and how decoded text is tidied.
+//! The files next to `tokenizer.json`: named special tokens and the clean-up of decoded text.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::template::Templates;
 /// A tokenizer class, its attributes and their default tokens.
 type ClassDefaults = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Special tokens that a tokenizer class has when the files do not name them.
+/// Default special tokens of tokenizer classes, for files that do not name them.
 const CLASS_DEFAULTS: &[ClassDefaults] = &[
     (
         "GPT2Tokenizer",
@@ -72,21 +72,21 @@ const CLASS_DEFAULTS: &[ClassDefaults] = &[
 /// Settings of a tokenizer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
-    /// The Python class that the library uses, without `Fast`; none for its general one.
+    /// The Python class that the library uses, without `Fast`; `None` for its general one.
     pub(crate) class: Option<String>,
     /// The class that the settings name.
-    pub(crate) said_class: Option<String>,
-    /// Attribute and text of each named special token, and the extra ones under no attribute.
+    pub(crate) named_class: Option<String>,
+    /// Attribute and text of each named special token; extra special tokens have an empty attribute.
     pub(crate) named: Vec<(String, String)>,
-    /// Whether decoded text of models that are not BPE has spaces before punctuation removed.
+    /// Whether spaces before punctuation are removed from decoded text, for models other than BPE.
     pub(crate) clean_up_spaces: bool,
     pub(crate) templates: Templates,
-    /// All that `tokenizer_config.json` says.
+    /// The content of `tokenizer_config.json`.
     pub(crate) config: Map<String, Value>,
 }
 
 impl Settings {
-    /// Reads what is there of `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `directory`.
+    /// Reads `tokenizer_config.json`, `special_tokens_map.json` and `config.json` in `directory`, as far as they exist.
     pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
         let mut config = read_object(&directory.join("tokenizer_config.json"))?;
         for (key, value) in read_object(&directory.join("special_tokens_map.json"))? {
@@ -98,14 +98,14 @@ impl Settings {
         Ok(settings)
     }
 
-    /// From the tokenizer's settings and the model's type.
+    /// Builds the settings from the tokenizer's config and the model type.
     pub(crate) fn new(config: &Map<String, Value>, model_type: Option<&str>) -> Self {
         let named = config.get("tokenizer_class").and_then(Value::as_str);
         let class = effective(named, model_type);
         let clean_up_spaces = config.get("clean_up_tokenization_spaces").is_some_and(|flag| flag == true);
         Settings {
             named: named_tokens(config, class.as_deref()),
-            said_class: named.map(|name| name.strip_suffix("Fast").unwrap_or(name).to_owned()),
+            named_class: named.map(|name| name.strip_suffix("Fast").unwrap_or(name).to_owned()),
             class,
             clean_up_spaces,
             templates: templates(config),
@@ -113,14 +113,14 @@ impl Settings {
         }
     }
 
-    /// The class of the program that makes the tokenizer, where the model brings one.
+    /// The tokenizer class of the model's own code, if it has any.
     pub(crate) fn remote_class(&self) -> Option<String> {
         let map = self.config.get("auto_map")?.get("AutoTokenizer")?;
         let names = map.as_array().map_or(std::slice::from_ref(map), Vec::as_slice);
         names.iter().rev().find_map(Value::as_str).map(str::to_owned)
     }
 
-    /// Templates in files of their own win over those of the settings.
+    /// Template files take precedence over the settings.
     fn read_template_files(&mut self, directory: &Path) -> Result<(), Error> {
         let main = directory.join("chat_template.jinja");
         if main.is_file() {
@@ -137,8 +137,8 @@ impl Settings {
     }
 }
 
-/// Every `*_token` entry that is a text, the class's defaults for attributes the settings leave out, and the extra
-/// special tokens. Other added tokens are not named, special or not.
+/// Every `*_token` entry that is a string, the class's defaults for missing attributes, and the extra special tokens.
+/// Other added tokens are not named, special or not.
 fn named_tokens(config: &Map<String, Value>, class: Option<&str>) -> Vec<(String, String)> {
     let mut named: Vec<(String, String)> = config
         .iter()
@@ -160,7 +160,7 @@ fn named_tokens(config: &Map<String, Value>, class: Option<&str>) -> Vec<(String
     named
 }
 
-/// One template, or a list of templates with names.
+/// One template, or a list of named templates.
 fn templates(config: &Map<String, Value>) -> Templates {
     let mut templates = Templates::default();
     match config.get("chat_template") {

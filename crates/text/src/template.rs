@@ -1,5 +1,5 @@
-//! Chat templates, rendered as Hugging Face's library renders them: Jinja with trimmed blocks, Python's methods on
-//! texts and objects, Python's JSON. Knows no clock: the caller passes the time that a template may print.
+//! Chat templates, rendered as in Hugging Face's library: Jinja with trimmed blocks, Python's string and dict methods,
+//! Python's JSON. Reads no clock: the caller passes the time that a template may print.
 
 mod filters;
 mod globals;
@@ -22,16 +22,16 @@ use crate::guard::guarded;
 use crate::sandbox::{Helper, Sandbox, sandbox};
 pub use json_filter::unicode_text;
 
-/// What a template is rendered with.
+/// The input of a template.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatInput<'i> {
     /// The list of messages.
     pub messages: &'i Json,
-    /// Tool descriptions, if the request has some.
+    /// Tool descriptions, if the request has any.
     pub tools: Option<&'i Json>,
-    /// Further variables, which win over all others.
+    /// Further variables, which override all others.
     pub variables: Option<&'i Dict>,
-    /// What `strftime_now` takes for the present.
+    /// The current time for `strftime_now`.
     pub now: DateTime,
 }
 
@@ -42,20 +42,20 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Adds one; a later one of the same name wins.
+    /// Adds a template; a later one of the same name replaces an earlier one.
     pub(crate) fn add(&mut self, name: impl Into<String>, source: impl Into<String>) {
         let name = name.into();
         self.sources.retain(|(known, _)| *known != name);
         self.sources.push((name, source.into()));
     }
 
-    /// The one for a request with or without tools.
+    /// The template for a request with or without tools.
     fn choose(&self, with_tools: bool) -> Option<&str> {
         let find = |name: &str| self.sources.iter().find(|(known, _)| known == name).map(|(_, source)| source.as_str());
         with_tools.then(|| find("tool_use")).flatten().or_else(|| find("default"))
     }
 
-    /// Whether there is none.
+    /// Whether there are no templates.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
@@ -65,7 +65,7 @@ impl Templates {
         self.compile_in(sandbox(), with_tools, named)
     }
 
-    /// The same in a helper process, or in this one.
+    /// Compiles in a helper process, or in this one.
     pub(crate) fn compile_in(
         &self,
         sandbox: Option<Sandbox>,
@@ -82,7 +82,7 @@ impl Templates {
     }
 }
 
-/// The engine as Hugging Face's library sets it up, with one template.
+/// The engine with one template, configured as in Hugging Face's library.
 fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
     let mut environment = Environment::new();
     environment.set_fuel(Some(MAX_STEPS));
@@ -103,13 +103,13 @@ fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
     Ok(environment)
 }
 
-/// Steps that one rendering may take: far more than any conversation needs, and less than a minute.
+/// Maximum steps of a rendering: far more than any conversation needs, and less than a minute.
 const MAX_STEPS: u64 = 10_000_000;
 
 /// The time that a template may print, and its variables by name.
 pub(crate) type Variables = (String, Vec<(String, Json)>);
 
-/// A template in this process, limited in its steps alone.
+/// A template in this process, limited in its steps only.
 pub(crate) struct Local(Environment<'static>);
 
 impl Local {
@@ -124,13 +124,13 @@ impl Local {
                 .map_err(|error| JinjaError::new(ErrorKind::InvalidOperation, error.to_string()))
         });
         let variables = variables.iter().map(|(name, value)| (name.as_str(), to_jinja(value)));
-        // The function is first, so that a variable of its name wins.
+        // The function comes first, so that a variable of the same name overrides it.
         let all = Value::from_pairs(std::iter::once(("strftime_now", strftime)).chain(variables));
         understood(guarded(|| self.0.get_template("chat")?.render(all)))
     }
 }
 
-/// What the engine made, unless it panicked.
+/// The engine's result, unless it panicked.
 fn understood<T>(made: Option<Result<T, JinjaError>>) -> Result<T, TemplateError> {
     let made = made
         .ok_or_else(|| TemplateError("it exceeds what the engine can represent, the limit of a template".to_owned()))?;
@@ -145,7 +145,7 @@ fn understood<T>(made: Option<Result<T, JinjaError>>) -> Result<T, TemplateError
     })
 }
 
-/// A template ready to be rendered many times, from any thread.
+/// A compiled template that can be rendered many times, from any thread.
 pub struct ChatTemplate {
     engine: Engine,
     named: Vec<(String, String)>,
@@ -157,10 +157,10 @@ enum Engine {
 }
 
 impl ChatTemplate {
-    /// The text of the messages with the prompt for an answer behind them.
+    /// Renders the messages, followed by the generation prompt.
     ///
     /// # Errors
-    /// When the template refuses the messages, has a mistake in it, or exceeds its limits.
+    /// If the template rejects the messages, has an error, or exceeds its limits.
     pub fn render(&self, input: &ChatInput<'_>) -> Result<String, Error> {
         let mut variables: Vec<(String, Json)> = Vec::with_capacity(self.named.len() + 8);
         variables.extend(self.named.iter().map(|(name, token)| (name.clone(), Json::from(token.as_str()))));
@@ -187,7 +187,7 @@ impl std::fmt::Debug for ChatTemplate {
     }
 }
 
-/// Marks of what the assistant wrote change nothing in the text and are not part of Jinja itself.
+/// Removes `generation` marks, which do not change the text and are not part of Jinja itself.
 fn without_generation_marks(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

@@ -1,4 +1,4 @@
-//! The tokenizer that everything else uses: loads one, encodes, decodes, and knows its special tokens.
+//! The tokenizer that all other code uses: loading, encoding, decoding, special tokens.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 use crate::template::ChatTemplate;
 
-/// Replacements that tidy decoded text, each over the whole text in this order.
+/// Replacements that clean up decoded text, applied in this order.
 const CLEAN_UP: [(&str, &str); 10] = [
     (" .", "."),
     (" ?", "?"),
@@ -33,12 +33,12 @@ pub struct Tokenizer {
     name: String,
     engine: Engine,
     special_ids: Vec<u32>,
-    /// Whether special tokens are those that are named and no others, as with Mistral's own files.
+    /// Whether only named tokens are special, as with Mistral's own files.
     all_special: bool,
-    /// Whether ids become the vocabulary's own pieces, marks for spaces and bytes included: what Mistral's library
-    /// makes of a SentencePiece model where special tokens are kept.
+    /// Whether IDs are decoded to the raw pieces of the vocabulary, including space marks and byte tokens, as Mistral's
+    /// library does for a SentencePiece model if special tokens are kept.
     raw_pieces: bool,
-    /// What encodes instead of the engine.
+    /// Encodes instead of the engine.
     encoder: Option<Bpe>,
     settings: Settings,
 }
@@ -50,25 +50,25 @@ pub(crate) enum Engine {
 }
 
 impl Tokenizer {
-    /// Loads a tokenizer from a directory that holds `tokenizer.json` or a vocabulary of another kind, or from
-    /// `tokenizer.json` itself.
+    /// Loads a tokenizer from a directory that contains `tokenizer.json` or another vocabulary, or from a
+    /// `tokenizer.json` file.
     ///
     /// # Errors
-    /// When there is none, or when it cannot be read.
+    /// If there is none, or it cannot be read.
     pub fn load(path: &Path) -> Result<Tokenizer, Error> {
         Tokenizer::load_as(path, TokenizerMode::Auto)
     }
 
-    /// Loads a tokenizer, `mode` choosing among the files of a directory.
+    /// Loads a tokenizer; `mode` selects among the files of a directory.
     ///
     /// # Errors
-    /// When there is none of that kind, or when it cannot be read.
+    /// If there is none of that kind, or it cannot be read.
     pub fn load_as(path: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
         let loaded = if path.is_dir() { load_directory(path, mode)? } else { load_file(path)? };
         Ok(Tokenizer { name: path.to_string_lossy().into_owned(), ..loaded })
     }
 
-    /// GPT-2's tokenizer, which the binary carries.
+    /// GPT-2's tokenizer, which is built into the binary.
     pub fn builtin() -> Tokenizer {
         let engine = Engine::ByteLevel(Box::new(ByteLevel::new(builtin::parts())));
         Tokenizer::new("gpt2".to_owned(), engine, Settings::new(&serde_json::Map::new(), Some("gpt2")))
@@ -82,8 +82,8 @@ impl Tokenizer {
         Tokenizer { name, engine, special_ids, all_special: false, raw_pieces: false, encoder: None, settings }
     }
 
-    /// The ids of a text. Special tokens written in the text are recognized either way; `add_special` says whether
-    /// those that frame a text (BOS, EOS) are added.
+    /// Encodes a text to IDs. Special tokens in the text are recognized in any case; `add_special` adds BOS and EOS
+    /// around it.
     pub fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         if let Some(encoder) = &self.encoder {
             return encoder.encode(text, add_special);
@@ -94,12 +94,12 @@ impl Tokenizer {
         }
     }
 
-    /// How many ids a text has.
+    /// Number of tokens in a text.
     pub fn count(&self, text: &str, add_special: bool) -> usize {
         self.encode(text, add_special).len()
     }
 
-    /// The text of ids, special tokens kept.
+    /// Decodes IDs and keeps special tokens.
     pub fn decode(&self, ids: &[u32]) -> String {
         match &self.engine {
             Engine::General(engine) if self.raw_pieces => engine.pieces(ids),
@@ -111,7 +111,7 @@ impl Tokenizer {
         }
     }
 
-    /// Size of the model's vocabulary, added tokens not counted.
+    /// Size of the model's vocabulary, without added tokens.
     pub fn vocab_size(&self) -> usize {
         match &self.engine {
             Engine::ByteLevel(engine) => engine.base_size(),
@@ -119,7 +119,7 @@ impl Tokenizer {
         }
     }
 
-    /// Size of the vocabulary with added tokens.
+    /// Size of the vocabulary, including added tokens.
     pub fn full_vocab_size(&self) -> usize {
         match &self.engine {
             Engine::ByteLevel(engine) => engine.full_size(),
@@ -127,7 +127,7 @@ impl Tokenizer {
         }
     }
 
-    /// All ids in use, added tokens included, ascending.
+    /// All used IDs, including added tokens, ascending.
     pub fn all_ids(&self) -> Vec<u32> {
         let mut ids = match &self.engine {
             Engine::ByteLevel(engine) => engine.ids(),
@@ -138,7 +138,7 @@ impl Tokenizer {
         ids
     }
 
-    /// How many tokens are added to one text when special tokens are wanted.
+    /// Number of special tokens added to a text.
     pub fn num_special(&self) -> usize {
         match &self.engine {
             Engine::ByteLevel(engine) => engine.frame_len(),
@@ -146,12 +146,12 @@ impl Tokenizer {
         }
     }
 
-    /// Ids of the named special tokens (`bos_token` and the like), ascending; not all added tokens are named.
+    /// IDs of the named special tokens (`bos_token` and similar), ascending; not all added tokens are named.
     pub fn special_ids(&self) -> Vec<u32> {
         self.special_ids.clone()
     }
 
-    /// Ids of all added tokens that are marked special, ascending.
+    /// IDs of all added tokens that are marked special, ascending.
     pub fn added_special_ids(&self) -> Vec<u32> {
         if self.all_special {
             return self.special_ids.clone();
@@ -166,13 +166,13 @@ impl Tokenizer {
         ids
     }
 
-    /// The id of the token that ends a text, if one is named.
+    /// The ID of the end-of-sequence token, if one is named.
     pub fn eos_id(&self) -> Option<u32> {
         let (_, token) = self.settings.named.iter().find(|(attribute, _)| attribute == "eos_token")?;
         self.engine.token_to_id(token)
     }
 
-    /// Whether it brings a chat template.
+    /// Whether it has a chat template.
     pub fn has_chat_template(&self) -> bool {
         !self.settings.templates.is_empty()
     }
@@ -180,25 +180,25 @@ impl Tokenizer {
     /// Its chat template, for requests with or without tools.
     ///
     /// # Errors
-    /// When it has none, or the template is not valid Jinja.
+    /// If it has none, or the template is not valid Jinja.
     pub fn chat_template(&self, with_tools: bool) -> Result<ChatTemplate, Error> {
         self.settings.templates.compile(with_tools, &self.settings.named)
     }
 
-    /// The same under the name that a user knows it by.
+    /// Sets the name that the user knows it by.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Tokenizer { name: name.to_owned(), ..self }
     }
 
-    /// What it was loaded from, or is called.
+    /// Its name or the path it was loaded from.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The Python class of the tokenizer, without `Fast`, if the files say.
+    /// The Python class of the tokenizer, without `Fast`, if known.
     pub fn class(&self) -> Option<&str> {
-        self.settings.said_class.as_deref().or(self.settings.class.as_deref())
+        self.settings.named_class.as_deref().or(self.settings.class.as_deref())
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -221,8 +221,8 @@ impl Engine {
     }
 }
 
-/// Names of files that make a tokenizer.
-const LOOKED_FOR: &str = "tokenizer.json, a SentencePiece model (tokenizer.model), tiktoken ranks (*.tiktoken), tekken.json, \
+/// Names of tokenizer files.
+const TOKENIZER_FILES: &str = "tokenizer.json, a SentencePiece model (tokenizer.model), tiktoken ranks (*.tiktoken), tekken.json, \
                           vocab.json with merges.txt, vocab.txt";
 
 fn load_directory(directory: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
@@ -252,14 +252,14 @@ fn load_hf(directory: &Path) -> Result<Tokenizer, Error> {
         Some(found) => converted(directory, found, settings),
         None => match settings.remote_class() {
             Some(class) => Err(Error::RemoteCode { path: directory.to_path_buf(), class }),
-            None => Err(Error::Missing { path: directory.to_path_buf(), looked_for: LOOKED_FOR }),
+            None => Err(Error::Missing { path: directory.to_path_buf(), looked_for: TOKENIZER_FILES }),
         },
     }
 }
 
 fn load_file(file: &Path) -> Result<Tokenizer, Error> {
     if !file.is_file() {
-        return Err(Error::Missing { path: file.to_path_buf(), looked_for: LOOKED_FOR });
+        return Err(Error::Missing { path: file.to_path_buf(), looked_for: TOKENIZER_FILES });
     }
     let bytes = std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
     let directory = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
@@ -269,7 +269,7 @@ fn load_file(file: &Path) -> Result<Tokenizer, Error> {
     Ok(Tokenizer::new(String::new(), engine, settings))
 }
 
-/// A tokenizer from a vocabulary of another kind.
+/// Builds a tokenizer from a vocabulary of another format.
 fn converted(directory: &Path, found: convert::Converted, mut settings: Settings) -> Result<Tokenizer, Error> {
     settings.named.extend(found.named);
     let bytes = serde_json::to_vec(&found.json).expect("a JSON value can be written");
@@ -277,7 +277,7 @@ fn converted(directory: &Path, found: convert::Converted, mut settings: Settings
     Ok(Tokenizer::new(String::new(), engine, settings))
 }
 
-/// The engine of a `tokenizer.json`, with what the tokenizer's class puts in place of the file's.
+/// The engine of a `tokenizer.json`, after the tokenizer's class has replaced parts of the file.
 fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Settings) -> Result<Engine, Error> {
     if !convert::rebuild(&mut json, settings) {
         return engine_of(&json, bytes, file);
@@ -287,7 +287,7 @@ fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Set
 }
 
 fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
-    if let Some(parts) = form::recognise(json) {
+    if let Some(parts) = form::recognize(json) {
         return Ok(Engine::ByteLevel(Box::new(ByteLevel::new(parts))));
     }
     if let Some(normalizer) = json.get("normalizer") {

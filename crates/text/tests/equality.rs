@@ -1,4 +1,4 @@
-//! The byte-level engine against the general library: equal ids and equal text, whatever goes in.
+//! Compares the byte-level engine with the general library: equal IDs and equal text for any input.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ fn library_text(ids: &[u32]) -> String {
     LIBRARY.decode(ids, false).expect("byte-level BPE decodes anything")
 }
 
-/// Pieces that meet in awkward ways: spaces of all kinds, contractions, digits, special tokens, long runs.
+/// Fragments that interact: spaces of all kinds, contractions, digits, special tokens, long runs.
 fn fragment() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<char>().prop_map(String::from),

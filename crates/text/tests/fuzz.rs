@@ -1,6 +1,6 @@
-//! Broken vocabularies and templates: an error or a tokenizer, never a panic or an abort.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-text fuzz -- --nocapture --test-threads=1` tries a million of
-//! each kind on all cores.
+//! Fuzzes vocabularies and templates: an error or a tokenizer, never a panic or an abort. `TACHO_FUZZ_COUNT=1000000
+//! cargo test --release -p tacho-text fuzz -- --nocapture --test-threads=1` tries a million inputs of each kind on all
+//! cores.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ fn small(name: &str) -> Vec<u8> {
     std::fs::read(golden_path(&format!("tokenizers/small/{name}"))).expect("a golden file")
 }
 
-/// Loads broken forms of a vocabulary and uses those that load.
-fn vocabularies(name: &str, source: &str, beside: &[(&str, Vec<u8>)], mode: TokenizerMode) {
+/// Loads corrupted vocabularies and uses those that load.
+fn vocabularies(name: &str, source: &str, siblings: &[(&str, Vec<u8>)], mode: TokenizerMode) {
     let prepare = |directory: &Path| {
-        for (name, bytes) in beside {
+        for (name, bytes) in siblings {
             std::fs::write(directory.join(name), bytes).expect("the file can be written");
         }
     };
@@ -95,7 +95,7 @@ fn a_file_that_the_library_panics_on_is_refused() {
     assert!(refused.contains("tokenizer.json"), "{refused}");
 }
 
-/// Its trie says that it has a thousand million units.
+/// Its trie claims to have a thousand million units.
 #[test]
 fn normalising_rules_that_lie_are_refused() {
     let rules = [0xff; 64];
@@ -109,7 +109,7 @@ fn normalising_rules_that_lie_are_refused() {
     assert!(why.contains("precompiled_charsmap"), "{why}");
 }
 
-/// Each `a` becomes two, forty times over; and a pattern that tries every way to split a text.
+/// A rule that doubles each `a`, forty times over, and a pattern that tries every split of a text.
 #[test]
 fn a_tokenizer_that_never_ends_is_refused() {
     let with = |part: &str, value: serde_json::Value| {

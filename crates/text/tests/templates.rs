@@ -1,4 +1,4 @@
-//! Chat templates: what Hugging Face's renderer offers to them.
+//! Chat templates: the features of Hugging Face's renderer.
 
 use jiff::civil::date;
 use tacho_core::json;

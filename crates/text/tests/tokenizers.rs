@@ -1,4 +1,4 @@
-//! Loading tokenizers, and what they say of themselves.
+//! Loading of tokenizers and their properties.
 
 use tacho_testkit::golden_path;
 use tacho_text::{Decoder, Error, Tokenizer};

@@ -1,4 +1,4 @@
-//! Vocabularies of every kind against what Python's libraries made of them: ids, text, special tokens, sizes.
+//! Compares vocabularies of every kind with Python's libraries: IDs, text, special tokens, sizes.
 
 use std::path::Path;
 
@@ -68,7 +68,7 @@ fn mistral_directories_are_known_by_their_weights() {
     let old = Tokenizer::load(directory.path()).expect("it loads");
     assert_eq!(old.encode("</s>", true).first(), Some(&1));
     assert!(!old.encode("</s>", true).contains(&2), "special tokens are never found in text");
-    // Mistral's library joins the pieces as they are where special tokens are kept, bytes included.
+    // If special tokens are kept, Mistral's library joins the raw pieces, including byte tokens.
     assert_eq!(old.decode(&old.encode(" Hello  world", false)), "▁▁<0x48>ello▁▁world");
 }
 

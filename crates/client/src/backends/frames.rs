@@ -2,7 +2,7 @@
 
 use memchr::{memchr2, memmem};
 
-use super::answers::Answers;
+use super::format::ResponseFormat;
 use super::sse::{MAX_EVENT, Standard, TooLong};
 use super::{BackendKind, Flow, Rules};
 
@@ -19,14 +19,16 @@ pub(super) enum Frames {
 
 impl Frames {
     pub(super) fn new(backend: BackendKind, rules: Rules) -> Self {
-        match (backend.row().answers, rules) {
-            (Answers::Generate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
+        match (backend.row().format, rules) {
+            (ResponseFormat::Generate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
             (_, Rules::Standard) => Frames::Events(Standard::default()),
-            (Answers::Tgi, _) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
-            (Answers::TensorRtLlm, _) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),
+            (ResponseFormat::Tgi, _) => Frames::Lines(Lines::new(b"data:", Comments::Skipped)),
+            (ResponseFormat::TensorRtLlm, _) => Frames::Lines(Lines::new(b"data:", Comments::Messages)),
             _ if backend.is_legacy_completions() => Frames::Lines(Lines::new(b"data: ", Comments::Messages)),
-            (Answers::Audio, _) => Frames::Blocks(Blocks::new(Reading::AllOfIt)),
-            (Answers::Responses | Answers::Messages, _) => Frames::Blocks(Blocks::new(Reading::DataLines)),
+            (ResponseFormat::Audio, _) => Frames::Blocks(Blocks::new(Reading::AllOfIt)),
+            (ResponseFormat::Responses | ResponseFormat::Messages, _) => {
+                Frames::Blocks(Blocks::new(Reading::DataLines))
+            }
             _ => Frames::Blocks(Blocks::new(Reading::NoComments)),
         }
     }

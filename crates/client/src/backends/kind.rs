@@ -3,7 +3,7 @@
 use tacho_core::Request;
 use tacho_core::json::Dict;
 
-use super::answers::Answers;
+use super::format::ResponseFormat;
 use super::{
     PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
     trt_llm, whole,
@@ -51,7 +51,7 @@ pub(super) struct Row {
     task: Task,
     origin: Origin,
     pub(super) body: Body,
-    pub(super) answers: Answers,
+    pub(super) format: ResponseFormat,
     pub(super) sequences: Sequences,
     /// Whether it supports the OpenAI sampling parameters.
     samples: bool,
@@ -76,7 +76,7 @@ const COMPLETIONS: Row = Row {
     task: Task::Generation,
     origin: Origin::Registry,
     body: completions::body,
-    answers: Answers::Completions,
+    format: ResponseFormat::Completions,
     sequences: Sequences::One,
     samples: true,
     takes_ignore_eos: true,
@@ -90,7 +90,7 @@ const EMBEDDINGS: Row = Row {
     suffixes: &["embeddings"],
     endpoint: "/v1/embeddings",
     task: Task::Pooling,
-    answers: Answers::Whole,
+    format: ResponseFormat::Whole,
     samples: false,
     headers: JSON,
     ..COMPLETIONS
@@ -135,7 +135,7 @@ backends! {
         suffixes: &["chat/completions"],
         endpoint: "/v1/chat/completions",
         body: chat::body,
-        answers: Answers::Chat,
+        format: ResponseFormat::Chat,
         headers: JSON,
         ..COMPLETIONS
     },
@@ -145,7 +145,7 @@ backends! {
         suffixes: &["responses"],
         endpoint: "/v1/responses",
         body: responses::body,
-        answers: Answers::Responses,
+        format: ResponseFormat::Responses,
         headers: JSON,
         ..COMPLETIONS
     },
@@ -155,7 +155,7 @@ backends! {
         suffixes: &["transcriptions", "translations"],
         endpoint: "/v1/audio/transcriptions",
         body: audio::fields,
-        answers: Answers::Audio,
+        format: ResponseFormat::Audio,
         samples: false,
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..COMPLETIONS
@@ -215,7 +215,7 @@ backends! {
         suffixes: &["generate_stream"],
         endpoint: "/generate_stream",
         body: tgi::body,
-        answers: Answers::Tgi,
+        format: ResponseFormat::Tgi,
         ..FOREIGN
     },
     /// Triton with TensorRT-LLM.
@@ -224,14 +224,14 @@ backends! {
         suffixes: &["generate_stream"],
         endpoint: "/v2/models/ensemble/generate_stream",
         body: trt_llm::body,
-        answers: Answers::TensorRtLlm,
+        format: ResponseFormat::TensorRtLlm,
         ..FOREIGN
     },
     /// DeepSpeed-MII's completions, which are not streamed.
     DeepSpeedMii: Row {
         name: "deepspeed-mii",
         body: whole::mii_body,
-        answers: Answers::Whole,
+        format: ResponseFormat::Whole,
         takes_api_key: true,
         ..FOREIGN
     },
@@ -250,7 +250,7 @@ backends! {
         endpoint: "/generate",
         origin: Origin::Own,
         body: generate::body,
-        answers: Answers::Generate,
+        format: ResponseFormat::Generate,
         ..COMPLETIONS
     },
     /// `/v1/messages` of Anthropic, vLLM and others.
@@ -260,7 +260,7 @@ backends! {
         endpoint: "/v1/messages",
         origin: Origin::Own,
         body: messages::body,
-        answers: Answers::Messages,
+        format: ResponseFormat::Messages,
         takes_ignore_eos: false,
         key_header: Some("x-api-key"),
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
@@ -328,7 +328,7 @@ impl BackendKind {
 
     /// Whether it is a legacy completions backend: fixed temperature, usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
-        self.row().origin == Origin::Legacy && self.row().answers == Answers::Completions
+        self.row().origin == Origin::Legacy && self.row().format == ResponseFormat::Completions
     }
 
     /// Whether the server accepts an API key.

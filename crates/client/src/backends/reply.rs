@@ -84,8 +84,8 @@ pub(super) fn response(event: &[u8], row: &mut Observation) {
 
 /// Extracts from a non-streamed response of any protocol.
 pub(super) fn whole(body: &[u8], row: &mut Observation) {
-    let Some(answer) = value(body) else { return };
-    let choices = answer.get("choices").and_then(Value::as_list).unwrap_or_default();
+    let Some(parsed) = value(body) else { return };
+    let choices = parsed.get("choices").and_then(Value::as_list).unwrap_or_default();
     let others = choices.iter().skip(1).take(MAX_CALLS).map(|choice| {
         let text = choice.get("text").or_else(|| choice.get("message")?.get("content"));
         text.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -98,7 +98,7 @@ pub(super) fn whole(body: &[u8], row: &mut Observation) {
     if let Some(calls) = message.and_then(|message| message.get("tool_calls")) {
         chat_calls(tacho_core::json::dumps(calls).as_bytes(), row);
     }
-    if answer.get("output").is_some() {
+    if parsed.get("output").is_some() {
         response(body, row);
     }
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
 
-use super::answers::Answers;
 use super::event::{Choices, Event, Shape, TextField, UsageField};
+use super::format::ResponseFormat;
 use super::reply;
 use super::scan::unescape;
 use super::template::Template;
@@ -80,7 +80,7 @@ impl UsageRule {
         UsageRule {
             usage_with_choices: rules == Rules::Standard || legacy,
             // For audio requests, upstream uses its own prompt count.
-            prompt: backend.row().answers != Answers::Audio && (rules == Rules::Standard || !legacy),
+            prompt: backend.row().format != ResponseFormat::Audio && (rules == Rules::Standard || !legacy),
         }
     }
 }
@@ -88,8 +88,8 @@ impl UsageRule {
 impl StreamDecoder {
     /// A decoder for one response of a completions, chat or audio protocol.
     pub fn new(backend: BackendKind, rules: Rules) -> Self {
-        let shape = match backend.row().answers {
-            Answers::Chat | Answers::Audio => Shape::Chat,
+        let shape = match backend.row().format {
+            ResponseFormat::Chat | ResponseFormat::Audio => Shape::Chat,
             _ => Shape::Completions,
         };
         let usage = UsageRule::new(backend, rules);
@@ -259,7 +259,7 @@ fn check_for_errors(event: &Event, data: &[u8]) -> Result<(), Failure> {
 /// Fails if the server reports that it did not finish the response.
 pub(super) fn check_finish(reason: Option<Range<usize>>, data: &[u8]) -> Result<(), Failure> {
     let Some(span) = reason else { return Ok(()) };
-    let message = format!("the server gave the answer up: finish_reason {:?}", excerpt(&data[span]));
+    let message = format!("the server aborted the response: finish_reason {:?}", excerpt(&data[span]));
     Err(Failure { kind: FailureKind::ErrorInStream, message })
 }
 

@@ -7,7 +7,7 @@ use super::scan::{Cursor, Kind, NotJson, whole};
 
 /// The relevant members of such a response, for all protocols.
 #[derive(Debug, Default)]
-pub(super) struct TextAnswer {
+pub(super) struct TextResponse {
     pub(super) is_object: bool,
     pub(super) error: Option<Range<usize>>,
     pub(super) has_choices: bool,
@@ -22,12 +22,12 @@ pub(super) struct TextAnswer {
     pub(super) usage: UsageField,
 }
 
-impl TextAnswer {
+impl TextResponse {
     pub(super) fn read(body: &[u8]) -> Result<Self, NotJson> {
         whole(body, |cursor| {
-            let mut answer = TextAnswer { is_object: cursor.kind()? == Kind::Object, ..TextAnswer::default() };
-            cursor.members_if_object(|cursor, key| answer.member(cursor, key))?;
-            Ok(answer)
+            let mut response = TextResponse { is_object: cursor.kind()? == Kind::Object, ..TextResponse::default() };
+            cursor.members_if_object(|cursor, key| response.member(cursor, key))?;
+            Ok(response)
         })
     }
 

@@ -10,7 +10,7 @@ use super::expected::Encoding;
 use super::reply;
 use super::scan::{Cursor, Kind, NotJson, whole};
 use super::stream::{check_finish, error_in_stream, excerpt, malformed, push_text};
-use super::unstreamed::TextAnswer;
+use super::unstreamed::TextResponse;
 use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
 
 /// Bytes after which a response that does not start like JSON is abandoned.
@@ -72,14 +72,14 @@ impl WholeDecoder {
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.body.extend_from_slice(bytes);
         if self.body.len() > MAX_BODY {
-            let message = format!("the answer is longer than {} MiB", MAX_BODY >> 20);
+            let message = format!("the response is longer than {} MiB", MAX_BODY >> 20);
             return Err(Failure { kind: FailureKind::Malformed, message });
         }
         let hopeless = self.rules == Rules::Standard
             && self.body.len() > ENOUGH
             && !self.is_bytes()
             && self.body.trim_ascii_start().first() != Some(&b'{');
-        if hopeless { Err(malformed("the answer is not JSON", &self.body)) } else { Ok(()) }
+        if hopeless { Err(malformed("the response is not JSON", &self.body)) } else { Ok(()) }
     }
 
     /// The outcome, after the body has ended as framed.
@@ -101,14 +101,14 @@ impl WholeDecoder {
     }
 
     fn read_json(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
-        let answer = self.parse(body)?;
+        let response = self.parse(body)?;
         if self.rules == Rules::Standard {
-            error_in_stream(answer.error.clone(), body)?;
-            if !answer.has_data {
-                return Err(empty(format!("the answer holds no data: {}", excerpt(body))));
+            error_in_stream(response.error.clone(), body)?;
+            if !response.has_data {
+                return Err(empty(format!("the response has no data: {}", excerpt(body))));
             }
         }
-        self.note_usage(&answer, row)
+        self.note_usage(&response, row)
     }
 
     /// Decodes bytes that the `metadata` header describes.
@@ -116,32 +116,32 @@ impl WholeDecoder {
         let Some(metadata) = self.metadata.as_deref() else {
             let message = match self.rules {
                 Rules::Vllm => "'metadata'",
-                Rules::Standard => "the answer is bytes without a metadata header",
+                Rules::Standard => "the response is bytes without a metadata header",
             };
             return Err(Failure { kind: FailureKind::Malformed, message: message.into() });
         };
-        let answer = WholeAnswer::read(metadata.as_bytes())
+        let response = WholeResponse::read(metadata.as_bytes())
             .map_err(|_| malformed("metadata is not JSON", metadata.as_bytes()))?;
-        self.must_be_object(&answer, metadata.as_bytes())?;
+        self.must_be_object(&response, metadata.as_bytes())?;
         self.not_empty(body)?;
-        self.note_usage(&answer, row)
+        self.note_usage(&response, row)
     }
 
     /// Decodes a generated text. Reasoning or tool calls alone count as a response, as the token count shows.
     fn read_text(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
         self.check_body(body)?;
-        let answer = TextAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
-        if !answer.is_object {
-            return Err(malformed("the answer is not an object", body));
+        let response = TextResponse::read(body).map_err(|_| malformed("the response is not JSON", body))?;
+        if !response.is_object {
+            return Err(malformed("the response is not an object", body));
         }
         if self.rules == Rules::Standard {
-            error_in_stream(answer.error.clone(), body)?;
-            check_finish(answer.error_finish.clone(), body)?;
-            answer.usage.note(row);
+            error_in_stream(response.error.clone(), body)?;
+            check_finish(response.error_finish.clone(), body)?;
+            response.usage.note(row);
         }
-        let text = if answer.has_choices { &answer.choice_text } else { &answer.text };
+        let text = if response.has_choices { &response.choice_text } else { &response.text };
         push_text(text, body, row)?;
-        for text in &answer.output {
+        for text in &response.output {
             push_text(text, body, row)?;
         }
         if self.keeps_reply {
@@ -150,17 +150,17 @@ impl WholeDecoder {
         match (row.text.is_empty(), self.rules) {
             (false, _) => Ok(()),
             // Upstream prints an error and counts a success.
-            (true, Rules::Vllm) if !answer.has_choices || *text != TextField::Missing => Ok(()),
-            (true, Rules::Standard) if answer.usage.completion_tokens.unwrap_or(0) > 0 => Ok(()),
-            (true, _) => Err(empty(format!("the answer holds no text: {}", excerpt(body)))),
+            (true, Rules::Vllm) if !response.has_choices || *text != TextField::Missing => Ok(()),
+            (true, Rules::Standard) if response.usage.completion_tokens.unwrap_or(0) > 0 => Ok(()),
+            (true, _) => Err(empty(format!("the response has no text: {}", excerpt(body)))),
         }
     }
 
-    fn parse(&self, body: &[u8]) -> Result<WholeAnswer, Failure> {
+    fn parse(&self, body: &[u8]) -> Result<WholeResponse, Failure> {
         self.check_body(body)?;
-        let answer = WholeAnswer::read(body).map_err(|_| malformed("the answer is not JSON", body))?;
-        self.must_be_object(&answer, body)?;
-        Ok(answer)
+        let response = WholeResponse::read(body).map_err(|_| malformed("the response is not JSON", body))?;
+        self.must_be_object(&response, body)?;
+        Ok(response)
     }
 
     fn check_body(&self, body: &[u8]) -> Result<(), Failure> {
@@ -177,25 +177,25 @@ impl WholeDecoder {
         self.not_empty(body.trim_ascii())
     }
 
-    fn must_be_object(&self, answer: &WholeAnswer, text: &[u8]) -> Result<(), Failure> {
-        match (answer.kind, self.rules) {
+    fn must_be_object(&self, response: &WholeResponse, text: &[u8]) -> Result<(), Failure> {
+        match (response.kind, self.rules) {
             (Kind::Object, _) => Ok(()),
             (kind, Rules::Vllm) => Err(no_attribute(python_type(kind))),
-            (_, Rules::Standard) => Err(malformed("the answer is not an object", text)),
+            (_, Rules::Standard) => Err(malformed("the response is not an object", text)),
         }
     }
 
     fn not_empty(&self, body: &[u8]) -> Result<(), Failure> {
         if self.rules == Rules::Standard && body.is_empty() {
-            return Err(empty("the answer has no body".into()));
+            return Err(empty("the response has no body".into()));
         }
         Ok(())
     }
 
-    fn note_usage(&self, answer: &WholeAnswer, row: &mut Observation) -> Result<(), Failure> {
-        match (answer.usage_kind, self.rules) {
+    fn note_usage(&self, response: &WholeResponse, row: &mut Observation) -> Result<(), Failure> {
+        match (response.usage_kind, self.rules) {
             (Kind::Object, _) | (_, Rules::Standard) => {
-                if let Some(usage) = answer.usage {
+                if let Some(usage) = response.usage {
                     row.usage.prompt_tokens = usage.prompt_tokens;
                     usage.note_details(row);
                 }
@@ -234,7 +234,7 @@ fn is_json_type(content_type: &str) -> bool {
 
 /// The relevant members of a non-streamed response.
 #[derive(Debug)]
-struct WholeAnswer {
+struct WholeResponse {
     kind: Kind,
     usage: Option<UsageField>,
     usage_kind: Kind,
@@ -243,10 +243,10 @@ struct WholeAnswer {
     has_data: bool,
 }
 
-impl WholeAnswer {
+impl WholeResponse {
     fn read(body: &[u8]) -> Result<Self, NotJson> {
         whole(body, |cursor| {
-            let mut answer = WholeAnswer {
+            let mut response = WholeResponse {
                 kind: cursor.kind()?,
                 usage: None,
                 // A missing usage is treated like an empty one.
@@ -254,8 +254,8 @@ impl WholeAnswer {
                 error: None,
                 has_data: false,
             };
-            cursor.members_if_object(|cursor, key| answer.member(cursor, key))?;
-            Ok(answer)
+            cursor.members_if_object(|cursor, key| response.member(cursor, key))?;
+            Ok(response)
         })
     }
 

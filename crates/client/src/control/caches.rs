@@ -23,19 +23,19 @@ pub fn reset_caches(caller: &Caller, backend: BackendKind) -> Result<(), Error> 
 }
 
 fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
-    let answer = caller.within(LIMITS).post(path, caller.user_headers(), b"")?;
+    let response = caller.within(LIMITS).post(path, caller.user_headers(), b"")?;
     let refused = |reason: String| Err(Error::Call { method: "POST", url: caller.url(path), reason });
-    match answer.status {
+    match response.status {
         404 if optional => Ok(()),
         404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
         // Some servers refuse inside a 200 response.
-        200 if says_no(&answer.body) => refused("the server refused: is it serving other clients?".to_owned()),
+        200 if says_no(&response.body) => refused("the server refused: is it serving other clients?".to_owned()),
         200 => Ok(()),
-        _ => Err(caller.refused("POST", path, &answer, "")),
+        _ => Err(caller.refused("POST", path, &response, "")),
     }
 }
 
 fn says_no(body: &[u8]) -> bool {
-    let answer = std::str::from_utf8(body).ok().and_then(|text| parse(text).ok());
-    answer.is_some_and(|answer| matches!(answer.get("success"), Some(Value::Bool(false))))
+    let response = std::str::from_utf8(body).ok().and_then(|text| parse(text).ok());
+    response.is_some_and(|response| matches!(response.get("success"), Some(Value::Bool(false))))
 }

@@ -133,8 +133,8 @@ impl Caller {
     /// The error for an unexpected status, with the server's message.
     pub(super) fn refused(&self, method: &'static str, path: &str, response: &Response, hint: &str) -> Error {
         let Response { status, reason, body } = response;
-        let said = self.endpoint.redact(&excerpt(body));
-        let parts = [format!("the server answered {status} {reason}"), said, hint.to_owned()];
+        let message = self.endpoint.redact(&excerpt(body));
+        let parts = [format!("the server answered {status} {reason}"), message, hint.to_owned()];
         let reason =
             parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
         Error::Call { method, url: self.url(path), reason }
@@ -147,28 +147,28 @@ struct Call<'c> {
     began: Instant,
     stop: Option<&'c StopSignal>,
     /// The stop requests before the call: draining, immediate.
-    asked: (bool, bool),
+    stops_before: (bool, bool),
 }
 
 impl<'c> Call<'c> {
     fn begin(caller: &'c Caller) -> Self {
         let stop = caller.stop.as_ref();
-        let asked = stop.map_or((false, false), |stop| (stop.draining(), stop.immediate()));
+        let stops_before = stop.map_or((false, false), |stop| (stop.draining(), stop.immediate()));
         let mut limits = caller.limits;
-        if asked.1 {
+        if stops_before.1 {
             limits.time = limits.time.min(STOPPED_CALL_TIMEOUT);
         }
-        Call { limits, began: Instant::now(), stop, asked }
+        Call { limits, began: Instant::now(), stop, stops_before }
     }
 
     /// The remaining time; an error if there is none or the call was cancelled.
     fn left(&self) -> io::Result<Duration> {
-        if self.stop.is_some_and(|stop| (stop.draining(), stop.immediate()) != self.asked) {
+        if self.stop.is_some_and(|stop| (stop.draining(), stop.immediate()) != self.stops_before) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "stopped"));
         }
         let left = self.limits.time.saturating_sub(self.began.elapsed());
         if left.is_zero() {
-            let text = format!("no answer in time, which is {} s", self.limits.time.as_secs_f64());
+            let text = format!("no response within {} s", self.limits.time.as_secs_f64());
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(left)
@@ -220,8 +220,8 @@ impl Collect {
 
     fn error(&self) -> Option<io::Error> {
         let text = match self.fault? {
-            Fault::TooLong => format!("the answer is longer than {} KiB", self.most >> 10),
-            Fault::Compression => "the answer's compression is broken".to_owned(),
+            Fault::TooLong => format!("the response is longer than {} KiB", self.most >> 10),
+            Fault::Compression => "the response's compression is broken".to_owned(),
         };
         Some(io::Error::new(io::ErrorKind::InvalidData, text))
     }
@@ -295,7 +295,7 @@ impl Waiter {
         let broken = || {
             io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the answer is not whole or not HTTP: does it speak TLS, with https://?",
+                "the response is incomplete or not HTTP: does it speak TLS, with https://?",
             )
         };
         while !reader.ended() {

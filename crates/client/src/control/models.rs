@@ -26,7 +26,7 @@ pub struct ServedModel {
 pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
     let failed = |reason| Error::Call { method: "GET", url: caller.url(PATH), reason };
     let first = models(caller)?.into_iter().next();
-    first.ok_or_else(|| failed("the answer names no model; pass --model".to_owned()))
+    first.ok_or_else(|| failed("the response names no model; pass --model".to_owned()))
 }
 
 /// The models of `/v1/models`, in the server's order.
@@ -44,7 +44,7 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
         return Err(caller.refused("GET", PATH, &response, hint));
     }
     let text = String::from_utf8_lossy(&response.body);
-    let list = parse(&text).map_err(|error| failed(format!("the answer is not JSON ({error})")))?;
+    let list = parse(&text).map_err(|error| failed(format!("the response is not JSON ({error})")))?;
     let listed = list.get("data").and_then(Value::as_list).unwrap_or_default();
     let named = listed.iter().filter_map(|model| Some((model, model.get("id")?.as_str()?)));
     let served = named.map(|(model, name)| {

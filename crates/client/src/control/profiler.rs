@@ -31,7 +31,7 @@ impl ProfilerCall {
 
 /// The server's response to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProfilerAnswer {
+pub enum ProfilerResponse {
     /// The call succeeded.
     Done,
     /// The server has no profiler.
@@ -41,11 +41,11 @@ pub enum ProfilerAnswer {
 }
 
 /// Makes the call.
-pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerAnswer, Error> {
+pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerResponse, Error> {
     let limits = if call == ProfilerCall::Start { START } else { STOP };
     Ok(match caller.within(limits).post(call.path(), caller.user_headers(), b"")?.status {
-        200 => ProfilerAnswer::Done,
-        404 | 405 => ProfilerAnswer::Missing,
-        status => ProfilerAnswer::Refused(status),
+        200 => ProfilerResponse::Done,
+        404 | 405 => ProfilerResponse::Missing,
+        status => ProfilerResponse::Refused(status),
     })
 }

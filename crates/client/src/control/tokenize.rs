@@ -37,8 +37,8 @@ impl TokenizeServer<'_> {
         body.set("model", self.model);
         body.set("prompt", prompt);
         body.set("add_special_tokens", false);
-        let answer = self.post("/tokenize", body)?;
-        let tokens = answer.get("tokens")?.as_list()?;
+        let response = self.post("/tokenize", body)?;
+        let tokens = response.get("tokens")?.as_list()?;
         tokens.iter().map(|token| u32::try_from(token.as_i64()?).ok()).collect()
     }
 

@@ -279,9 +279,9 @@ impl Reader {
 
     /// Counts a byte between chunks, to limit their number.
     fn count_between(&mut self, before: Chunk, after: Chunk) -> Result<(), Broken> {
-        let anew = matches!(after, Chunk::Data(_))
+        let restarts = matches!(after, Chunk::Data(_))
             || (matches!(after, Chunk::Trailer(_)) && !matches!(before, Chunk::Trailer(_)));
-        self.between = if anew { 0 } else { self.between + 1 };
+        self.between = if restarts { 0 } else { self.between + 1 };
         match after {
             Chunk::Trailer(_) if self.between > MAX_TRAILER => Err(Broken::Trailer),
             Chunk::Trailer(_) => Ok(()),

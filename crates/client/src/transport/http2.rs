@@ -105,7 +105,7 @@ impl Http2 {
     pub(crate) fn feed(&mut self, bytes: &[u8], reader: &mut Reader, sink: &mut impl Sink) -> Result<(), Broken> {
         self.pipe.0.borrow_mut().input.extend_from_slice(bytes);
         let driven = self.drive();
-        let read = self.read_answer(reader, sink);
+        let read = self.read_response(reader, sink);
         // Reading frees window capacity, which the server must be notified of.
         self.drive();
         match (read, driven) {
@@ -149,7 +149,7 @@ impl Http2 {
     }
 
     /// Reads the available part of the response.
-    fn read_answer(&mut self, reader: &mut Reader, sink: &mut impl Sink) -> Result<(), h2::Error> {
+    fn read_response(&mut self, reader: &mut Reader, sink: &mut impl Sink) -> Result<(), h2::Error> {
         loop {
             match &mut self.awaited {
                 Awaited::Nothing => return Ok(()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
 
 use crate::EndpointSpec;
-use crate::backends::{AnswerDecoder, Expected, Flow, Rules, excerpt};
+use crate::backends::{Expected, Flow, ResponseDecoder, Rules, excerpt};
 use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
@@ -18,7 +18,7 @@ const LONG_ERROR: usize = 256 << 10;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
 const OPEN_ENDED: &str =
-    "the answer ended with the connection, and neither its length nor a closing mark says that it is whole";
+    "the response ended with the connection, and neither its length nor an end marker shows that it is complete";
 
 /// A request in flight.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Exchange {
     pub(super) request: Arc<[u8]>,
     pub(super) written: usize,
     pub(super) reader: Reader,
-    pub(super) answer: Answer,
+    pub(super) response: ResponseState,
     /// Since when it has waited for a connection that is not open yet.
     pub(super) connecting: Option<Timestamp>,
     /// Whether it was sent again because a reused connection had died.
@@ -42,11 +42,11 @@ pub(super) struct Exchange {
 
 /// The state of the response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ResponseState {
     pub(super) row: Observation,
     output_len: usize,
     rules: Rules,
-    decoder: AnswerDecoder,
+    decoder: ResponseDecoder,
     /// Boxed, because few responses are compressed and all are in memory.
     inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
@@ -78,11 +78,11 @@ impl Exchange {
             request,
             written: 0,
             reader: Reader::new(),
-            answer: Answer {
+            response: ResponseState {
                 row,
                 output_len: expected.output_len,
                 rules: endpoint.rules,
-                decoder: AnswerDecoder::new(endpoint.backend, endpoint.rules, expected),
+                decoder: ResponseDecoder::new(endpoint.backend, endpoint.rules, expected),
                 inflate: None,
                 error_body: Vec::new(),
                 error_read: 0,
@@ -103,19 +103,19 @@ impl Exchange {
 
     /// Whether no token has arrived `limit` after this attempt started.
     pub(super) fn is_silent(&self, now: Timestamp, limit: Duration) -> bool {
-        !self.answer.decoder.is_whole() && self.answer.row.chunks.is_empty() && now.since(self.began) >= limit
+        !self.response.decoder.is_whole() && self.response.row.chunks.is_empty() && now.since(self.began) >= limit
     }
 
     /// The earliest possible arrival of the next bytes: after the start of this attempt and after the previous bytes.
     pub(super) fn earliest(&self) -> Timestamp {
-        self.began.max(self.answer.timestamp)
+        self.began.max(self.response.timestamp)
     }
 
     /// Handles bytes that arrived at `timestamp`; returns the number of token events in them.
     pub(super) fn receive(&mut self, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
-        self.answer.row.first_byte.get_or_insert(timestamp);
-        self.receive_by(timestamp, |reader, answer| {
-            let used = reader.feed(bytes, answer)?;
+        self.response.row.first_byte.get_or_insert(timestamp);
+        self.receive_by(timestamp, |reader, response| {
+            let used = reader.feed(bytes, response)?;
             // Nothing else was requested on this connection. Some servers send a line end after the body.
             let surplus = reader.ended() && !bytes[used..].iter().all(|byte| matches!(byte, b'\r' | b'\n'));
             if surplus { Err(Broken::Surplus) } else { Ok(()) }
@@ -124,9 +124,9 @@ impl Exchange {
 
     /// Handles bytes of an HTTP/2 connection, which may not belong to the response.
     pub(super) fn receive_http2(&mut self, http2: &mut Http2, bytes: &[u8], timestamp: Timestamp) -> (Progress, usize) {
-        let received = self.receive_by(timestamp, |reader, answer| http2.feed(bytes, reader, answer));
+        let received = self.receive_by(timestamp, |reader, response| http2.feed(bytes, reader, response));
         if self.reader.begun() {
-            self.answer.row.first_byte.get_or_insert(timestamp);
+            self.response.row.first_byte.get_or_insert(timestamp);
         }
         received
     }
@@ -134,21 +134,21 @@ impl Exchange {
     fn receive_by(
         &mut self,
         timestamp: Timestamp,
-        feed: impl FnOnce(&mut Reader, &mut Answer) -> Result<(), Broken>,
+        feed: impl FnOnce(&mut Reader, &mut ResponseState) -> Result<(), Broken>,
     ) -> (Progress, usize) {
-        self.answer.timestamp = timestamp;
-        let before = self.answer.row.chunks.len();
-        let used = feed(&mut self.reader, &mut self.answer);
-        let events = self.answer.row.chunks.len() - before;
+        self.response.timestamp = timestamp;
+        let before = self.response.row.chunks.len();
+        let used = feed(&mut self.reader, &mut self.response);
+        let events = self.response.row.chunks.len() - before;
         if events > 1 {
-            self.answer.row.coalesced += (events - 1) as u32;
+            self.response.row.coalesced += (events - 1) as u32;
         }
         let progress = match used {
             Err(broken) => Progress::Done(self.broken(broken)),
-            Ok(()) if self.answer.stopped && self.answer.accepted => Progress::Done(self.answer.verdict()),
-            Ok(()) if self.answer.stopped => self.conclude(),
+            Ok(()) if self.response.stopped && self.response.accepted => Progress::Done(self.response.verdict()),
+            Ok(()) if self.response.stopped => self.conclude(),
             Ok(()) if self.reader.ended() => {
-                self.answer.ended = self.answer.decoder.is_whole().then_some(timestamp);
+                self.response.ended = self.response.decoder.is_whole().then_some(timestamp);
                 self.conclude()
             }
             Ok(()) => Progress::More,
@@ -173,22 +173,22 @@ impl Exchange {
     /// The outcome of a response whose end marker has arrived: it is complete, however its connection ended. Upstream
     /// requires the end of the body too.
     pub(super) fn salvage(&mut self) -> Option<Outcome> {
-        let answer = &mut self.answer;
-        if !answer.accepted || answer.rules == Rules::Vllm || !answer.decoder.is_closed() {
+        let response = &mut self.response;
+        if !response.accepted || response.rules == Rules::Vllm || !response.decoder.is_closed() {
             return None;
         }
-        answer.ended = Some(answer.timestamp);
-        Some(answer.verdict())
+        response.ended = Some(response.timestamp);
+        Some(response.verdict())
     }
 
     fn conclude(&mut self) -> Progress {
         let head = self.reader.head();
         match (head.status, &head.location) {
-            (200, _) => Progress::Done(self.answer.close(head.open_ended)),
+            (200, _) => Progress::Done(self.response.close(head.open_ended)),
             (301..=303 | 307 | 308, Some(location)) if self.redirects < 10 => {
                 Progress::Redirect(location.clone(), head.status <= 303)
             }
-            _ => Progress::Done(http_outcome(head, &self.answer)),
+            _ => Progress::Done(http_outcome(head, &self.response)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Exchange {
         self.request = request;
         self.written = 0;
         self.reader = Reader::new();
-        self.answer.ended = None;
+        self.response.ended = None;
     }
 }
 
@@ -205,7 +205,7 @@ fn broken_outcome(broken: Broken) -> Outcome {
     let (kind, message) = match broken {
         Broken::Http2(reason) => return Outcome::failed(FailureKind::Malformed, format!("not HTTP/2: {reason}")),
         Broken::Reset(code) => {
-            let message = format!("the server gave up the answer: {}", code_name(code));
+            let message = format!("the server reset the response: {}", code_name(code));
             return Outcome::failed(FailureKind::ConnectionLost, message);
         }
         Broken::GoneAway(code) => {
@@ -213,22 +213,22 @@ fn broken_outcome(broken: Broken) -> Outcome {
             return Outcome::failed(FailureKind::ConnectionLost, message);
         }
         Broken::Head => {
-            (FailureKind::Malformed, "the answer's head is not HTTP/1.1, or longer than 64 KiB or 96 lines")
+            (FailureKind::Malformed, "the response's head is not HTTP/1.1, or longer than 64 KiB or 96 lines")
         }
-        Broken::Surplus => (FailureKind::Malformed, "the answer is longer than its framing said"),
-        Broken::Chunk => (FailureKind::Malformed, "the answer's chunks are broken"),
-        Broken::ChunkLine => (FailureKind::Malformed, "a line between the answer's chunks is longer than 16 KiB"),
-        Broken::Trailer => (FailureKind::Malformed, "the answer's trailers are longer than 64 KiB"),
+        Broken::Surplus => (FailureKind::Malformed, "the response is longer than its framing states"),
+        Broken::Chunk => (FailureKind::Malformed, "the response's chunks are broken"),
+        Broken::ChunkLine => (FailureKind::Malformed, "a line between the response's chunks is longer than 16 KiB"),
+        Broken::Trailer => (FailureKind::Malformed, "the response's trailers are longer than 64 KiB"),
         Broken::Incomplete => {
-            (FailureKind::ConnectionLost, "the server closed the connection before the answer was whole")
+            (FailureKind::ConnectionLost, "the server closed the connection before the response was complete")
         }
     };
     Outcome::failed(kind, message)
 }
 
-fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
-    let body = excerpt(&answer.error_body);
-    let message = match (answer.rules, head.reason.is_empty()) {
+fn http_outcome(head: &Head, response: &ResponseState) -> Outcome {
+    let body = excerpt(&response.error_body);
+    let message = match (response.rules, head.reason.is_empty()) {
         (Rules::Vllm, _) => head.reason.clone(),
         (Rules::Standard, true) => format!("HTTP {}: {body}", head.status),
         (Rules::Standard, false) => format!("{} ({}): {body}", head.reason, head.status),
@@ -237,13 +237,13 @@ fn http_outcome(head: &Head, answer: &Answer) -> Outcome {
     Outcome::failed(FailureKind::Http(head.status), message)
 }
 
-impl Answer {
+impl ResponseState {
     /// The body has ended as framed; an open-ended one ended with the connection.
     fn close(&mut self, open_ended: bool) -> Outcome {
         let outcome = self.decoder.finish(self.timestamp, &mut self.row);
         let whole = self.inflate.as_mut().is_none_or(|inflate| inflate.finish());
         if outcome.is_complete() && !whole {
-            return Outcome::failed(FailureKind::Truncated, "the answer ended inside its compressed data");
+            return Outcome::failed(FailureKind::Truncated, "the response ended inside its compressed data");
         }
         if outcome.is_complete() && open_ended && self.decoder.needs_framed_end() {
             return Outcome::failed(FailureKind::Truncated, OPEN_ENDED);
@@ -276,7 +276,7 @@ impl Answer {
     }
 }
 
-impl Sink for Answer {
+impl Sink for ResponseState {
     fn head(&mut self, head: &Head) {
         self.accepted = head.status == 200;
         self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
@@ -294,8 +294,8 @@ impl Sink for Answer {
         let fed = inflate.feed(bytes, &mut |plain| self.plain(plain));
         let message = match (&fed, &*inflate) {
             (Ok(_), _) => None,
-            (Err(_), Inflate::Unknown) => Some("the answer is compressed in a way that was not asked for"),
-            (Err(_), _) => Some("the answer's compression is broken"),
+            (Err(_), Inflate::Unknown) => Some("the response is compressed in a way that was not requested"),
+            (Err(_), _) => Some("the response's compression is broken"),
         };
         self.inflate = Some(inflate);
         match message {
@@ -337,17 +337,20 @@ mod tests {
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{\"data\"";
         assert_eq!(exchange.receive(head, Timestamp(5)), (Progress::More, 0));
         assert_eq!(exchange.receive(b": [1]}", Timestamp(9)), (Progress::Done(Outcome::Complete), 0));
-        assert_eq!((exchange.answer.ended, exchange.answer.row.first_byte), (Some(Timestamp(9)), Some(Timestamp(5))));
+        assert_eq!(
+            (exchange.response.ended, exchange.response.row.first_byte),
+            (Some(Timestamp(9)), Some(Timestamp(5)))
+        );
         exchange.restart(Arc::from(&b""[..]));
-        assert_eq!(exchange.answer.ended, None);
+        assert_eq!(exchange.response.ended, None);
     }
 
     #[test]
     fn a_stream_ends_when_it_is_dealt_with() {
         let mut exchange = exchange(BackendKind::Vllm);
         let body = "data: {\"choices\": [{\"text\": \"a\"}]}\n\ndata: [DONE]\n\n";
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        assert_eq!(exchange.receive(answer.as_bytes(), Timestamp(5)), (Progress::Done(Outcome::Complete), 1));
-        assert_eq!(exchange.answer.ended, None);
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        assert_eq!(exchange.receive(response.as_bytes(), Timestamp(5)), (Progress::Done(Outcome::Complete), 1));
+        assert_eq!(exchange.response.ended, None);
     }
 }

@@ -97,7 +97,7 @@ impl ClientWorker<'_> {
             set(slot.began, endpoint.connect_timeout);
         }
         if let Some(exchange) = &slot.exchange {
-            set(exchange.answer.row.sent, endpoint.timeout);
+            set(exchange.response.row.sent, endpoint.timeout);
             set(exchange.began, endpoint.first_token_timeout.unwrap_or(Duration::MAX));
         }
     }
@@ -144,7 +144,7 @@ impl ClientWorker<'_> {
         let Some(slot) = &self.slots[token] else { return };
         if slot.exchange.as_ref().is_some_and(|exchange| now >= exchange.cancel_at) {
             if let Some(exchange) = self.close(token) {
-                self.finish(exchange, Outcome::failed(FailureKind::Cancelled, "called off, as was asked"));
+                self.finish(exchange, Outcome::failed(FailureKind::Cancelled, "cancelled as requested"));
             }
             return;
         }
@@ -157,7 +157,7 @@ impl ClientWorker<'_> {
             .filter(|&first| slot.exchange.as_ref().is_some_and(|exchange| exchange.is_silent(now, first)));
         let (what, limit) = match (connecting, overdue, silent) {
             (true, ..) => ("no connection", connect),
-            (_, true, _) => ("no whole answer", total),
+            (_, true, _) => ("no complete response", total),
             (_, _, Some(first)) => ("no first token", first),
             _ => return,
         };

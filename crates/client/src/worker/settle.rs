@@ -11,15 +11,15 @@ use crate::Url;
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
-        if self.is_worth_retrying(&exchange.answer.row, &outcome) {
+        if self.is_worth_retrying(&exchange.response.row, &outcome) {
             self.retry(*exchange);
             return;
         }
         if !self.made.is_empty() {
-            self.made.remove(&exchange.answer.row.index);
+            self.made.remove(&exchange.response.row.index);
         }
-        let done = exchange.answer.ended.unwrap_or_else(|| self.client.clock.now());
-        let mut row = exchange.answer.row;
+        let done = exchange.response.ended.unwrap_or_else(|| self.client.clock.now());
+        let mut row = exchange.response.row;
         row.done = done;
         row.outcome = outcome;
         if let Outcome::Failed(failure) = &mut row.outcome {
@@ -46,7 +46,7 @@ impl ClientWorker<'_> {
 
     /// Retries a request. Its timestamps are reset, except for the time it was first sent.
     fn retry(&mut self, exchange: Exchange) {
-        let old = exchange.answer.row;
+        let old = exchange.response.row;
         let row = Observation {
             sent: old.sent,
             connect_ns: old.connect_ns,

@@ -16,14 +16,14 @@ use tacho_core::{Content, FailureKind, Observation, Outcome, Request};
 use crate::scripted::{Keep, Scripted, serve};
 use crate::wire::{endpoint, send};
 
-/// How an answer is asked for.
+/// Whether a response is streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Streamed,
     Whole,
 }
 
-/// A backend and the way its answers come.
+/// A backend and whether its responses are streamed.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     backend: BackendKind,
@@ -31,7 +31,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// Every backend as it is, and those that stream by choice without streaming.
+    /// Every backend as it is, and those with optional streaming also without it.
     fn all() -> Vec<Asked> {
         let unstreamed = ["openai", "openai-chat", "openai-responses", "openai-audio", "sglang", "anthropic-messages"];
         let mut all: Vec<Asked> = BackendKind::ALL
@@ -50,7 +50,7 @@ impl Asked {
         self.way == Way::Streamed
     }
 
-    /// Whether an answer says itself that it is whole.
+    /// Whether a response has an end marker.
     fn marks_its_end(self) -> bool {
         !matches!(self.backend, BackendKind::TensorRtLlm | BackendKind::VllmGenerate)
     }
@@ -72,7 +72,7 @@ impl Asked {
         }
     }
 
-    /// What closes the stream.
+    /// The end of the stream.
     fn end(self) -> &'static str {
         match self.backend {
             BackendKind::OpenAiResponses => {
@@ -85,7 +85,7 @@ impl Asked {
         }
     }
 
-    /// A whole, good answer.
+    /// A complete, valid response.
     fn good(self) -> String {
         let whole = match self.backend {
             _ if self.is_streamed() => return self.token().to_owned() + self.end(),
@@ -106,7 +106,7 @@ impl Asked {
         whole.to_owned()
     }
 
-    /// A token that comes with bytes that are no text.
+    /// A token with invalid UTF-8.
     fn invalid_utf8(self) -> Vec<u8> {
         let text = self.good();
         let mut bytes = text.into_bytes();
@@ -142,11 +142,11 @@ impl Asked {
         endpoint(&url, self.backend, Rules::Standard)
     }
 
-    /// Asks a server that answers with these bytes.
-    fn ask(self, answer: Vec<u8>, keep: Keep) -> Observation {
+    /// Sends a request to a server that responds with these bytes.
+    fn ask(self, response: Vec<u8>, keep: Keep) -> Observation {
         let server = serve(Box::new(move |_, stream| {
-            // The client may hang up on what it does not like.
-            let _ = stream.write_all(&answer);
+            // The client may close the connection early.
+            let _ = stream.write_all(&response);
             keep
         }));
         self.ask_server(self.endpoint(&server))
@@ -165,20 +165,20 @@ fn head(status: &str, headers: &str) -> Vec<u8> {
 }
 
 fn sized(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
-    let mut answer = head(status, &format!("Content-Length: {}\r\n{headers}", body.len()));
-    answer.extend_from_slice(body);
-    answer
+    let mut response = head(status, &format!("Content-Length: {}\r\n{headers}", body.len()));
+    response.extend_from_slice(body);
+    response
 }
 
 fn chunked(headers: &str, body: &[u8]) -> Vec<u8> {
-    let mut answer = head("200 OK", &format!("Transfer-Encoding: chunked\r\n{headers}"));
+    let mut response = head("200 OK", &format!("Transfer-Encoding: chunked\r\n{headers}"));
     if !body.is_empty() {
-        answer.extend(format!("{:x}\r\n", body.len()).into_bytes());
-        answer.extend_from_slice(body);
-        answer.extend_from_slice(b"\r\n");
+        response.extend(format!("{:x}\r\n", body.len()).into_bytes());
+        response.extend_from_slice(body);
+        response.extend_from_slice(b"\r\n");
     }
-    answer.extend_from_slice(b"0\r\n\r\n");
-    answer
+    response.extend_from_slice(b"0\r\n\r\n");
+    response
 }
 
 fn gzipped(text: &[u8]) -> Vec<u8> {
@@ -187,21 +187,21 @@ fn gzipped(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// An answer and what it must come to.
+/// A response and its expected outcome.
 struct Fault {
     name: &'static str,
-    answer: Vec<u8>,
+    response: Vec<u8>,
     keep: Keep,
     expected: FailureKind,
-    /// Words that the message must hold.
+    /// A part of the expected message.
     says: &'static str,
 }
 
-fn fault(name: &'static str, answer: Vec<u8>, expected: FailureKind, says: &'static str) -> Fault {
-    Fault { name, answer, keep: Keep::Open, expected, says }
+fn fault(name: &'static str, response: Vec<u8>, expected: FailureKind, says: &'static str) -> Fault {
+    Fault { name, response, keep: Keep::Open, expected, says }
 }
 
-/// Statuses other than 200, with bodies of all kinds.
+/// Statuses other than 200, with various bodies.
 fn http_faults() -> Vec<Fault> {
     use FailureKind::Http;
     let json = br#"{"error": {"message": "too long", "code": 400}}"#;
@@ -231,7 +231,7 @@ fn http_faults() -> Vec<Fault> {
     ]
 }
 
-/// Bytes that are not HTTP, or lie about themselves.
+/// Bytes that are not HTTP or have wrong framing.
 fn framing_faults(asked: Asked) -> Vec<Fault> {
     use FailureKind::{ConnectionLost, Malformed};
     let good = asked.good().into_bytes();
@@ -245,11 +245,11 @@ fn framing_faults(asked: Asked) -> Vec<Fault> {
     let many_headers = head("200 OK", &"X-A: b\r\n".repeat(500));
     let long_header = head("200 OK", &format!("X-A: {}\r\n", "b".repeat(1 << 20)));
     let interim = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n".repeat(20).into_bytes();
-    let closing = |name, answer, expected, says| Fault { keep: Keep::Close, ..fault(name, answer, expected, says) };
-    // An answer with a closing mark of its own needs no other end.
+    let closing = |name, response, expected, says| Fault { keep: Keep::Close, ..fault(name, response, expected, says) };
+    // A response with an end marker needs no other end.
     let unended = vec![
-        closing("less than its length", too_long, ConnectionLost, "before the answer was whole"),
-        closing("no last chunk", cut_chunk, ConnectionLost, "before the answer was whole"),
+        closing("less than its length", too_long, ConnectionLost, "before the response was complete"),
+        closing("no last chunk", cut_chunk, ConnectionLost, "before the response was complete"),
     ];
     let mut faults = vec![
         fault("another protocol", b"SSH-2.0-OpenSSH_9.6\r\n\r\n".to_vec(), Malformed, "not HTTP/1.1"),
@@ -266,7 +266,7 @@ fn framing_faults(asked: Asked) -> Vec<Fault> {
             "not HTTP/1.1",
         ),
         closing("nothing at all", Vec::new(), ConnectionLost, "closed the connection"),
-        closing("hints and no answer", interim, ConnectionLost, "closed the connection"),
+        closing("hints and no response", interim, ConnectionLost, "closed the connection"),
         closing("half a head", b"HTTP/1.1 200 OK\r\nConte".to_vec(), ConnectionLost, "closed the connection"),
         fault("more than its length", too_short, Malformed, "longer than its framing"),
     ];
@@ -276,7 +276,7 @@ fn framing_faults(asked: Asked) -> Vec<Fault> {
     faults
 }
 
-/// Answers with a good frame around the wrong thing.
+/// Responses with valid framing and a wrong body.
 fn body_faults(asked: Asked) -> Vec<Fault> {
     use FailureKind::{Empty, ErrorInStream, Malformed, Truncated};
     let (good, token) = (asked.good(), asked.token());
@@ -341,7 +341,7 @@ fn body_faults(asked: Asked) -> Vec<Fault> {
                 "",
             )
         });
-        // Without a closing mark, an end that the framing does not vouch for is none.
+        // Without an end marker, the framing must show the end.
         let open_ended = [head("200 OK", events), token.as_bytes().to_vec()].concat();
         faults.push(Fault { keep: Keep::Close, ..fault("an end with the connection", open_ended, Truncated, "") });
         if asked.marks_its_end() {
@@ -355,7 +355,7 @@ fn body_faults(asked: Asked) -> Vec<Fault> {
         }
     } else {
         let half = &good.as_bytes()[..good.len() / 2];
-        faults.push(fault("half an answer", chunked("", half), Malformed, "not JSON"));
+        faults.push(fault("half a response", chunked("", half), Malformed, "not JSON"));
         faults.push(fault("no data", chunked("", br#"{"id": "x"}"#), Empty, ""));
     }
     faults
@@ -365,8 +365,8 @@ fn body_faults(asked: Asked) -> Vec<Fault> {
 fn every_fault_is_one_failed_request_for_every_backend() {
     let check = |asked: Asked| {
         let faults = http_faults().into_iter().chain(framing_faults(asked)).chain(body_faults(asked));
-        for Fault { name, answer, keep, expected, says } in faults {
-            let row = asked.ask(answer, keep);
+        for Fault { name, response, keep, expected, says } in faults {
+            let row = asked.ask(response, keep);
             let Outcome::Failed(failure) = &row.outcome else { panic!("{asked:?}, {name}: a success") };
             assert_eq!(failure.kind, expected, "{asked:?}, {name}: {}", failure.message);
             assert!(failure.message.contains(says), "{asked:?}, {name}: {}", failure.message);
@@ -387,14 +387,14 @@ fn what_is_odd_but_allowed_is_no_fault() {
     for asked in Asked::all() {
         let good = asked.good();
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
-        for (name, answer) in [
-            ("hints before the answer", [interim.as_bytes().to_vec(), chunked("", good.as_bytes())].concat()),
+        for (name, response) in [
+            ("hints before the response", [interim.as_bytes().to_vec(), chunked("", good.as_bytes())].concat()),
             ("gzip", chunked("Content-Encoding: gzip\r\n", &gzipped(good.as_bytes()))),
             ("a line end after the body", [sized("200 OK", "", good.as_bytes()), b"\r\n".to_vec()].concat()),
             ("a wrong content type", sized("200 OK", "Content-Type: text/plain\r\n", good.as_bytes())),
             ("lengths that agree", sized("200 OK", &format!("Content-Length: {}\r\n", good.len()), good.as_bytes())),
         ] {
-            let row = asked.ask(answer, Keep::Open);
+            let row = asked.ask(response, Keep::Open);
             assert!(row.outcome.is_complete(), "{asked:?}, {name}: {:?}", row.outcome);
         }
     }
@@ -419,21 +419,21 @@ fn stalls_end_at_their_time_limits() {
         let limit = Duration::from_millis(60);
         let total = |endpoint: EndpointSpec| EndpointSpec { timeout: limit, ..endpoint };
         let to_token = |endpoint: EndpointSpec| EndpointSpec { first_token_timeout: Some(limit), ..endpoint };
-        let stall = |answer: Vec<u8>, limited: &dyn Fn(EndpointSpec) -> EndpointSpec, says: &str| {
+        let stall = |response: Vec<u8>, limited: &dyn Fn(EndpointSpec) -> EndpointSpec, says: &str| {
             let server = serve(Box::new(move |_, stream: &mut TcpStream| {
-                let _ = stream.write_all(&answer);
+                let _ = stream.write_all(&response);
                 Keep::Open
             }));
             let row = asked.ask_server(limited(asked.endpoint(&server)));
             let failure = row.outcome.failure().unwrap_or_else(|| panic!("{asked:?}, {says}: a success"));
             assert_eq!(failure.kind, FailureKind::TimedOut, "{asked:?}: {}", failure.message);
             assert_eq!(failure.message, format!("{says} within 0.06 s"), "{asked:?}");
-            // Exactly then, give or take what a busy machine makes of it.
+            // Exactly then, within the jitter of a busy machine.
             let took = row.done.since(row.sent);
             assert!(took >= limit && took < limit + Duration::from_millis(2000), "{asked:?}: {took:?}");
         };
-        stall(Vec::new(), &total, "no whole answer");
-        stall(first.concat(), &total, "no whole answer");
+        stall(Vec::new(), &total, "no complete response");
+        stall(first.concat(), &total, "no complete response");
         if asked.is_streamed() {
             stall(first[0].clone(), &to_token, "no first token");
         }
@@ -445,7 +445,7 @@ fn stalls_end_at_their_time_limits() {
     });
 }
 
-/// One after the other: each may take as much memory as the limit allows.
+/// One at a time: each may take as much memory as the limit allows.
 #[test]
 fn a_line_of_100_megabytes_is_given_up() {
     for asked in Asked::all() {

@@ -1,8 +1,10 @@
-//! What the client does on the wire beyond single answers.
+//! Behaviour of the client beyond single responses.
 
 use std::time::Duration;
 
-use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, ServedModel, TokenizeServer, first_model, profile};
+use tacho_client::control::{
+    Caller, ProfilerCall, ProfilerResponse, ServedModel, TokenizeServer, first_model, profile,
+};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::{FailureKind, Request};
 
@@ -28,7 +30,7 @@ fn one_connection_serves_one_request_after_the_other() {
         Keep::Open
     }));
     let rows = send(endpoint(&url(&server), BackendKind::OpenAi, Rules::Standard), &payload(), &requests(5));
-    // The scripted server takes one connection at a time, so a second one would never have been answered.
+    // The scripted server accepts one connection at a time, so a second one would never get a response.
     assert!(rows.iter().all(|row| row.outcome.is_complete()), "{rows:?}");
     assert!(rows.iter().skip(1).all(|row| row.connect_ns == 0));
     let ids: Vec<_> =
@@ -41,7 +43,7 @@ fn a_kept_connection_that_died_costs_no_request() {
     let mut asked = 0;
     let server = serve(Box::new(move |_, stream| {
         asked += 1;
-        // Closed after the answer, without saying so beforehand.
+        // Closed after the response, without a `Connection: close`.
         write_stream(stream, &WHOLE);
         if asked == 2 { Keep::Close } else { Keep::Open }
     }));
@@ -62,7 +64,7 @@ fn a_stall_ends_at_the_time_limit() {
     assert_eq!(rows[0].outcome.failure().unwrap().kind, FailureKind::TimedOut);
 }
 
-/// A busy machine may be late at times, but not always.
+/// The shortest of several attempts: a busy machine is late at times, but not always.
 fn soonest(mut took: impl FnMut() -> Duration) -> Duration {
     (0..8).map(|_| took()).min().unwrap()
 }
@@ -103,8 +105,8 @@ fn several_events_in_one_read_are_counted() {
     let chunk = WHOLE[0].repeat(5) + WHOLE[1] + WHOLE[2];
     let server = serve(Box::new(move |_, stream| {
         use std::io::Write;
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{chunk}", chunk.len());
-        let _ = stream.write_all(answer.as_bytes());
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{chunk}", chunk.len());
+        let _ = stream.write_all(response.as_bytes());
         Keep::Open
     }));
     let rows = send(endpoint(&url(&server), BackendKind::OpenAi, Rules::Standard), &payload(), &requests(1));
@@ -112,11 +114,11 @@ fn several_events_in_one_read_are_counted() {
     assert_eq!(rows[0].text, b"aaaaa");
 }
 
-fn json_server(answer: fn(&str, &str) -> Option<String>) -> Scripted {
+fn json_server(response: fn(&str, &str) -> Option<String>) -> Scripted {
     serve(Box::new(move |seen, stream| {
         use std::io::Write;
         let body = String::from_utf8_lossy(&seen.body).into_owned();
-        let text = match answer(&seen.line, &body) {
+        let text = match response(&seen.line, &body) {
             Some(body) => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
             None => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned(),
         };
@@ -145,8 +147,8 @@ fn the_first_model_is_asked_for_below_the_base_path() {
 #[test]
 fn the_profiler_is_asked_with_an_empty_body() {
     let server = json_server(|line, _| line.contains("/start_profile").then(String::new));
-    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Start).unwrap(), ProfilerAnswer::Done);
-    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Stop).unwrap(), ProfilerAnswer::Missing);
+    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Start).unwrap(), ProfilerResponse::Done);
+    assert_eq!(profile(&caller(&server, ""), ProfilerCall::Stop).unwrap(), ProfilerResponse::Missing);
     let seen = server.seen.recv().unwrap();
     assert_eq!(
         (seen.header("content-length"), seen.header("content-type")),

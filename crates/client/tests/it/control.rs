@@ -1,10 +1,10 @@
-//! The calls around a run: limits of time and size, and a stop that works during them.
+//! The control calls of a run: limits of time and size, and stops during calls.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, first_model, metrics_page, profile};
+use tacho_client::control::{Caller, ProfilerCall, ProfilerResponse, first_model, metrics_page, profile};
 use tacho_client::{BackendKind, Error, Rules};
 use tacho_loadgen::StopSignal;
 
@@ -30,9 +30,9 @@ const LONG: Duration = Duration::from_secs(60);
 fn a_page_that_never_comes_is_given_up_and_said_to_be() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let error = metrics_page(&caller(listener.local_addr().unwrap(), Duration::from_millis(200))).unwrap_err();
-    assert!(error.to_string().contains("no answer in time, which is 0.2 s"), "{error}");
+    assert!(error.to_string().contains("no response within 0.2 s"), "{error}");
     let began = Instant::now();
-    // Whatever patience there is for other calls, a page has little.
+    // The metrics endpoint has a short timeout of its own.
     let error = metrics_page(&caller(listener.local_addr().unwrap(), LONG)).unwrap_err();
     assert!(error.to_string().contains("5 s") && began.elapsed() < Duration::from_secs(15), "{error}");
 }
@@ -47,7 +47,7 @@ fn a_page_that_never_ends_is_given_up() {
         Keep::Close
     }));
     let error = metrics_page(&caller(server.address, Duration::from_millis(300))).unwrap_err();
-    assert!(error.to_string().contains("no answer in time"), "{error}");
+    assert!(error.to_string().contains("no response in time"), "{error}");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_stop_ends_a_call_at_once() {
         });
         assert!(began.elapsed() < Duration::from_secs(5));
     }
-    // After that nobody has patience left, but a quick server is still heard.
+    // After an immediate stop the timeout is short, but a fast server still succeeds.
     let began = Instant::now();
     assert!(first_model(&caller).is_err());
     assert!(began.elapsed() < Duration::from_secs(10));
@@ -85,9 +85,9 @@ fn answers_have_a_size() {
 #[test]
 fn a_profiler_that_fails_is_not_missing() {
     for (status, expected) in [
-        ("500 Oh", ProfilerAnswer::Refused(500)),
-        ("404 No", ProfilerAnswer::Missing),
-        ("200 OK", ProfilerAnswer::Done),
+        ("500 Oh", ProfilerResponse::Refused(500)),
+        ("404 No", ProfilerResponse::Missing),
+        ("200 OK", ProfilerResponse::Done),
     ] {
         let head = Box::leak(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").into_boxed_str());
         let server = answering(head, b"", 0);

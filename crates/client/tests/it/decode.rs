@@ -1,6 +1,6 @@
-//! Bodies into rows without sockets: the protocols that nobody recorded, and what holds for all of them.
+//! Decodes bodies into rows without sockets: protocols without recordings, and properties of all protocols.
 
-use tacho_client::backends::{AnswerDecoder, Expected, Flow};
+use tacho_client::backends::{Expected, Flow, ResponseDecoder};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::json::parse;
 use tacho_core::{Content, FailureKind, Observation, Outcome, Request, Timestamp};
@@ -24,9 +24,9 @@ pub(crate) fn expected(backend: BackendKind, extra_body: &str) -> Expected {
     backend.encode(&payload, &request(backend)).unwrap().expected
 }
 
-/// Reads a body in these pieces; each arrives one nanosecond after the last.
+/// Decodes a body in these pieces; each arrives one nanosecond after the previous one.
 pub(crate) fn read(backend: BackendKind, rules: Rules, expected: &Expected, pieces: &[&[u8]]) -> Observation {
-    let mut decoder = AnswerDecoder::new(backend, rules, expected);
+    let mut decoder = ResponseDecoder::new(backend, rules, expected);
     decoder.head(Some("application/json"), Some(r#"{"usage": {"prompt_tokens": 6}}"#));
     let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
     for (at, piece) in pieces.iter().enumerate() {
@@ -64,7 +64,7 @@ fn tgi_takes_the_text_of_its_last_event() {
     for rules in RULES {
         let row = read_as("tgi", rules, &[&pieces[0], &pieces[1]]);
         assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, " a b", 2));
-        // The end of text was to be ignored, so that the length is known.
+        // `ignore_eos` was set, so the length is known.
         assert_eq!(row.usage.completion_tokens, Some(4));
         let cut = read_as("tgi", rules, &[&pieces[0]]);
         assert_eq!(failure(&cut), (rules == Rules::Standard).then_some(FailureKind::Truncated));
@@ -130,7 +130,7 @@ fn generate_lines_grow_past_the_prompt() {
         let row = read_as("vllm-generate", rules, &lines);
         assert_eq!((&row.outcome, text(&row)), (&Outcome::Complete, " upon\n"));
         assert_eq!(row.chunks, [Timestamp(1), Timestamp(3)]);
-        // An answer that is not streamed is one line, which need not end.
+        // A non-streamed response is one line, which need not have a line end.
         let whole = read_as("vllm-generate", rules, &["{\"text\": [\"once ", "upon\"]}"]);
         assert_eq!((&whole.outcome, text(&whole), whole.chunks.len()), (&Outcome::Complete, " upon", 1));
         assert_eq!(failure(&read_as("vllm-generate", rules, &lines[..1])), Some(FailureKind::Empty));
@@ -169,7 +169,7 @@ fn reasoning_and_tool_calls_are_told_from_the_answer() {
     assert_eq!((&row.outcome, text(&row), row.chunks.len()), (&Outcome::Complete, "a", 5));
     assert_eq!((row.first_content, row.first_answer), (Some(Timestamp(1)), Some(Timestamp(3))));
     assert_eq!(row.reasoning_tokens, Some(2), "one token an event");
-    // Running counts tell how many tokens those events brought.
+    // Cumulative counts show how many tokens each event contained.
     let running = [
         r#", "usage": {"completion_tokens": 0}"#,
         r#", "usage": {"completion_tokens": 3}"#,
@@ -178,7 +178,7 @@ fn reasoning_and_tool_calls_are_told_from_the_answer() {
         r#", "usage": {"completion_tokens": 12}"#,
     ];
     assert_eq!(chat(running).reasoning_tokens, Some(7));
-    // Without them, several tokens an event leave it open.
+    // Without them, the number of tokens per event is unknown.
     let total = ["", "", "", "", r#", "usage": {"completion_tokens": 12}"#];
     assert_eq!(chat(total).reasoning_tokens, None);
     let told = r#", "usage": {"completion_tokens": 12, "completion_tokens_details": {"reasoning_tokens": 6}}"#;

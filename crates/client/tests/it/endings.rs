@@ -1,4 +1,4 @@
-//! How connections end: an answer whose closing mark came is whole, one without it is not.
+//! Ends of connections: a response with its end marker is complete, one without is not.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// An answer with its closing mark, but not the chunk that ends its body.
+/// A response with its end marker, but without the last chunk of its body.
 fn unended() -> String {
     format!("{CHUNKED}{}", chunk(&WHOLE.concat()))
 }
@@ -27,9 +27,9 @@ fn trusting(server: &Secure) -> EndpointSpec {
     EndpointSpec { insecure: true, ..endpoint(&server.url(), BackendKind::OpenAi, Rules::Standard) }
 }
 
-fn ask(answer: String, keep: Keep, change: impl Fn(&mut EndpointSpec)) -> Observation {
+fn ask(response: String, keep: Keep, change: impl Fn(&mut EndpointSpec)) -> Observation {
     let server = serve(Box::new(move |_, stream: &mut TcpStream| {
-        stream.write_all(answer.as_bytes()).unwrap();
+        stream.write_all(response.as_bytes()).unwrap();
         keep
     }));
     let url = format!("http://{}/v1/completions", server.address);
@@ -44,7 +44,7 @@ fn an_answer_with_its_closing_mark_is_whole_however_the_connection_ends() {
     for (name, keep) in [("closed", Keep::Close), ("reset", Keep::Reset), ("silent", Keep::Open)] {
         let row = ask(unended(), keep, short);
         assert!(row.outcome.is_complete(), "{name}: {:?}", row.outcome);
-        // Not when the time limit passed, but when the last bytes came.
+        // Not when the timeout expired, but when the last bytes arrived.
         assert_eq!(Some(&row.done), row.chunks.last(), "{name}");
     }
     let strict = ask(unended(), Keep::Close, |endpoint| endpoint.rules = Rules::Vllm);
@@ -55,11 +55,11 @@ fn an_answer_with_its_closing_mark_is_whole_however_the_connection_ends() {
 
 #[test]
 fn the_closing_message_of_tls_ends_an_answer_at_once() {
-    // The server says that it will say no more, and leaves the connection open.
+    // The server closes TLS for writing but leaves the connection open.
     let server = Secure::start(&["http/1.1"], |stream| {
         if read_request(stream).is_some() {
-            let answer = format!("HTTP/1.1 200 OK\r\n\r\n{}", WHOLE.concat());
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let response = format!("HTTP/1.1 200 OK\r\n\r\n{}", WHOLE.concat());
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
             stream.get_mut().conn.send_close_notify();
             stream.get_mut().flush().unwrap();
             let _ = stream.get_mut().sock.read(&mut [0; 64]);
@@ -88,8 +88,8 @@ fn a_redirected_request_keeps_its_headers() {
     let mut first = true;
     let server = serve(Box::new(move |_, stream: &mut TcpStream| {
         let moved = "HTTP/1.1 307 T\r\nLocation: /v2/completions\r\nContent-Length: 0\r\n\r\n".to_owned();
-        let answer = if std::mem::take(&mut first) { moved } else { unended() + "0\r\n\r\n" };
-        stream.write_all(answer.as_bytes()).unwrap();
+        let response = if std::mem::take(&mut first) { moved } else { unended() + "0\r\n\r\n" };
+        stream.write_all(response.as_bytes()).unwrap();
         Keep::Open
     }));
     let mut asked = requests(1);
@@ -115,18 +115,18 @@ fn what_servers_call_an_error_is_one() {
         ("a message", r#"{"code":500,"message":"out of memory"}"#),
     ] {
         let body = format!("{}data: {event}\n\n{}", WHOLE[0], WHOLE[2]);
-        let answer = format!("{CHUNKED}{}0\r\n\r\n", chunk(&body));
-        let row = ask(answer.clone(), Keep::Open, |_| {});
+        let response = format!("{CHUNKED}{}0\r\n\r\n", chunk(&body));
+        let row = ask(response.clone(), Keep::Open, |_| {});
         let failure = row.outcome.failure().unwrap_or_else(|| panic!("{name}: a success"));
         assert_eq!(failure.kind, FailureKind::ErrorInStream, "{name}");
-        assert!(failure.message.contains("memory") || failure.message.contains("gave the answer up"), "{name}");
-        assert!(ask(answer, Keep::Open, |endpoint| endpoint.rules = Rules::Vllm).outcome.is_complete(), "{name}");
+        assert!(failure.message.contains("memory") || failure.message.contains("gave the response up"), "{name}");
+        assert!(ask(response, Keep::Open, |endpoint| endpoint.rules = Rules::Vllm).outcome.is_complete(), "{name}");
     }
 }
 
 #[test]
 fn a_server_that_repeats_the_key_does_not_put_it_into_the_report() {
-    let answer = "HTTP/1.1 401 No\r\nContent-Length: 20\r\n\r\nbad key sk-abcdefghij".replace("20", "21");
-    let row = ask(answer, Keep::Open, |endpoint| endpoint.api_key = Some("sk-abcdefghij".into()));
+    let response = "HTTP/1.1 401 No\r\nContent-Length: 20\r\n\r\nbad key sk-abcdefghij".replace("20", "21");
+    let row = ask(response, Keep::Open, |endpoint| endpoint.api_key = Some("sk-abcdefghij".into()));
     assert_eq!(row.outcome.failure().unwrap().message, "No (401): bad key ***");
 }

@@ -1,4 +1,4 @@
-//! Bodies that nobody has thought of: whatever comes, no decoder panics, and where reads are cut changes nothing.
+//! Fuzzes bodies: no decoder panics, and the result does not depend on how the body is split into reads.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -12,7 +12,7 @@ use crate::decode::{RULES, expected, read};
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Pieces of which real and broken answers are made.
+/// Parts of valid and broken responses.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just("data: "),
@@ -55,7 +55,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A row without what hangs on when its bytes came.
+/// A row without fields that depend on when its bytes arrived.
 fn timeless(mut row: Observation) -> Observation {
     row.chunks
         .iter_mut()
@@ -65,7 +65,7 @@ fn timeless(mut row: Observation) -> Observation {
     row
 }
 
-/// All decoders, with what they must know of the request.
+/// All decoders, with the properties of a request that they need.
 fn decoders() -> Vec<(BackendKind, Rules, Expected)> {
     let mut decoders = Vec::new();
     for backend in BackendKind::ALL {
@@ -78,7 +78,7 @@ fn decoders() -> Vec<(BackendKind, Rules, Expected)> {
     decoders
 }
 
-/// Checks that a body is read without a panic and alike however it is cut.
+/// Checks that a body is decoded without a panic and with the same result for any split.
 fn check_cuts(decoders: &[(BackendKind, Rules, Expected)], body: &[u8], cuts: &[usize]) -> Result<(), TestCaseError> {
     let mut at: Vec<usize> = cuts.iter().map(|cut| cut % (body.len() + 1)).collect();
     at.sort_unstable();
@@ -108,7 +108,7 @@ proptest! {
     }
 }
 
-/// The bodies that were recorded.
+/// The recorded bodies.
 fn recorded_bodies() -> Vec<Vec<u8>> {
     use base64::Engine;
     let bodies = golden_files("sse", ".json").into_iter().map(|file| {
@@ -123,11 +123,11 @@ fn recorded_bodies() -> Vec<Vec<u8>> {
     bodies.filter(|body: &Vec<u8>| !body.is_empty() && body.len() < 4000).collect()
 }
 
-/// Each body goes through one of all decoders, in three cuttings, all by what it holds.
+/// Each body goes through one decoder in three splits, chosen by its content.
 #[test]
 fn fuzz_answers() {
     let (decoders, bodies) = (decoders(), recorded_bodies());
-    fuzz("answers", &bodies, 2_000, |body| {
+    fuzz("responses", &bodies, 2_000, |body| {
         let sum = body.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
         let cuts: Vec<usize> = (0..sum % 8).map(|cut| sum.rotate_left(cut as u32 * 7)).collect();
         let decoder = sum % decoders.len();

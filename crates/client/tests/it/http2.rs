@@ -1,4 +1,4 @@
-//! HTTP/2 over real sockets, against a server that knows just enough of it. (The simulator's is a real one.)
+//! HTTP/2 over real sockets, with a minimal server. (The simulator has a full one.)
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -28,14 +28,14 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A request as the server got it.
+/// A request as the server received it.
 struct Asked {
     stream: u32,
     head: Vec<u8>,
     body: usize,
 }
 
-/// Serves one connection; the script says what each request gets, and None ends the connection.
+/// Serves one connection; the script returns the response to each request, and `None` closes the connection.
 fn converse<S: Read + Write>(stream: &mut BufReader<S>, script: &dyn Fn(&Asked) -> Option<Vec<u8>>) -> io::Result<()> {
     stream.get_mut().write_all(&frame(SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 1]))?;
     let mut preface = [0; 24];
@@ -70,7 +70,7 @@ fn converse<S: Read + Write>(stream: &mut BufReader<S>, script: &dyn Fn(&Asked) 
     }
 }
 
-/// Status 200 and a whole stream, event by event, with a question to the client in between.
+/// Status 200 and a complete stream, event by event, with a ping in between.
 fn whole(asked: &Asked) -> Vec<u8> {
     let mut out = frame(HEADERS, 4, asked.stream, b"\x88");
     for event in WHOLE {
@@ -108,7 +108,7 @@ fn to(address: SocketAddr) -> EndpointSpec {
 fn a_tls_server_that_offers_http2_gets_it() {
     let server = Secure::start(&["h2", "http/1.1"], |stream| {
         let _ = converse(stream, &|asked| {
-            // POST and https are numbers that every HTTP/2 server knows.
+            // POST and https have indices in the static table.
             assert_eq!(asked.head[..2], [0x83, 0x87]);
             Some(whole(asked))
         });
@@ -181,7 +181,7 @@ fn a_refused_request_is_sent_once_more() {
     assert_eq!(driven.workers[0].connections, 3, "one refused, one said farewell, one went on");
 }
 
-/// One token, then whatever ends the answer.
+/// One token, then the end of the response.
 fn token_then(asked: &Asked, end: Vec<u8>) -> Vec<u8> {
     let head = frame(HEADERS, 4, asked.stream, b"\x88");
     [head, frame(DATA, 0, asked.stream, WHOLE[0].as_bytes()), end].concat()
@@ -207,7 +207,7 @@ fn an_answer_that_has_begun_is_never_asked_for_again() {
 
 #[test]
 fn a_length_that_is_not_kept_is_no_answer() {
-    // Status 200 and a content length of 9, in the static table's words.
+    // Status 200 and a content length of 9, from the static table.
     let address = plain(|asked| {
         let head = frame(HEADERS, 4, asked.stream, b"\x88\x0f\x0d\x019");
         Some([head, frame(DATA, 1, asked.stream, WHOLE.concat().as_bytes())].concat())
@@ -218,7 +218,7 @@ fn a_length_that_is_not_kept_is_no_answer() {
 
 #[test]
 fn settings_are_kept_to() {
-    // Frames of one byte are against the standard.
+    // A maximum frame size of one byte violates the standard.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -229,7 +229,7 @@ fn settings_are_kept_to() {
     });
     let rows = send(to(address), &payload(), &requests(1));
     assert!(!rows[0].outcome.is_complete());
-    // No stream at all for a while, then one at a time.
+    // No streams at all for a while, then one at a time.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -248,7 +248,7 @@ fn settings_are_kept_to() {
 #[test]
 fn a_connection_that_ends_inside_an_answer_is_lost() {
     let address = plain(|asked| (asked.stream == 1).then(|| whole(asked)));
-    // The second request of the connection gets nothing, and its second try is a first one.
+    // The second request of the connection gets no response; its second attempt is the first on a new connection.
     let rows = send(to(address), &payload(), &requests(2));
     assert!(rows.iter().all(|row| row.outcome.is_complete()), "{rows:?}");
     let address = plain(|_| None);

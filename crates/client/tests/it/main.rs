@@ -1,4 +1,4 @@
-//! The client over real sockets, against recorded requests and answers.
+//! The client over real sockets, compared with recorded requests and responses.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bad_servers;

@@ -1,4 +1,4 @@
-//! A proxy in between: tunnels to TLS servers, refusals. (What plain requests look like is recorded.)
+//! Proxies: tunnels to TLS servers, refusals. (Plain requests through a proxy are recorded.)
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::scripted::{Seen, WHOLE, read_request, write_stream};
 use crate::secure::Secure;
 use crate::wire::{endpoint, send};
 
-/// A proxy that answers each CONNECT with `reply` and, if that is a welcome, passes bytes on to `server`, beginning
+/// A proxy that responds to each CONNECT with `reply` and, if that is a success, forwards bytes to `server`, beginning
 /// with `greeting` in the same packet as the reply.
 fn proxy(reply: &'static str, greeting: &'static [u8], server: SocketAddr) -> (SocketAddr, Receiver<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -80,7 +80,7 @@ fn a_tunnel_leads_to_a_tls_server() {
 
 #[test]
 fn what_follows_the_proxys_answer_belongs_to_tls() {
-    // An alert record (fatal, handshake failure) right behind the answer: only TLS can know what it means.
+    // An alert record (fatal, handshake failure) right after the reply: only TLS can interpret it.
     let server = https_server();
     let alert = b"\x15\x03\x03\x00\x02\x02\x28";
     let (address, _seen) = proxy("HTTP/1.1 200 OK\r\n\r\n", alert, server.address);

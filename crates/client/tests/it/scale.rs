@@ -1,4 +1,4 @@
-//! Very many streams at once on one worker, and what they cost.
+//! Very many concurrent streams on one worker, and their cost.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::wire::{endpoint, run};
 
 const ROUNDS: usize = 4;
 
-/// Resident memory in bytes: before the first request, when all wait, when all have had a token.
+/// Resident memory in bytes: before the first request, when all wait, when all have received a token.
 #[derive(Debug)]
 struct Memory {
     before: usize,
@@ -27,7 +27,7 @@ fn resident() -> usize {
     pages * 4096
 }
 
-/// Answers when all of `count` requests are there, then to all of them round by round.
+/// Responds when all of `count` requests have arrived, then to all of them in rounds.
 fn serve(count: usize) -> (SocketAddr, Receiver<Memory>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -46,7 +46,7 @@ fn serve(count: usize) -> (SocketAddr, Receiver<Memory>) {
         let waiting = resident();
         let head = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{}", chunk(WHOLE[0]));
         to_all(&mut streams, &head);
-        // The client is done reading when it has nothing to do; a moment is enough, and more costs only time.
+        // The client has read everything when it is idle; a short wait is enough.
         std::thread::sleep(Duration::from_millis(500));
         let streaming = resident();
         for _ in 1..ROUNDS {
@@ -102,7 +102,7 @@ fn a_thousand_streams_run_at_once_on_one_worker() {
 #[test]
 #[ignore = "measures the memory of the process: run it alone"]
 fn ten_thousand_streams_cost_two_kib_each_at_most() {
-    // Ten thousand less what keeps both ends of all connections below a limit of 20,000 open files.
+    // Ten thousand, less a margin that keeps both ends of all connections below a limit of 20,000 open files.
     let count = 9_900;
     let memory = stream_at_once(count);
     assert!((memory.waiting - memory.before) / count <= 2048, "{memory:?}");

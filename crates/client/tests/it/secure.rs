@@ -1,4 +1,4 @@
-//! A TLS server with a certificate that nobody knows.
+//! A TLS server with a self-signed certificate.
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// One connection, as the script of a server sees it.
+/// One connection, as the server's script sees it.
 pub(crate) type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
 pub(crate) struct Secure {

@@ -1,4 +1,4 @@
-//! Answers against the outcomes vLLM derives from them, and against the outcomes they deserve.
+//! Compares the outcomes of recorded responses with vLLM's and with the correct ones.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -14,22 +14,22 @@ use crate::scripted::{Keep, Script, WHOLE, serve, write_stream};
 use crate::upstream::{Function, Verdict, verdict};
 use crate::wire::{endpoint, request_of, send};
 
-fn segments(answer: &Json) -> Vec<Vec<u8>> {
+fn segments(response: &Json) -> Vec<Vec<u8>> {
     let engine = base64::engine::general_purpose::STANDARD;
     let decode = |segment: &Json| engine.decode(segment["b64"].as_str().unwrap()).unwrap();
-    answer["segments"].as_array().map(|all| all.iter().map(decode).collect()).unwrap_or_default()
+    response["segments"].as_array().map(|all| all.iter().map(decode).collect()).unwrap_or_default()
 }
 
-/// Writes a recorded answer, each segment on its own.
-fn play(answer: &Json, stream: &mut TcpStream) -> Keep {
-    if answer["end"] == "early" {
+/// Writes a recorded response, one segment at a time.
+fn play(response: &Json, stream: &mut TcpStream) -> Keep {
+    if response["end"] == "early" {
         return Keep::Close;
     }
-    let segments = segments(answer);
+    let segments = segments(response);
     let total: usize = segments.iter().map(Vec::len).sum();
-    let framing = answer["framing"].as_str().unwrap();
-    let mut head = format!("HTTP/1.1 {} {}\r\n", answer["status"], answer["reason"].as_str().unwrap());
-    for pair in answer["headers"].as_array().unwrap() {
+    let framing = response["framing"].as_str().unwrap();
+    let mut head = format!("HTTP/1.1 {} {}\r\n", response["status"], response["reason"].as_str().unwrap());
+    for pair in response["headers"].as_array().unwrap() {
         head += &format!("{}: {}\r\n", pair[0].as_str().unwrap(), pair[1].as_str().unwrap());
     }
     head += &match framing {
@@ -48,7 +48,7 @@ fn play(answer: &Json, stream: &mut TcpStream) -> Keep {
             let _ = stream.write_all(b"\r\n");
         }
     }
-    match answer["end"].as_str().unwrap() {
+    match response["end"].as_str().unwrap() {
         "normal" if framing == "chunked" => {
             let _ = stream.write_all(b"0\r\n\r\n");
             Keep::Open
@@ -69,12 +69,12 @@ fn observe(case: &Json, rules: Rules) -> Observation {
     let mut asked = 0;
     let script: Script = Box::new(move |_, stream| {
         asked += 1;
-        // A redirect leads to an answer that is whole.
+        // A redirect leads to a complete response.
         if asked > 1 {
             write_stream(stream, &WHOLE);
             return Keep::Open;
         }
-        play(&answer, stream)
+        play(&response, stream)
     });
     let server = serve(script);
     let backend = backend_of(case);
@@ -88,7 +88,7 @@ fn backend_of(case: &Json) -> BackendKind {
     BackendKind::from_name(case["backend"].as_str().unwrap()).unwrap()
 }
 
-/// The request of a case; what the recording left out is whatever the backend can send.
+/// The request of a case; fields missing in the recording are chosen to fit the backend.
 fn request_for(case: &Json, backend: BackendKind) -> Request {
     let mut request = request_of(&case["input"]);
     if case["input"]["prompt"].is_null() {
@@ -140,10 +140,11 @@ fn cases() -> Vec<Json> {
     golden_files("sse", ".json").iter().map(|path| golden_json(&name(path))).collect()
 }
 
-/// Whether upstream's own rules give another verdict when the same bytes come in one read.
+/// Upstream's outcome if the same bytes arrive in one read, when that differs.
 fn hangs_on_cuts(case: &Json) -> Option<Verdict> {
     let answer = &case["answer"];
-    let plain = answer["status"] == 200 && answer["end"] == "normal" && !case.to_string().contains("Content-Encoding");
+    let plain =
+        response["status"] == 200 && response["end"] == "normal" && !case.to_string().contains("Content-Encoding");
     let function = match backend_of(case) {
         BackendKind::Vllm | BackendKind::OpenAi => Function::Completions,
         BackendKind::OpenAiChat => Function::Chat,
@@ -154,7 +155,7 @@ fn hangs_on_cuts(case: &Json) -> Option<Verdict> {
     if !plain {
         return None;
     }
-    let reads = segments(answer);
+    let reads = segments(response);
     let (cut, whole) = (verdict(&reads, function), verdict(&[reads.concat()], function));
     (cut != whole).then_some(whole)
 }
@@ -169,7 +170,7 @@ fn strict_parity_gives_upstreams_verdicts() {
             Some(whole) => {
                 let ours = seen(&row);
                 assert_eq!((ours.success, &ours.text), (whole.success, &whole.text), "{name}, as a whole");
-                // In one read upstream fails before it looks at any event; we have seen those before the fault.
+                // In one read upstream fails before it parses any event; we parse the events before the fault.
                 assert!(!whole.success || ours == whole, "{name}, as a whole");
                 cut += 1;
             }
@@ -200,8 +201,8 @@ fn strict_parity_gives_upstreams_verdicts() {
 
 /// Errors that are not Python tracebacks are the same text.
 fn check_error(name: &str, case: &Json, row: &Observation) {
-    // Upstream never looks at a last event that it cannot read; we say that it is broken.
-    // What the system or the HTTP library says, each says its own way.
+    // Upstream never parses a malformed last event; we report it. Errors of the system or the HTTP library differ in
+    // wording.
     let unread = row.outcome.failure().is_some_and(|failure| {
         matches!(failure.kind, FailureKind::Malformed | FailureKind::Connect | FailureKind::ConnectionLost)
     });
@@ -211,7 +212,7 @@ fn check_error(name: &str, case: &Json, row: &Observation) {
     }
 }
 
-/// What each recorded answer deserves; all that are not named are complete.
+/// The correct outcome of each recorded response; all others are complete.
 fn deserved(name: &str, backend: BackendKind) -> Option<FailureKind> {
     match backend {
         BackendKind::OpenAiResponses => deserved_response(name.strip_prefix("responses-").unwrap()),

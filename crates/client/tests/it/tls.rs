@@ -1,4 +1,4 @@
-//! TLS over real sockets: certificates, kept connections, large bodies, endings, time limits.
+//! TLS over real sockets: certificates, reused connections, large bodies, endings, timeouts.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -61,7 +61,7 @@ fn one_connection_carries_many_requests_with_kernel_timestamps() {
     assert_eq!((stats.connections, stats.events), (1, 200));
     if cfg!(target_os = "linux") {
         assert!(stats.kernel_timestamps);
-        // A lag is noted only where a read came with the kernel's timestamp.
+        // A lag is recorded only if a read has a kernel timestamp.
         assert!(stats.wake_lags_ns.len() >= 200, "{}", stats.wake_lags_ns.len());
         assert!(stats.wake_lags_ns.iter().any(|&lag| lag > 0));
     }
@@ -71,11 +71,11 @@ fn one_connection_carries_many_requests_with_kernel_timestamps() {
 fn large_bodies_pass_both_ways() {
     let server = Secure::start(&["http/1.1"], |stream| {
         while let Some(seen) = read_request(stream) {
-            // As many events as the request has bytes, more or less, so that nothing can be lost unseen.
+            // About as many events as the request has bytes, so that no loss goes unnoticed.
             let events = WHOLE[0].repeat(seen.body.len() / WHOLE[0].len());
             let body = events + WHOLE[1] + WHOLE[2];
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
         }
     });
     let prompt = "x".repeat(1 << 20);
@@ -93,8 +93,8 @@ fn large_bodies_pass_both_ways() {
 fn an_end_without_the_closing_message_is_a_lost_connection() {
     let server = Secure::start(&["http/1.1"], |stream| {
         if read_request(stream).is_some() {
-            let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n{}", WHOLE[0]);
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n400\r\n{}", WHOLE[0]);
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
             stream.get_mut().sock.shutdown(std::net::Shutdown::Both).unwrap();
         }
     });
@@ -123,7 +123,7 @@ fn a_server_that_never_shakes_hands_is_given_up() {
     }
     let patient = endpoint(&url, BackendKind::OpenAi, Rules::Standard);
     let caller = Caller::new(&patient, "", Duration::from_millis(120)).unwrap();
-    assert!(first_model(&caller).unwrap_err().to_string().contains("no answer in time"));
+    assert!(first_model(&caller).unwrap_err().to_string().contains("no response in time"));
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn control_calls_go_over_tls_too() {
     let server = Secure::start(&["http/1.1"], |stream| {
         while let Some(seen) = read_request(stream) {
             let body = format!("{} {}", seen.line, seen.body.len());
-            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            stream.get_mut().write_all(response.as_bytes()).unwrap();
         }
     });
     let caller = Caller::new(&trusting(&server), "/base", Duration::from_secs(10)).unwrap();

@@ -1,4 +1,4 @@
-//! Servers behind Unix sockets.
+//! Servers on Unix sockets.
 
 use std::io::{BufReader, Write};
 use std::os::fd::AsRawFd;
@@ -41,7 +41,7 @@ fn serve(name: &str, queue: i32) -> Local {
             std::thread::spawn(move || {
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 while let Some(seen) = read_request(&mut reader) {
-                    answer(&seen, &stream);
+                    response(&seen, &stream);
                     let _ = sender.send(seen);
                 }
             });
@@ -56,7 +56,7 @@ fn set_queue(listener: &UnixListener, length: i32) {
     assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), length) }, 0);
 }
 
-fn answer(seen: &Seen, mut stream: &UnixStream) {
+fn response(seen: &Seen, mut stream: &UnixStream) {
     if seen.line.starts_with("POST") {
         return write_stream(&mut stream, &WHOLE);
     }

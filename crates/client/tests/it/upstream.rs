@@ -1,9 +1,8 @@
-//! What `vllm bench` does with the reads of a stream, written down plainly to tell which recorded results hang on
-//! where the reads were cut.
+//! How `vllm bench` processes the reads of a stream, to find recorded results that depend on how the reads were split.
 
 use tacho_core::json::{Value, parse};
 
-/// The outcome fields that the recordings hold.
+/// The outcome fields of the recordings.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) success: bool,
@@ -13,7 +12,7 @@ pub(crate) struct Verdict {
     pub(crate) prompt_tokens: Option<u64>,
 }
 
-/// The request functions that read streams.
+/// The request functions for streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Function {
     Completions,
@@ -22,7 +21,7 @@ pub(crate) enum Function {
     Responses,
 }
 
-/// The verdict on a body that came in these reads and ended as it should.
+/// The outcome of a body that arrived in these reads and ended as framed.
 pub(crate) fn verdict(reads: &[Vec<u8>], function: Function) -> Verdict {
     let mut state = State::default();
     let ran = run(reads, function, &mut state).is_some();

@@ -1,4 +1,4 @@
-//! Requests against those of vLLM's request functions: the line, the headers, the body to the byte.
+//! Compares requests with those of vLLM's request functions: the request line, the headers, the body byte for byte.
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,18 +35,18 @@ pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> Endpoin
     }
 }
 
-/// Sends the requests all at once on one worker.
+/// Sends all requests at once on one worker.
 pub(crate) fn send(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Request]) -> Vec<Observation> {
     run(endpoint, payload, requests, 1).rows
 }
 
-/// What came of some requests.
+/// The result of some requests.
 pub(crate) struct Ran {
     pub(crate) rows: Vec<Observation>,
     pub(crate) workers: Vec<WorkerStats>,
 }
 
-/// Sends the requests with so many at a time on one worker.
+/// Sends the requests with this concurrency on one worker.
 pub(crate) fn run(endpoint: EndpointSpec, payload: &PayloadSpec, requests: &[Request], max_concurrency: usize) -> Ran {
     let clock = SystemClock::start();
     let client = Client::new(endpoint, payload, requests, ClientPlan::default(), clock).unwrap();
@@ -67,7 +67,7 @@ fn answering() -> Scripted {
     serve(script)
 }
 
-/// A recorded value as ours; `{"$float": …}` stands for what JSON cannot say.
+/// Converts a recorded value; `{"$float": …}` stands for a float that JSON lacks.
 fn ours(json: &Json) -> Value {
     match json.get("$float").and_then(Json::as_str) {
         Some("NaN") => Value::Float(f64::NAN),
@@ -87,7 +87,7 @@ fn member(input: &Json, name: &str) -> Option<Value> {
     input.get(name).filter(|value| !value.is_null()).map(ours)
 }
 
-/// Writes the sound file that a case names and names it by its whole path.
+/// Writes the audio file that a case names and replaces its name by its full path.
 fn with_file(media: Value, directory: &Path) -> Value {
     let (Some(name), Some(pcm)) = (media.get("audio_path").and_then(Value::as_str), media.get("pcm")) else {
         return media;
@@ -111,7 +111,7 @@ fn with_file(media: Value, directory: &Path) -> Value {
     dict.into()
 }
 
-/// What serde_json cannot keep (big integers) is read from the body that was recorded.
+/// Numbers that serde_json cannot represent (big integers) are parsed from the recorded body.
 fn extra_body(case: &Json) -> Dict {
     let Some(Value::Dict(mut extra)) = member(&case["input"], "extra_body") else { return Dict::new() };
     let text = case["requests"][0]["body_text"].as_str().unwrap_or("null");
@@ -161,7 +161,7 @@ fn endpoint_of(case: &Json, port: u16) -> Result<EndpointSpec, tacho_client::Err
     Ok(endpoint)
 }
 
-/// Headers without those that every HTTP library writes its own way, names in lower case, sorted.
+/// Headers without those that depend on the HTTP library, names in lower case, sorted.
 fn comparable(headers: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let mut headers: Vec<_> = headers
         .map(|(name, value)| (name.to_lowercase(), value))
@@ -194,7 +194,7 @@ fn check(name: &str, seen: &Seen, recorded: &Json, port: u16) {
     }
 }
 
-/// What the metrics need to know of a request.
+/// Checks the properties of a request that the metrics need.
 fn check_facts(name: &str, backend: BackendKind, request: &Request, output: &Json) {
     assert_eq!(backend.input_sequences(request), output["num_input_sequences"].as_u64().unwrap(), "{name}");
     let seconds = output["input_audio_duration"].as_f64().unwrap();
@@ -246,7 +246,7 @@ fn requests_equal_the_recorded_ones() {
     assert!(checked > 380, "only {checked} requests were compared");
 }
 
-/// The older names and the demonstration server, whose requests were not recorded but are written down.
+/// Requests of the legacy backends and the demonstration server, which were not recorded.
 #[test]
 fn older_protocols_are_spoken_as_they_were() {
     let payload = PayloadSpec { model: "m".into(), ignore_eos: true, ..PayloadSpec::default() };

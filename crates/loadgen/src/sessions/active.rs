@@ -88,7 +88,13 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn complete_step(&mut self, index: usize, eligible: Timestamp, end: Timestamp, worker: &mut Option<&mut dyn Worker>) {
+    fn complete_step(
+        &mut self,
+        index: usize,
+        eligible: Timestamp,
+        end: Timestamp,
+        worker: &mut Option<&mut dyn Worker>,
+    ) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
         let Some(active) = self.active.get_mut(&session) else { return };

@@ -1,4 +1,6 @@
-//! Added tokens: texts such as `<|endoftext|>` that are tokens wherever they stand, found before anything else.
+//! Added tokens: texts such as `<
+//! endoftext
+//! >` that are tokens at any position, matched before anything else.
 
 use daachorse::{DoubleArrayAhoCorasick, DoubleArrayAhoCorasickBuilder, MatchKind};
 
@@ -8,7 +10,7 @@ pub(crate) struct Added {
     pub(crate) content: String,
     /// Whether it is marked special.
     pub(crate) special: bool,
-    /// Whether it is looked for after normalization, and so after the tokens that are not.
+    /// Whether it is matched after normalization, and so after the tokens that are not.
     pub(crate) normalized: bool,
 }
 
@@ -19,7 +21,7 @@ pub(crate) enum Piece<'t> {
     Text(&'t str),
 }
 
-/// All added tokens, ready to be found.
+/// All added tokens, with their matcher.
 pub(crate) struct AddedTokens {
     tokens: Vec<Added>,
     raw: Option<DoubleArrayAhoCorasick<u32>>,
@@ -27,7 +29,7 @@ pub(crate) struct AddedTokens {
 }
 
 impl AddedTokens {
-    /// The contents must be distinct and not empty.
+    /// Builds the matcher. The contents must be distinct and not empty.
     pub(crate) fn new(tokens: Vec<Added>) -> Self {
         let finder = |normalized: bool| {
             let patterns: Vec<(&str, u32)> = tokens
@@ -50,7 +52,7 @@ impl AddedTokens {
         &self.tokens
     }
 
-    /// Hands over the pieces of a text in order.
+    /// Passes the pieces of a text to `take` in order.
     pub(crate) fn pieces<'t>(&self, text: &'t str, mut take: impl FnMut(Piece<'t>)) {
         cut(self.raw.as_ref(), text, &mut |piece| match piece {
             Piece::Text(text) => cut(self.normalized.as_ref(), text, &mut take),

@@ -26,17 +26,17 @@ fn is_printable(byte: u8) -> bool {
     matches!(byte, b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff)
 }
 
-/// The character that stands for a byte.
+/// The character that represents a byte.
 pub(crate) fn char_of(byte: u8) -> char {
     CHARS[usize::from(byte)]
 }
 
-/// The byte that a character stands for.
+/// The byte that a character represents.
 pub(crate) fn byte_of(character: char) -> Option<u8> {
     BYTES.get(character as usize).copied().flatten()
 }
 
-/// The bytes that a token's text stands for; its own UTF-8 when it has a character outside the alphabet.
+/// The bytes that a token's text represents; its own UTF-8 if it has a character outside the alphabet.
 pub(crate) fn bytes_of_token(token: &str) -> Vec<u8> {
     token.chars().map(byte_of).collect::<Option<Vec<u8>>>().unwrap_or_else(|| token.as_bytes().to_vec())
 }

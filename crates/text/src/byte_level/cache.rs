@@ -1,5 +1,5 @@
-//! Words already encoded: a direct-mapped table of fixed slots, each one cache line. A newer word replaces an older
-//! one that falls on the same slot, so the table never grows.
+//! A cache of encoded words: a direct-mapped table of fixed slots, each one cache line. A newer word replaces an older
+//! one in the same slot, so the table never grows.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ const SLOTS: usize = 1 << 16;
 const MAX_BYTES: usize = 30;
 const MAX_IDS: usize = 8;
 
-/// A short word and its ids; `len` 0 is an empty slot.
+/// A short word and its IDs; `len` 0 is an empty slot.
 #[derive(Clone, Copy)]
 struct Slot {
     len: u8,
@@ -16,7 +16,7 @@ struct Slot {
     ids: [u32; MAX_IDS],
 }
 
-/// The table of one thread at work.
+/// The cache of one thread.
 pub(crate) struct WordCache {
     slots: Vec<Slot>,
 }
@@ -26,14 +26,14 @@ impl WordCache {
         WordCache { slots: vec![Slot { len: 0, count: 0, bytes: [0; MAX_BYTES], ids: [0; MAX_IDS] }; SLOTS] }
     }
 
-    /// The ids of a word that is there.
+    /// The IDs of a cached word.
     pub(crate) fn get(&self, hash: u32, word: &[u8]) -> Option<&[u32]> {
         let slot = &self.slots[hash as usize % SLOTS];
         let known = usize::from(slot.len) == word.len() && slot.bytes[..word.len()] == *word;
         known.then(|| &slot.ids[..usize::from(slot.count)])
     }
 
-    /// Remembers a word, if it is short enough.
+    /// Caches a word if it is short enough.
     pub(crate) fn put(&mut self, hash: u32, word: &[u8], ids: &[u32]) {
         if word.len() > MAX_BYTES || ids.len() > MAX_IDS {
             return;
@@ -45,14 +45,14 @@ impl WordCache {
     }
 }
 
-/// Tables waiting for work: as many are made as threads ever encode at once.
+/// Idle caches: as many are created as threads ever encode at once.
 #[derive(Default)]
 pub(crate) struct CachePool {
     idle: Mutex<Vec<WordCache>>,
 }
 
 impl CachePool {
-    /// Lends a table for the time of `work`.
+    /// Lends a cache to `work`.
     pub(crate) fn with<R>(&self, work: impl FnOnce(&mut WordCache) -> R) -> R {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cache = idle().pop().unwrap_or_else(WordCache::new);

@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use super::ranges::{LETTERS, NUMBERS};
 
-/// What the pattern distinguishes.
+/// The character classes of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Neither of the others.
+    /// None of the others.
     Other,
     /// `\p{L}`.
     Letter,
@@ -19,7 +19,7 @@ pub(crate) enum Class {
 
 const BASIC_PLANE: usize = 0x1_0000;
 
-/// The classes of the basic plane, where nearly all text lies.
+/// The classes of the basic multilingual plane, which covers nearly all text.
 static BASIC: LazyLock<Vec<Class>> = LazyLock::new(|| {
     let mut classes = vec![Class::Other; BASIC_PLANE];
     for (ranges, class) in [(LETTERS, Class::Letter), (NUMBERS, Class::Number)] {

@@ -1,5 +1,5 @@
-//! Recognizes a `tokenizer.json` of exactly GPT-2's form and splits it into its parts. Anything unusual means no:
-//! the general library then does the work.
+//! Recognizes a `tokenizer.json` of exactly GPT-2's form and splits it into its parts. Anything unusual is rejected:
+//! the general library then handles it.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{Added, Parts, byte_of, char_of};
 
-/// The parts of a tokenizer of this form; `None` when it is of any other.
-pub(crate) fn recognise(file: &Value) -> Option<Parts> {
+/// The parts of a tokenizer of this form; `None` for any other.
+pub(crate) fn recognize(file: &Value) -> Option<Parts> {
     let plain = file["normalizer"].is_null()
         && is_gpt2_pre_tokenizer(&file["pre_tokenizer"])
         && file["decoder"]["type"] == "ByteLevel";
@@ -54,7 +54,8 @@ fn byte_ids(vocab: &HashMap<&str, u32>) -> Option<[u32; 256]> {
     Some(ids)
 }
 
-/// Every token's bytes by id; a token that is not a byte string, or ids far beyond the vocabulary's size, are unusual.
+/// The bytes of every token, by ID. Tokens that are not byte strings, or IDs far beyond the vocabulary's size, are
+/// rejected.
 fn tokens(vocab: &HashMap<&str, u32>) -> Option<Vec<Option<Vec<u8>>>> {
     let highest = *vocab.values().max()? as usize;
     if highest > vocab.len() * 4 {
@@ -88,7 +89,7 @@ fn merges(entries: &[Value], vocab: &HashMap<&str, u32>) -> Option<Vec<(u32, u32
         .collect()
 }
 
-/// The added tokens, if they are found by their text alone and have the ids that the library would give them.
+/// The added tokens, if they are matched by their text only and have the IDs that the library would assign.
 fn added(entries: &[Value], vocab: &HashMap<&str, u32>) -> Option<Vec<Added>> {
     let mut next = u32::try_from(vocab.len()).ok()?;
     let mut tokens: Vec<Added> = Vec::with_capacity(entries.len());
@@ -107,7 +108,7 @@ fn added(entries: &[Value], vocab: &HashMap<&str, u32>) -> Option<Vec<Added>> {
     Some(tokens)
 }
 
-/// What the post-processor puts before and after a text.
+/// The IDs that the post-processor adds before and after a text.
 fn frame(processor: &Value) -> Option<(Vec<u32>, Vec<u32>)> {
     match processor["type"].as_str() {
         None if processor.is_null() => Some((Vec::new(), Vec::new())),

@@ -1,10 +1,10 @@
-//! BPE proper: the pair with the best rank merges first, the leftmost of equals, until no pair is left.
+//! The BPE algorithm: merges the pair with the best rank first, the leftmost of equals, until no pair is left.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const NONE: u32 = u32::MAX;
-/// Up to this many symbols a scan for the best pair beats a heap.
+/// Number of symbols up to which a linear scan for the best pair beats a heap.
 const SCANNED: usize = 96;
 
 /// The merges, by pair.
@@ -20,7 +20,7 @@ struct Slot {
     id: u32,
 }
 
-/// One symbol of a partly merged word: its id, and how the pair it begins would merge.
+/// One symbol of a partly merged word: its ID, and the merge of the pair that it starts.
 #[derive(Clone, Copy)]
 struct Symbol {
     id: u32,
@@ -28,7 +28,7 @@ struct Symbol {
     merged: u32,
 }
 
-/// Room for one word, kept between words.
+/// Buffers reused between words.
 #[derive(Default)]
 pub(crate) struct Scratch {
     symbols: Vec<Symbol>,
@@ -36,7 +36,8 @@ pub(crate) struct Scratch {
 }
 
 impl Merges {
-    /// From left id, right id and merged id, best first. A pair given twice keeps its later rank, as the library does.
+    /// Builds the table from left ID, right ID and merged ID, best first. A repeated pair keeps its later rank, as in
+    /// the library.
     pub(crate) fn new(merges: &[(u32, u32, u32)]) -> Self {
         let size = (merges.len() * 2 + 1).next_power_of_two();
         let mut table = Merges { slots: vec![Slot { left: NONE, right: NONE, rank: NONE, id: NONE }; size] };
@@ -57,7 +58,7 @@ impl Merges {
         whole
     }
 
-    /// Appends the ids of one word.
+    /// Appends the IDs of one word.
     pub(crate) fn encode(&self, byte_ids: &[u32; 256], word: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) {
         if word.len() > SCANNED {
             return self.encode_long(byte_ids, word, ids);
@@ -84,7 +85,7 @@ impl Merges {
         (symbols[at].rank, symbols[at].merged) = found.unwrap_or((NONE, NONE));
     }
 
-    /// The same with a heap and linked symbols: a word of thousands of bytes must not take quadratic time.
+    /// Encodes with a heap and linked symbols, so that a word of thousands of bytes does not take quadratic time.
     fn encode_long(&self, byte_ids: &[u32; 256], word: &[u8], ids: &mut Vec<u32>) {
         let end = word.len();
         let mut symbols: Vec<u32> = word.iter().map(|&byte| byte_ids[usize::from(byte)]).collect();
@@ -100,7 +101,7 @@ impl Merges {
             queue(&mut heap, &symbols, right - 1, right);
         }
         while let Some(Reverse((_, left, right, merged, left_id, right_id))) = heap.pop() {
-            // A symbol that has merged since holds another id, or is gone.
+            // A symbol that has merged since has another ID or is gone.
             if symbols[left] != left_id || symbols[right] != right_id || next[left] != right {
                 continue;
             }
@@ -123,7 +124,7 @@ impl Merges {
         (slot.rank != NONE).then_some((slot.rank, slot.id))
     }
 
-    /// Where the pair is, or would be put.
+    /// The slot of the pair, or the free slot for it.
     fn position(&self, left: u32, right: u32) -> usize {
         let key = u64::from(left) << 32 | u64::from(right);
         let mask = self.slots.len() - 1;
@@ -138,7 +139,7 @@ impl Merges {
     }
 }
 
-/// The leftmost of the symbols that begin the best pair.
+/// The leftmost symbol that starts the best pair.
 fn best(symbols: &[Symbol]) -> Option<usize> {
     let mut best = (NONE, 0);
     for (at, symbol) in symbols.iter().enumerate() {
@@ -153,7 +154,7 @@ fn best(symbols: &[Symbol]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Bytes are their own ids; `ab` is 256, `abc` 257, `bc` 258, `aa` 259.
+    /// Bytes are their own IDs; `ab` is 256, `abc` 257, `bc` 258, `aa` 259.
     fn merges() -> Merges {
         Merges::new(&[(97, 98, 256), (256, 99, 257), (98, 99, 258), (97, 97, 259), (259, 259, 260)])
     }

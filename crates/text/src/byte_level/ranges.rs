@@ -1,5 +1,5 @@
-//! Unicode's letters and numbers as Oniguruma 6.9.10 knows them, which is what decides where GPT-2's pattern splits.
-//! A test compares every code point with the engine itself.
+//! Unicode's letters and numbers as in Oniguruma 6.9.10, which determine where GPT-2's pattern splits. A test compares
+//! every code point with the engine itself.
 
 /// First and last code point of each run of `\p{L}`.
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! Tokens by id and by bytes: one arena, and an open-addressed table of the tokens that a word may be taken for whole.
+//! Tokens by ID and by bytes: one arena, and an open-addressed table of the tokens that match whole words.
 
 const EMPTY: u32 = u32::MAX;
 
@@ -9,7 +9,7 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Tokens by id; none may be taken for a whole word yet.
+    /// Tokens by ID; none matches a whole word yet.
     pub(crate) fn new(tokens: &[Option<Vec<u8>>]) -> Self {
         let slots = (tokens.len() * 2).next_power_of_two();
         let mut vocabulary = Vocabulary { arena: Vec::new(), spans: Vec::new(), slots: vec![(0, EMPTY); slots] };
@@ -19,7 +19,7 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// Sets the bytes of an id.
+    /// Sets the bytes of an ID.
     pub(crate) fn set_bytes(&mut self, id: u32, bytes: &[u8]) {
         let id = id as usize;
         if self.spans.len() <= id {
@@ -29,7 +29,7 @@ impl Vocabulary {
         self.arena.extend_from_slice(bytes);
     }
 
-    /// Lets a word that consists of this token's bytes be taken for it.
+    /// Lets this token match a whole word.
     pub(crate) fn add_word(&mut self, id: u32) {
         let hash = hash(self.bytes(id));
         let mut at = self.home(hash);
@@ -39,7 +39,7 @@ impl Vocabulary {
         self.slots[at] = (hash, id);
     }
 
-    /// The token that a word with this hash is taken for whole.
+    /// The token that matches a whole word with this hash.
     pub(crate) fn word(&self, hash: u32, word: &[u8]) -> Option<u32> {
         let mut at = self.home(hash);
         loop {
@@ -51,18 +51,18 @@ impl Vocabulary {
         }
     }
 
-    /// The bytes of an id, none when it is unknown.
+    /// The bytes of an ID; empty if it is unknown.
     pub(crate) fn bytes(&self, id: u32) -> &[u8] {
         let (start, len) = self.spans.get(id as usize).copied().unwrap_or_default();
         &self.arena[start as usize..(start + len) as usize]
     }
 
-    /// All ids that have bytes, ascending.
+    /// All IDs that have bytes, ascending.
     pub(crate) fn ids(&self) -> Vec<u32> {
         (0..self.spans.len() as u32).filter(|&id| !self.bytes(id).is_empty()).collect()
     }
 
-    /// The id of the token with these bytes, whether or not words are taken for it.
+    /// The ID of the token with these bytes, whether or not it matches whole words.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
         self.word(hash(bytes), bytes).or_else(|| self.ids().into_iter().find(|&id| self.bytes(id) == bytes))
     }

@@ -1,6 +1,6 @@
-//! GPT-2's splitting pattern, scanned by hand:
+//! GPT-2's splitting pattern as a hand-written scanner:
 //! `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`.
-//! Every character belongs to some word, so the words are the text cut up.
+//! Every character belongs to some word, so the words partition the text.
 
 use super::classes::{Class, class_of};
 
@@ -28,7 +28,7 @@ impl<'t> Words<'t> {
         Some((class_of(character), character.len_utf8()))
     }
 
-    /// Where the run of `class` that begins at `at` ends.
+    /// The end of the run of `class` that starts at `at`.
     fn run_end(&self, mut at: usize, class: Class) -> usize {
         while let Some((found, len)) = self.class_at(at)
             && found == class
@@ -38,7 +38,7 @@ impl<'t> Words<'t> {
         at
     }
 
-    /// A run of spaces gives its last one to the word that follows; alone it is a word itself.
+    /// The last space of a run belongs to the next word; a space alone is a word itself.
     fn space_end(&self, start: usize) -> usize {
         let (mut at, mut last) = (start, start);
         while let Some((Class::Space, len)) = self.class_at(at) {

@@ -1,4 +1,4 @@
-//! Tokens added to the vocabulary, and those that frame a text.
+//! Tokens added to the vocabulary, and special tokens around a text.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ impl<'v> AddedTokens<'v> {
         AddedTokens { vocab, tokens: Vec::new() }
     }
 
-    /// All that the settings declare, in the library's order: those with ids, the named ones, the extra ones.
+    /// Adds all tokens that the settings declare, in the library's order: those with IDs, the named ones, the extra
+    /// ones.
     pub(super) fn declared(mut self, settings: &Settings, own: &[(String, bool)], named: &[(String, String)]) -> Self {
         let is_own = |text: &str| own.iter().any(|(known, _)| known == text);
         for (_, token) in declared_ids(&settings.config) {
@@ -40,7 +41,7 @@ impl<'v> AddedTokens<'v> {
         self
     }
 
-    /// Adds a token unless it is there.
+    /// Adds a token unless it exists.
     pub(super) fn add(&mut self, token: &Value) {
         let Some(text) = token_text(token).filter(|text| !text.is_empty()) else { return };
         if self.tokens.iter().any(|known| known["content"] == text) {
@@ -62,20 +63,20 @@ impl<'v> AddedTokens<'v> {
         }));
     }
 
-    /// The id of a token, added or not.
+    /// The ID of a token, added or not.
     pub(super) fn id(&self, text: &str) -> Option<u64> {
         let added = self.tokens.iter().find(|token| token["content"] == text).and_then(|token| token["id"].as_u64());
         added.or_else(|| self.vocab.get(text).map(|id| u64::from(*id)))
     }
 
-    /// As the file lists them: by id.
+    /// Converts to the file's format, sorted by ID.
     pub(super) fn into_json(mut self) -> Value {
         self.tokens.sort_by_key(|token| token["id"].as_u64());
         Value::Array(self.tokens)
     }
 }
 
-/// The tokens that the settings give ids to, by id.
+/// The tokens with IDs in the settings, by ID.
 pub(super) fn declared_ids(config: &Map<String, Value>) -> Vec<(u64, Value)> {
     let entries = config.get("added_tokens_decoder").and_then(Value::as_object);
     let mut tokens: Vec<(u64, Value)> =
@@ -84,7 +85,7 @@ pub(super) fn declared_ids(config: &Map<String, Value>) -> Vec<(u64, Value)> {
     tokens
 }
 
-/// A special token that is found as it is written.
+/// A special token, matched literally.
 pub(super) fn special(text: &str) -> Value {
     token(text, true)
 }
@@ -99,7 +100,7 @@ fn as_special(value: &Value) -> Value {
     token
 }
 
-/// The post-processor that puts tokens before and after a text.
+/// A post-processor that adds tokens before and after a text.
 pub(super) fn frame(before: Option<(&str, u64)>, after: Option<(&str, u64)>) -> Value {
     let special =
         |token: Option<(&str, u64)>| token.map(|(text, _)| json!({"SpecialToken": {"id": text, "type_id": 0}}));
@@ -118,7 +119,7 @@ pub(super) fn frame(before: Option<(&str, u64)>, after: Option<(&str, u64)>) -> 
     })
 }
 
-/// The frame that the settings ask for.
+/// The post-processor for the settings.
 pub(super) fn frame_by_settings(
     settings: &Settings,
     named: &[(String, String)],

@@ -1,4 +1,4 @@
-//! Vocabularies in plain files: GPT-2's two, BERT's one.
+//! Vocabularies in plain files: GPT-2's two files, BERT's one.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Converted, read};
 use crate::Error;
 use crate::settings::Settings;
 
-/// Qwen's way to cut words.
+/// Qwen's word-splitting pattern.
 const QWEN: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
@@ -61,13 +61,13 @@ pub(super) fn byte_level(vocab: &Path, merges: &Path, settings: &Settings) -> Re
     Ok(Converted::of(json))
 }
 
-/// What GPT-2's class puts around a vocabulary.
+/// The pipeline of GPT-2's class.
 pub(super) fn byte_level_parts(settings: &Settings) -> Vec<Part> {
     let around = [("/normalizer", Value::Null), ("/pre_tokenizer", bytes(settings, true))];
     around.into_iter().chain(plain_model()).collect()
 }
 
-/// What Qwen's class puts around a vocabulary.
+/// The pipeline of Qwen's class.
 pub(super) fn qwen_parts(settings: &Settings) -> Vec<Part> {
     let split = json!({"type": "Split", "pattern": {"Regex": QWEN}, "behavior": "Isolated", "invert": false});
     let cut = json!({"type": "Sequence", "pretokenizers": [split, bytes(settings, false)]});
@@ -91,7 +91,7 @@ fn plain_model() -> [Part; 5] {
     ]
 }
 
-/// What BERT's class puts around a vocabulary.
+/// The pipeline of BERT's class.
 pub(super) fn bert_parts(settings: &Settings) -> Vec<Part> {
     let flag = |name: &str, default: bool| settings.config.get(name).and_then(Value::as_bool).unwrap_or(default);
     let normalizer = json!({
@@ -108,7 +108,7 @@ pub(super) fn bert_parts(settings: &Settings) -> Vec<Part> {
     ]
 }
 
-/// `vocab.txt`: a token on each line.
+/// `vocab.txt`: one token per line.
 pub(super) fn word_piece(path: &Path, settings: &Settings) -> Result<Converted, Error> {
     let text = String::from_utf8(read(path)?);
     let text = text.map_err(|_| Error::NotVocabulary { path: path.to_path_buf(), kind: "a list of tokens" })?;

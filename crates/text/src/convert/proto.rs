@@ -1,17 +1,17 @@
-//! SentencePiece's model file: the few fields of its protocol buffer that matter here.
+//! SentencePiece's model file: the relevant fields of its protocol buffer.
 
 use crate::sentencepiece::Whitespace;
 
-/// What kind of piece it is.
+/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceKind {
     Normal,
     Unknown,
-    /// Never found in text.
+    /// Never matched in text.
     Control,
-    /// Found as a whole and never merged.
+    /// Matched as a whole and never merged.
     UserDefined,
-    /// Only a step on the way to longer pieces.
+    /// Only an intermediate step to longer pieces.
     Unused,
     Byte,
 }
@@ -43,11 +43,11 @@ pub(super) struct Model {
     /// Whether it is a unigram model rather than BPE.
     pub(super) unigram: bool,
     pub(super) byte_fallback: bool,
-    /// Unknown, beginning, end: piece and id; an id below zero means none.
+    /// Unknown, BOS and EOS: piece and ID; a negative ID means none.
     pub(super) unk: (String, i64),
     pub(super) bos: (String, i64),
     pub(super) eos: (String, i64),
-    /// Rules that normalize text.
+    /// Normalization rules.
     pub(super) charsmap: Vec<u8>,
     pub(super) whitespace: Whitespace,
 }
@@ -59,7 +59,7 @@ enum Field<'b> {
 }
 
 impl Model {
-    /// Reads a model; nothing when the bytes are none.
+    /// Parses a model; `None` if the bytes are invalid.
     pub(super) fn parse(bytes: &[u8]) -> Option<Model> {
         let name = |text: &str, id| (text.to_owned(), id);
         let mut model = Model {
@@ -137,12 +137,12 @@ fn utf8(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-/// Ids are 32 bits wide and sign-extended.
+/// IDs are 32 bits wide and sign-extended.
 fn signed(number: u64) -> i64 {
     i64::from(number as u32 as i32)
 }
 
-/// The fields of a message one after the other.
+/// Iterates over the fields of a message.
 struct Fields<'b> {
     bytes: &'b [u8],
 }

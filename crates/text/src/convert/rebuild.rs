@@ -1,5 +1,5 @@
-//! A `tokenizer.json` whose class has its own pipeline: the library takes the vocabulary, the added tokens and the
-//! frame from the file, and the rest from the class.
+//! Rebuilds a `tokenizer.json` whose class has its own pipeline: the library takes the vocabulary, the added tokens and
+//! the special tokens from the file, and the rest from the class.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::added::frame_by_settings;
 use super::{plain, sentencepiece};
 use crate::settings::Settings;
 
-/// Puts the class's parts in place of the file's; true when that changes anything.
+/// Replaces the file's parts by the class's; returns whether that changed anything.
 pub(crate) fn rebuild(file: &mut Value, settings: &Settings) -> bool {
     let kind = file["model"]["type"].as_str().unwrap_or_default().to_owned();
     let parts = match (settings.class.as_deref(), kind.as_str()) {
@@ -46,7 +46,7 @@ pub(crate) fn rebuild(file: &mut Value, settings: &Settings) -> bool {
     changed
 }
 
-/// Whether two values mean the same: nothing, no and an empty text are one.
+/// Whether two values are equivalent: null, false and an empty string are.
 fn same(old: &Value, new: &Value) -> bool {
     let nothing = |value: &Value| value.is_null() || value == false || value == "";
     old == new || (nothing(old) && nothing(new))

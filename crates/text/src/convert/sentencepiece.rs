@@ -1,4 +1,4 @@
-//! SentencePiece models. What surrounds the vocabulary depends on the tokenizer's class, as in the library.
+//! SentencePiece models. As in the library, the pipeline around the vocabulary depends on the tokenizer's class.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::proto::{Model, PieceKind};
 use crate::sentencepiece::Bpe;
 use crate::settings::Settings;
 
-/// The mark that stands for a space.
+/// The character that represents a space.
 const SPACE: &str = "▁";
 
 /// Converts a model for its tokenizer class.
@@ -36,7 +36,7 @@ pub(super) fn convert(model: &Model, settings: &Settings) -> Converted {
     converted
 }
 
-/// The encoder that Mistral's library uses; none for a unigram model.
+/// The encoder of Mistral's library; `None` for a unigram model.
 pub(super) fn bpe_encoder(model: &Model) -> Option<Bpe> {
     let pieces = || model.pieces.iter().zip(0..);
     let of_kind = |kind| pieces().filter(move |(piece, _)| piece.kind == kind);
@@ -58,7 +58,7 @@ pub(super) fn bpe_encoder(model: &Model) -> Option<Bpe> {
     })
 }
 
-/// Mistral's own reading: control tokens are never found in text, and all of them are special.
+/// Converts as Mistral's library does: control tokens are never matched in text, and all of them are special.
 pub(super) fn mistral(model: &Model) -> Converted {
     let vocab = ids(model);
     let bos = (model.bos.0.as_str(), u64::try_from(model.bos.1).unwrap_or(1));
@@ -109,10 +109,10 @@ fn with_parts(parts: Vec<Part>, model: &Model, settings: &Settings, own: &[(Stri
     Converted::of(json)
 }
 
-/// A place in `tokenizer.json` and what stands there.
+/// A path in `tokenizer.json` and its value.
 pub(super) type Part = (&'static str, Value);
 
-/// What Llama's class puts around a vocabulary.
+/// The pipeline of Llama's class.
 pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
     let flag = |name: &str| settings.config.get(name);
     let prefix = flag("add_prefix_space").is_none_or(|value| value != false);
@@ -131,7 +131,7 @@ pub(super) fn llama_parts(settings: &Settings) -> Vec<Part> {
     around.into_iter().chain(fallback()).collect()
 }
 
-/// What Gemma's class puts around a vocabulary.
+/// The pipeline of Gemma's class.
 pub(super) fn gemma_parts(settings: &Settings) -> Vec<Part> {
     let unk = settings.named.iter().find(|(attribute, _)| attribute == "unk_token").map(|(_, text)| text.as_str());
     let pieces =
@@ -149,7 +149,7 @@ fn fallback() -> [Part; 3] {
     [("/model/fuse_unk", json!(true)), ("/model/byte_fallback", json!(true)), ("/model/ignore_merges", json!(false))]
 }
 
-/// Behind the pieces come the sentinels, the last one first.
+/// T5: the sentinels follow the pieces, in reverse order.
 fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Converted {
     let count = settings.config.get("extra_ids").and_then(Value::as_u64).unwrap_or(100);
     let sentinel = |number: u64| format!("<extra_id_{number}>");
@@ -172,7 +172,7 @@ fn t5(model: &Model, settings: &Settings, mut own: Vec<(String, bool)>) -> Conve
     Converted { json, named: sentinels.collect(), raw_pieces: false, encoder: None }
 }
 
-/// The first pieces are in another order than the model has them, and a mask comes last.
+/// XLM-RoBERTa: the first pieces are in another order than in the model, and a mask comes last.
 fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
     let name = |attribute: &str, default: &str| {
         let named = settings.named.iter().find(|(known, _)| known == attribute);
@@ -201,7 +201,7 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
     }))
 }
 
-/// Without a specific class: as the model itself says.
+/// Without a specific class: as the model specifies.
 fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
     let said = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
     let said = said.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
@@ -250,10 +250,10 @@ fn unigram(pieces: &[(String, f64)], unk: u64, byte_fallback: bool) -> Value {
     json!({"type": "Unigram", "unk_id": unk, "vocab": pieces, "byte_fallback": byte_fallback})
 }
 
-/// Every way to put a piece together is a merge: earlier pieces first, then shorter beginnings.
+/// Every split of a piece into two pieces is a merge: earlier pieces first, then shorter left parts.
 fn bpe(vocab: &HashMap<String, u32>, model: &Model, byte_fallback: bool, unk: Option<&str>) -> Value {
     let mut merges = Vec::with_capacity(vocab.len());
-    // A piece that is there twice has the later id, and so its merges.
+    // A duplicate piece has the later ID, and so its merges.
     let last = |id: usize, text: &str| vocab.get(text) == Some(&(id as u32));
     for (_, piece) in model.pieces.iter().enumerate().filter(|(id, piece)| last(*id, &piece.text)) {
         for (at, _) in piece.text.char_indices().skip(1) {

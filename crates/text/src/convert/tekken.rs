@@ -1,4 +1,4 @@
-//! Mistral's `tekken.json`: ranked byte strings behind a block of special tokens.
+//! Mistral's `tekken.json`: ranked byte strings after a block of special tokens.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,16 +12,16 @@ use super::tiktoken::{as_text, cut, model};
 use super::{Converted, read};
 use crate::Error;
 
-/// Whether special tokens are found in text.
+/// Whether special tokens are matched in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Specials {
-    /// Yes, as Hugging Face's library has it; nothing frames a text.
+    /// Yes, as in Hugging Face's library; no special tokens are added.
     InText,
-    /// No, as in Mistral's own; a text begins with BOS.
+    /// No, as in Mistral's library; a text begins with BOS.
     NotInText,
 }
 
-/// The special tokens of files that do not list them.
+/// The special tokens for files that do not list them.
 const FIRST: [&str; 20] = [
     "<unk>",
     "<s>",
@@ -82,7 +82,7 @@ fn parts(file: &Value, specials: Specials) -> Option<Converted> {
     Some(Converted { json, named, raw_pieces: false, encoder: None })
 }
 
-/// All ids of the block have a name.
+/// The names of all IDs in the block.
 fn special_tokens(listed: &Value, reserved: usize) -> Vec<String> {
     let mut tokens: Vec<String> = (0..reserved).map(|id| format!("<SPECIAL_{id}>")).collect();
     let mut name = |id: usize, text: &str| {

@@ -1,4 +1,4 @@
-//! Files of ranked byte strings, as tiktoken reads them: one token in base64 and its rank on each line.
+//! tiktoken files: one base64-encoded byte string and its rank per line.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,22 +13,22 @@ use crate::Error;
 use crate::byte_level::char_of;
 use crate::settings::Settings;
 
-/// How words are cut unless the model's class is known to do it otherwise.
+/// The default word-splitting pattern.
 const PATTERN: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// Qwen's first models: digits stand alone.
+/// Pattern of the first Qwen models: digits are separate.
 const QWEN: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// Kimi's: Chinese characters are separate.
+/// Kimi's pattern: Chinese characters are separate.
 const KIMI: &str = concat!(
     r"[\p{Han}]+",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
-/// Ids that Kimi keeps behind its ranks for special tokens.
+/// IDs that Kimi reserves after its ranks for special tokens.
 const KIMI_RESERVED: u64 = 256;
 
-/// Converts a file of ranks.
+/// Converts a tiktoken file.
 pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<Converted, Error> {
     let broken = || Error::NotVocabulary { path: path.to_path_buf(), kind: "a SentencePiece model or tiktoken ranks" };
     let ranks = ranks(bytes).ok_or_else(broken)?;
@@ -57,7 +57,7 @@ pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<
     })))
 }
 
-/// The tokens after the ranks: those with ids in the settings, placeholder names for the gaps, and at least `least` in
+/// The tokens after the ranks: those with IDs in the settings and placeholder names for the gaps, at least `least` in
 /// total.
 fn reserved(ranks: &[(Vec<u8>, u32)], settings: &Settings, least: u64) -> Vec<String> {
     let declared = declared_ids(&settings.config);
@@ -76,7 +76,7 @@ fn qwen_specials() -> Vec<String> {
     first.into_iter().chain((0..205).map(|number| format!("<|extra_{number}|>"))).collect()
 }
 
-/// Tokens in the order of the file.
+/// Parses the tokens in the order of the file.
 fn ranks(bytes: &[u8]) -> Option<Vec<(Vec<u8>, u32)>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let entry = |line: &str| {
@@ -88,12 +88,12 @@ fn ranks(bytes: &[u8]) -> Option<Vec<(Vec<u8>, u32)>> {
     (!ranks.is_empty()).then_some(ranks)
 }
 
-/// Bytes under the characters that stand for them.
+/// Bytes as the characters that represent them.
 pub(super) fn as_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char_of(*byte)).collect()
 }
 
-/// Cuts text by a pattern, and writes bytes as characters.
+/// A pre-tokenizer that splits text by a pattern and writes bytes as characters.
 pub(super) fn cut(pattern: &str) -> Value {
     json!({"type": "Sequence", "pretokenizers": [
         {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false},
@@ -101,7 +101,7 @@ pub(super) fn cut(pattern: &str) -> Value {
     ]})
 }
 
-/// BPE in which every way to put a token together is a merge of the token's rank.
+/// BPE in which every split of a token is a merge of the token's rank.
 pub(super) fn model(ranks: &[(Vec<u8>, u32)], vocab: &HashMap<String, u32>) -> Value {
     let by_bytes: HashMap<&[u8], u32> = ranks.iter().map(|(token, rank)| (token.as_slice(), *rank)).collect();
     let mut merges: Vec<(u32, u32, u32, String, String)> = Vec::with_capacity(ranks.len());

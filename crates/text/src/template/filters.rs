@@ -1,11 +1,11 @@
-//! Filters and tests of Jinja that the engine lacks, or takes more strictly.
+//! Jinja filters and tests that the engine lacks or treats more strictly.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Environment, Error, State, filters, formatting};
 
 use super::python_text::text;
 
-/// The name under which formatting with `%` is known.
+/// The filter name of `%` formatting.
 pub(super) const PERCENT: &str = "__percent__";
 
 /// Adds all of them.
@@ -25,7 +25,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_test("sequence", is_sequence);
 }
 
-/// `text % value`: a tuple holds several values.
+/// `text % value`; a tuple contains several values.
 fn percent(format: &str, value: Value) -> Result<String, Error> {
     let values = if value.is_tuple() { value.try_iter()?.collect() } else { vec![value] };
     let printed: Vec<Value> =
@@ -75,7 +75,7 @@ fn int(
     Ok(filters::int(state, &value, default, base, options).unwrap_or(fallback))
 }
 
-/// Whatever has a length and items, texts and objects too.
+/// Whether a value has a length and items, including strings and objects.
 fn is_sequence(value: &Value) -> bool {
     value.is_undefined() || matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
 }

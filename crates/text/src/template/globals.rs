@@ -1,4 +1,4 @@
-//! The functions `cycler` and `joiner` of Jinja.
+//! Jinja's `cycler` and `joiner` functions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ pub(super) fn cycler(items: Rest<Value>) -> Result<Value, Error> {
     Ok(Value::from_object(Cycler { items: items.to_vec(), at: AtomicUsize::new(0) }))
 }
 
-/// `joiner(separator)`: nothing at the first call, the separator at all others.
+/// `joiner(separator)`: empty on the first call, then the separator.
 pub(super) fn joiner(separator: Option<String>) -> Value {
     Value::from_object(Joiner { separator: separator.unwrap_or_else(|| ", ".to_owned()), used: AtomicBool::new(false) })
 }

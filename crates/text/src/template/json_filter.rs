@@ -1,4 +1,4 @@
-//! The `tojson` filter: Python's `json.dumps` with text left as it is, unless the template asks otherwise.
+//! The `tojson` filter: Python's `json.dumps` with `ensure_ascii=False` unless the template sets it.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
@@ -43,7 +43,7 @@ pub(super) fn tojson(
 }
 
 fn indentation(indent: Value) -> String {
-    // What is below zero is none, what is too great for a number of this machine is too great.
+    // A negative value means none; one beyond the machine's range is clamped.
     let beyond = if indent > Value::from(0) { isize::MAX as usize } else { 0 };
     indent.as_str().map_or_else(|| " ".repeat(indent.as_usize().unwrap_or(beyond)), str::to_owned)
 }
@@ -118,7 +118,7 @@ impl Style {
     }
 }
 
-/// A key as JSON has it: numbers and constants become the text of what they are as values.
+/// A key in JSON: numbers and constants become strings.
 fn key_text(key: &Value) -> Result<String, Error> {
     Ok(match key.kind() {
         ValueKind::None => "null".to_owned(),
@@ -128,7 +128,7 @@ fn key_text(key: &Value) -> Result<String, Error> {
     })
 }
 
-/// A text in quotes with only what JSON forbids escaped, as `ensure_ascii=False` writes it.
+/// A quoted string with only the necessary escapes, as with `ensure_ascii=False`.
 pub fn unicode_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

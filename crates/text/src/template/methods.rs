@@ -1,10 +1,10 @@
-//! Python's methods on texts and lists that the engine's own set lacks.
+//! Python's string and list methods that the engine lacks.
 
 use minijinja::value::{Tuple, Value, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
-/// Calls a method; those that are not here are the engine's.
+/// Calls a method; falls back to the engine's.
 pub(super) fn call(state: &mut State<'_, '_>, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let own = match (value.kind(), value.as_str()) {
         (_, Some(text)) => text_method(text, method, args)?,
@@ -52,7 +52,7 @@ fn parts(parts: [&str; 3]) -> Value {
     Value::from(Tuple::from(parts.map(Value::from).to_vec()))
 }
 
-/// A place in characters.
+/// A position in characters.
 fn found(text: &str, at: Option<usize>) -> Result<Value, Error> {
     let at = at.ok_or_else(|| Error::new(ErrorKind::InvalidOperation, "substring not found"))?;
     Ok(Value::from(text[..at].chars().count()))
@@ -64,7 +64,7 @@ fn position(list: &Value, args: &[Value]) -> Result<Value, Error> {
     at.map(Value::from).ok_or_else(|| Error::new(ErrorKind::InvalidOperation, format!("{wanted} is not in list")))
 }
 
-/// From the right, into one piece more than `limit` at most.
+/// Splits from the right, at most `limit` times.
 fn rsplit(text: &str, separator: Option<&str>, limit: Option<usize>) -> Vec<String> {
     let limit = limit.unwrap_or(usize::MAX);
     let mut pieces = Vec::new();
@@ -101,7 +101,7 @@ fn swapped(c: char) -> String {
     if c.is_uppercase() { c.to_lowercase().collect() } else { c.to_uppercase().collect() }
 }
 
-/// A capital wherever a letter follows something else, as Python has it even after an apostrophe.
+/// Upper-cases every letter that follows a non-letter, as Python does even after an apostrophe.
 fn titled(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut inside = false;

@@ -1,8 +1,8 @@
-//! Formatting with `%`: the engine knows it for numbers only, so a text literal with `%` behind it becomes a filter.
+//! Formatting with `%`: the engine supports it for numbers only, so a string literal followed by `%` becomes a filter.
 
 use super::filters::PERCENT;
 
-/// The same template with `"…" % value` written as a filter.
+/// Rewrites `"…" % value` in a template as a filter.
 pub(super) fn as_filter(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -28,7 +28,7 @@ pub(super) fn as_filter(source: &str) -> String {
     out + rest
 }
 
-/// Copies what stands inside of a tag; the rest begins with its end.
+/// Copies the content of a tag; the rest begins with the tag's end.
 fn expressions<'s>(mut rest: &'s str, close: &str, out: &mut String) -> &'s str {
     while let Some(first) = rest.chars().next() {
         if rest.starts_with(close) || rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(close)) {
@@ -55,7 +55,7 @@ fn expressions<'s>(mut rest: &'s str, close: &str, out: &mut String) -> &'s str 
     rest
 }
 
-/// Where a literal that begins here ends.
+/// The end of the literal that starts here.
 fn literal_end(text: &str) -> usize {
     let quote = text.as_bytes()[0];
     let mut escaped = false;
@@ -67,7 +67,7 @@ fn literal_end(text: &str) -> usize {
     end.map_or(text.len(), |end| end + 2)
 }
 
-/// Where a name, literal or bracket with all that hangs on it ends; `None` if there is none.
+/// The end of a name, literal or bracket with its suffixes; `None` if there is none.
 fn operand_end(text: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -76,7 +76,7 @@ fn operand_end(text: &str) -> Option<usize> {
             Some(b'"' | b'\'') => literal_end(rest),
             Some(b'(' | b'[' | b'{') => bracket_end(rest)?,
             Some(byte) if byte.is_ascii_alphanumeric() || b"_.".contains(byte) => 1,
-            // Filters bind closer than the operator.
+            // Filters bind more tightly than the operator.
             Some(b'|') if at > 0 => 1,
             _ => return (at > 0).then_some(at),
         };

@@ -1,10 +1,10 @@
-//! Values as Python prints them, where the engine's own way differs: floats, alone or inside of lists and objects.
+//! Values as Python prints them where the engine differs: floats, alone or inside lists and objects.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, Output, State, escape_formatter};
 use tacho_core::json::{float_repr, quoted};
 
-/// Writes what stands between `{{` and `}}`.
+/// Prints the value of a `{{ … }}` expression.
 pub(super) fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
     if holds_float(value) {
         return out.write_str(&text(value)).map_err(Error::from);

@@ -1,4 +1,4 @@
-//! Templates that would fill the memory: refused, with the limit.
+//! Templates that would exhaust the memory are refused, with the limit.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::{ChatInput, Templates};
 use crate::Error;
 use crate::sandbox::{Sandbox, serve_templates};
 
-/// The helper process of tests is a test.
+/// The helper process of the tests is itself a test.
 pub(crate) const SMALL: Sandbox = Sandbox {
     args: &["--exact", "template::tests::helper", "--ignored", "--nocapture"],
     bytes: 24 << 20,
@@ -58,7 +58,7 @@ fn a_helper_renders_as_this_process_does() {
         templates.add("default", template);
         let render = |sandbox| {
             let made = templates.compile_in(sandbox, false, &named)?;
-            // A helper renders many times.
+            // A helper can render many times.
             assert_eq!(made.render(&input).ok(), made.render(&input).ok());
             made.render(&input)
         };
@@ -75,7 +75,7 @@ fn a_template_that_takes_too_long_is_stopped() {
         "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = a %}{% endfor %}{% endfor %}",
     );
     let brief = Sandbox { time: Duration::from_millis(200), ..SMALL };
-    // A machine under load may need longer than that to start the helper, which is refused in the same words.
+    // A loaded machine may need longer than that to start the helper, which gives the same error.
     let render = || {
         let template = templates.compile_in(Some(brief), false, &[])?;
         let now = jiff::civil::date(2024, 7, 26).at(9, 5, 0, 0);
@@ -85,7 +85,7 @@ fn a_template_that_takes_too_long_is_stopped() {
     assert!(why.contains("takes longer than"), "{why}");
 }
 
-/// A template's numbers are anybody's.
+/// A template may contain any number.
 #[test]
 fn what_would_become_too_long_is_refused() {
     let grow = "{% set ns = namespace(x='ab' * 100000) %}";
@@ -133,7 +133,7 @@ fn what_is_nested_without_end_does_not_take_the_stack() {
     }
 }
 
-/// Each step is small, and what it makes is twice what there was.
+/// Each step is small but doubles the result.
 #[test]
 fn what_doubles_again_and_again_is_refused() {
     let often = |begin: &str, step: &str| {

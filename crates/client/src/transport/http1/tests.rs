@@ -52,12 +52,12 @@ fn notices_what_is_broken() {
     let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INFORMED as usize + 1);
     assert_eq!(read(&[&endless]).0, Err(Broken::Head));
     for length in ["+2", "-2", "2x", "0x2", "99999999999999999999999", "2, 3"] {
-        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");
-        assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Head), "{length}");
+        let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");
+        assert_eq!(read(&[response.as_bytes()]).0, Err(Broken::Head), "{length}");
     }
     for size in ["5 5", "5\r5", "5 x"] {
-        let answer = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
-        assert_eq!(read(&[answer.as_bytes()]).0, Err(Broken::Chunk), "{size:?}");
+        let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n");
+        assert_eq!(read(&[response.as_bytes()]).0, Err(Broken::Chunk), "{size:?}");
     }
     let two_lengths = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi";
     assert_eq!(read(&[two_lengths]).0, Err(Broken::Head));
@@ -90,12 +90,12 @@ fn what_stands_between_chunks_has_an_end() {
 
 #[test]
 fn only_chunks_at_the_outside_are_chunks() {
-    let answer = |coding: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n");
+    let response = |coding: &str| format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: {coding}\r\n\r\n1\r\nx\r\n0\r\n\r\n");
     for coding in ["chunked", "identity, Chunked", "x\r\nTransfer-Encoding: chunked"] {
-        assert_eq!(read(&[answer(coding).as_bytes()]).1, b"x", "{coding}");
+        assert_eq!(read(&[response(coding).as_bytes()]).1, b"x", "{coding}");
     }
     for coding in ["chunked, identity", "notchunked", "chunked\r\nTransfer-Encoding: gzip"] {
-        let (end, body, reusable) = read(&[answer(coding).as_bytes()]);
+        let (end, body, reusable) = read(&[response(coding).as_bytes()]);
         assert_eq!((end, &body[..], reusable), (Ok(()), &b"1\r\nx\r\n0\r\n\r\n"[..], false), "{coding}");
     }
 }

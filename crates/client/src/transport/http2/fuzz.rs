@@ -3,7 +3,7 @@
 use tacho_testkit::fuzz;
 
 use super::Http2;
-use crate::fuzz::{FEW, Heard};
+use crate::fuzz::{FEW, Received};
 use crate::transport::http1::Reader;
 
 const REQUEST: &[u8] = b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}";
@@ -31,17 +31,17 @@ fn fuzz_http2() {
     let gone =
         [&settings[..], &head, &frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]), &frame(8, 0, 0, &[0, 0, 1, 0])].concat();
     let ping = [&settings[..], &frame(6, 0, 0, &[7; 8]), &head, &frame(1, 5, 1, &[0x40, 1, b'x', 1, b'y'])].concat();
-    assert_eq!(answer(&whole).map(|heard| heard.body.len()), Some(24), "the seed is an answer");
-    fuzz("http/2 frames", &[whole, refused, gone, ping], FEW, |bytes| drop(answer(bytes)));
+    assert_eq!(response(&whole).map(|received| received.body.len()), Some(24), "the seed is a response");
+    fuzz("http/2 frames", &[whole, refused, gone, ping], FEW, |bytes| drop(response(bytes)));
 }
 
 /// The response, if it is complete.
-fn answer(bytes: &[u8]) -> Option<Heard> {
-    let (mut http2, mut reader, mut heard) = (Http2::new(false), Reader::new(), Heard::default());
+fn response(bytes: &[u8]) -> Option<Received> {
+    let (mut http2, mut reader, mut received) = (Http2::new(false), Reader::new(), Received::default());
     http2.begin(REQUEST).ok()?;
     http2.drive();
     for piece in bytes.chunks(64) {
-        http2.feed(piece, &mut reader, &mut heard).ok()?;
+        http2.feed(piece, &mut reader, &mut received).ok()?;
     }
-    reader.ended().then_some(heard)
+    reader.ended().then_some(received)
 }

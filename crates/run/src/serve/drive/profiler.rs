@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tacho_client::control::{Caller, ProfilerAnswer, ProfilerCall, metrics_page, profile};
+use tacho_client::control::{Caller, ProfilerCall, ProfilerResponse, metrics_page, profile};
 use tacho_core::event::ProfilerNote;
 use tacho_core::{EventSink, RunEvent};
 use tacho_loadgen::StopSignal;
@@ -41,9 +41,9 @@ pub(crate) type ProfilerResult = Result<ProfilerNote, ProfilerNote>;
 
 fn asked(caller: &Caller, call: ProfilerCall, done: ProfilerNote) -> ProfilerResult {
     match profile(caller, call) {
-        Ok(ProfilerAnswer::Done) => Ok(done),
-        Ok(ProfilerAnswer::Missing) => Err(ProfilerNote::Missing),
-        Ok(ProfilerAnswer::Refused(status)) => Err(ProfilerNote::Refused { path: call.path(), status }),
+        Ok(ProfilerResponse::Done) => Ok(done),
+        Ok(ProfilerResponse::Missing) => Err(ProfilerNote::Missing),
+        Ok(ProfilerResponse::Refused(status)) => Err(ProfilerNote::Refused { path: call.path(), status }),
         Err(error) => Err(ProfilerNote::Unreachable { reason: error.to_string() }),
     }
 }

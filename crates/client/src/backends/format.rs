@@ -2,12 +2,12 @@
 
 /// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answers {
+pub(super) enum ResponseFormat {
     /// Events with choices that have a `text`.
     Completions,
     /// Events with choices that have a `delta`.
     Chat,
-    /// Like [`Answers::Chat`], for audio, whose prompt tokens upstream counts itself.
+    /// Like [`ResponseFormat::Chat`], for audio, whose prompt tokens upstream counts itself.
     Audio,
     /// Typed events of `/v1/responses`.
     Responses,

@@ -2,7 +2,7 @@
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
-use super::answers::Answers;
+use super::format::ResponseFormat;
 use super::frames::Frames;
 use super::generate::GenerateDecoder;
 use super::messages::MessagesDecoder;
@@ -20,7 +20,7 @@ const TOO_LONG: &str = "a message is longer than any real one";
 
 /// Decodes one response body. The result does not depend on how the body is split into reads.
 #[derive(Debug)]
-pub struct AnswerDecoder {
+pub struct ResponseDecoder {
     rules: Rules,
     intake: Intake,
     failure: Option<Failure>,
@@ -54,28 +54,28 @@ enum Decoder {
     Generate(GenerateDecoder),
 }
 
-impl AnswerDecoder {
+impl ResponseDecoder {
     /// A decoder for the response to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         let keeps = expected.keeps_reply;
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
-        let decoder = match backend.row().answers {
+        let decoder = match backend.row().format {
             _ if unstreamed => None,
-            Answers::Whole => None,
-            Answers::Completions | Answers::Chat | Answers::Audio => {
+            ResponseFormat::Whole => None,
+            ResponseFormat::Completions | ResponseFormat::Chat | ResponseFormat::Audio => {
                 Some(Decoder::Choices(StreamDecoder::new(backend, rules).expecting(expected)))
             }
-            Answers::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules, keeps))),
-            Answers::Messages => Some(Decoder::Messages(MessagesDecoder::new(keeps))),
-            Answers::Tgi => Some(Decoder::Tgi(TgiDecoder::new(rules, expected))),
-            Answers::TensorRtLlm => Some(Decoder::TrtLlm(TrtLlmDecoder::new(rules))),
-            Answers::Generate => Some(Decoder::Generate(GenerateDecoder::new(rules, expected))),
+            ResponseFormat::Responses => Some(Decoder::Responses(ResponsesDecoder::new(rules, keeps))),
+            ResponseFormat::Messages => Some(Decoder::Messages(MessagesDecoder::new(keeps))),
+            ResponseFormat::Tgi => Some(Decoder::Tgi(TgiDecoder::new(rules, expected))),
+            ResponseFormat::TensorRtLlm => Some(Decoder::TrtLlm(TrtLlmDecoder::new(rules))),
+            ResponseFormat::Generate => Some(Decoder::Generate(GenerateDecoder::new(rules, expected))),
         };
         let intake = match decoder {
             Some(decoder) => Intake::Stream(Frames::new(backend, rules), decoder),
             None => Intake::Whole(WholeDecoder::new(backend, rules, expected)),
         };
-        AnswerDecoder { rules, intake, failure: None, held: None, other_type: None }
+        ResponseDecoder { rules, intake, failure: None, held: None, other_type: None }
     }
 
     /// Whether the response is not streamed, so that only its end is timed.
@@ -223,7 +223,7 @@ impl OtherType {
     }
 
     fn outcome(&self) -> Outcome {
-        let message = format!("the answer is {}, not a stream of events: {}", self.mime, excerpt(&self.start));
+        let message = format!("the response is {}, not a stream of events: {}", self.mime, excerpt(&self.start));
         Outcome::failed(FailureKind::Malformed, message)
     }
 }
