@@ -67,8 +67,8 @@ impl Helper {
 
     fn ask(&self, question: &impl Pack) -> Result<String, TemplateError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = send(&mut process.stream, question).and_then(|()| receive::<Reply>(&mut process.stream));
-        match asked {
+        let reply = send(&mut process.stream, question).and_then(|()| receive::<Reply>(&mut process.stream));
+        match reply {
             Ok((true, text)) => Ok(text),
             Ok((false, problem)) => Err(TemplateError(problem)),
             Err(error) => {

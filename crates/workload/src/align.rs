@@ -1,23 +1,23 @@
-//! Re-alignment with the server's tokenizer as a pure state machine: the caller talks to the server and asks here for the next step.
-//! Only the datasets marked in the table are aligned, and only plain text prompts.
+//! Re-alignment with the server's tokenizer, as a pure state machine: the caller queries the server and asks here for
+//! the next step. Applies only to datasets marked in the table, and only to plain text prompts.
 
 use tacho_core::{Content, Request};
 
-/// What to do with one request after the server has tokenized its prompt.
+/// The action for one request after the server has tokenized its prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alignment {
-    /// The prompt is short enough: leave it.
+    /// The prompt is short enough: keep it.
     Keep,
-    /// The prompt is too long: ask the server for the text of these ids and put it in its place.
+    /// The prompt is too long: replace it by the server's text for these IDs.
     Detokenize(Vec<u32>),
 }
 
-/// The prompt to be tokenized for the check, if the workload begins with plain text.
+/// The prompt to tokenize for the check, if the workload starts with plain text.
 pub fn probe(requests: &[Request]) -> Option<&str> {
     requests.first().and_then(prompt)
 }
 
-/// Whether the requests have to be looked at one by one: the server's count for the first prompt differs.
+/// Whether each request must be checked: the server's count for the first prompt differs.
 pub fn needs_alignment(first: &Request, server_count: usize) -> bool {
     server_count as u64 != first.prompt_len
 }
@@ -30,7 +30,7 @@ pub fn prompt(request: &Request) -> Option<&str> {
     }
 }
 
-/// What to do with a request whose prompt the server tokenized as `server_ids`.
+/// The action for a request whose prompt the server tokenized as `server_ids`.
 pub fn plan(request: &Request, server_ids: &[u32]) -> Alignment {
     match server_ids.get(..usize::try_from(request.prompt_len).unwrap_or(usize::MAX)) {
         Some(head) if head.len() < server_ids.len() => Alignment::Detokenize(head.to_vec()),
@@ -38,7 +38,7 @@ pub fn plan(request: &Request, server_ids: &[u32]) -> Alignment {
     }
 }
 
-/// Puts the server's text in place of the prompt; the length stays as planned.
+/// Replaces the prompt by the server's text; the length stays as planned.
 pub fn replace_prompt(request: &mut Request, text: String) {
     request.content = Content::Text(text);
 }

@@ -1,5 +1,5 @@
-//! One file per dataset, and the one place that lists them: module, settings, row, variant, sampler. A new dataset is
-//! its file, its lines here, its flags and their mapping in the command line.
+//! One file per dataset, and the single list of them: module, settings, row, variant, sampler. A new dataset needs its
+//! file, its lines here, and its command-line flags.
 
 mod burstgpt;
 mod custom;
@@ -54,7 +54,7 @@ use crate::requests::carrier::Need::{Chat, Media, TokenIds};
 use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
 
-/// The datasets: vLLM's in its order, then those that it does not have.
+/// The datasets: vLLM's in its order, then tacho's own.
 #[rustfmt::skip]
 pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(0), ..DatasetKind::vllm("sharegpt") },
@@ -76,7 +76,7 @@ pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },
 ];
 
-/// What a workload is made of.
+/// The dataset of a workload and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkloadSpec {
     /// Random tokens.
@@ -85,7 +85,7 @@ pub enum WorkloadSpec {
     RandomMm(RandomMmSpec),
     /// A random query with random documents.
     RandomRerank(RandomRerankSpec),
-    /// Random tokens behind a few shared prefixes.
+    /// Random tokens after a few shared prefixes.
     PrefixRepetition(PrefixRepetitionSpec),
     /// The first questions of recorded conversations.
     ShareGpt(ShareGptSpec),
@@ -93,11 +93,11 @@ pub enum WorkloadSpec {
     BurstGpt(BurstGptSpec),
     /// Recorded lengths at recorded times.
     BurstReplay(BurstReplaySpec),
-    /// Prompts of one's own.
+    /// User-supplied prompts.
     Custom(CustomSpec),
-    /// Prompts of one's own at their own times.
+    /// User-supplied prompts at their recorded times.
     CustomReplay(CustomReplaySpec),
-    /// Prompts of one's own with images.
+    /// User-supplied prompts with images.
     CustomImage(CustomImageSpec),
     /// User-supplied prompts with audio.
     CustomAudio(CustomAudioSpec),
@@ -107,7 +107,7 @@ pub enum WorkloadSpec {
     HfText(HfTextSpec),
     /// Recorded bodies of chat requests.
     OpenAi(OpenAiSpec),
-    /// Groups of questions, each behind its system prompt.
+    /// Groups of questions, each with its own system prompt.
     SharedPrefix(SharedPrefixSpec),
     /// Questions of Spec-Bench.
     SpecBench(SpecBenchSpec),
@@ -115,25 +115,25 @@ pub enum WorkloadSpec {
     SpeedBench(SpeedBenchSpec),
     /// Recorded lengths, times and shared blocks.
     TimedTrace(TimedTraceSpec),
-    /// A trace of Mooncake's.
+    /// A Mooncake trace.
     Mooncake(MooncakeSpec),
     /// Lines of a poem.
     Sonnet(SonnetSpec),
-    /// Constrained answers.
+    /// Structured output.
     Structured(StructuredSpec),
-    /// Prompts that come several times.
+    /// Repeated prompts.
     PrefixCaching(PrefixCachingSpec),
-    /// Long documents that come several times.
+    /// Repeated long documents.
     LongDocument(LongDocumentSpec),
     /// Requests of several priorities.
     Prioritization(PrioritizationSpec),
 }
 
-/// Makes the requests. `globals` are left as the same dataset leaves Python's generators; `counters.finished` counts
-/// prompts as they are made.
+/// Generates the requests. Leaves `globals` in the same state as the dataset leaves Python's generators;
+/// `counters.finished` counts prompts as they are generated.
 ///
 /// # Errors
-/// When the settings contradict each other or need what is not there.
+/// If the settings contradict each other or a requirement is missing.
 pub fn sample(
     spec: &WorkloadSpec,
     tokenizer: Option<&Tokenizer>,
@@ -145,10 +145,11 @@ pub fn sample(
     Ok(sampled)
 }
 
-/// The same, handed to `take` some at a time where the dataset can be made so; returns notices for the user.
+/// Generates the requests and passes them to `take` in batches if the dataset supports it; returns notices for the
+/// user.
 ///
 /// # Errors
-/// As above.
+/// As [`sample`].
 pub fn sample_in_parts(
     spec: &WorkloadSpec,
     tokenizer: Option<&Tokenizer>,
@@ -210,7 +211,7 @@ fn make(
 }
 
 impl Hub {
-    /// Puts into the cache what a workload reads from the Hub; does nothing where it reads local files.
+    /// Downloads what a workload reads from the Hub into the cache; does nothing for local files.
     ///
     /// # Errors
     /// As for a tokenizer.

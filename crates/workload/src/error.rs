@@ -1,10 +1,10 @@
-//! Why a workload cannot be made, written or read.
+//! Errors of generating, writing and reading workloads.
 
 use std::path::PathBuf;
 
 use tacho_core::json::ParseError;
 
-/// Why a workload cannot be made.
+/// Why a workload cannot be generated.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -207,7 +207,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a flag has a value that cannot work, rather than a file or a server.
+    /// Whether a flag has an invalid value, rather than a file or server being at fault.
     pub fn is_usage(&self) -> bool {
         matches!(
             self,

@@ -1,6 +1,6 @@
-//! Every reader of files against broken ones: an error or a value, never a panic, an abort or memory without end.
+//! Fuzzes every file reader: an error or a value, never a panic, an abort or unbounded memory.
 //! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-workload --lib fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! million inputs of each kind on all cores.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,14 +20,14 @@ static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
 const FEW: u64 = 400;
-/// Rows that are looked at of each table.
+/// Rows that are read of each table.
 const LOOKED_AT: usize = 200;
 
 fn golden(names: &[&str]) -> Vec<Vec<u8>> {
     names.iter().map(|name| std::fs::read(golden_path(&format!("data/{name}"))).unwrap()).collect()
 }
 
-/// Reads the rows of a file of that name.
+/// Reads the rows of a file with this name.
 fn read_table(directory: &Path, name: &str, bytes: &[u8]) {
     let path = directory.join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -69,7 +69,7 @@ fn fuzz_archives() {
     tables("zstd", "t.jsonl.zst", &[zstd::encode_all(ROWS, 0).unwrap()]);
 }
 
-/// Sums at their ends hide what is broken inside from a reader that checks them: these have the right ones.
+/// Checksums hide corrupted content from a reader that verifies them, so these files get correct checksums.
 #[test]
 fn fuzz_rows_in_archives() {
     let packed = |directory: &Path, bytes: &[u8]| read_table(directory, "t.jsonl.gz", &gzip(bytes));
@@ -134,7 +134,7 @@ fn fuzz_images() {
     fuzz("png with right sums", &good, FEW, |bytes| look(&with_right_sums(bytes)));
 }
 
-/// A PNG whose chunks have the sums of what they hold, so that what they hold is looked at.
+/// A PNG with correct chunk checksums, so that the content of its chunks is parsed.
 fn with_right_sums(png: &[u8]) -> Vec<u8> {
     let mut png = png.to_vec();
     let mut at = 8;
@@ -251,7 +251,7 @@ fn fuzz_traces() {
     }
 }
 
-/// The traces with that ending that were recorded, the small ones.
+/// The small recorded traces with this extension.
 fn traces(ending: &str) -> Vec<Vec<u8>> {
     let files = std::fs::read_dir(golden_path("sessions")).unwrap().flatten().map(|entry| entry.path());
     let named = files.filter(|path| path.to_string_lossy().ends_with(&format!(".{ending}")));

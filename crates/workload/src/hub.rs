@@ -1,5 +1,5 @@
-//! The Hugging Face Hub: ids to local directories. Downloads what is missing into the cache that the Python library keeps,
-//! in its layout, so that either finds what the other has fetched.
+//! The Hugging Face Hub: resolves IDs to local directories. Downloads missing files into the cache of the Python
+//! library, in its layout, so that both share their downloads.
 
 mod error;
 mod fetch;
@@ -22,7 +22,7 @@ use crate::sources::hub::snapshot;
 use crate::sources::layout::{Wanted, choose};
 use store::Store;
 
-/// What a repository holds.
+/// The kind of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A model with its tokenizer.
@@ -38,25 +38,25 @@ pub(crate) struct Repo<'r> {
     revision: &'r str,
 }
 
-/// Which files of a dataset a loader reads.
+/// The files of a dataset that a loader reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Needed {
-    /// Those that hold a split's rows, and the card that says which they are.
+    /// The files with a split's rows, and the dataset card that lists them.
     Split {
-        /// The configuration, if one is named.
+        /// The configuration, if named.
         subset: Option<String>,
         split: String,
     },
-    /// Those of these names, as far as they are there.
+    /// The files with these names, as far as they exist.
     Named(Vec<String>),
     Everything,
 }
 
 impl Hub {
-    /// The directory of a tokenizer: a local path, or the model's files in the cache, fetched if need be.
+    /// The directory of a tokenizer: a local path, or the model's files in the cache, downloaded if necessary.
     ///
     /// # Errors
-    /// When it is neither a path nor an id, when the Hub refuses, or when it cannot be reached and the cache has nothing.
+    /// If it is neither a path nor an ID, if the Hub refuses, or if it is unreachable and the cache is empty.
     pub fn tokenizer(&self, name: &str, revision: Option<&str>, sink: &dyn EventSink) -> Result<PathBuf, HubError> {
         if Path::new(name).exists() {
             return Ok(snapshot(Path::new(name)).unwrap_or_else(|| PathBuf::from(name)));
@@ -73,21 +73,21 @@ impl Hub {
         }
     }
 
-    /// Whether a name stands for the tokenizer that the binary carries: GPT-2's, or the simulator's model, where
-    /// neither a path nor the cache has another.
+    /// Whether a name denotes the built-in tokenizer: GPT-2's, or the simulator's model, unless a path or the cache
+    /// provides another.
     pub fn is_builtin(&self, name: &str) -> bool {
         let repo = Repo { kind: Kind::Model, id: name, revision: MAIN };
         BUILTIN.contains(&name) && !Path::new(name).exists() && Store::new(&self.cache, &repo).cached().is_none()
     }
 
-    /// Puts the files of a dataset into the cache; does nothing where it is a local directory or nothing is needed.
+    /// Downloads the files of a dataset into the cache; does nothing for a local directory or if nothing is needed.
     pub(crate) fn fetch_dataset(&self, id: &str, needed: Option<Needed>, sink: &dyn EventSink) -> Result<(), HubError> {
         let Some(needed) = needed.filter(|_| !Path::new(id).exists()) else { return Ok(()) };
         let repo = Repo { kind: Kind::Dataset, id, revision: MAIN };
         self.directory(&repo, sink, &|card, names| dataset_files(&needed, Path::new(id), card, names)).map(|_| ())
     }
 
-    /// A repository's directory in the cache, with the files in it that are chosen from the listing.
+    /// A repository's directory in the cache, with the files selected from the listing.
     fn directory(&self, repo: &Repo<'_>, sink: &dyn EventSink, files: &Chooser<'_>) -> Result<PathBuf, HubError> {
         if !is_id(repo.id) {
             return Err(HubError::NeitherPathNorId { name: repo.id.to_owned(), what: repo.kind.flag() });
@@ -114,10 +114,10 @@ impl Hub {
 /// Names of the built-in tokenizer.
 const BUILTIN: [&str; 3] = ["gpt2", "openai-community/gpt2", "tacho-sim"];
 
-/// The branch that an id stands for.
+/// The default branch.
 const MAIN: &str = "main";
 
-/// Names files to fetch. Asked with the card's text (empty for models) and all names of the repository.
+/// Selects files to download, given the card's text (empty for models) and all file names of the repository.
 type Chooser<'c> = dyn Fn(&str, &[String]) -> Result<Vec<String>, HubError> + 'c;
 
 fn dataset_files(needed: &Needed, place: &Path, card: &str, names: &[String]) -> Result<Vec<String>, HubError> {
@@ -137,7 +137,7 @@ fn dataset_files(needed: &Needed, place: &Path, card: &str, names: &[String]) ->
 const CARD: &str = "README.md";
 
 impl Kind {
-    /// In addresses of the interface, and in names of directories.
+    /// Used in API URLs and in directory names.
     fn plural(self) -> &'static str {
         match self {
             Kind::Model => "models",
@@ -145,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// What it is given with.
+    /// The flag that sets it.
     fn flag(self) -> &'static str {
         match self {
             Kind::Model => "tokenizer",
@@ -154,7 +154,7 @@ impl Kind {
     }
 }
 
-/// Whether this can be an id: a name, or an owner and a name.
+/// Whether this can be an ID: a name, or an owner and a name.
 fn is_id(name: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()

@@ -1,4 +1,4 @@
-//! Workloads: a dataset's settings, a seed and a tokenizer in, the requests that `vllm bench` would make out.
+//! Workloads: from a dataset's settings, a seed and a tokenizer to the requests that `vllm bench` would generate.
 
 pub mod align;
 mod datasets;

@@ -1,18 +1,18 @@
-//! Work on all cores. A parallel iterator is compiled again at each of its uses, these functions for each type of result.
+//! Parallel maps. A parallel iterator is compiled again at each of its uses, these functions once per result type.
 
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-/// Parts of the work for each thread, so that one with long items does not keep the others waiting.
+/// Chunks per thread, so that long items on one thread do not keep the others waiting.
 const PARTS: usize = 32;
 
-/// What a function makes of every item and its place, in order.
+/// Maps every item with its index, in order.
 pub(crate) fn map<I: Sync, T: Send>(items: &[I], each: impl Fn((usize, &I)) -> T + Sync) -> Vec<T> {
     indexed(items.len(), &|at| each((at, &items[at])))
 }
 
-/// The same, or the error of the first item that has one.
+/// Maps every item with its index; returns the error of the first item that fails.
 pub(crate) fn try_map<I: Sync, T: Send, E: Send>(
     items: &[I],
     each: impl Fn((usize, &I)) -> Result<T, E> + Sync,
@@ -20,14 +20,14 @@ pub(crate) fn try_map<I: Sync, T: Send, E: Send>(
     map(items, each).into_iter().collect()
 }
 
-/// What a function makes of every item that it takes.
+/// Maps every item by value.
 pub(crate) fn map_owned<I: Send, T: Send>(items: Vec<I>, each: impl Fn((usize, I)) -> T + Sync) -> Vec<T> {
     let items: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     let taken = |at: usize| items[at].lock().unwrap_or_else(PoisonError::into_inner).take();
     indexed(items.len(), &|at| each((at, taken(at).expect("every place is visited once"))))
 }
 
-/// What a function makes of every place below `count`, in order.
+/// Maps every index below `count`, in order.
 pub(crate) fn indexed<T: Send>(count: usize, each: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     let width = count.div_ceil(rayon::current_num_threads() * PARTS).max(1);
     let parts: Vec<Mutex<Vec<T>>> = (0..count.div_ceil(width)).map(|_| Mutex::default()).collect();

@@ -1,5 +1,5 @@
-//! The requests of a run, in their order: the first ones in memory, the others in a spill file. A run of a million takes no
-//! more memory than one of ten thousand.
+//! The requests of a run, in order: the first ones in memory, the others in a spill file. A run of a million requests
+//! takes no more memory than one of ten thousand.
 
 pub(crate) mod carrier;
 pub(crate) mod file;
@@ -19,13 +19,13 @@ use crate::Error;
 #[derive(Debug, Default)]
 pub struct Requests {
     kept: Vec<Request>,
-    /// About the memory that those take.
+    /// Approximate memory of the requests in memory.
     bytes: usize,
     beyond: Option<Beyond>,
     spill: Arc<SpillList<Request>>,
 }
 
-/// Where requests go that are too many to keep.
+/// The spill file for requests that do not fit in memory.
 #[derive(Debug, Clone)]
 struct Beyond {
     room: usize,
@@ -41,7 +41,7 @@ impl Requests {
         Requests { beyond: Some(Beyond { room, directory: directory.to_owned() }), ..Requests::default() }
     }
 
-    /// Adds requests behind those that are there.
+    /// Appends requests.
     pub fn add(&mut self, requests: Vec<Request>) {
         let mut requests = requests.into_iter().peekable();
         while self.has_room()
@@ -59,36 +59,36 @@ impl Requests {
         self.spill.extend(requests);
     }
 
-    /// Whether what is added stays in memory. The first does: it is sent as a test as well.
+    /// Whether further requests stay in memory. The first one always does: it is also the test request.
     fn has_room(&self) -> bool {
         let fits = |beyond: &Beyond| self.kept.is_empty() || self.bytes < beyond.room;
         self.spill.is_empty() && self.beyond.as_ref().is_none_or(fits)
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.kept.len() + self.spill.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// The first ones, which are in memory; all of them where they are few.
+    /// The first requests, which are in memory; all of them if they are few.
     pub fn kept(&self) -> &[Request] {
         &self.kept
     }
 
-    /// Those behind the ones in memory.
+    /// The requests after those in memory.
     pub fn spill(&self) -> &Arc<SpillList<Request>> {
         &self.spill
     }
 
-    /// The request in a place.
+    /// The request with this index.
     ///
     /// # Errors
-    /// When it cannot be read back.
+    /// If it cannot be read back.
     pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
         match self.kept.get(place) {
             Some(request) => Ok(Some(request.clone())),
@@ -96,10 +96,10 @@ impl Requests {
         }
     }
 
-    /// Shows each to `take`, in order.
+    /// Passes each request to `take`, in order.
     ///
     /// # Errors
-    /// When some cannot be read back, and what `take` says.
+    /// If some cannot be read back, and the errors of `take`.
     pub fn each<E: From<Error>>(&self, mut take: impl FnMut(usize, &Request) -> Result<(), E>) -> Result<(), E> {
         let mut place = 0;
         let mut show = |requests: &[Request]| {
@@ -112,10 +112,10 @@ impl Requests {
         (0..self.spill.chunks()).try_for_each(|chunk| show(&self.spill.read(chunk).map_err(Error::reading_back)?))
     }
 
-    /// All of them in memory.
+    /// All requests, in memory.
     ///
     /// # Errors
-    /// When some cannot be read back.
+    /// If some cannot be read back.
     pub fn all(&self) -> Result<Cow<'_, [Request]>, Error> {
         if self.spill.is_empty() {
             return Ok(Cow::Borrowed(&self.kept));
@@ -128,10 +128,10 @@ impl Requests {
         Ok(Cow::Owned(all))
     }
 
-    /// Lets `change` edit all requests, a part at a time; it gets the index of the first request of each part.
+    /// Lets `change` edit all requests in chunks; it gets the index of the first request of each chunk.
     ///
     /// # Errors
-    /// When some cannot be read back.
+    /// If some cannot be read back.
     pub fn alter(&mut self, mut change: impl FnMut(usize, &mut Vec<Request>)) -> Result<(), Error> {
         let empty = Requests { beyond: self.beyond.clone(), ..Requests::default() };
         let Requests { mut kept, spill, .. } = std::mem::replace(self, empty);
@@ -149,10 +149,10 @@ impl Requests {
     }
 }
 
-/// Bytes on the wire in addition to the content: the head, the other fields of the body.
+/// Bytes of an encoded request in addition to the content: the head, and other fields of the body.
 const AROUND: usize = 512;
 
-/// Approximate memory of a request, which is held twice: as it is, and encoded for the wire.
+/// Approximate memory of a request, which is stored twice: as it is, and encoded.
 fn memory(request: &Request) -> usize {
     let content = match &request.content {
         Content::Text(text) => text.len(),

@@ -1,4 +1,4 @@
-//! What all samplers share: which rows, how long, in what shape, and the literals that flags describe them with.
+//! Shared parts of all samplers: row selection, lengths, formats, and the literals of their flags.
 
 pub(crate) mod buckets;
 pub(crate) mod chat;

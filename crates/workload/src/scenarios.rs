@@ -1,4 +1,4 @@
-//! Workloads of vLLM's scenario scripts: constrained answers, repeated prompts, long documents, priorities.
+//! Workloads of vLLM's scenario scripts: structured output, repeated prompts, long documents, priorities.
 
 mod constraint;
 mod long_document;

@@ -1,4 +1,4 @@
-//! Sessions: conversations, agents and recorded traffic. Files of many formats in, one model out.
+//! Sessions: conversations, agents and recorded traffic. Reads many file formats into one model.
 
 mod blocks;
 mod branches;
@@ -37,10 +37,10 @@ pub use scale::Scaling;
 pub use synthetic::SyntheticSpec;
 pub use think::ThinkTime;
 
-/// Reads a file or directory of sessions, as `format` or as what its rows look like.
+/// Reads a file or directory of sessions, in `format` or the detected one.
 ///
 /// # Errors
-/// Names the file, the line and the field that is wrong. All rows are checked.
+/// The file, the line and the invalid field. All rows are checked.
 pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Trace, TraceError> {
     let source = source::Source::read(path)?;
     let format = format.map_or_else(|| detect::detect(&source), Ok)?;
@@ -50,11 +50,11 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
     if circular { Err(source.graph("cycle: a request waits for itself")) } else { Ok(trace) }
 }
 
-/// The conversations of a file as vLLM's multi-turn benchmark takes them, and how many of them ended with a question that
-/// has no answer, which is skipped. A conversation of which nothing is left is skipped too.
+/// The conversations of a file in the form of vLLM's multi-turn benchmark, and how many of them ended with an
+/// unanswered question, which is dropped. Empty conversations are skipped.
 ///
 /// # Errors
-/// Names the conversation and the field that is wrong.
+/// The conversation and the invalid field.
 pub fn read_conversations(path: &Path) -> Result<(Vec<Conversation>, usize), TraceError> {
     let source = source::Source::read(path)?;
     readers::conversations::list(&source)

@@ -1,4 +1,4 @@
-//! Rows out of files; nothing here knows what they are for.
+//! Reads rows from files, independent of their use.
 
 pub(crate) mod arrow;
 pub(crate) mod card;
@@ -20,8 +20,8 @@ use self::layout::unpacked;
 use crate::Error;
 use crate::limits::{MAX_LINE_BYTES, MAX_UNPACKED};
 
-/// A text file as Python's text mode reads it: UTF-8, every kind of line end a `\n`. Files packed with gzip or zstd are
-/// known by their first bytes, and so are UTF-16 and the mark that some editors put before UTF-8.
+/// Reads a text file like Python's text mode: UTF-8, every kind of line end becomes `\n`. Detects gzip, zstd, UTF-16
+/// and a byte order mark from the first bytes.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Read { path: path.to_path_buf(), source };
     let mut bytes = Vec::new();
@@ -39,8 +39,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     if text.contains('\r') { Ok(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Ok(text) }
 }
 
-/// Unpacks a file piece by piece, so that a bomb is refused before it fills the memory. A JSON document may be one line;
-/// in any other file a line is a row.
+/// Decompresses a file incrementally, so that a decompression bomb is refused before it fills the memory. A JSON
+/// document may be one line; in any other file a line is a row.
 fn unpack(path: &Path, packed: impl Read) -> Result<Vec<u8>, Error> {
     let is_document = unpacked(&path.to_string_lossy()).ends_with(".json");
     unpack_within(path, packed, MAX_UNPACKED, if is_document { usize::MAX } else { MAX_LINE_BYTES })
@@ -69,7 +69,7 @@ fn unpack_within(path: &Path, packed: impl Read, limit: u64, line_limit: usize) 
     }
 }
 
-/// The text of bytes without the mark of its encoding. Broken pairs of UTF-16 become U+FFFD.
+/// Decodes bytes without the byte order mark. Broken UTF-16 surrogates become U+FFFD.
 fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     let units = |word: fn([u8; 2]) -> u16| {
         let pairs = bytes[2..].chunks_exact(2).map(move |pair| word([pair[0], pair[1]]));
@@ -83,7 +83,7 @@ fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
     }
 }
 
-/// The same of a file that must have rows.
+/// Reads a text file that must not be empty.
 pub(crate) fn read_rows(path: &Path) -> Result<String, Error> {
     let text = read_text(path)?;
     if text.trim().is_empty() { Err(Error::EmptyFile { path: path.to_path_buf() }) } else { Ok(text) }

@@ -1,4 +1,4 @@
-//! Conversations converted and made, against what vLLM's scripts make of the same arguments.
+//! Compares converted and generated conversations with the output of vLLM's scripts for the same arguments.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ fn tokenizer(path: &str) -> Tokenizer {
     Tokenizer::load(&recorded(path)).unwrap()
 }
 
-/// A configuration whose text files are found from here.
+/// A configuration whose text files are relative to this crate.
 fn config(value: &Value) -> Result<GeneratorConfig, TraceError> {
     let mut value = value.clone();
     if let Some(files) = value["text_files"].as_array_mut() {

@@ -1,4 +1,4 @@
-//! The Hub: what is fetched, where it is put, and what happens when it cannot be had.
+//! The Hub: which files are downloaded, where they are stored, and failures.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod fake_hub;
@@ -38,11 +38,11 @@ fn text(error: &HubError) -> String {
     error.to_string()
 }
 
-/// Keeps what it is told.
+/// Collects the events.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Collected(Mutex<Vec<String>>);
 
-impl EventSink for Told {
+impl EventSink for Collected {
     fn event(&self, event: RunEvent) {
         let line = match event {
             RunEvent::Warning(note) => format!("{note:?}"),
@@ -59,7 +59,7 @@ fn tokenizers_are_put_where_the_python_library_puts_them() {
     let fake = model(&bytes);
     let home = tempfile::tempdir().unwrap();
     let hub = hub(home.path(), &[("HF_ENDPOINT", &fake.endpoint)]);
-    let told = Told::default();
+    let told = Collected::default();
     let directory = hub.tokenizer("org/name", None, &told).unwrap();
     let repo = home.path().join("hub/models--org--name");
     assert_eq!(directory, repo.join("snapshots").join(COMMIT));
@@ -153,7 +153,7 @@ fn the_cache_serves_when_the_hub_does_not() {
     assert!(matches!(error, HubError::Offline { .. }) && text(&error).contains("HF_HUB_OFFLINE"), "{error}");
     assert!(fake.state.lock().unwrap().asked.is_empty());
     let directory = online.tokenizer("org/name", None, &()).unwrap();
-    let told = Told::default();
+    let told = Collected::default();
     assert_eq!(away.tokenizer("org/name", None, &told).unwrap(), directory);
     assert!(told.0.lock().unwrap()[0].contains("cannot be reached"), "{told:?}", told = told.0);
     assert_eq!(offline.tokenizer("org/name", None, &()).unwrap(), directory);

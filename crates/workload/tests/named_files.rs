@@ -1,4 +1,4 @@
-//! Files that rows name: images behind HTTP links become client-side data, and what cannot be used is named.
+//! Files named in rows: images behind HTTP links become client-side data, and errors name files that cannot be used.
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
@@ -12,7 +12,7 @@ use tacho_pyrand::Globals;
 use tacho_testkit::golden_path;
 use tacho_workload::{CustomAudioSpec, CustomImageSpec, Error, Selection, WorkloadSpec, sample};
 
-/// Serves the golden images below `/`, and moves `/old` to one of them.
+/// Serves the golden images below `/`, and redirects `/old` to one of them.
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Saved workloads: written, read back, and the errors of files that were edited.
+//! Saved workloads: written, read back, and errors of edited files.
 
 #![expect(clippy::unwrap_used, reason = "a test fails on any error")]
 

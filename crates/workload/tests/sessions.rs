@@ -1,4 +1,4 @@
-//! Files of every format of sessions, against how each must be read.
+//! Compares files of every session format with their expected model.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use tacho_core::json::dumps;
 use tacho_testkit::{golden_files, golden_json, golden_path};
 use tacho_workload::sessions::{self, Format, Options, Scaling, Trace, TraceError};
 
-/// Formats of which the rows are also those of another.
+/// Formats whose rows also match another format.
 const NAMED: [&str; 3] = ["aiperf-raw-payload.jsonl", "sglang-openai.jsonl", "aiperf-random-pool.jsonl"];
 
 fn read(path: &Path, format: Option<&str>) -> Result<Trace, TraceError> {
@@ -26,7 +26,7 @@ fn text(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (directory, path)
 }
 
-/// Compares with all differences named; numbers may differ by `within`.
+/// Compares and lists all differences; numbers may differ by `within`.
 fn compare(path: &str, found: &Value, expected: &Value, within: f64, out: &mut Vec<String>) {
     match (found, expected) {
         (Value::Object(left), Value::Object(right)) => {
@@ -327,7 +327,7 @@ fn what_a_file_cannot_say_is_told_or_refused() {
     }
     let pool = read(&golden_path("sessions/aiperf-random-pool.jsonl"), Some("random_pool")).unwrap();
     assert!(pool.written_as(Format::Mooncake).unwrap_err().to_string().contains("pool"));
-    // Two traces whose names of blocks are their own.
+    // Two traces with local block names.
     let line = std::fs::read_to_string(golden_path("sessions/weka-flat.json")).unwrap();
     let one: Value = serde_json::from_str(&line).unwrap();
     let mut other = one.clone();

@@ -64,7 +64,7 @@ fn play(response: &Json, stream: &mut TcpStream) -> Keep {
 }
 
 fn observe(case: &Json, rules: Rules) -> Observation {
-    let answer = case["answer"].clone();
+    let response = case["answer"].clone();
     let refused = case["name"].as_str().unwrap().ends_with("connection-refused");
     let mut asked = 0;
     let script: Script = Box::new(move |_, stream| {
@@ -142,7 +142,7 @@ fn cases() -> Vec<Json> {
 
 /// Upstream's outcome if the same bytes arrive in one read, when that differs.
 fn hangs_on_cuts(case: &Json) -> Option<Verdict> {
-    let answer = &case["answer"];
+    let response = &case["answer"];
     let plain =
         response["status"] == 200 && response["end"] == "normal" && !case.to_string().contains("Content-Encoding");
     let function = match backend_of(case) {

@@ -203,10 +203,10 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
 
 /// Without a specific class: as the model specifies.
 fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
-    let said = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
-    let said = said.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
+    let specials = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
+    let specials = specials.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
     let named: Vec<(String, String)> =
-        said.map(|(attribute, (text, _))| (attribute.to_owned(), text.clone())).collect();
+        specials.map(|(attribute, (text, _))| (attribute.to_owned(), text.clone())).collect();
     let vocab = ids(model);
     let added = AddedTokens::new(&vocab).declared(settings, own, &named);
     let mut normalizers = vec![spaces()];

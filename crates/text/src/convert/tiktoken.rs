@@ -44,8 +44,8 @@ pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<
         added.add(&special(token));
     }
     let added = added.declared(settings, &[], &[]);
-    let asked = ["add_bos_token", "add_eos_token"].iter().any(|flag| settings.config.contains_key(*flag));
-    let post = if asked { frame_by_settings(settings, &[], |text| added.id(text)) } else { Value::Null };
+    let has_flag = ["add_bos_token", "add_eos_token"].iter().any(|flag| settings.config.contains_key(*flag));
+    let post = if has_flag { frame_by_settings(settings, &[], |text| added.id(text)) } else { Value::Null };
     Ok(Converted::of(json!({
         "version": "1.0",
         "normalizer": null,

@@ -21,23 +21,23 @@ use crate::sources::csv::Records;
 pub struct BurstGptSpec {
     /// The CSV file.
     pub path: PathBuf,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
 }
 
-/// Settings of a replay: the first rows in the order of the file, at the times of the file.
+/// Settings of a replay: the first rows in file order, at their recorded times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BurstReplaySpec {
-    /// The file and how many of its rows.
+    /// The file and the number of rows.
     pub burst: BurstGptSpec,
     /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 
-/// Prompt and output length of a row, and when it came.
+/// Prompt and output length of a row, and its arrival time.
 type Recorded = (u64, i64, Option<f64>);
 
-/// Makes the requests; the global generators are not touched.
+/// Generates the requests; does not use the global generators.
 pub(crate) fn sample(
     spec: &BurstGptSpec,
     tokenizer: Option<&Tokenizer>,
@@ -61,7 +61,7 @@ pub(crate) fn sample(
     Ok(Sampled { requests: spec.requests(&chosen, tokenizer, counters), notices: Vec::new() })
 }
 
-/// Makes the requests of a replay.
+/// Generates the requests of a replay.
 pub(crate) fn replay(
     spec: &BurstReplaySpec,
     tokenizer: Option<&Tokenizer>,
@@ -91,7 +91,7 @@ impl BurstGptSpec {
         parallel::map(rows, request)
     }
 
-    /// The rows of GPT-4 that were answered. They are found by the names of columns, but lengths by their places.
+    /// The successful GPT-4 rows. They are found by column names, but lengths by column positions, as in vLLM.
     fn rows(&self) -> Result<Vec<Recorded>, Error> {
         let records = Records::read(&self.path)?;
         let column =

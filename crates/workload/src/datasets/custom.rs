@@ -24,28 +24,28 @@ use crate::sources::layout::unpacked;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
-    /// Tokens to generate; none, or -1, takes each row's `output_tokens`.
+    /// Output tokens; `None` or -1 uses each row's `output_tokens`.
     pub output_len: Option<i64>,
-    /// Whether prompts go through the tokenizer's chat template.
+    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
     /// Further variables of the template.
     pub template_variables: Option<Dict>,
 }
 
-/// Settings of a replay: the first rows in the order of the file, at the times in their field `timestamp`.
+/// Settings of a replay: the first rows in file order, at the times in their `timestamp` field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomReplaySpec {
-    /// The file and what is made of its rows.
+    /// The file and its settings.
     pub custom: CustomSpec,
     /// Factor by which recorded gaps are stretched.
     pub time_scale: f64,
 }
 
-/// Makes the requests of a replay.
+/// Generates the requests of a replay.
 pub(crate) fn replay(
     spec: &CustomReplaySpec,
     tokenizer: Option<&Tokenizer>,
@@ -64,7 +64,7 @@ pub(crate) fn replay(
     Ok(sampled)
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &CustomSpec,
     tokenizer: Option<&Tokenizer>,
@@ -93,7 +93,7 @@ pub(crate) fn sample(
     sampler.sample(rows, tokenizer, globals, counters)
 }
 
-/// Whether pandas reads a cell as a number. It makes numbers of a column if all its cells can be one.
+/// Whether pandas parses a cell as a number. A column is numeric if all its cells are.
 fn is_numeric(cell: &Value) -> bool {
     match cell {
         Value::Null | Value::Bool(_) | Value::Int(_) | Value::Float(_) => true,
@@ -111,13 +111,13 @@ pub(crate) fn load(path: &Path) -> Result<Lines, Error> {
     if lines.has_field("prompt") { Ok(lines) } else { Err(lines.no_column("prompt")) }
 }
 
-/// A row and its prompt; a prompt that is not there matters only when the row is used.
+/// A row and its prompt; a missing prompt matters only if the row is used.
 pub(crate) struct Row<'l> {
     pub(crate) line: &'l Line,
     pub(crate) prompt: Result<Value, Error>,
 }
 
-/// What `custom` and its relatives do once they know their rows.
+/// Sampling shared by `custom` and similar datasets, given their rows.
 pub(crate) struct Sampler<'l> {
     pub(crate) lines: &'l Lines,
     pub(crate) selection: &'l Selection,
@@ -161,7 +161,7 @@ impl Sampler<'_> {
         Ok(Sampled { requests, notices: Vec::new() })
     }
 
-    /// The row's place in the order of serving, where it has one.
+    /// The row's scheduling priority, if it has one.
     fn priority(&self, line: &Line) -> Result<Option<i64>, Error> {
         match line.object.get("priority") {
             None | Some(Value::Null) => Ok(None),
@@ -178,7 +178,7 @@ impl Sampler<'_> {
                 let len = tokenizer.count(&prompt, true) as u64;
                 Ok(Request::text(prompt, len, output_len))
             }
-            // The tokenizer takes a list for a batch, whose length is its number of texts.
+            // The tokenizer treats a list as a batch, whose length is its number of texts.
             (Content::Texts(texts), None) => {
                 let len = texts.len() as u64;
                 Ok(Request { content: Content::Texts(texts), ..Request::text("", len, output_len) })
@@ -188,21 +188,21 @@ impl Sampler<'_> {
     }
 }
 
-/// Where output lengths come from.
+/// The source of output lengths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputLengths {
     Fixed(i64),
-    /// The column `output_tokens`. pandas reads a column as numbers if every cell parses as one, so that
-    /// `"6.2"` is one; in any other column texts stay texts, and only whole numbers among them count.
+    /// The `output_tokens` column. pandas reads a column as numbers if every cell parses as one, so that `"6.2"` is
+    /// valid; in any other column strings stay strings, and only whole numbers count.
     Column {
         numeric: bool,
     },
-    /// The column, which is not there.
+    /// The column is missing.
     Missing,
 }
 
 impl OutputLengths {
-    /// From the flag and what the file holds.
+    /// Chosen from the flag and the file.
     pub(crate) fn new(flag: Option<i64>, lines: &Lines) -> Self {
         match flag {
             Some(len) if len != -1 => OutputLengths::Fixed(len),
@@ -219,7 +219,7 @@ impl OutputLengths {
         }
     }
 
-    /// The tokens to generate for a row.
+    /// The output tokens of a row.
     pub(crate) fn of(self, lines: &Lines, row: &Line) -> Result<i64, Error> {
         let numeric = match self {
             OutputLengths::Fixed(len) => return Ok(len),

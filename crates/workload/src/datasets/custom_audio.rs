@@ -17,23 +17,23 @@ use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
-/// Tokens to generate where neither flag nor rows are asked.
+/// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomAudioSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
-    /// Tokens to generate; none, or -1, takes each row's `output_tokens`.
+    /// Output tokens; `None` or -1 uses each row's `output_tokens`.
     pub output_len: Option<i64>,
     /// Whether audio becomes part of chat messages.
     pub multimodal_chat: bool,
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &CustomAudioSpec,
     tokenizer: Option<&Tokenizer>,
@@ -46,7 +46,7 @@ pub(crate) fn sample(
     let wanted = spec.selection.wanted_or_all(lines.rows().len());
     let rows = &lines.rows()[..wanted.min(lines.rows().len())];
     let chat = match tokenizer {
-        // The template is used wherever there is one; there is no way to switch it off.
+        // The chat template is used if there is one; it cannot be disabled.
         Some(tokenizer) if tokenizer.has_chat_template() && !spec.multimodal_chat => Some(Chat::new(tokenizer, None)?),
         _ => None,
     };

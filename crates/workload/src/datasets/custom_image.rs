@@ -23,19 +23,19 @@ use crate::sources::layout::unpacked;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomImageSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
-    /// Tokens to generate, -1 too; the rows are not asked.
+    /// Output tokens, including -1; the rows' values are ignored.
     pub output_len: i64,
-    /// Whether the prompt becomes a chat message that holds its images.
+    /// Whether the prompt becomes a chat message that contains its images.
     pub multimodal_chat: bool,
-    /// Whether images are read here and sent inside the request.
+    /// Whether images are read by the client and sent inside the request.
     pub client_side_data: bool,
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &CustomImageSpec,
     tokenizer: Option<&Tokenizer>,
@@ -99,7 +99,7 @@ impl RowReader<'_> {
         Ok((content, Some(media), self.count(prompt)))
     }
 
-    /// Content parts, texts and images in any order.
+    /// Content parts: texts and images in any order.
     fn parts(&self, row: &Line, parts: &Value) -> Result<Made, Error> {
         let parts = parts.as_list().filter(|parts| !parts.is_empty());
         let parts = parts.ok_or_else(|| self.lines.wrong(row, "content", "a list with at least one part"))?;

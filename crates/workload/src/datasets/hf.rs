@@ -1,5 +1,5 @@
-//! `hf`: datasets of the Hugging Face Hub. The id chooses how rows become requests; where the rows come from and in
-//! which order is the same for all but BFCL.
+//! `hf`: datasets of the Hugging Face Hub. The ID determines how rows become requests; the source and order of rows are
+//! the same for all but BFCL.
 
 mod asr;
 mod bfcl;
@@ -35,66 +35,66 @@ use loader::Loader;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HfSpec {
-    /// The Hub's id, or a local directory.
+    /// The Hub ID, or a local directory.
     pub path: String,
-    /// The Hub's id of a local directory.
+    /// The Hub ID of a local directory.
     pub name: Option<String>,
     /// The configuration.
     pub subset: Option<String>,
     /// The split.
     pub split: Option<String>,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: Option<i64>,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
-    /// Whether rows are mixed through a buffer, as streaming does it, or all at once.
+    /// Whether rows are shuffled through a buffer, as in streaming mode, or all at once.
     pub stream: bool,
-    /// Whose streaming.
+    /// Which streaming order to reproduce.
     pub stream_order: StreamOrder,
-    /// Whether prompts go through the tokenizer's chat template.
+    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
-    /// Whether prompts become chat messages that hold their media.
+    /// Whether prompts become chat messages that contain their media.
     pub multimodal_chat: bool,
-    /// The protocol, which must be able to carry what the dataset holds.
+    /// The protocol, which must support the dataset's media.
     pub carrier: Carrier,
-    /// Least and greatest edit distance of Blazedit.
+    /// Minimum and maximum edit distance of Blazedit.
     pub blazedit_distance: (f64, f64),
     /// Minimum and maximum audio duration, in seconds.
     pub audio_seconds: (f64, f64),
-    /// Categories of BFCL; its own when there is none.
+    /// Categories of BFCL; `None` for its default.
     pub bfcl_categories: Option<String>,
-    /// Where downloaded datasets are.
+    /// The Hub cache.
     pub cache: HubCache,
 }
 
-/// Settings of a dataset that no loader knows: prompts are the texts of one column.
+/// Settings of a dataset without a loader of its own: prompts are the texts of one column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HfTextSpec {
-    /// Where its rows are, and what is made of them.
+    /// The source of the rows and their settings.
     pub hf: HfSpec,
-    /// The column. Members and items of nested values follow behind points: `conversations.0.value`.
+    /// The column. Nested members and items are separated by dots: `conversations.0.value`.
     pub column: String,
 }
 
-/// What the loaders work with.
+/// The shared input of the loaders.
 struct Context<'c> {
     spec: &'c HfSpec,
-    /// The column of prompts, where it was named.
+    /// The column of prompts, if named.
     column: Option<&'c str>,
     tokenizer: &'c Tokenizer,
     name: &'c str,
     directory: PathBuf,
-    /// The chat template, where one is applied.
+    /// The chat template, if one is applied.
     chat: Option<Chat<'c>>,
 }
 
 impl Context<'_> {
-    /// The tokens to generate.
+    /// The output tokens.
     fn output_len(&self, default: i64) -> i64 {
         self.spec.output_len.unwrap_or(default)
     }
 
-    /// A plain text request, through the chat template where there is one.
+    /// A plain text request, with the chat template applied if there is one.
     fn text(&self, prompt: String, output_len: i64) -> Result<Request, Error> {
         let prompt = self.chat.as_ref().map_or(Ok(prompt.clone()), |chat| chat.user(&prompt))?;
         let len = self.tokenizer.count(&prompt, true) as u64;
@@ -102,7 +102,7 @@ impl Context<'_> {
     }
 }
 
-/// Makes the requests; Python's global generator is touched only by the repetition.
+/// Generates the requests; only the repetition uses Python's global generator.
 pub(crate) fn sample(
     spec: &HfSpec,
     tokenizer: Option<&Tokenizer>,
@@ -115,7 +115,7 @@ pub(crate) fn sample(
     }
 }
 
-/// Makes the requests of a dataset that no loader knows.
+/// Generates the requests of a dataset without a loader of its own.
 pub(crate) fn sample_text(
     spec: &HfTextSpec,
     tokenizer: Option<&Tokenizer>,
@@ -170,7 +170,7 @@ fn load(
                 skipped += 1;
                 continue;
             };
-            // Blazedit counts the rows that it leaves out.
+            // Blazedit counts the rows that it skips.
             let index = if loader == Loader::Blazedit { first + at } else { requests.len() };
             requests.push(Request { id: spec.selection.id(index), ..request });
             counters.finished.fetch_add(1, Ordering::Relaxed);

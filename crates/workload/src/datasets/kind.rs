@@ -1,65 +1,65 @@
-//! What is known of a dataset before any of its settings.
+//! Static properties of a dataset.
 
 use crate::requests::carrier::Need;
 
-/// A dataset. The rows stand in [`DATASETS`](crate::DATASETS).
+/// A dataset. The rows are in [`DATASETS`](crate::DATASETS).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatasetKind {
     /// The value of `--dataset-name`.
     pub name: &'static str,
     /// Whether `vllm bench serve` has it under this name.
     pub of_vllm: bool,
-    /// Which commands that run without a server have it.
+    /// Which offline commands support it.
     pub offline: Offline,
-    /// Where its rows come from.
+    /// The source of its rows.
     pub rows: Rows,
-    /// What its requests need of every backend.
+    /// What its requests require of every backend.
     pub needs: Option<Need>,
     /// Whether its rows have times.
     pub times: Times,
-    /// Whether it can do without a tokenizer.
+    /// Whether it works without a tokenizer.
     pub works_without_tokenizer: bool,
-    /// Whether requests ask the server to ignore end-of-text, since the prompts are not meant to be answered.
+    /// Whether requests set `ignore_eos`, because the prompts have no natural response.
     pub ignores_eos: bool,
     /// Whether prompts are re-aligned with the server's tokenizer ([`crate::align`]).
     pub aligns_with_server: bool,
 }
 
-/// How offline commands know a dataset.
+/// Support of a dataset by offline commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offline {
-    /// Not at all.
+    /// Not supported.
     No,
-    /// With a file only: vLLM's command does not have it.
+    /// Only with a file: vLLM's command does not have it.
     WithFile,
-    /// As vLLM's command has it or had it, at this place of its list.
+    /// Supported as in vLLM's command, at this position of its list.
     Listed(u8),
 }
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
-    /// They are synthetic, so that `--dataset-path` contradicts them.
+    /// Synthetic; `--dataset-path` is refused.
     Generated,
     /// From a file or the Hub.
     Read,
-    /// From a file, all of it where the number of prompts is not positive.
+    /// From a file; all rows if the number of prompts is not positive.
     ReadWhole,
 }
 
 /// Whether rows have times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// Never.
+    /// No times.
     None,
-    /// Some files have them; requests go out at them when asked to.
+    /// Some files have times, which are used on request.
     Some,
-    /// Always; requests are sent at them by default.
+    /// All rows have times, which are used by default.
     All,
 }
 
 impl DatasetKind {
-    /// A dataset of tacho's that reads a file and asks for nothing; rows say in what they differ.
+    /// A dataset of tacho's own that reads a file and has no requirements; rows override what differs.
     pub(crate) const fn named(name: &'static str) -> DatasetKind {
         DatasetKind {
             name,
@@ -74,12 +74,12 @@ impl DatasetKind {
         }
     }
 
-    /// One that vLLM has.
+    /// A dataset of vLLM.
     pub(crate) const fn vllm(name: &'static str) -> DatasetKind {
         DatasetKind { of_vllm: true, ..DatasetKind::named(name) }
     }
 
-    /// Whether it makes its own rows.
+    /// Whether it generates its own rows.
     pub fn is_made_up(&self) -> bool {
         self.rows == Rows::Generated
     }

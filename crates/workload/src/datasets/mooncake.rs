@@ -1,4 +1,4 @@
-//! `mooncake`: a trace of Mooncake's, in the order of its times and at exact lengths. Blocks are those of `timed_trace`.
+//! `mooncake`: a Mooncake trace, sorted by time, with exact lengths. Blocks are as in `timed_trace`.
 
 use std::path::PathBuf;
 
@@ -14,13 +14,13 @@ use crate::sampling::timing;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MooncakeSpec {
-    /// How its lines are read. The path may be a directory of traces.
+    /// How its lines are parsed. The path may be a directory of traces.
     pub trace: TimedTraceSpec,
     /// Which trace of a directory: `conversation`, `toolagent`, `synthetic` or `mooncake`.
     pub workload: String,
 }
 
-/// Makes the requests; times count from the first.
+/// Generates the requests; times count from the first.
 pub(crate) fn sample(
     spec: &MooncakeSpec,
     tokenizer: Option<&Tokenizer>,

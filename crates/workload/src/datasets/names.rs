@@ -1,15 +1,15 @@
-//! Lists of names, made of the table of datasets.
+//! Lists of dataset names, derived from the table.
 
 use crate::datasets::DATASETS;
 use crate::datasets::kind::{DatasetKind, Offline};
 
 /// The datasets of `serve`, vLLM's first.
 pub const SERVE_NAMES: &[&str] = &names::<{ DATASETS.len() }>();
-/// How many of [`SERVE_NAMES`] are vLLM's.
+/// Number of [`SERVE_NAMES`] that are vLLM's.
 pub const SERVE_NAMES_OF_VLLM: usize = count(&Pick::Vllm);
-/// The datasets of offline commands: those that vLLM's command lists, in its order, then those that need a file.
+/// The datasets of offline commands: those that vLLM's command lists, in its order, then those that require a file.
 pub const OFFLINE_NAMES: &[&str] = &offline_names::<{ OFFLINE_NAMES_OF_VLLM + count(&Pick::WithFile) }>();
-/// How many of [`OFFLINE_NAMES`] may be named without a file.
+/// Number of [`OFFLINE_NAMES`] that do not require a file.
 pub const OFFLINE_NAMES_OF_VLLM: usize = count(&Pick::Listed);
 
 enum Pick {
@@ -58,7 +58,7 @@ const fn offline_names<const N: usize>() -> [&'static str; N] {
     names
 }
 
-/// The dataset of a name.
+/// The dataset with this name.
 pub fn dataset(name: &str) -> Option<&'static DatasetKind> {
     DATASETS.iter().find(|kind| kind.name == name)
 }

@@ -1,4 +1,4 @@
-//! `openai`: recorded bodies of chat requests, a JSON object a line, sent with the fields that they hold.
+//! `openai`: recorded bodies of chat requests, one JSON object per line, sent with all their fields.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -18,22 +18,22 @@ use crate::sampling::selection::Selection;
 use crate::sampling::timing;
 use crate::sources::jsonl::{Line, Lines};
 
-/// Tokens to generate where neither the row nor a flag says.
+/// Output tokens if neither the row nor a flag sets them.
 const OUTPUT_LEN: i64 = 256;
-/// Fields that are not passed on: they have a place of their own in a request, or belong to the benchmark.
+/// Fields that are not forwarded: they have their own place in a request, or belong to the benchmark.
 const OWN: [&str; 7] =
     ["messages", "max_tokens", "max_completion_tokens", "model", "stream", "stream_options", "timestamp"];
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAiSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows: the first ones, repeated where they are too few.
+    /// The selected rows: the first ones, repeated if there are too few.
     pub selection: Selection,
-    /// Tokens to generate, in place of each row's `max_tokens`.
+    /// Output tokens, overriding each row's `max_tokens`.
     pub output_len: Option<i64>,
-    /// Factor on the times of the rows; `None` when a schedule determines them.
+    /// Factor on the rows' times; `None` if a schedule determines them.
     pub time_scale: Option<f64>,
 }
 
@@ -95,7 +95,7 @@ impl OpenAiSpec {
     }
 }
 
-/// The messages through the template, and the tools as text.
+/// Token count of the rendered messages and of the tools as text.
 fn prompt_len(tokenizer: &Tokenizer, chat: Option<&Chat<'_>>, messages: &Value, tools: Option<&Value>) -> u64 {
     let rendered = chat.and_then(|chat| chat.messages(messages, None).ok());
     let text = rendered.unwrap_or_else(|| {

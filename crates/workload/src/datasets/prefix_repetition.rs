@@ -13,21 +13,21 @@ use crate::sampling::sampled::Sampled;
 pub struct PrefixRepetitionSpec {
     /// Seed of the global generators.
     pub seed: i64,
-    /// How many prompts; rounded down to a multiple of `num_prefixes`.
+    /// Number of prompts; rounded down to a multiple of `num_prefixes`.
     pub num_prompts: i64,
     /// Tokens of a prefix.
     pub prefix_len: i64,
-    /// Tokens of what follows the prefix.
+    /// Tokens after the prefix.
     pub suffix_len: i64,
-    /// How many prefixes.
+    /// Number of prefixes.
     pub num_prefixes: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// Whether the requests are mixed.
+    /// Whether the requests are shuffled.
     pub shuffle: bool,
 }
 
-/// Makes the requests, which have no ids.
+/// Generates the requests, which have no IDs.
 pub(crate) fn sample(
     spec: &PrefixRepetitionSpec,
     tokenizer: Option<&Tokenizer>,
@@ -58,13 +58,13 @@ fn length(flag: &'static str, value: i64) -> Result<usize, Error> {
 }
 
 impl PrefixRepetitionSpec {
-    /// Prompts of each prefix. A negative number of prompts makes none, though prefixes are still drawn.
+    /// Number of prompts per prefix. A negative number of prompts generates none, but prefixes are still drawn.
     fn per_prefix(&self) -> Result<usize, Error> {
         let too_few = Error::TooFewPrompts { num_prompts: self.num_prompts, num_prefixes: self.num_prefixes };
         if self.num_prefixes == 0 {
             return Err(Error::NoPrefixes);
         }
-        // Python rounds towards negative infinity, so only a share between 0 and 1 is none.
+        // Python rounds towards negative infinity, so only a quotient between 0 and 1 becomes zero.
         let quotient = self.num_prompts.wrapping_div(self.num_prefixes);
         let inexact = self.num_prompts.wrapping_rem(self.num_prefixes) != 0;
         let negative = (self.num_prompts < 0) != (self.num_prefixes < 0);
@@ -74,7 +74,7 @@ impl PrefixRepetitionSpec {
         }
     }
 
-    /// A prefix and its suffixes, joined without another fit.
+    /// Joins a prefix with its suffixes, without fitting the length again.
     fn requests(&self, group: &[Fitted], tokenizer: &Tokenizer) -> Vec<Request> {
         let Some((prefix, suffixes)) = group.split_first() else {
             return Vec::new();

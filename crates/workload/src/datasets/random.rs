@@ -1,4 +1,4 @@
-//! `random`: runs of consecutive vocabulary entries from a random place, behind a common random prefix.
+//! `random`: runs of consecutive vocabulary entries from a random start, after a common random prefix.
 
 use std::ops::Range;
 
@@ -16,46 +16,46 @@ use crate::sampling::sampled::Sampled;
 pub struct RandomSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
-    /// How many prompts.
+    /// Number of prompts.
     pub num_prompts: i64,
-    /// Tokens of a prompt, its prefix not counted.
+    /// Tokens of a prompt, without its prefix.
     pub input_len: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
-    /// How far lengths vary.
+    /// Range of the lengths.
     pub range_ratio: RangeRatio,
-    /// Prompts per request; more than one makes requests that carry a list.
+    /// Prompts per request; above one, requests contain a list of prompts.
     pub batch_size: i64,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
-    /// Whether prompts are sent as token ids.
+    /// Whether prompts are sent as token IDs.
     pub token_ids: bool,
-    /// How much of the prompts a prefix cache is to find, where that is chosen.
+    /// The prefix-cache hit rate to aim for, if set.
     pub cached: Option<CachedShare>,
 }
 
-/// A chosen hit rate: some prompts begin with the same tokens, the others with tokens of their own.
+/// A chosen hit rate: some prompts start with common tokens, the others with unique ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CachedShare {
-    /// Share of the requests that begin with the common tokens.
+    /// Fraction of the requests that start with the common tokens.
     pub fraction: f64,
-    /// Share of their tokens that are common.
+    /// Fraction of their tokens that are common.
     pub ratio: f64,
 }
 
-/// The ids that prompts are made of: the vocabulary without `prohibited`, ascending.
+/// The IDs that prompts consist of: the vocabulary without `prohibited`, ascending.
 pub(crate) fn allowed_tokens(tokenizer: &Tokenizer, prohibited: &[u32]) -> Result<Vec<u32>, Error> {
     let vocab_size = tokenizer.vocab_size();
     let allowed: Vec<u32> = (0..vocab_size as u32).filter(|id| !prohibited.contains(id)).collect();
     if allowed.is_empty() { Err(Error::NoAllowedTokens { vocab_size }) } else { Ok(allowed) }
 }
 
-/// Prompts that are made at a time.
+/// Prompts per batch.
 const PART: usize = 4096;
 
-/// Makes the requests; the global generators are not touched.
+/// Generates the requests; does not use the global generators.
 pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
     let mut requests = Vec::new();
     let notices = sample_in_parts(spec, tokenizer, counters, |mut part| {
@@ -69,7 +69,7 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
     Ok(Sampled { requests, notices })
 }
 
-/// The same some at a time, but without the tokens that a chosen hit rate wants shared: those depend on all prompts.
+/// Generates the requests in batches, without the common tokens of a chosen hit rate, which depend on all prompts.
 pub(crate) fn sample_in_parts(
     spec: &RandomSpec,
     tokenizer: Option<&Tokenizer>,
@@ -101,7 +101,7 @@ pub(crate) fn sample_in_parts(
     Ok(mismatch_notice(mismatch).into_iter().collect())
 }
 
-/// Sends a prompt's ids in place of its text.
+/// Replaces a prompt's text by its token IDs.
 fn as_ids(request: &mut Request, tokenizer: &Tokenizer) {
     if let Content::Text(text) = &request.content {
         let ids = tokenizer.encode(text, false);
@@ -111,8 +111,8 @@ fn as_ids(request: &mut Request, tokenizer: &Tokenizer) {
 }
 
 impl CachedShare {
-    /// Puts the common tokens into the chosen requests, drawn separately from everything that vLLM draws. The first block of
-    /// the others is their own, so that they find nothing.
+    /// Puts the common tokens into the chosen requests, drawn separately from everything that vLLM draws. The first
+    /// block of the other requests is unique, so that they get no cache hits.
     fn apply(&self, requests: &mut [Request], seed: u64, allowed: &[u32]) {
         let mut random = Random::new(seed ^ 0x6361_6368_6500);
         let longest = requests.iter().map(|request| request.prompt_len as usize).max().unwrap_or(0);
@@ -130,7 +130,7 @@ impl CachedShare {
     }
 }
 
-/// The ids of a common prefix, after decoding and encoding; none for a length that is not positive.
+/// The IDs of a common prefix, after decoding and encoding; empty if the length is not positive.
 pub(crate) fn prefix(len: i64, allowed: &[u32], tokenizer: &Tokenizer, draw: &mut GeneratorDraw) -> Vec<u32> {
     let Some(len) = usize::try_from(len).ok().filter(|&len| len > 0) else {
         return Vec::new();
@@ -140,7 +140,7 @@ pub(crate) fn prefix(len: i64, allowed: &[u32], tokenizer: &Tokenizer, draw: &mu
     fit(ids, len, tokenizer, draw).ids
 }
 
-/// `len` consecutive allowed tokens from `start` on, round the end of the vocabulary.
+/// `len` consecutive allowed tokens from `start` on, wrapping around the end of the vocabulary.
 pub(crate) fn run_of(allowed: &[u32], start: usize, len: usize) -> impl Iterator<Item = u32> + '_ {
     allowed.iter().copied().cycle().skip(start % allowed.len()).take(len)
 }
@@ -162,7 +162,7 @@ fn fit_prompts(
         let mut ids = Vec::with_capacity(prefix.len() + len);
         ids.extend_from_slice(prefix);
         ids.extend(run_of(allowed, lengths.offsets[index] as usize + index, len));
-        // The target counts the prefix as asked for, even if it came out longer or shorter.
+        // The target uses the requested prefix length, even if the prefix came out longer or shorter.
         let target = spec.prefix_len.saturating_add(lengths.inputs[index]);
         (ids, usize::try_from(target).unwrap_or(0))
     };
@@ -182,12 +182,12 @@ impl RandomSpec {
         Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
     }
 
-    /// Prompts of a request.
+    /// Prompts per request.
     fn batch(&self) -> usize {
         usize::try_from(self.batch_size).unwrap_or(1).max(1)
     }
 
-    /// The requests from number `first` on.
+    /// The requests from index `first` on.
     fn requests(&self, first: usize, fitted: Vec<FittedText>, outputs: &[i64]) -> Vec<Request> {
         let id = |index: usize| Some(format!("{}{}", self.request_id_prefix, first + index));
         let batch = self.batch();
@@ -241,7 +241,7 @@ mod tests {
         let counters = Counters::default();
         let at_once = fit_prompts(&spec, &lengths, 0..count, &allowed, &prefix, &tokenizer, &mut draw, &counters);
         assert!(spec.requests(0, at_once, &lengths.outputs) == sampled);
-        // Texts of two prompts, the last alone; each part holds whole requests.
+        // Two prompts per request, the last one alone; each batch contains complete requests.
         let pairs = RandomSpec { batch_size: 2, num_prompts: PART as i64 + 501, ..spec };
         let pairs = sample(&pairs, Some(&tokenizer), &Counters::default()).unwrap().requests;
         assert_eq!(pairs.len(), PART / 2 + 251);

@@ -1,4 +1,4 @@
-//! `random-mm`: random text with random images and videos. Text and media take turns drawing from one generator.
+//! `random-mm`: random text with random images and videos. Text and media draw from one generator in turn.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, mismatch_notic
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
-/// Bytes of pixels that are held before they are encoded.
+/// Bytes of pixels that are buffered before they are encoded.
 const HELD: usize = 256 << 20;
 
 /// Settings of the dataset.
@@ -27,31 +27,31 @@ const HELD: usize = 256 << 20;
 pub struct RandomMmSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
-    /// How many prompts.
+    /// Number of prompts.
     pub num_prompts: i64,
-    /// Tokens of a prompt, its prefix not counted.
+    /// Tokens of a prompt, without its prefix.
     pub input_len: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
-    /// How far lengths vary.
+    /// Range of the lengths.
     pub range_ratio: RangeRatio,
-    /// Media of a request.
+    /// Mean number of media items per request.
     pub base_items: i64,
-    /// How far their number varies.
+    /// Range of that number.
     pub items_range_ratio: f64,
     /// Maximum images and videos of a request, by modality.
     pub limits: Vec<(String, i64)>,
-    /// Sizes and how likely each is.
+    /// Sizes and their probabilities.
     pub buckets: Buckets,
-    /// Whether the prompt becomes a chat message that holds its media.
+    /// Whether the prompt becomes a chat message that contains its media.
     pub multimodal_chat: bool,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 
-/// A medium before it is encoded.
+/// A media item before it is encoded.
 struct Raw {
     bucket: Bucket,
     pixels: Vec<u8>,
@@ -64,7 +64,7 @@ struct Draft {
     media: Vec<Raw>,
 }
 
-/// Makes the requests; the global generators are not touched.
+/// Generates the requests; does not use the global generators.
 pub(crate) fn sample(
     spec: &RandomMmSpec,
     tokenizer: Option<&Tokenizer>,
@@ -123,7 +123,7 @@ impl RandomMmSpec {
         Request { content, media, id, ..Request::text("", draft.len as u64, output_len) }
     }
 
-    /// What media are drawn by.
+    /// The parameters for drawing media.
     fn plan(&self) -> Result<MediaPlan, Error> {
         if !(0.0..=1.0).contains(&self.items_range_ratio) {
             return Err(Error::ItemsRatio { ratio: self.items_range_ratio });
@@ -154,7 +154,7 @@ impl RandomMmSpec {
     }
 }
 
-/// What media are drawn by, the same for every request.
+/// The parameters for drawing media, the same for every request.
 struct MediaPlan {
     buckets: Vec<(Bucket, f64)>,
     limits: Vec<(Modality, i64)>,
@@ -163,8 +163,8 @@ struct MediaPlan {
 }
 
 impl MediaPlan {
-    /// The media of one request, and whether the limits allowed fewer than were drawn. The pixels of a medium are
-    /// drawn before the next one is chosen.
+    /// The media of one request, and whether the limits allowed fewer than were drawn. The pixels of an item are drawn
+    /// before the next item is chosen.
     fn draw(&self, generator: &mut Generator) -> Result<(Vec<Raw>, bool), Error> {
         let wanted = generator.integers(self.low, self.high + 1) as usize;
         let mut buckets = self.buckets.clone();

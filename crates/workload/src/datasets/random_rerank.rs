@@ -1,4 +1,4 @@
-//! `random-rerank`: one random query and batches of random documents to be scored against it.
+//! `random-rerank`: one random query and batches of random documents to score against it.
 
 use tacho_core::{Content, Counters, Request};
 use tacho_pyrand::Generator;
@@ -15,17 +15,17 @@ use crate::sampling::sampled::Sampled;
 pub struct RandomRerankSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
-    /// How many documents; without a reranker the query counts as one of them.
+    /// Number of documents; without a reranker the query counts as one of them.
     pub num_prompts: i64,
-    /// Tokens of query and document together; of each, without a reranker.
+    /// Tokens of query and document together; without a reranker, of each.
     pub input_len: i64,
-    /// How far lengths vary.
+    /// Range of the lengths.
     pub range_ratio: RangeRatio,
     /// Documents per request; without a reranker the query counts as one of them.
     pub batch_size: i64,
     /// Whether the model reads query and document together, with a separator between them.
     pub is_reranker: bool,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 
@@ -36,7 +36,7 @@ struct Drawn {
     batch: usize,
 }
 
-/// Makes the requests; the global generators are not touched.
+/// Generates the requests; does not use the global generators.
 pub(crate) fn sample(
     spec: &RandomRerankSpec,
     tokenizer: Option<&Tokenizer>,
@@ -48,7 +48,7 @@ pub(crate) fn sample(
     let drawn = spec.draw_lengths(tokenizer, &mut generator)?;
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
     let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
-    // The query is text 0 and the documents follow it, in drawing order and in the offsets of their tokens.
+    // The query is text 0 and the documents follow it, in drawing order and in their token offsets.
     let text = |index: usize| {
         let (lengths, at) = if index == 0 { (&drawn.query, 0) } else { (&drawn.documents, index - 1) };
         let len = lengths.inputs[at] as usize;
@@ -90,7 +90,7 @@ impl RandomRerankSpec {
         documents.chunks(batch).enumerate().map(request).collect()
     }
 
-    /// A reranker reads the query and a separator with every document.
+    /// Prompt tokens of a query for its documents: a reranker reads the query and a separator with each of them.
     fn query_share(&self, query: &FittedText, group: &[FittedText]) -> usize {
         if self.is_reranker { (query.len + 1) * group.len() } else { query.len }
     }

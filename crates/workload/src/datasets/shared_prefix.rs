@@ -1,4 +1,4 @@
-//! `generated-shared-prefix`: SGLang's groups of questions, each behind the system prompt of its group.
+//! `generated-shared-prefix`: SGLang's groups of questions that share the system prompt of their group.
 
 use std::sync::atomic::Ordering;
 
@@ -15,31 +15,31 @@ use crate::sampling::sampled::Sampled;
 pub struct SharedPrefixSpec {
     /// Seed of both global generators.
     pub seed: i64,
-    /// How many system prompts.
+    /// Number of system prompts.
     pub groups: i64,
     /// Questions per system prompt.
     pub prompts_per_group: i64,
     /// Tokens of a system prompt.
     pub system_len: i64,
-    /// Questions of a conversation; 1 for single requests.
+    /// Questions per conversation; 1 for single requests.
     pub turns: i64,
     /// Tokens of a question.
     pub question_len: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// Lengths are drawn from this share of the longest up to the longest; 1 is always the longest.
+    /// Lengths are uniform between this fraction of the maximum and the maximum; 1 always gives the maximum.
     pub range_ratio: f64,
-    /// The exponent of Zipf's law by which questions choose their group; even shares without it.
+    /// The exponent of the Zipf distribution of questions over groups; `None` for an even distribution.
     pub zipf: Option<f64>,
-    /// Whether groups stay together; otherwise requests are mixed.
+    /// Whether groups stay together; otherwise requests are shuffled.
     pub ordered: bool,
-    /// Whether prompts are not counted, and their length is given as 1.
+    /// Whether token counting is skipped; prompt lengths are then 1.
     pub uncounted: bool,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 
-/// Makes the requests; both global generators are left as the draws leave them.
+/// Generates the requests; advances both global generators.
 pub(crate) fn sample(
     spec: &SharedPrefixSpec,
     tokenizer: Option<&Tokenizer>,
@@ -58,13 +58,13 @@ pub(crate) fn sample(
     Ok(Sampled { requests, notices: Vec::new() })
 }
 
-/// The questions of a conversation, the first behind the system prompt, and the length of each answer.
+/// The questions of a conversation, the first with the system prompt, and the length of each response.
 pub(crate) struct Talk {
     pub(crate) questions: Vec<String>,
     pub(crate) output_len: i64,
 }
 
-/// Makes the conversations; both global generators are left as the draws leave them.
+/// Generates the conversations; advances both global generators.
 pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mut Globals) -> Result<Vec<Talk>, Error> {
     let seed = u32::try_from(spec.seed).map_err(|_| Error::SeedOutOfRange { seed: spec.seed })?;
     let groups = positive("--gsp-num-groups", spec.groups)?;
@@ -74,7 +74,7 @@ pub(crate) fn talks(spec: &SharedPrefixSpec, tokenizer: &Tokenizer, globals: &mu
     let system_lens = spec.lengths("--gsp-system-prompt-len", spec.system_len, groups, globals)?;
     let question_lens = spec.lengths("--gsp-question-len", spec.question_len, total * turns, globals)?;
     let output_lens = spec.lengths("--gsp-output-len", spec.output_len, total, globals)?;
-    // All entries, special ones too, as the dictionary of the tokenizer has them.
+    // All entries, including special ones, in the order of the tokenizer's vocabulary.
     let mut vocabulary = tokenizer.all_ids();
     vocabulary.sort_unstable();
     let mut draw = |len: &i64| -> Vec<u32> {
@@ -104,7 +104,7 @@ fn positive(flag: &'static str, value: i64) -> Result<usize, Error> {
 }
 
 impl SharedPrefixSpec {
-    /// Drawn evenly from a share of the longest to the longest; a share of 1 draws nothing.
+    /// Uniform between a fraction of the maximum and the maximum; a fraction of 1 draws nothing.
     fn lengths(
         &self,
         flag: &'static str,
@@ -120,7 +120,7 @@ impl SharedPrefixSpec {
         Ok(globals.np.randint_vec(shortest, longest + 1, count))
     }
 
-    /// The group of each question. Zipf's law uses a separate generator, so that texts do not depend on it.
+    /// The group of each question. The Zipf distribution uses a separate generator, so that texts do not depend on it.
     fn chosen_groups(&self, groups: usize, total: usize) -> Vec<usize> {
         let Some(alpha) = self.zipf else {
             return (0..total).map(|index| index / (total / groups)).collect();

@@ -1,4 +1,4 @@
-//! `sharegpt`: the first question of each conversation, with the length of its answer.
+//! `sharegpt`: the first question of each conversation, with the length of its response.
 
 use std::path::{Path, PathBuf};
 
@@ -22,29 +22,29 @@ use crate::sampling::selection::Selection;
 pub struct ShareGptSpec {
     /// The JSON file.
     pub path: PathBuf,
-    /// Which rows.
+    /// The selected rows.
     pub selection: Selection,
-    /// Tokens to generate, in place of the answer's length.
+    /// Output tokens, overriding the length of the recorded response.
     pub output_len: Option<i64>,
-    /// Whether the prompt becomes a chat message that holds its media.
+    /// Whether the prompt becomes a chat message that contains its media.
     pub multimodal_chat: bool,
 }
 
-/// What decides whether a conversation is looked at; its texts are read later, and only if it is needed.
+/// The fields that decide whether a conversation is used; its texts are parsed later, only if needed.
 #[derive(Deserialize)]
 struct Outline {
     #[serde(default)]
     conversations: Option<Vec<IgnoredAny>>,
 }
 
-/// A conversation as it stands in the file.
+/// A conversation in the file.
 struct Entry<'f> {
-    /// From 1.
+    /// Line number, from 1.
     number: usize,
     text: &'f str,
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &ShareGptSpec,
     tokenizer: Option<&Tokenizer>,
@@ -59,7 +59,7 @@ pub(crate) fn sample(
     let mut requests: Vec<Request> = Vec::new();
     let mut rest = entries.as_slice();
     while requests.len() < wanted && !rest.is_empty() {
-        // Some rows are skipped, so a few more than are missing are read at once.
+        // Some rows are skipped, so read a few more than are missing.
         let missing = wanted - requests.len();
         let (batch, after) = rest.split_at(rest.len().min(missing + missing / 2 + 16));
         rest = after;
@@ -85,7 +85,7 @@ fn conversations<'f>(text: &'f str, path: &Path) -> Result<Vec<Entry<'f>>, Error
     Ok(parallel::map(&entries, long_enough).into_iter().flatten().collect())
 }
 
-/// A list that is broken, or valid JSON of another kind.
+/// The error for a broken list, or for valid JSON of another kind.
 fn not_a_list(text: &str, path: &Path, source: serde_json::Error) -> Error {
     match json::parse(text) {
         Err(error) => Error::FileNotJson { path: path.to_path_buf(), source: error },
@@ -94,7 +94,7 @@ fn not_a_list(text: &str, path: &Path, source: serde_json::Error) -> Error {
 }
 
 impl ShareGptSpec {
-    /// The request of a conversation, if its lengths are in range.
+    /// The request of a conversation, if its lengths are within range.
     fn request(&self, entry: &Entry<'_>, tokenizer: &Tokenizer) -> Result<Option<Request>, Error> {
         let wrong = |field: &str, expected| Error::RowField {
             path: self.path.clone(),

@@ -1,4 +1,4 @@
-//! Slices of a plain text, as a file for the dataset `custom`.
+//! Slices of a plain text, as a file for the `custom` dataset.
 
 use std::fmt::Write;
 
@@ -12,22 +12,22 @@ use crate::sampling::lengths::{LengthRange, RangeRatio, checked_count, checked_s
 /// Settings of the conversion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SlicesSpec {
-    /// Seed of lengths and places.
+    /// Seed of lengths and positions.
     pub seed: i64,
-    /// How many slices.
+    /// Number of slices.
     pub num_prompts: i64,
     /// Tokens of a slice.
     pub input_len: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// How far lengths vary.
+    /// Range of the lengths.
     pub range_ratio: RangeRatio,
 }
 
 /// The lines of the file: objects with `prompt` and `output_tokens`.
 ///
 /// # Errors
-/// When the text has no tokens, or the settings cannot work.
+/// If the text has no tokens, or the settings are invalid.
 pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<String, Error> {
     let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let tokens = tokenizer.encode(text, false);

@@ -1,5 +1,5 @@
-//! `sonnet`: lines of a poem behind a common beginning, as the last release that had it made them. Draws from
-//! Python's global generator as the command seeded it.
+//! `sonnet`: lines of a poem after a common prefix, as in the last release that had this dataset. Draws from Python's
+//! global generator as the command seeded it.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use crate::sampling::sampled::Sampled;
 use crate::sources::read_text;
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
-/// Attempts in a row without a prompt that is short enough, after which none will come.
+/// Consecutive attempts without a short enough prompt, after which sampling fails.
 const PATIENCE: usize = 10_000;
 
 /// Settings of the dataset.
@@ -23,17 +23,17 @@ const PATIENCE: usize = 10_000;
 pub struct SonnetSpec {
     /// The poem.
     pub path: PathBuf,
-    /// How many prompts.
+    /// Number of prompts.
     pub num_prompts: i64,
-    /// Most tokens of a prompt.
+    /// Maximum tokens of a prompt.
     pub input_len: i64,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// Tokens of the beginning that all prompts share.
+    /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
-    /// Whether prompts are sent as plain text, since the server applies the template.
+    /// Whether prompts are sent as plain text, because the server applies the template.
     pub plain: bool,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

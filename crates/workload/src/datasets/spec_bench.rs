@@ -16,17 +16,17 @@ use crate::sources::jsonl::{Line, Lines};
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpecBenchSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows; the seed is not used.
+    /// The selected rows; the seed is not used.
     pub selection: Selection,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// The category, or all.
+    /// The category; `None` for all.
     pub category: Option<String>,
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &SpecBenchSpec,
     tokenizer: Option<&Tokenizer>,

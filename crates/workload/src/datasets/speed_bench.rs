@@ -19,17 +19,17 @@ use crate::sources::jsonl::{Line, Lines};
 pub struct SpeedBenchSpec {
     /// The directory of the subsets.
     pub directory: PathBuf,
-    /// The subset: the file's name without its ending.
+    /// The subset: the file's name without its extension.
     pub subset: String,
-    /// Which rows; the seed is not used.
+    /// The selected rows; the seed is not used.
     pub selection: Selection,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
     /// Maximum prompt tokens; longer prompts are truncated.
     pub max_input_len: Option<usize>,
-    /// The category, or all.
+    /// The category; `None` for all.
     pub category: Option<String>,
-    /// Whether prompts go through the tokenizer's chat template.
+    /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
     /// Further variables of the template.
     pub template_variables: Option<Dict>,
@@ -42,7 +42,7 @@ fn cut(content: &Value, most: Option<usize>, tokenizer: &Tokenizer) -> Value {
     if ids.len() <= most { content.clone() } else { Value::from(tokenizer.decode(&ids[..most])) }
 }
 
-/// Makes the requests; Python's global generator is left as the shuffle or the repetition leaves it.
+/// Generates the requests; the shuffle or the repetition advances Python's global generator.
 pub(crate) fn sample(
     spec: &SpeedBenchSpec,
     tokenizer: Option<&Tokenizer>,

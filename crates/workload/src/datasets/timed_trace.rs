@@ -1,4 +1,4 @@
-//! `timed_trace`: recorded lengths, times and shared blocks, with tokens synthetic for each block.
+//! `timed_trace`: recorded lengths, times and shared blocks, with synthetic tokens for each block.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,27 +22,27 @@ use crate::sources::read_rows;
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedTraceSpec {
-    /// The JSON lines.
+    /// The JSONL file.
     pub path: PathBuf,
-    /// Which rows: the first ones; the seed is not used.
+    /// The selected rows: the first ones; the seed is not used.
     pub selection: Selection,
     /// Tokens of a block.
     pub chunk_size: i64,
-    /// What makes seconds of the file's times.
+    /// Factor from the file's time unit to seconds.
     pub sec_multiplier: f64,
     /// Field of the arrival time.
     pub timestamp_label: String,
     /// Field of the prompt's tokens.
     pub input_length_label: String,
-    /// Field of the tokens to generate.
+    /// Field of the output tokens.
     pub output_length_label: String,
-    /// Field of the blocks' ids.
+    /// Field of the block IDs.
     pub hash_ids_label: String,
     /// `PYTHONHASHSEED`, on which the tokens of a block depend.
     pub hash_seed: u32,
 }
 
-/// Makes the requests; both global generators are left seeded with 0.
+/// Generates the requests; leaves both global generators seeded with 0.
 pub(crate) fn sample(
     spec: &TimedTraceSpec,
     tokenizer: Option<&Tokenizer>,
@@ -63,7 +63,7 @@ pub(crate) fn sample(
 }
 
 impl TimedTraceSpec {
-    /// vLLM's line about the settings.
+    /// vLLM's status line about the settings.
     pub fn headline(&self) -> String {
         format!(
             "timed-trace: chunk_size: {}, sec_multiplier: {}, label_ts: \"{}\", label_input_length: \"{}\", \
@@ -84,7 +84,7 @@ impl TimedTraceSpec {
         lines.enumerate().map(|(index, line)| parse_object(&self.path, index + 1, line))
     }
 
-    /// When a line's request is due.
+    /// The scheduled time of a line's request.
     pub(crate) fn seconds(&self, row: &Line) -> Result<f64, Error> {
         let seconds = match self.field(row, &self.timestamp_label, "timestamp")? {
             Value::Str(text) => python_float(text),
@@ -95,14 +95,14 @@ impl TimedTraceSpec {
         seconds.ok_or_else(|| self.wrong(row, &self.timestamp_label, "a time, and no more than ten years in seconds"))
     }
 
-    /// The request of a line. A prompt of which the blocks are too few stays short, unless it is to be filled.
+    /// The request of a line. A prompt with too few blocks stays short, unless it is to be filled.
     pub(crate) fn request(&self, row: &Line, blocks: &mut Blocks, fill: bool) -> Result<Request, Error> {
         let length = self.length(row, &self.input_length_label, "input-length")?;
         let output = self.whole(row, &self.output_length_label, "output-length")?;
         let timestamp = Some(self.seconds(row)?);
         let mut ids = self.prompt(row, length, blocks)?;
         if fill && ids.len() < length {
-            // No other line has a block of this name.
+            // No other line has a block with this name.
             ids.extend_from_slice(blocks.tokens(&format!("line {}", row.number), length - ids.len()));
         }
         let len = ids.len() as u64;
@@ -122,7 +122,7 @@ impl TimedTraceSpec {
             if rest == 0 {
                 break;
             }
-            // Python's `str` of the id is part of what its tokens are drawn from.
+            // Python's `str` of the ID is part of the seed of its tokens.
             let name = Cell::from(hash.clone()).python_str();
             let name = name.ok_or_else(|| self.wrong(row, &self.hash_ids_label, expected))?;
             let count = rest.min(chunk);
@@ -159,7 +159,7 @@ impl TimedTraceSpec {
     }
 }
 
-/// The tokens of each block, made once: equal ids give equal tokens.
+/// The tokens of each block, generated once: equal IDs give equal tokens.
 pub(crate) struct Blocks {
     key: HashKey,
     vocabulary: Vec<u32>,
@@ -167,7 +167,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Tokens of the whole vocabulary but for the special ones.
+    /// Draws from the vocabulary without special tokens.
     pub(crate) fn new(tokenizer: &Tokenizer, hash_seed: u32) -> Result<Self, Error> {
         let special = tokenizer.special_ids();
         let vocabulary: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();

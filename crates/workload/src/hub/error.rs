@@ -1,8 +1,8 @@
-//! Why something of the Hub is not to be had.
+//! Errors of the Hub.
 
 use std::path::PathBuf;
 
-/// Why an id has no directory.
+/// Why an ID cannot be resolved to a directory.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum HubError {
@@ -51,7 +51,7 @@ pub enum HubError {
 }
 
 impl HubError {
-    /// Whether an earlier copy does as well, as the Python library sees it: the Hub is away or refuses.
+    /// Whether the cached copy is used instead, as in the Python library: the Hub is unreachable or refuses.
     pub(super) fn may_use_cache(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Bringing a repository's files into the cache: what is missing, several at a time, continued where it broke off.
+//! Downloads a repository's files into the cache: missing ones only, several at a time, resuming interrupted downloads.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,11 +15,11 @@ use super::wire::{Meta, Wire};
 use super::{CARD, Chooser, Hub, HubError, Kind, Repo};
 
 const WIDTH: usize = 8;
-/// How often a download is continued without getting any further.
+/// Number of retries of a download without progress.
 const TRIES: u32 = 4;
 
 impl Hub {
-    /// Fetches the chosen files that are not there yet, and returns their directory.
+    /// Downloads the selected files that are missing, and returns their directory.
     pub(super) fn download(
         &self,
         repo: &Repo<'_>,
@@ -51,7 +51,7 @@ struct Job<'j> {
 }
 
 impl Job<'_> {
-    /// Fetches those of the files that are not there.
+    /// Downloads the missing ones of these files.
     fn bring(&self, names: &[String], sink: &dyn EventSink) -> Result<(), HubError> {
         let directory = self.store.snapshot(self.commit);
         let missing: Vec<&String> = names.iter().filter(|name| !directory.join(name).exists()).collect();
@@ -83,7 +83,7 @@ impl Job<'_> {
         self.store.link(self.commit, name, &meta.etag)
     }
 
-    /// Fetches bytes until all are there, beginning behind those that an earlier attempt left.
+    /// Downloads the rest of a file, after the bytes that an earlier attempt left.
     fn load(&self, name: &str, meta: &Meta, path: &Path, counters: &Counters) -> Result<(), HubError> {
         let failed = |source| cache_error(path, source);
         let mut file =
@@ -113,7 +113,7 @@ impl Job<'_> {
         file.set_len(have).and_then(|()| file.sync_all()).map_err(failed)
     }
 
-    /// One request; a break leaves `have` where it came to.
+    /// One request; an interruption leaves `have` at the bytes received.
     fn piece(&self, meta: &Meta, file: &mut File, have: &mut u64, counters: &Counters) -> std::io::Result<Ended> {
         let (continued, mut body) = match self.wire.body(self.repo, meta, *have) {
             Ok(body) => body,
@@ -145,7 +145,7 @@ enum Ended {
     Failed(HubError),
 }
 
-/// The etag of a large file is the SHA-256 of its content; others say nothing that can be checked.
+/// Whether the content is complete. The etag of a large file is its SHA-256; others cannot be checked.
 fn is_whole(path: &Path, etag: &str) -> std::io::Result<bool> {
     if etag.len() != 64 || !etag.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Ok(true);
@@ -167,7 +167,7 @@ fn cache_error(path: &Path, source: std::io::Error) -> HubError {
     HubError::Cache { path: path.to_path_buf(), source }
 }
 
-/// Does something for each item, several at a time, in the order of the items; the first failure is returned.
+/// Processes items several at a time, in order; returns the first failure.
 fn at_once<I: Sync, O: Send>(items: &[I], work: impl Fn(&I) -> Result<O, HubError> + Sync) -> Result<Vec<O>, HubError> {
     let next = AtomicUsize::new(0);
     let mut done: Vec<(usize, Result<O, HubError>)> = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! How this machine asks others for files: its certificates and proxies, and this program's name.
+//! HTTP settings for downloads: certificates, proxies and the user agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use ureq::config::ConfigBuilder;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 
-/// A client's settings, with the same patience for a name, a connection and the beginning of an answer. Every status
-/// is an answer.
+/// Client settings with the same timeout for name resolution, connecting and the start of a response. Any status is a
+/// valid response.
 pub(crate) fn config(patience: Duration) -> ConfigBuilder<AgentScope> {
     let found = rustls_native_certs::load_native_certs();
     let certificates: Vec<Certificate<'static>> =

@@ -1,18 +1,18 @@
-//! ModelScope, which vLLM downloads models from where `VLLM_USE_MODELSCOPE` is set. tacho takes what its own tool has
-//! downloaded; it does not download from there itself.
+//! ModelScope, from which vLLM downloads models if `VLLM_USE_MODELSCOPE` is set. tacho uses what ModelScope's own tool
+//! has downloaded; it does not download from there.
 
 use std::path::PathBuf;
 
 use super::HubError;
 
-/// Its directories of models, in the order they are looked in.
+/// Its model directories, in the order of lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ModelScope {
     roots: Vec<PathBuf>,
 }
 
 impl ModelScope {
-    /// As these variables describe it; none where it is not asked for.
+    /// The settings in these variables; `None` if ModelScope is not enabled.
     pub(super) fn from_variables(set: &impl Fn(&str) -> Option<String>) -> Option<Self> {
         let on = set("VLLM_USE_MODELSCOPE").is_some_and(|value| matches!(value.to_lowercase().as_str(), "true" | "1"));
         let cache = set("MODELSCOPE_CACHE").map(PathBuf::from);
@@ -21,7 +21,7 @@ impl ModelScope {
         on.then(|| ModelScope { roots: vec![cache.join("models"), cache.join("hub/models"), cache] })
     }
 
-    /// The directory of a model. Its tool writes a dot of a name as three underscores.
+    /// The directory of a model. ModelScope's tool writes a dot in a name as three underscores.
     pub(super) fn directory(&self, id: &str) -> Result<PathBuf, HubError> {
         let written = id.replace('.', "___");
         let mut places = self.roots.iter().flat_map(|root| [root.join(&written), root.join(id)]);

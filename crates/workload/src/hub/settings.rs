@@ -1,4 +1,4 @@
-//! How to reach the Hub, read from the variables that the Python library reads.
+//! Settings of the Hub, from the environment variables of the Python library.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use tacho_text::HubCache;
 
 use super::modelscope::ModelScope;
 
-/// Where the Hub is.
+/// The default URL of the Hub.
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// The Hub as an environment describes it.
+/// The Hub as configured by the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hub {
-    /// Where downloads are kept.
+    /// The cache of downloads.
     pub cache: HubCache,
-    /// The address that ids are looked up at, without a slash at its end.
+    /// The base URL, without a trailing slash.
     pub(super) endpoint: String,
-    /// Whether nothing is to be asked of it.
+    /// Whether the Hub must not be contacted.
     pub(super) offline: bool,
     pub(super) token: Option<Token>,
-    /// Where models come from instead, if they do.
+    /// ModelScope's directories, if models come from there.
     pub(super) modelscope: Option<ModelScope>,
 }
 
-/// What proves who asks. Never shown.
+/// The access token. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Token(String);
 
@@ -42,8 +42,8 @@ impl fmt::Debug for Token {
 }
 
 impl Hub {
-    /// The Hub that a process with these variables uses: `HF_HUB_CACHE` or `HF_HOME`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`
-    /// (or `TRANSFORMERS_OFFLINE`, `HF_DATASETS_OFFLINE`), `HF_TOKEN` or the file that logging in writes.
+    /// The Hub for these environment variables: `HF_HUB_CACHE` or `HF_HOME`, `HF_ENDPOINT`, `HF_HUB_OFFLINE` (or
+    /// `TRANSFORMERS_OFFLINE`, `HF_DATASETS_OFFLINE`), `HF_TOKEN` or the token file of the login command.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let on = |name: &str| set(name).is_some_and(|value| is_true(&value));
@@ -77,7 +77,7 @@ fn token_file(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     Some(home.join("token"))
 }
 
-/// What the Python library takes for yes.
+/// Values that the Python library treats as true.
 fn is_true(value: &str) -> bool {
     ["1", "ON", "YES", "TRUE"].contains(&value.to_ascii_uppercase().as_str())
 }

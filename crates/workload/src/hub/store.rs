@@ -1,4 +1,4 @@
-//! The cache on disk: contents under their etags, snapshots of links to them, branches as files that name a snapshot.
+//! The cache on disk: blobs by etag, snapshots of links to them, and branches as files that name a snapshot.
 
 use std::fs::{self, File};
 use std::path::{Component, Path, PathBuf};
@@ -8,7 +8,7 @@ use tacho_text::HubCache;
 
 use super::{HubError, Repo};
 
-/// The place of one repository in the cache.
+/// One repository in the cache.
 pub(super) struct Store {
     directory: PathBuf,
     locks: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The place of a repository.
+    /// The cache entry of a repository.
     pub(super) fn new(cache: &HubCache, repo: &Repo<'_>) -> Self {
         let name = format!("{}--{}", repo.kind.plural(), repo.id.replace('/', "--"));
         Store {
@@ -43,17 +43,17 @@ impl Store {
         self.directory.join("snapshots").join(commit)
     }
 
-    /// Where the content of an etag is kept.
+    /// The path of a blob.
     pub(super) fn blob(&self, etag: &str) -> PathBuf {
         self.directory.join("blobs").join(etag)
     }
 
-    /// Where it is kept while it comes.
+    /// The path of a blob while it is downloaded.
     pub(super) fn incomplete(&self, etag: &str) -> PathBuf {
         self.directory.join("blobs").join(format!("{etag}.incomplete"))
     }
 
-    /// Keeps other processes from fetching the same content, until it is dropped.
+    /// Locks a blob against downloads by other processes, until dropped.
     pub(super) fn lock(&self, etag: &str) -> Result<File, HubError> {
         let path = self.locks.join(format!("{etag}.lock"));
         make_directory(&self.locks)?;
@@ -63,7 +63,7 @@ impl Store {
         file.map_err(|source| HubError::Cache { path, source })
     }
 
-    /// Makes a file of a commit stand for the content of an etag.
+    /// Links a file of a commit to a blob.
     pub(super) fn link(&self, commit: &str, name: &str, etag: &str) -> Result<(), HubError> {
         let path = self.snapshot(commit).join(name);
         let failed = |source| HubError::Cache { path: path.clone(), source };
@@ -75,7 +75,7 @@ impl Store {
         }
     }
 
-    /// Makes the revision name a commit, if it is a branch or a tag.
+    /// Points the revision to a commit, if it is a branch or a tag.
     pub(super) fn point(&self, commit: &str) -> Result<(), HubError> {
         let path = self.reference();
         if self.revision == commit || fs::read_to_string(&path).is_ok_and(|known| known == commit) {
@@ -95,7 +95,7 @@ fn make_directory(path: &Path) -> Result<(), HubError> {
     fs::create_dir_all(path).map_err(|source| HubError::Cache { path: path.to_path_buf(), source })
 }
 
-/// Whether a name from the Hub stays inside the directory it is put into.
+/// Whether a file name from the Hub stays inside its directory.
 pub(crate) fn safe_name(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

@@ -1,8 +1,8 @@
-//! Which files of a model make its tokenizer; weights are never among them.
+//! Selects the files of a model's tokenizer, never its weights.
 
 use std::path::Path;
 
-/// Files that say how a tokenizer behaves.
+/// Files with tokenizer settings.
 const SETTINGS: [&str; 6] = [
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -12,14 +12,15 @@ const SETTINGS: [&str; 6] = [
     "chat_template.jinja",
 ];
 
-/// Vocabularies that are read when there is no `tokenizer.json`.
+/// Vocabularies that are used if there is no `tokenizer.json`.
 const VOCABULARIES: [&str; 6] =
     ["tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "spiece.model", "sentencepiece.bpe.model"];
 
-/// The files to fetch.
+/// The files to download.
 pub(super) fn of(names: &[String]) -> Vec<String> {
     let converted = names.iter().any(|name| name == "tokenizer.json");
-    // Weights of Mistral's form make its own vocabulary the first choice; they are not fetched, this file stands for them.
+    // Weights in Mistral's format make its own vocabulary the first choice; they are not downloaded, this file stands
+    // for them.
     let mistral = names.iter().any(|name| name.starts_with("consolidated") && name.ends_with(".safetensors"));
     let wanted =
         |name: &&String| is_setting(name) || is_vocabulary(name, converted) || (mistral && *name == "params.json");
@@ -39,7 +40,7 @@ fn is_vocabulary(name: &str, converted: bool) -> bool {
     name == "tokenizer.json" || mistral || (slow && !converted)
 }
 
-/// Whether a directory holds any vocabulary.
+/// Whether a directory contains any vocabulary.
 pub(super) fn any_vocabulary(directory: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.filter_map(Result::ok).any(|entry| is_vocabulary(&entry.file_name().to_string_lossy(), false))

@@ -1,5 +1,5 @@
-//! The Hub's interface over HTTP: a repository's listing, a file's metadata, a file's bytes. The token goes to the Hub's
-//! own address alone, wherever it redirects to.
+//! The Hub's HTTP API: a repository's listing, a file's metadata, a file's bytes. The token is sent to the Hub's own
+//! host only, wherever it redirects to.
 
 use std::io::Read;
 use std::time::Duration;
@@ -12,37 +12,37 @@ use super::store::safe_name;
 use super::{Hub, HubError, Repo};
 use crate::hub::http;
 
-/// How long to wait for a connection, and for an answer to begin.
+/// Timeout of connecting, and of the start of a response.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The slowest download that is not taken for dead, in bytes per second.
+/// Minimum download speed in bytes per second before a connection counts as dead.
 const SLOWEST: u64 = 50_000;
-/// Redirects that are followed.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 5;
 const LISTING: u64 = 256 << 20;
 
-/// Speaks to the Hub.
+/// A client of the Hub.
 pub(super) struct Wire<'h> {
     hub: &'h Hub,
     agent: Agent,
 }
 
-/// What a repository holds at a revision.
+/// The files of a repository at a revision.
 pub(super) struct Listing {
     pub(super) commit: String,
     pub(super) files: Vec<String>,
 }
 
-/// What there is to know before a file is fetched.
+/// Metadata of a file.
 pub(super) struct Meta {
     pub(super) etag: String,
     /// Its size in bytes, if known.
     pub(super) size: Option<u64>,
-    /// Where it comes from.
+    /// The download URL.
     url: String,
 }
 
 impl<'h> Wire<'h> {
-    /// With the machine's certificates and proxies.
+    /// A client with the machine's certificates and proxies.
     pub(super) fn new(hub: &'h Hub) -> Self {
         let config = http::config(PATIENCE).max_redirects(0).build();
         Wire { hub, agent: config.into() }
@@ -67,7 +67,7 @@ impl<'h> Wire<'h> {
         Ok(Listing { commit, files: files.map(str::to_owned).collect() })
     }
 
-    /// What to know about a file of a commit.
+    /// The metadata of a file at a commit.
     pub(super) fn meta(&self, repo: &Repo<'_>, commit: &str, file: &str) -> Result<Meta, HubError> {
         let prefix = if repo.kind == super::Kind::Dataset { "datasets/" } else { "" };
         let path = format!("{prefix}{}/resolve/{commit}/{}", repo.id, encoded(file, true));
@@ -92,7 +92,7 @@ impl<'h> Wire<'h> {
         Ok(Meta { etag, size, url })
     }
 
-    /// The bytes of a file from some point on. `false` when the server begins at the start all the same.
+    /// The bytes of a file from an offset on; `false` if the server starts at the beginning anyway.
     pub(super) fn body(&self, repo: &Repo<'_>, meta: &Meta, from: u64) -> Result<(bool, impl Read), HubError> {
         let (response, url) = self.follow(repo, &meta.url, Some((from, meta.size)), Method::Get)?;
         let status = response.status().as_u16();
@@ -102,7 +102,7 @@ impl<'h> Wire<'h> {
         Ok((status == 206, response.into_body().into_reader()))
     }
 
-    /// Asks, and asks again where it is sent to. A file's metadata stands in the redirect to where its bytes are.
+    /// Sends a request and follows redirects. A file's metadata is in the redirect to its storage.
     fn follow(
         &self,
         repo: &Repo<'_>,
@@ -132,7 +132,7 @@ impl<'h> Wire<'h> {
             Method::Get => self.agent.get(url),
             Method::Head => self.agent.head(url),
         };
-        // The real size is wanted, and bytes that can be continued.
+        // Request the real size, and bytes that can be resumed.
         request = request.header("accept-encoding", "identity");
         if let Some(token) = self.hub.token.as_ref().filter(|_| self.is_hub(url)) {
             request = request.header("authorization", token.bearer());
@@ -147,7 +147,7 @@ impl<'h> Wire<'h> {
         request.call()
     }
 
-    /// Whether an address is the Hub's own, where the token may go.
+    /// Whether a URL is the Hub's own, which may receive the token.
     fn is_hub(&self, url: &str) -> bool {
         let place = |url: &str| {
             let uri: Uri = url.parse().ok()?;
@@ -188,13 +188,13 @@ enum Method {
     Head,
 }
 
-/// Everything but plain characters as `%XX`; slashes stay where they part directories.
+/// Percent-encodes all but plain characters; slashes between directories may be kept.
 fn encoded(text: &str, keep_slashes: bool) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (keep_slashes && byte == b'/');
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// Where a redirect leads.
+/// The target of a redirect.
 fn joined(url: &str, location: &str) -> String {
     if location.contains("://") {
         return location.to_owned();
@@ -207,7 +207,7 @@ fn joined(url: &str, location: &str) -> String {
     }
 }
 
-/// Signed addresses hold secrets behind the question mark.
+/// Signed URLs have secrets in the query.
 fn without_query(url: &str) -> &str {
     url.split('?').next().unwrap_or_default()
 }

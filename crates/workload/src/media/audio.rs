@@ -1,5 +1,4 @@
-//! Audio: read from WAV and FLAC files as libsndfile reads them, from Ogg Vorbis and MP3 files nearly so, written as
-//! 16-bit WAV.
+//! Audio: decodes WAV and FLAC like libsndfile, Ogg Vorbis and MP3 nearly so; encodes 16-bit WAV.
 
 use std::io::Cursor;
 
@@ -20,14 +19,14 @@ impl Audio {
     }
 }
 
-/// How samples of a WAV file are stored.
+/// The sample format of a WAV file.
 #[derive(Clone, Copy)]
 struct Layout {
     coding: Coding,
     bytes: usize,
 }
 
-/// What the numbers of a WAV file are.
+/// The encoding of samples in a WAV file.
 #[derive(Clone, Copy, PartialEq)]
 enum Coding {
     Whole,
@@ -90,7 +89,7 @@ fn decode_wav(file: &[u8]) -> Option<Audio> {
         match file.get(at..at + 4)? {
             b"fmt " => {
                 let kind = match word(start)? {
-                    // The extensible form names the real one at the beginning of its identifier.
+                    // The extensible format names the real one at the start of its GUID.
                     0xfffe => word(start + 24)?,
                     kind => kind,
                 };
@@ -101,7 +100,7 @@ fn decode_wav(file: &[u8]) -> Option<Audio> {
             b"data" => {
                 let (layout, channels, rate) =
                     format.filter(|(_, channels, rate)| (1..=MAX_CHANNELS).contains(channels) && *rate > 0)?;
-                // A writer that could not go back leaves a placeholder length.
+                // A streaming writer leaves a placeholder length.
                 let data = &file[start..file.len().min(start.saturating_add(length))];
                 let whole = data.len() / (layout.bytes * channels) * channels * layout.bytes;
                 if whole / layout.bytes > MAX_SAMPLES {
@@ -120,7 +119,7 @@ fn decode_flac(file: &[u8]) -> Option<Audio> {
     let mut reader = claxon::FlacReader::new(Cursor::new(file)).ok()?;
     let info = reader.streaminfo();
     let scale = f64::from(1_u32 << (info.bits_per_sample - 1));
-    // A few bytes can stand for any number of equal samples.
+    // A few bytes can expand to any number of equal samples.
     let read = reader.samples().take(MAX_SAMPLES + 1).map(|sample| Some(f64::from(sample.ok()?) / scale));
     let samples = read.collect::<Option<Vec<f64>>>().filter(|samples| samples.len() <= MAX_SAMPLES)?;
     Some(Audio { samples, channels: info.channels as usize, rate: info.sample_rate })

@@ -1,4 +1,4 @@
-//! Uncompressed BMP files: palettes of 1, 4 and 8 bits, direct colors of 16, 24 and 32 bits with or without masks.
+//! Uncompressed BMP files: palettes of 1, 4 and 8 bits, direct colours of 16, 24 and 32 bits with or without masks.
 
 use super::rgb::Rgb;
 use crate::limits::is_image;
@@ -25,7 +25,7 @@ struct Header {
     height: usize,
     top_down: bool,
     bits: usize,
-    /// Where the pixels begin.
+    /// Offset of the pixels.
     data: usize,
     colors: Colors,
 }
@@ -39,7 +39,7 @@ enum Colors {
 impl Header {
     fn read(file: &[u8]) -> Option<Header> {
         let size = u32_at(file, 14)? as usize;
-        // BITMAPCOREHEADER, of 12 bytes, has sides of 16 bits and colors of 3 bytes.
+        // BITMAPCOREHEADER, of 12 bytes, has 16-bit dimensions and colours of 3 bytes.
         let core = size == 12;
         if !core && !(40..=124).contains(&size) {
             return None;
@@ -87,7 +87,7 @@ impl Header {
     }
 }
 
-/// The bits of the pixel in `column`, the first of a byte in its highest bits.
+/// The bits of the pixel in `column`; the first pixel of a byte is in its highest bits.
 fn raw(row: &[u8], column: usize, bits: usize) -> u32 {
     if bits < 8 {
         let per_byte = 8 / bits;
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_depth_has_the_same_pixels() {
-        // The lower row is stored first; channels lie as blue, green, red.
+        // The lower row is stored first; channels are in the order blue, green, red.
         let palette = [0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0, 0, 255, 255, 255, 0];
         let eight = sample(8, 0, &[&palette[..], &[0; 1008]].concat(), &[2, 3, 0, 0, 0, 1, 0, 0]);
         let four = sample(4, 0, &[&palette[..], &[0; 48]].concat(), &[0x23, 0, 0, 0, 0x01, 0, 0, 0]);

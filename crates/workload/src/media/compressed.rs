@@ -1,4 +1,4 @@
-//! Ogg Vorbis and MP3. The decoders are not those of libsndfile, so that samples can differ in their last bits.
+//! Ogg Vorbis and MP3. The decoders are not libsndfile's, so samples can differ in their last bits.
 
 use std::io::Cursor;
 
@@ -40,7 +40,7 @@ pub(super) fn decode(file: &[u8]) -> Option<Audio> {
                     return None;
                 }
             }
-            // A frame that cannot be read is skipped, as players do.
+            // An invalid frame is skipped, as players do.
             Err(Error::DecodeError(_)) => {}
             Err(_) => return None,
         }

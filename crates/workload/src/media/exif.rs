@@ -1,8 +1,8 @@
-//! Which way up an image is meant to be seen.
+//! EXIF orientation of images.
 
 use super::rgb::Rgb;
 
-/// The orientation that EXIF data name: 1 to 8, 1 where there is none.
+/// The orientation in EXIF data: 1 to 8, 1 if there is none.
 pub(super) fn orientation(exif: &[u8]) -> u16 {
     const ORIENTATION: u16 = 0x0112;
     let little = exif.starts_with(b"II");
@@ -20,7 +20,7 @@ pub(super) fn orientation(exif: &[u8]) -> u16 {
     find().filter(|orientation| (1..=8).contains(orientation)).unwrap_or(1)
 }
 
-/// The image as it is meant to be seen.
+/// Rotates or mirrors the image to its display orientation.
 pub(super) fn turn(image: Rgb, orientation: u16) -> Rgb {
     if orientation == 1 {
         return image;

@@ -1,5 +1,4 @@
-//! Images: read from PNG, JPEG, GIF, WebP and BMP files, laid over white where they are transparent, written as JPEG
-//! or PNG.
+//! Images: decodes PNG, JPEG, GIF, WebP and BMP files, composites transparent ones over white, and encodes JPEG or PNG.
 
 use std::io::Cursor;
 
@@ -14,8 +13,7 @@ pub(crate) use super::rgb::Rgb;
 use crate::limits::{MAX_PIXELS, is_image};
 
 impl Rgb {
-    /// Reads an image file and turns it as it is meant to be seen; none when it is of no known kind, broken or too
-    /// large.
+    /// Decodes an image file in display orientation; `None` if its format is unknown, or it is broken or too large.
     pub(crate) fn decode(file: &[u8]) -> Option<Rgb> {
         match file {
             [0xff, 0xd8, ..] => jpeg_reader::decode(file).map(|(image, orientation)| turn(image, orientation)),
@@ -23,7 +21,7 @@ impl Rgb {
         }
     }
 
-    /// Reads an image file and leaves it as it lies.
+    /// Decodes an image file in its stored orientation.
     pub(crate) fn decode_as_stored(file: &[u8]) -> Option<Rgb> {
         match file {
             [0x89, b'P', b'N', b'G', ..] => guarded(|| decode_png(file)).flatten(),
@@ -35,12 +33,12 @@ impl Rgb {
         }
     }
 
-    /// As a JPEG file inside its own URL.
+    /// The image as a JPEG data URL.
     pub(crate) fn to_jpeg_url(&self) -> String {
         data_url("image/jpeg", &jpeg::encode(self))
     }
 
-    /// As a PNG file inside its own URL.
+    /// The image as a PNG data URL.
     pub(crate) fn to_png_url(&self) -> Option<String> {
         let mut file = Vec::new();
         let mut encoder = png::Encoder::new(&mut file, self.width as u32, self.height as u32);
@@ -57,7 +55,7 @@ fn decode_png(file: &[u8]) -> Option<Rgb> {
     if !is_image(header.width as usize, header.height as usize) {
         return None;
     }
-    // Pillow keeps 16 bits of grey, and cuts off what is brighter than 255 when it makes colors of them.
+    // Pillow keeps 16-bit grey and clips values above 255 when it converts them to colours.
     let deep_grey = header.color_type == png::ColorType::Grayscale && header.bit_depth == png::BitDepth::Sixteen;
     if !deep_grey {
         decoder.set_transformations(png::Transformations::normalize_to_color8());
@@ -106,7 +104,7 @@ fn decode_gif(file: &[u8]) -> Option<Rgb> {
     Some(Rgb { width, height, pixels: flattened(screen) })
 }
 
-/// A WebP file, or the first frame of an animated one.
+/// Decodes a WebP file, or the first frame of an animated one.
 fn decode_webp(file: &[u8]) -> Option<Rgb> {
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(file)).ok()?;
     let (width, height) = decoder.dimensions();
@@ -121,7 +119,7 @@ fn decode_webp(file: &[u8]) -> Option<Rgb> {
     Some(Rgb { width, height, pixels })
 }
 
-/// Colours with opacity, laid over white. Done in place: a few bytes can claim to be the largest image that is taken.
+/// Composites colours with opacity over white, in place: a few bytes can claim to be the largest accepted image.
 fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
     let pixels = samples.len() / 4;
     for at in 0..pixels {
@@ -134,7 +132,7 @@ fn flattened(mut samples: Vec<u8>) -> Vec<u8> {
     samples
 }
 
-/// A color with its opacity on a white ground, rounded as Pillow rounds it.
+/// Composites a colour with its opacity over white, rounded as in Pillow.
 pub(super) fn over_white(colour: u8, opacity: u8) -> u8 {
     let (colour, opacity) = (u32::from(colour), u32::from(opacity));
     let sum = 255 * (255 - opacity) + colour * opacity + 128;

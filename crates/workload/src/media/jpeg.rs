@@ -1,4 +1,4 @@
-//! A baseline JPEG writer that gives libjpeg-turbo's bytes: quality 75, 4:2:0, the slow integer transform, the
+//! A baseline JPEG encoder with the same output as libjpeg-turbo: quality 75, 4:2:0, the slow integer transform, the
 //! standard Huffman tables. Not a general encoder.
 
 mod bits;
@@ -10,12 +10,12 @@ use bits::BitWriter;
 use tables::{AC, CHROMA_QUANT, DC, LUMA_QUANT, ZIGZAG, quality_75};
 use transform::forward;
 
-/// Side of a block.
+/// Side of a block in pixels.
 const BLOCK: usize = 8;
-/// Side of a unit of 4:2:0: four blocks of luma, one of each chroma.
+/// Side of a 4:2:0 unit: four luma blocks, one block per chroma component.
 const UNIT: usize = 16;
 
-/// The file of an image.
+/// Encodes an image.
 pub(crate) fn encode(image: &Rgb) -> Vec<u8> {
     let quant = [quality_75(&LUMA_QUANT), quality_75(&CHROMA_QUANT)];
     let mut out = Vec::with_capacity(image.pixels.len() / 4 + 1024);
@@ -48,7 +48,7 @@ fn write_unit(
         let block = if x < blocks_wide && y < blocks_high {
             planes.luma.block(x, y, &quant[0])
         } else {
-            // A block outside of the image costs least when it repeats the mean of the one before it.
+            // A block outside the image is cheapest if it repeats the mean of the previous one.
             let mut dummy = [0; 64];
             dummy[0] = before[0];
             dummy
@@ -61,7 +61,7 @@ fn write_unit(
     }
 }
 
-/// One block, its coefficients in natural order.
+/// Encodes one block, its coefficients in natural order.
 fn write_block(bits: &mut BitWriter, block: &[i16; 64], table: usize, last_dc: &mut i32) {
     let dc = i32::from(block[0]);
     let difference = dc - *last_dc;
@@ -91,12 +91,12 @@ fn write_block(bits: &mut BitWriter, block: &[i16; 64], table: usize, last_dc: &
     }
 }
 
-/// Bits of a number's magnitude.
+/// Number of bits of a magnitude.
 fn magnitude(value: i32) -> u32 {
     u32::BITS - value.unsigned_abs().leading_zeros()
 }
 
-/// A negative number is written as its complement.
+/// A negative number is stored as its complement.
 fn low_bits(value: i32, size: u32) -> u32 {
     let value = if value < 0 { value - 1 } else { value };
     value as u32 & ((1 << size) - 1)
@@ -162,7 +162,7 @@ fn convert_row(row: &[u8], width: usize, luma: &mut Vec<u8>, blue: &mut Vec<u8>,
     pad(red, width);
 }
 
-/// The mean of each two by two samples; what is added for rounding alternates.
+/// The mean of each 2×2 samples; the rounding term alternates.
 fn halve_rows(upper: &[u8], lower: &[u8], out: &mut Vec<u8>) {
     let pairs = upper.chunks_exact(2).zip(lower.chunks_exact(2)).enumerate();
     out.extend(pairs.map(|(column, (upper, lower))| {
@@ -179,7 +179,7 @@ impl Plane {
         }
     }
 
-    /// The quantised coefficients of a block, in natural order.
+    /// The quantized coefficients of a block, in natural order.
     fn block(&self, x: usize, y: usize, quant: &[u16; 64]) -> [i16; 64] {
         let mut values = [0_i32; 64];
         for row in 0..BLOCK {

@@ -1,5 +1,5 @@
-//! A JPEG reader that gives libjpeg-turbo's pixels: the slow integer transform, smooth upsampling, fixed-point colors.
-//! Baseline and progressive files of one, three or four components.
+//! A JPEG decoder with the same pixels as libjpeg-turbo: the slow integer transform, smooth upsampling, fixed-point
+//! colours. Baseline and progressive files of one, three or four components.
 
 mod entropy;
 mod inverse;
@@ -21,13 +21,13 @@ struct Component {
     table: usize,
     width: usize,
     height: usize,
-    /// Blocks in memory, whole units.
+    /// Blocks in memory, in whole units.
     blocks_wide: usize,
     blocks_high: usize,
     coefficients: Vec<[i16; 64]>,
 }
 
-/// What the markers said so far.
+/// The state from the markers so far.
 #[derive(Default)]
 struct Decoder {
     width: usize,
@@ -43,7 +43,7 @@ struct Decoder {
     orientation: u16,
 }
 
-/// The image as it is stored and its orientation; none when the file is broken or of another kind.
+/// The image as stored and its orientation; `None` if the file is broken or has another format.
 pub(crate) fn decode(file: &[u8]) -> Option<(Rgb, u16)> {
     let mut decoder = Decoder { orientation: 1, ..Decoder::default() };
     let mut rest = file.strip_prefix(&[0xff, 0xd8])?;
@@ -76,7 +76,7 @@ impl Decoder {
     fn segment(&mut self, kind: u8, segment: &[u8]) -> Option<()> {
         match kind {
             0xc0..=0xc2 => self.frame(kind == 0xc2, segment)?,
-            // Lossless, hierarchical and arithmetic files are not read.
+            // Lossless, hierarchical and arithmetic files are not supported.
             0xc3 | 0xc5..=0xc7 | 0xc9..=0xcf => return None,
             0xc4 => self.huffman(segment)?,
             0xdb => self.quantisation(segment)?,
@@ -98,7 +98,7 @@ impl Decoder {
         let word = |at: usize| Some(usize::from(u16::from_be_bytes(segment.get(at..at + 2)?.try_into().ok()?)));
         (self.height, self.width) = (word(1)?, word(3)?);
         let count = usize::from(*segment.get(5)?);
-        // A second frame would lose the first one's scans.
+        // A second frame would discard the scans of the first.
         let first = self.components.is_empty();
         if segment[0] != 8 || !first || !is_image(self.width, self.height) || !matches!(count, 1 | 3 | 4) {
             return None;
@@ -125,7 +125,7 @@ impl Decoder {
         Some(())
     }
 
-    /// The largest sampling factors; none when one is out of range.
+    /// The largest sampling factors; `None` if one is out of range.
     fn sampling(&self) -> Option<(usize, usize)> {
         let valid = self.components.iter().all(|part| (1..=4).contains(&part.h) && (1..=4).contains(&part.v));
         let h = self.components.iter().map(|part| part.h).max()?;
@@ -163,7 +163,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Reads a scan; how many bytes it took.
+    /// Decodes a scan; returns its length in bytes.
     fn scan(&mut self, segment: &[u8], data: &[u8]) -> Option<usize> {
         let count = usize::from(*segment.first()?);
         let parts = segment.get(1..1 + count * 2)?.chunks_exact(2).map(|entry| {
@@ -226,7 +226,7 @@ impl Decoder {
 }
 
 impl Component {
-    /// The samples of all blocks, row by row of the whole width in blocks.
+    /// The samples of all blocks, in rows of the full width in blocks.
     fn samples(&self, quant: &[u16; 64]) -> Vec<u8> {
         let stride = self.blocks_wide * 8;
         let mut samples = vec![0; stride * self.blocks_high * 8];
@@ -240,13 +240,13 @@ impl Component {
     }
 }
 
-/// An ink on a black of `black`, both stored upside down as everybody does, with Pillow's rounding.
+/// Combines an ink with black, both stored inverted as is common, with Pillow's rounding.
 fn printed(ink: u8, black: u8) -> u8 {
     let product = u32::from(255 - ink) * u32::from(black) + 128;
     (u32::from(black) - (((product >> 8) + product) >> 8)) as u8
 }
 
-/// Red, green and blue in 16-bit fixed point.
+/// Converts to RGB in 16-bit fixed point.
 fn colour(y: u8, cb: u8, cr: u8) -> [u8; 3] {
     const HALF: i32 = 1 << 15;
     let (y, cb, cr) = (i32::from(y), i32::from(cb) - 128, i32::from(cr) - 128);

@@ -1,4 +1,4 @@
-//! Images behind HTTP links: fetched with vLLM's patience, several at a time, each link once.
+//! Images behind HTTP links: downloaded with vLLM's timeouts, several at a time, each link once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,25 +10,25 @@ use ureq::{Agent, Error};
 use crate::error::ImageProblem;
 use crate::hub::http;
 
-/// Links that are fetched at a time.
+/// Number of concurrent downloads.
 const WIDTH: usize = 16;
-/// How often a link is tried that fails in a way that may pass.
+/// Maximum attempts of a link that fails temporarily.
 const TRIES: u32 = 3;
-/// How long the first try waits for an answer. Each further one waits longer by [`GROWTH`].
+/// Response timeout of the first attempt. Each further one is longer by [`GROWTH`].
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The pause after the first failure.
+/// Pause after the first failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// By how much patience and pauses grow.
+/// Growth factor of timeouts and pauses.
 const GROWTH: u32 = 4;
-/// How much longer a body may take than its beginning.
+/// Time limit of the body, as a multiple of the response timeout.
 const BODY: u32 = 12;
-/// Redirects that are followed.
+/// Maximum number of redirects.
 const REDIRECTS: u32 = 30;
 const LIMIT: u64 = 256 << 20;
 
 type Fetched = Result<Arc<[u8]>, ImageProblem>;
 
-/// What the links of a dataset lead to.
+/// The downloaded files of a dataset's links.
 pub(crate) struct Links {
     agent: OnceLock<Agent>,
     pause: Duration,
@@ -41,12 +41,12 @@ impl Default for Links {
     }
 }
 
-/// Whether an image is at another machine.
+/// Whether an image URL is remote.
 pub(crate) fn is_link(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
 }
 
-/// A URL for messages: credentials, and what stands behind the question mark of a signed link, are secrets.
+/// A URL for messages, without credentials and without the query, which is secret in signed links.
 pub(crate) fn shown(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://").filter(|_| is_link(url)) else {
         return Cow::Borrowed(url);
@@ -62,12 +62,12 @@ impl Links {
     pub(crate) fn at_once<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match rayon::ThreadPoolBuilder::new().num_threads(WIDTH).build() {
             Ok(pool) => pool.install(work),
-            // A machine that has no threads left is slower, not wrong.
+            // A machine without free threads is slower, not wrong.
             Err(_) => work(),
         }
     }
 
-    /// The file behind a link.
+    /// The content of a link.
     pub(crate) fn fetch(&self, url: &str) -> Fetched {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +113,7 @@ fn problem(error: &Error) -> ImageProblem {
     }
 }
 
-/// Servers that fail or do not answer may do better later.
+/// Whether a failure may be temporary: server errors and timeouts.
 fn may_pass(problem: &ImageProblem) -> bool {
     match problem {
         ImageProblem::Status { status } => *status >= 500,
@@ -133,7 +133,7 @@ mod tests {
         Links { pause: Duration::from_millis(1), ..Links::default() }
     }
 
-    /// A server that gives its answers in order, the last one from then on, and counts.
+    /// A server that sends these responses in order, the last one from then on, and counts requests.
     fn serve(answers: &'static [&'static str]) -> (String, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

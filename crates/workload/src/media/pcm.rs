@@ -1,4 +1,4 @@
-//! Samples, and the forms in which requests carry them.
+//! Audio samples, and their formats in requests.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,7 @@ use tacho_core::json::Value;
 
 use crate::sampling::chat::object;
 
-/// Samples as shares of full scale.
+/// Samples as fractions of full scale.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Audio {
     pub(crate) samples: Vec<f64>,
@@ -15,12 +15,12 @@ pub(crate) struct Audio {
 }
 
 impl Audio {
-    /// Samples of one channel.
+    /// Samples per channel.
     pub(crate) fn frames(&self) -> usize {
         self.samples.len() / self.channels.max(1)
     }
 
-    /// Rounded to single precision, as a decoder asked for 32-bit floats gives it.
+    /// Rounds to single precision, as a decoder for 32-bit floats does.
     pub(crate) fn into_single(mut self) -> Audio {
         for sample in &mut self.samples {
             *sample = f64::from(*sample as f32);
@@ -28,7 +28,7 @@ impl Audio {
         self
     }
 
-    /// The samples and their rate as a request carries them: one number a frame, or one list.
+    /// The samples and their rate in the request's format: one number per frame, or one list.
     pub(crate) fn to_media(&self) -> Value {
         let frames = if self.channels == 1 {
             self.samples.iter().map(|&sample| Value::Float(sample)).collect()
@@ -45,7 +45,7 @@ impl Audio {
         object([("type", Value::from("input_audio")), ("input_audio", audio)])
     }
 
-    /// A WAV file of 16 bits a sample, with the plainest header.
+    /// A 16-bit WAV file with a minimal header.
     pub(super) fn to_wav(&self) -> Vec<u8> {
         let (length, frame) = (self.samples.len() as u32 * 2, self.channels as u16 * 2);
         let mut out = Vec::with_capacity(44 + length as usize);
@@ -63,7 +63,7 @@ impl Audio {
     }
 }
 
-/// libsndfile's way: 32 bits, rounded to even and held in range, of which the upper half is kept.
+/// Scales as libsndfile does: to 32 bits, rounded to even and clamped, of which the upper half is kept.
 pub(super) fn sixteen_bits(share: f64) -> i16 {
     ((share * 2_147_483_648.0).round_ties_even() as i32 >> 16) as i16
 }

@@ -1,4 +1,4 @@
-//! Media that are only named: the content parts of OpenAI's chat, from paths and URLs.
+//! Media given by reference: OpenAI content parts from paths and URLs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,10 +6,10 @@ use tacho_core::json::Value;
 
 use crate::sampling::chat::object;
 
-/// Texts that are sent as they are.
+/// Prefixes of references that are sent unchanged.
 const URLS: [&str; 3] = ["http://", "https://", "file://"];
 
-/// The content part of an image given as a path or a URL; none for anything but a text.
+/// The content part of an image given as a path or a URL; `None` for anything but a string.
 pub(crate) fn image_reference(image: &Value) -> Option<Value> {
     image.as_str().map(|text| image_part(&image_url(text)))
 }
@@ -19,7 +19,7 @@ pub(crate) fn image_url(text: &str) -> String {
     if text.starts_with("data:image/") { text.to_owned() } else { url(text) }
 }
 
-/// The content part of a video given as a path or a URL; none for anything but a text.
+/// The content part of a video given as a path or a URL; `None` for anything but a string.
 pub(crate) fn video_reference(video: &Value) -> Option<Value> {
     video.as_str().map(|text| video_part(&url(text)))
 }
@@ -38,7 +38,7 @@ pub(crate) fn video_part(url: &str) -> Value {
     object([("type", Value::from("video_url")), ("video_url", object([("url", Value::from(url))]))])
 }
 
-/// A file inside its own URL.
+/// A file as a data URL.
 pub(crate) fn data_url(mime: &str, bytes: &[u8]) -> String {
     format!("data:{mime};base64,{}", STANDARD.encode(bytes))
 }

@@ -1,16 +1,16 @@
-//! Video: MP4 files of synthetic frames, 30 a second. Every frame is a whole JPEG (the MP4 registration `mp4v` with
-//! object type 0x6C), so any player reads them; the bytes are not those of another encoder.
+//! Video: MP4 files of synthetic frames at 30 fps. Every frame is a complete JPEG (the MP4 registration `mp4v` with
+//! object type 0x6C), which any player supports; the bytes differ from those of other encoders.
 
 use super::jpeg;
 use super::rgb::Rgb;
 
-/// Ticks a second, and ticks a frame.
+/// Ticks per second, and ticks per frame.
 const TIMESCALE: u32 = 15_360;
 const TICKS: u32 = 512;
 /// MP4's registration of JPEG.
 const OBJECT_TYPE: u8 = 0x6c;
 
-/// The file of frames of `height` by `width` pixels, blue first in each pixel. An odd side loses its last line.
+/// Encodes frames of `height` by `width` pixels in BGR order. An odd dimension loses its last line.
 pub(crate) fn encode(frames: &[u8], height: usize, width: usize) -> Vec<u8> {
     let samples: Vec<Vec<u8>> =
         frames.chunks_exact(height * width * 3).map(|frame| jpeg::encode(&even(frame, height, width))).collect();
@@ -23,7 +23,7 @@ pub(crate) fn encode(frames: &[u8], height: usize, width: usize) -> Vec<u8> {
     [head, free, data, movie(&lengths, start, size)].concat()
 }
 
-/// The part of a frame that has even sides, red first.
+/// The part of a frame with even dimensions, in RGB order.
 fn even(frame: &[u8], height: usize, width: usize) -> Rgb {
     let (even_width, even_height) = ((width & !1).max(1), (height & !1).max(1));
     let rows = frame.chunks_exact(width * 3).take(even_height);
@@ -39,7 +39,7 @@ fn boxed(kind: &[u8; 4], parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A run of big-endian numbers.
+/// Big-endian bytes of numbers.
 fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
@@ -98,7 +98,7 @@ fn sample_table(lengths: &[u32], start: u32, (width, height): (usize, usize)) ->
     )
 }
 
-/// Says what decodes the samples, and how much of it there is.
+/// The decoder configuration descriptor, with the sizes of the samples.
 fn descriptor(lengths: &[u32]) -> Vec<u8> {
     let total: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
     let rate = (total * 8 * 30 / lengths.len().max(1) as u64) as u32;

@@ -1,17 +1,17 @@
-//! What requests ask of the protocol that carries them, and what a protocol can carry.
+//! Requirements of requests on the protocol, and what a protocol supports.
 
-/// What a protocol must be able to carry.
+/// A requirement on the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Token ids as a prompt of their own.
+    /// Prompts as token IDs.
     TokenIds,
-    /// Conversations.
+    /// Chat messages.
     Chat,
-    /// Images, videos and audio, with text as the response.
+    /// Images, videos and audio, with a text response.
     Media,
-    /// Media of which vectors are made.
+    /// Media to embed.
     EmbeddedMedia,
-    /// Descriptions of functions that the answer may call.
+    /// Descriptions of tools that the model may call.
     Tools,
 }
 
@@ -20,17 +20,17 @@ pub enum Need {
 pub struct Carrier {
     /// Its name, for messages.
     pub name: &'static str,
-    /// What it can carry in addition to text.
+    /// What it supports in addition to text.
     pub carries: &'static [Need],
 }
 
 impl Carrier {
-    /// Whether it can carry this.
+    /// Whether it supports this.
     pub fn carries(&self, need: Need) -> bool {
         self.carries.contains(&need)
     }
 
-    /// Whether it takes media for any purpose.
+    /// Whether it supports media for any purpose.
     pub(crate) fn takes_media(&self) -> bool {
         self.carries(Need::Media) || self.carries(Need::EmbeddedMedia)
     }

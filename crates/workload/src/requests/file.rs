@@ -1,4 +1,4 @@
-//! A workload as a file: one request a line, with the time at which it is to be sent.
+//! A workload as a file: one request per line, with its scheduled time.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,11 +11,10 @@ use crate::Error;
 use crate::limits::LENGTH;
 use crate::sources::read_text;
 
-/// Writes requests and the seconds after the start at which they are due. A request without a due time has none. The
-/// first has the number `first`.
+/// Writes requests and their scheduled times in seconds after the start, if they have one. Numbering starts at `first`.
 ///
 /// # Errors
-/// When the writer fails.
+/// If the writer fails.
 pub fn write_jsonl(out: &mut impl Write, first: usize, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {
     let mut line = Vec::new();
     for (index, request) in requests.iter().enumerate() {
@@ -50,10 +49,11 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     dict
 }
 
-/// Reads a saved workload; a line without `planned_send_time` is due at its `timestamp`, and without that at once.
+/// Reads a saved workload. A line without `planned_send_time` is scheduled at its `timestamp`, and without that at
+/// once.
 ///
 /// # Errors
-/// Names the file, the line and the field that is wrong.
+/// The file, the line and the invalid field.
 pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
     let text = read_text(path)?;
     let mut requests = Vec::new();
@@ -72,7 +72,7 @@ pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
     Ok((requests, due_s))
 }
 
-/// Where an error is found.
+/// The position of an error.
 struct Line<'p> {
     path: &'p Path,
     number: usize,
@@ -131,7 +131,7 @@ fn present(dict: &mut Dict, field: &str) -> Option<Value> {
     dict.remove(field).filter(|value| !matches!(value, Value::Null))
 }
 
-/// A list of token ids is a separate kind of content; [`Content::from_json`] knows the other forms.
+/// A list of token IDs is a separate kind of content; [`Content::from_json`] parses the other forms.
 fn content(value: Value) -> Content {
     let id = |item: &Value| item.as_i64().and_then(|id| u32::try_from(id).ok());
     let ids = value.as_list().filter(|items| !items.is_empty());

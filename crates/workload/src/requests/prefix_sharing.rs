@@ -1,4 +1,4 @@
-//! How much of a workload a prefix cache could save: what prompts repeat of each other's beginnings.
+//! How much of a workload a prefix cache could save: the prefixes that prompts share.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,20 +9,20 @@ use tacho_text::Tokenizer;
 
 use crate::parallel;
 
-/// Tokens of a block of vLLM's cache.
+/// Tokens per block of vLLM's prefix cache.
 pub const BLOCK: usize = 16;
 
-/// What prompts share.
+/// The prefixes that prompts share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrefixSharing {
     /// Tokens of all prompts.
     pub tokens: u64,
-    /// Tokens that repeat the beginning of another prompt.
+    /// Tokens that repeat the prefix of another prompt.
     pub repeated: u64,
-    /// Tokens that an unlimited cache of whole blocks serves when requests come one after the other. Less than all of a
-    /// prompt, since its last token is always computed.
+    /// Tokens that an unlimited cache of whole blocks serves if requests arrive one after another. Never all of a
+    /// prompt, because its last token is always computed.
     pub cached: u64,
-    /// Prompts that begin with a block that no other prompt begins with count one each, and so do all that share one.
+    /// Number of distinct first blocks.
     pub beginnings: usize,
 }
 
@@ -41,25 +41,25 @@ impl PrefixSharing {
         let common = |pair: &[Vec<u32>]| pair[0].iter().zip(&pair[1]).take_while(|(left, right)| left == right).count();
         PrefixSharing {
             tokens: prompts.iter().map(|prompt| prompt.len() as u64).sum(),
-            // Sorted prompts have their longest common beginning with a neighbour.
+            // In sorted order, each prompt has its longest common prefix with a neighbour.
             repeated: prompts.par_windows(2).map(|pair| common(pair) as u64).sum(),
             cached: cached as u64,
             beginnings: firsts.len(),
         }
     }
 
-    /// Share of the tokens that repeat another prompt's beginning.
+    /// Fraction of the tokens that repeat another prompt's prefix.
     pub fn repeated_share(&self) -> f64 {
         self.repeated as f64 / self.tokens.max(1) as f64
     }
 
-    /// The hit rate that an unlimited cache would reach.
+    /// The hit rate of an unlimited cache.
     pub fn cached_share(&self) -> f64 {
         self.cached as f64 / self.tokens.max(1) as f64
     }
 }
 
-/// The whole blocks of a prompt, each named by itself and all before it.
+/// The whole blocks of a prompt, each hashed with all blocks before it.
 struct Chain {
     blocks: Vec<u64>,
     whole: u64,

@@ -7,22 +7,22 @@ const BINS: usize = 10;
 /// A summary of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadStats {
-    /// How many requests.
+    /// Number of requests.
     pub count: usize,
     /// Tokens of all prompts.
     pub total_prompt_tokens: u64,
-    /// Tokens asked for in all.
+    /// Requested output tokens in total.
     pub total_output_tokens: u64,
-    /// Prompt lengths; none for an empty workload.
+    /// Prompt lengths; `None` for an empty workload.
     pub prompt_len: Option<LengthStats>,
-    /// Output lengths; none for an empty workload.
+    /// Output lengths; `None` for an empty workload.
     pub output_len: Option<LengthStats>,
 }
 
 /// Lengths in tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LengthStats {
-    /// The smallest.
+    /// The minimum.
     pub min: u64,
     /// The mean.
     pub mean: f64,
@@ -30,9 +30,9 @@ pub struct LengthStats {
     pub median: f64,
     /// The 99th percentile, linearly interpolated.
     pub p99: f64,
-    /// The largest.
+    /// The maximum.
     pub max: u64,
-    /// How they are spread.
+    /// Their histogram.
     pub histogram: Histogram,
 }
 
@@ -43,12 +43,12 @@ pub struct Histogram {
     pub start: u64,
     /// Lengths per bin.
     pub width: u64,
-    /// Lengths found in each bin.
+    /// Number of lengths in each bin.
     pub counts: Vec<usize>,
 }
 
 impl WorkloadStats {
-    /// Of all requests.
+    /// Computes the statistics of these requests.
     pub fn new(requests: &[Request]) -> Self {
         let prompts: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
         let outputs: Vec<u64> = requests.iter().map(|request| request.output_len.max(0).unsigned_abs()).collect();
@@ -96,11 +96,10 @@ fn percentile(sorted: &[u64], percent: f64) -> f64 {
     below + (above - below) * (place - place.floor())
 }
 
-/// Share of all prompt characters (ids for prompts of ids) that repeat the beginning of another request's prompt; where
-/// there is a tokenizer, [`crate::PrefixSharing`] knows more.
+/// Fraction of all prompt characters (IDs for prompts of IDs) that repeat the prefix of another request's prompt; with
+/// a tokenizer, [`crate::PrefixSharing`] is more precise.
 ///
-/// Sorted prompts have their longest common beginning with a neighbour, so one pass finds what each repeats of the one
-/// before it.
+/// In sorted order, each prompt has its longest common prefix with a neighbour, so one pass is enough.
 pub fn shared_text(requests: &[Request]) -> f64 {
     let mut prompts: Vec<Vec<u8>> = requests.iter().map(|request| prompt_bytes(&request.content)).collect();
     prompts.sort_unstable();

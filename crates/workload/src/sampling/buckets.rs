@@ -1,4 +1,4 @@
-//! Sizes of synthetic media and how likely each is: a Python dict literal on the command line.
+//! Sizes of synthetic media and their probabilities: a Python dict literal on the command line.
 
 use crate::Error;
 use crate::sampling::lengths::python_float;
@@ -7,15 +7,15 @@ use crate::sampling::literal::{Literal, parse};
 /// One size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Rows of pixels.
+    /// Height in pixels.
     pub height: i64,
-    /// Columns of pixels.
+    /// Width in pixels.
     pub width: i64,
-    /// Frames; one makes an image.
+    /// Number of frames; one makes an image.
     pub frames: i64,
 }
 
-/// What a size is a size of.
+/// The modality of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Modality {
     Image,
@@ -41,14 +41,14 @@ impl Bucket {
     }
 }
 
-/// Sizes with weights, in the order given.
+/// Sizes with weights, in the given order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buckets {
     entries: Vec<(Bucket, f64)>,
 }
 
 impl Default for Buckets {
-    /// Small and large images, and no videos.
+    /// Small and large images, no videos.
     fn default() -> Self {
         let bucket = |height, width, frames| Bucket { height, width, frames };
         Buckets { entries: vec![(bucket(256, 256, 1), 0.5), (bucket(720, 1280, 1), 0.5), (bucket(720, 1280, 16), 0.0)] }
@@ -56,11 +56,11 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Reads a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A key given again keeps its place
+    /// Parses a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A repeated key keeps its position
     /// and takes the last value.
     ///
     /// # Errors
-    /// When it is not such a dict.
+    /// If it is not such a dict.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Buckets { text: text.to_owned() };
         let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };
@@ -89,7 +89,7 @@ impl Buckets {
         &self.entries
     }
 
-    /// Those that can be drawn, with shares that sum to one.
+    /// The sizes with nonzero weight, normalized to a sum of one.
     pub(crate) fn normalised(&self) -> Result<Vec<(Bucket, f64)>, Error> {
         if self.entries.iter().any(|(_, share)| *share < 0.0) {
             return Err(Error::NegativeBucket);
@@ -102,7 +102,7 @@ impl Buckets {
         Ok(entries)
     }
 
-    /// Divides by the sum, added from the left as Python 3.11 adds.
+    /// Divides by the sum, added from the left as in Python 3.11.
     pub(crate) fn divide_by_sum(entries: &mut [(Bucket, f64)]) {
         let total: f64 = entries.iter().fold(0.0, |total, (_, share)| total + share);
         entries.iter_mut().for_each(|(_, share)| *share /= total);

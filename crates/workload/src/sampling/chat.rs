@@ -1,4 +1,4 @@
-//! What datasets of conversations share: which lengths are kept, the chat template, and messages with media in them.
+//! Shared parts of conversation datasets: length filters, the chat template, and messages with media.
 
 use jiff::Zoned;
 use jiff::civil::DateTime;
@@ -16,7 +16,7 @@ pub(crate) struct LengthFilter {
     pub(crate) min_output: bool,
 }
 
-/// Fewest tokens of a prompt or an output.
+/// Minimum tokens of a prompt or an output.
 const SHORTEST: usize = 4;
 
 impl LengthFilter {
@@ -55,12 +55,12 @@ impl<'c> Chat<'c> {
         Ok(Chat { template, variables, now: Zoned::now().datetime() })
     }
 
-    /// The text of one user message.
+    /// Renders one user message.
     pub(crate) fn user(&self, text: &str) -> Result<String, Error> {
         self.messages(&Value::List(vec![message("user", Value::from(text))]), None)
     }
 
-    /// The text of messages.
+    /// Renders messages.
     pub(crate) fn messages(&self, messages: &Value, tools: Option<&Value>) -> Result<String, Error> {
         let input = ChatInput { messages, tools, variables: self.variables, now: self.now };
         self.template.render(&input).map_err(|source| Error::Template { source })
@@ -76,7 +76,7 @@ pub(crate) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Dict(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// The prompt as one chat message with its media behind the text. The text comes before its type, unlike elsewhere.
+/// The prompt as one chat message with its media after the text. Unlike elsewhere, the text precedes its type.
 pub(crate) fn multimodal_chat(prompt: &str, media: Option<&Value>) -> Content {
     let mut parts = vec![object([("text", Value::from(prompt)), ("type", Value::from("text"))])];
     match media {

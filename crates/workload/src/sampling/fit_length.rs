@@ -10,9 +10,9 @@ use tacho_text::Tokenizer;
 
 use crate::parallel;
 
-/// Rounds after which a length that does not fit is accepted.
+/// Rounds after which a wrong length is accepted.
 const BUDGET: u32 = 10;
-/// Most requests per thread that are continued ahead of time on the guess that none draws again.
+/// Maximum requests per thread that are processed speculatively, assuming that none draws again.
 const AHEAD: usize = 8;
 
 /// A text and its tokens.
@@ -23,7 +23,7 @@ pub(crate) struct Fitted {
     target: usize,
 }
 
-/// A text of which only the number of tokens matters: ids would be half of a large workload.
+/// A text without its token IDs, which would be half of a large workload, but with their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FittedText {
     pub(crate) text: String,
@@ -32,7 +32,7 @@ pub(crate) struct FittedText {
 }
 
 impl FittedText {
-    /// Tokens beyond the target; negative when there are too few.
+    /// Tokens beyond the target; negative if there are too few.
     pub(crate) fn mismatch(&self) -> i64 {
         self.len as i64 - self.target as i64
     }
@@ -45,13 +45,13 @@ impl From<Fitted> for FittedText {
     }
 }
 
-/// Draws tokens: a vector of the given length. Cloning it saves its state.
+/// Draws tokens. Cloning it saves its state.
 pub(crate) trait Draw: Clone {
-    /// The next `count` token ids.
+    /// The next `count` token IDs.
     fn draw(&mut self, count: usize) -> Vec<u32>;
 }
 
-/// Ids below the vocabulary's size from NumPy's new generator, special ones included.
+/// IDs below the vocabulary size from NumPy's new generator, including special ones.
 #[derive(Debug, Clone)]
 pub(crate) struct GeneratorDraw {
     pub(crate) generator: Generator,
@@ -65,7 +65,7 @@ impl Draw for GeneratorDraw {
     }
 }
 
-/// The same from NumPy's legacy generator.
+/// IDs from NumPy's legacy generator.
 #[derive(Debug, Clone)]
 pub(crate) struct LegacyDraw {
     pub(crate) state: RandomState,
@@ -79,7 +79,7 @@ impl Draw for LegacyDraw {
     }
 }
 
-/// A sequence on its way to its target length.
+/// A sequence that is being fitted to its target length.
 #[derive(Debug, Clone)]
 struct Fitting {
     ids: Vec<u32>,
@@ -88,9 +88,9 @@ struct Fitting {
 }
 
 enum Step {
-    /// It fits, or its budget is spent.
+    /// It fits, or its rounds are used up.
     Done(Fitted),
-    /// It needs tokens to go on.
+    /// It needs more tokens.
     Starved(Fitting),
 }
 
@@ -99,7 +99,7 @@ impl Fitting {
         Fitting { ids, target, left: BUDGET }
     }
 
-    /// Goes on until it is done or needs a draw.
+    /// Continues until it is done or needs a draw.
     fn run(mut self, tokenizer: &Tokenizer) -> Step {
         loop {
             let text = tokenizer.decode(&self.ids);
@@ -143,11 +143,11 @@ fn finish(mut step: Step, tokenizer: &Tokenizer, draw: &mut impl Draw) -> Fitted
     }
 }
 
-/// Fits many sequences, given by `sequence(index)` with their targets, as if one after the other.
+/// Fits many sequences, given by `sequence(index)` with their targets, as if one after another.
 ///
-/// The first rounds need no randomness and run in parallel. Then the starved ones are fed in order. How much each
-/// takes at first is known, so several are fed ahead from a copy of the generator and run in parallel; as soon as one
-/// turns out to draw again, those after it were fed wrongly and are fed again.
+/// The first rounds need no randomness and run in parallel. Then the sequences that need tokens are fed in order. Their
+/// first demand is known, so several are fed speculatively from a copy of the generator and run in parallel; as soon as
+/// one turns out to draw again, those after it are fed again.
 pub(crate) fn fit_all<D: Draw>(
     count: usize,
     sequence: impl Fn(usize) -> (Vec<u32>, usize) + Sync,
@@ -178,7 +178,7 @@ pub(crate) fn fit_all<D: Draw>(
     texts.into_iter().map(|text| text.expect("every starved sequence has been fed until done")).collect()
 }
 
-/// Fits sequences that are drawn whole, one of each target length, as if one after the other.
+/// Fits fully drawn sequences, one for each target length, as if one after another.
 pub(crate) fn fit_drawn<D: Draw>(
     targets: &[usize],
     tokenizer: &Tokenizer,
@@ -194,7 +194,7 @@ pub(crate) fn fit_drawn<D: Draw>(
     done
 }
 
-/// Feeds sequences in order until all are done. The further the guesses hold, the more are fed ahead.
+/// Feeds sequences in order until all are done. The more the speculation succeeds, the more sequences are fed ahead.
 fn feed_all<D: Draw>(
     mut starved: VecDeque<(usize, Fitting)>,
     tokenizer: &Tokenizer,
@@ -212,7 +212,7 @@ fn feed_all<D: Draw>(
     }
 }
 
-/// Feeds up to `window` sequences at once and takes off the front all that are done for certain, at least one.
+/// Feeds up to `window` sequences at once and takes all that are final from the front, at least one.
 fn feed<D: Draw>(
     starved: &mut VecDeque<(usize, Fitting)>,
     window: usize,
@@ -241,7 +241,7 @@ fn feed<D: Draw>(
     done
 }
 
-/// The sum of mismatches as vLLM warns about it; nothing when all lengths fit.
+/// vLLM's warning about the sum of mismatches; `None` if all lengths fit.
 pub(crate) fn mismatch_notice(total: i64) -> Option<String> {
     let sign = if total > 0 { "more" } else { "fewer" };
     (total != 0).then(|| {

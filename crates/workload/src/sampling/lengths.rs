@@ -1,4 +1,4 @@
-//! Prompt and output lengths of the random family, and the range ratio that spreads them.
+//! Prompt and output lengths of the random datasets, and the range ratio of their distribution.
 
 use tacho_core::json::{self, Value};
 use tacho_pyrand::Generator;
@@ -6,7 +6,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 
-/// How far lengths may lie from their nominal value, as a share of it.
+/// Maximum deviation of lengths from their nominal value, as a fraction of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RangeRatio {
     /// For prompts.
@@ -15,7 +15,7 @@ pub struct RangeRatio {
     pub output: f64,
 }
 
-/// The lengths of a workload, one entry per prompt, and where in the vocabulary each prompt begins.
+/// The lengths of a workload, one entry per prompt, and the vocabulary offset of each prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lengths {
     pub(crate) inputs: Vec<i64>,
@@ -23,7 +23,7 @@ pub(crate) struct Lengths {
     pub(crate) offsets: Vec<i64>,
 }
 
-/// What lengths are drawn for.
+/// The parameters of the lengths.
 pub(crate) struct LengthRange {
     pub(crate) ratio: RangeRatio,
     pub(crate) input_len: i64,
@@ -38,10 +38,10 @@ impl RangeRatio {
         RangeRatio { input: ratio, output: ratio }
     }
 
-    /// Reads a flag: a number as Python's `float` takes it, or a JSON object with `input` and `output`.
+    /// Parses a flag: a number as in Python's `float`, or a JSON object with `input` and `output`.
     ///
     /// # Errors
-    /// When it is neither. Whether the values make sense is seen when lengths are drawn.
+    /// If it is neither. The range of the values is checked when lengths are drawn.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(ratio) = python_float(text) {
             return Ok(RangeRatio::both(ratio));
@@ -88,13 +88,13 @@ impl LengthRange {
         Ok(Lengths { inputs, outputs, offsets })
     }
 
-    /// The shortest prompt that could be drawn, computed before the ratio is known to be in range.
+    /// The minimum prompt length, computed before the ratio is validated.
     pub(crate) fn shortest_input(&self) -> Result<i64, Error> {
         let shortest = (self.real_input() * (1.0 - self.ratio.input)).floor();
         if shortest.is_finite() { Ok(shortest as i64) } else { Err(Error::RatioNotFinite { value: self.ratio.input }) }
     }
 
-    /// Doubles in this order are part of the definition: ten percent above 100 is 111.
+    /// The order of floating-point operations is part of the definition: ten percent above 100 is 111.
     fn input_bounds(&self) -> (i64, i64) {
         let real = self.real_input();
         ((real * (1.0 - self.ratio.input)).floor() as i64, (real * (1.0 + self.ratio.input)).ceil() as i64)
@@ -119,7 +119,7 @@ fn ratio_of(value: &Value) -> Result<f64, Error> {
     number.ok_or_else(|| Error::RatioKind { found: json::dumps(value) })
 }
 
-/// Python's `float(text)`: spaces around it and single underscores between digits are allowed.
+/// Python's `float(text)`: surrounding spaces and single underscores between digits are allowed.
 pub(crate) fn python_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bytes = text.as_bytes();

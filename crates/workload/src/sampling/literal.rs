@@ -1,4 +1,4 @@
-//! The part of Python's literals that a flag needs: numbers, texts, tuples, lists and dicts.
+//! The subset of Python literals that flags need: numbers, strings, tuples, lists and dicts.
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
@@ -20,7 +20,7 @@ impl Literal {
     }
 }
 
-/// Reads a whole text as one literal.
+/// Parses a text as one literal.
 pub(crate) fn parse(text: &str) -> Option<Literal> {
     let mut reader = Reader { rest: text.trim(), depth: 0 };
     let literal = reader.literal()?;
@@ -28,7 +28,7 @@ pub(crate) fn parse(text: &str) -> Option<Literal> {
     reader.rest.is_empty().then_some(literal)
 }
 
-/// How deep literals lie in one another before a text is refused.
+/// Maximum nesting depth of literals.
 const MAX_DEEP: usize = 64;
 
 struct Reader<'t> {
@@ -81,7 +81,7 @@ impl Reader<'_> {
         Some(Literal::Dict(pairs))
     }
 
-    /// A single item needs its comma to be a tuple; in brackets it does not.
+    /// A single item needs a comma to be a tuple; in brackets it does not.
     fn tuple(&mut self, close: char) -> Option<Literal> {
         self.rest = &self.rest[1..];
         let (mut items, mut commas) = (Vec::new(), 0);

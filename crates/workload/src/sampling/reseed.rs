@@ -1,13 +1,13 @@
-//! The same dataset from another seed: what a run goes on with when its first requests are used up.
+//! The same dataset with another seed, for runs that use up their first requests.
 
 use crate::WorkloadSpec;
 
 impl WorkloadSpec {
-    /// The spec with its seed moved on by `by`. Rows of a file that nothing is drawn from come again as they are.
+    /// The spec with its seed advanced by `by`. Rows of a file without random draws repeat unchanged.
     pub fn reseeded(&self, by: i64) -> WorkloadSpec {
         let mut spec = self.clone();
         if let Some(seed) = spec.seed_mut() {
-            // Seeds of flags are 32 bits wide; so are these.
+            // Seeds are 32 bits wide, like those of flags.
             *seed = (*seed).wrapping_add(by).rem_euclid(1 << 32);
         }
         spec

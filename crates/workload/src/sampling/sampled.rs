@@ -1,4 +1,4 @@
-//! What sampling hands back.
+//! The result of sampling.
 
 use tacho_core::Request;
 use tacho_core::bounded::{ScheduledTime, TokenCount};
@@ -10,13 +10,13 @@ use crate::Error;
 pub struct Sampled {
     /// The requests, in sending order.
     pub requests: Vec<Request>,
-    /// What a user should know about them.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
 impl Sampled {
-    /// Refuses requests that no server can answer or that would never be sent, whatever flag or file they come from; the
-    /// first of them is in place `first` of the workload.
+    /// Refuses requests that no server can complete or that would never be sent, whatever flag or file they come from.
+    /// `first` is the index of the first of them in the workload.
     pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
         for (index, request) in (first..).zip(&self.requests) {
             if !TokenCount::holds(request.output_len) {

@@ -1,4 +1,4 @@
-//! Which rows of a file become requests: shuffled, cut to a number, repeated when there are too few.
+//! Selects rows of a file: shuffled, limited in number, repeated if there are too few.
 
 use std::collections::HashSet;
 
@@ -7,23 +7,23 @@ use tacho_pyrand::Globals;
 
 use crate::Error;
 
-/// How rows are chosen; what all datasets that read a file share.
+/// The row selection of all datasets that read a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     /// Seed of Python's global generator for shuffling and repeating.
     pub seed: i64,
-    /// How many requests.
+    /// Number of requests.
     pub num_prompts: i64,
-    /// Whether rows are mixed before they are read.
+    /// Whether rows are shuffled before they are read.
     pub shuffle: bool,
-    /// Whether requests are repeated when the file has too few.
+    /// Whether requests are repeated if the file has too few.
     pub oversample: bool,
-    /// What request ids begin with.
+    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 
 impl Selection {
-    /// Seeds Python's global generator, and mixes `rows` if asked to. The seeding happens either way.
+    /// Seeds Python's global generator in any case, and shuffles `rows` if set.
     pub(crate) fn arrange<T>(&self, rows: &mut [T], globals: &mut Globals) {
         globals.py.seed(self.seed.unsigned_abs());
         if self.shuffle {
@@ -31,23 +31,22 @@ impl Selection {
         }
     }
 
-    /// The id of the request at `index`.
+    /// The ID of the request at `index`.
     pub(crate) fn id(&self, index: usize) -> Option<String> {
         Some(format!("{}{index}", self.request_id_prefix))
     }
 
-    /// Requests wanted; none for a negative number.
+    /// Number of requests; zero if it is negative.
     pub(crate) fn wanted(&self) -> usize {
         usize::try_from(self.num_prompts).unwrap_or(0)
     }
 
-    /// Requests wanted out of `rows`, where any number that is not positive means all of them.
+    /// Number of requests out of `rows`; all of them if it is not positive.
     pub(crate) fn wanted_or_all(&self, rows: usize) -> usize {
         if self.num_prompts <= 0 { rows } else { self.wanted() }
     }
 
-    /// Repeats requests until there are `wanted`. The generator is seeded again, and only the original requests are
-    /// drawn from.
+    /// Repeats requests until there are `wanted`. Seeds the generator again, and draws from the original requests only.
     pub(crate) fn oversample(
         &self,
         requests: &mut Vec<Request>,
@@ -70,7 +69,7 @@ impl Selection {
     }
 }
 
-/// Ids can collide where they count rows that were skipped.
+/// Checks for duplicate IDs, which occur if IDs count skipped rows.
 fn distinct_ids(requests: &[Request]) -> Result<(), Error> {
     let mut seen = HashSet::with_capacity(requests.len());
     for id in requests.iter().filter_map(|request| request.id.as_deref()) {

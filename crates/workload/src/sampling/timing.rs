@@ -1,10 +1,10 @@
-//! Arrival times that come with the data: requests in their order, counted from the first.
+//! Arrival times from the data, relative to the first request.
 
 use tacho_core::Request;
 
 use crate::Error;
 
-/// Sorts requests by their times, which then count from the first, with gaps `scale` times as long.
+/// Sorts requests by time, shifts the first to zero and scales the gaps by `scale`.
 pub(crate) fn from_the_first(requests: &mut [Request], scale: f64) -> Result<(), Error> {
     let timed = |request: &Request| request.timestamp.filter(|seconds| seconds.is_finite());
     if let Some(index) = requests.iter().position(|request| timed(request).is_none()) {

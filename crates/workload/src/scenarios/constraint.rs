@@ -1,10 +1,10 @@
-//! What constrains an answer, and the member of a request that says so.
+//! Constraints of structured output, and the request field that carries them.
 
 use tacho_core::json::{self, Dict, Value};
 
 use crate::sampling::chat::object;
 
-/// What kind of constraint.
+/// The kind of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConstraintKind {
     /// A JSON schema.
@@ -18,7 +18,7 @@ pub enum ConstraintKind {
 }
 
 impl ConstraintKind {
-    /// The member of `structured_outputs`.
+    /// The key in `structured_outputs`.
     pub fn name(self) -> &'static str {
         match self {
             ConstraintKind::Json => "json",
@@ -29,14 +29,14 @@ impl ConstraintKind {
     }
 }
 
-/// Which member, by the names of the flag.
+/// The request field of a constraint, by the names of the flag.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConstraintField {
-    /// vLLM's `structured_outputs`, with further members next to the constraint.
+    /// vLLM's `structured_outputs`, with further options.
     StructuredOutputs(Dict),
     /// OpenAI's `response_format` with a schema.
     JsonSchema,
-    /// OpenAI's `response_format` that asks for any object.
+    /// OpenAI's `response_format` for any JSON object.
     JsonObject,
 }
 
@@ -49,10 +49,10 @@ impl Default for ConstraintField {
 impl ConstraintField {
     /// The names.
     pub const NAMES: [&str; 3] = ["structured_outputs", "json_schema", "json_object"];
-    /// Members allowed next to a constraint in `structured_outputs`.
+    /// Options allowed next to a constraint in `structured_outputs`.
     pub const OPTIONS: [&str; 3] = ["disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"];
 
-    /// The member of a name.
+    /// The field with this name.
     pub fn parse(name: &str, options: Dict) -> Option<Self> {
         match name {
             "structured_outputs" => Some(ConstraintField::StructuredOutputs(options)),
@@ -62,7 +62,7 @@ impl ConstraintField {
         }
     }
 
-    /// The members that a request carries.
+    /// The fields of a request.
     pub(super) fn members(&self, kind: ConstraintKind, constraint: &Value) -> Value {
         let format = |format: Value| object([("response_format", format)]);
         match self {
@@ -80,7 +80,7 @@ impl ConstraintField {
         }
     }
 
-    /// What an answer is held to: any object is right where no schema was sent.
+    /// The schema that a response is validated against: any object is valid if no schema was sent.
     pub(super) fn judged(&self, constraint: Value) -> Value {
         match self {
             ConstraintField::JsonObject => object([("type", "object".into())]),
@@ -89,7 +89,7 @@ impl ConstraintField {
     }
 }
 
-/// A schema that is a text, as the value that it is.
+/// Parses a schema given as text.
 fn whole(schema: &Value) -> Value {
     schema.as_str().and_then(|text| json::parse(text).ok()).unwrap_or_else(|| schema.clone())
 }

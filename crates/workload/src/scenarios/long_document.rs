@@ -1,4 +1,4 @@
-//! Questions about long documents, each document asked about several times.
+//! Questions about long documents, several per document.
 
 use tacho_core::Request;
 use tacho_pyrand::{Globals, Random};
@@ -7,12 +7,12 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::sampling::sampled::Sampled;
 
-/// In which order documents come again.
+/// The order of repeated documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatMode {
-    /// All of them, mixed.
+    /// All of them, shuffled.
     Random,
-    /// The list again and again.
+    /// The list repeated as a whole.
     Tile,
     /// Each one several times in a row.
     Interleave,
@@ -21,10 +21,10 @@ pub enum RepeatMode {
 }
 
 impl RepeatMode {
-    /// Their names.
+    /// The names of the modes.
     pub const NAMES: [&str; 3] = ["random", "tile", "interleave"];
 
-    /// The mode of a name.
+    /// The mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         let modes = [RepeatMode::Random, RepeatMode::Tile, RepeatMode::Interleave];
         modes.into_iter().zip(RepeatMode::NAMES).find(|(_, known)| *known == name).map(|(mode, _)| mode)
@@ -34,21 +34,21 @@ impl RepeatMode {
 /// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LongDocumentSpec {
-    /// Different documents.
+    /// Number of distinct documents.
     pub documents: usize,
     /// Words of a document.
     pub words: usize,
-    /// Tokens of a document, in place of its words.
+    /// Tokens of a document, overriding its words.
     pub tokens: Option<usize>,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// How often each document comes.
+    /// Number of requests per document.
     pub repeat_count: usize,
-    /// In which order.
+    /// The order.
     pub mode: RepeatMode,
-    /// Seed of a random order.
+    /// Seed of the random order.
     pub shuffle_seed: u64,
-    /// Whether these are the documents of the warm-up: others, once each.
+    /// Whether these are warm-up documents: different ones, once each.
     pub warm_up: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn sample(
 }
 
 impl LongDocumentSpec {
-    /// The documents in the order in which they are asked about.
+    /// The documents in the order of their requests.
     pub fn order(&self, globals: &mut Globals) -> Vec<usize> {
         let tiled = || (0..self.repeat_count).flat_map(|_| 0..self.documents).collect::<Vec<usize>>();
         match self.mode {
@@ -91,12 +91,11 @@ impl LongDocumentSpec {
         }
     }
 
-    /// A beginning that no other document has, and the same word again and again: as many as asked for, or as many as
-    /// make the tokens asked for.
+    /// A unique start, then one word repeated: a given number of times, or up to a given number of tokens.
     fn document(&self, start: &str, tokenizer: &Tokenizer) -> String {
         let of = |words: usize| format!("{start}{}", vec!["hi"; words].join(" "));
         let Some(tokens) = self.tokens else { return of(self.words) };
-        // Each further word makes at least one token more, so the number of words is found by halving.
+        // Each further word adds at least one token, so bisection finds the number of words.
         let (mut low, mut high) = (0, tokens);
         while low < high {
             let middle = (low + high).div_ceil(2);

@@ -7,10 +7,10 @@ use tacho_core::json::{self, Value};
 use crate::Error;
 use crate::sources::read_rows;
 
-/// A question and its answer.
+/// A question and its response.
 pub(super) type Pair = (String, String);
 
-/// The conversations of a file that have two turns, each cut to them.
+/// The conversations of a file with at least two turns, truncated to two.
 pub(super) fn read(path: &Path) -> Result<Vec<Pair>, Error> {
     let text = read_rows(path)?;
     let file = json::parse(&text).map_err(|source| Error::FileNotJson { path: path.to_path_buf(), source })?;

@@ -1,4 +1,4 @@
-//! Prompts that come several times, so that a prefix cache can serve them.
+//! Repeated prompts, which a prefix cache can serve.
 
 use std::path::PathBuf;
 use tacho_core::bounded::TokenCount;
@@ -11,17 +11,17 @@ use super::pairs;
 use crate::Error;
 use crate::sampling::sampled::Sampled;
 
-/// Shortest and longest prompt, in tokens.
+/// Minimum and maximum prompt length in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixLengths {
-    /// Fewest tokens.
+    /// Minimum tokens.
     pub least: i64,
-    /// Most tokens.
+    /// Maximum tokens.
     pub most: i64,
 }
 
 impl PrefixLengths {
-    /// Reads `least:most`.
+    /// Parses `least:most`.
     pub fn parse(text: &str) -> Option<Self> {
         let (least, most) = text.split_once(':')?;
         let lengths = PrefixLengths { least: least.trim().parse().ok()?, most: most.trim().parse().ok()? };
@@ -34,31 +34,31 @@ impl PrefixLengths {
 pub struct PrefixCachingSpec {
     /// Seed of prompts and order.
     pub seed: u64,
-    /// Different prompts.
+    /// Number of distinct prompts.
     pub num_prompts: usize,
-    /// How often each comes.
+    /// Number of requests per prompt.
     pub repeat_count: usize,
-    /// How long they are.
+    /// The prompt lengths.
     pub lengths: PrefixLengths,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
-    /// Tokens that random prompts share.
+    /// Tokens of the common prefix of random prompts.
     pub prefix_len: usize,
-    /// A ShareGPT file; random tokens without one.
+    /// A ShareGPT file; `None` for random tokens.
     pub dataset: Option<PathBuf>,
-    /// Whether prompts go out by length instead of mixed.
+    /// Whether prompts are sorted by length instead of shuffled.
     pub sort: bool,
-    /// Whether prompts are sent as token ids, so that nothing is tokenized again.
+    /// Whether prompts are sent as token IDs, so that nothing is tokenized again.
     pub token_ids: bool,
 }
 
-/// A prompt, its ids and its length.
+/// A prompt, its IDs and its length.
 struct Prompt {
     text: String,
     ids: Vec<u32>,
 }
 
-/// Makes the requests. Python's generator draws the prompts, then their order.
+/// Generates the requests. Python's generator draws the prompts, then their order.
 pub(crate) fn sample(
     spec: &PrefixCachingSpec,
     tokenizer: Option<&Tokenizer>,
@@ -90,7 +90,7 @@ impl PrefixCachingSpec {
         Request { content, ..Request::text("", prompt.ids.len() as u64, self.output_len) }
     }
 
-    /// Questions of the file whose length is in range.
+    /// Questions of the file whose length is within range.
     fn recorded(&self, mut pairs: Vec<pairs::Pair>, tokenizer: &Tokenizer, random: &mut Random) -> Vec<Prompt> {
         random.shuffle(&mut pairs);
         let encoded = pairs.iter().map(|(question, _)| tokenizer.encode(question, true));
@@ -99,8 +99,8 @@ impl PrefixCachingSpec {
         chosen.map(|ids| Prompt { text: tokenizer.decode(&ids), ids }).collect()
     }
 
-    /// Random tokens behind a common beginning. The vocabulary is taken by ascending ids, where upstream takes the
-    /// order of a table that differs in every process.
+    /// Random tokens after a common prefix. The vocabulary is in the order of IDs, whereas upstream uses a hash order
+    /// that differs in every process.
     fn drawn(&self, tokenizer: &Tokenizer, random: &mut Random) -> Result<Vec<Prompt>, Error> {
         let special = tokenizer.special_ids();
         let ids: Vec<u32> = tokenizer.all_ids().into_iter().filter(|id| !special.contains(id)).collect();

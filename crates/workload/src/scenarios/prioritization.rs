@@ -1,4 +1,4 @@
-//! Requests of two classes: some are to be served before the others.
+//! Requests of several priority classes.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,21 @@ use crate::Error;
 use crate::sampling::chat::LengthFilter;
 use crate::sampling::sampled::Sampled;
 
-/// Where prompts come from.
+/// The source of prompts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PrioritySource {
-    /// The same short word, this many tokens nominally and as many to generate.
+    /// One short word repeated, with a nominal number of tokens.
     Synthetic {
-        /// Tokens of a prompt, nominally.
+        /// Nominal prompt tokens.
         input_len: usize,
-        /// Tokens to generate.
+        /// Output tokens.
         output_len: i64,
     },
     /// A ShareGPT file.
     Recorded {
         /// The file.
         path: PathBuf,
-        /// Tokens to generate, in place of the recorded answer's.
+        /// Output tokens, overriding the length of the recorded response.
         output_len: Option<i64>,
     },
 }
@@ -36,15 +36,15 @@ pub enum PrioritySource {
 pub struct PrioritizationSpec {
     /// Seed of order and priorities.
     pub seed: u64,
-    /// Requests.
+    /// Number of requests.
     pub num_prompts: usize,
-    /// Where prompts come from.
+    /// The source of prompts.
     pub source: PrioritySource,
-    /// Share of each class, the most urgent first. Upstream has two of one half each.
+    /// Fraction of each class, the most urgent first. Upstream has two classes of one half each.
     pub weights: Vec<f64>,
 }
 
-/// Makes the requests; each one's priority is drawn when it is taken.
+/// Generates the requests; the priority of each is drawn when it is taken.
 pub(crate) fn sample(
     spec: &PrioritizationSpec,
     tokenizer: Option<&Tokenizer>,
@@ -92,7 +92,7 @@ impl PrioritizationSpec {
     }
 }
 
-/// The request with a priority in its body, lower ones served first.
+/// Adds a priority to a request's body; lower values are served first.
 pub(crate) fn with_priority(request: Request, priority: i64) -> Request {
     let mut overrides = match &request.overrides {
         Some(Value::Dict(dict)) => dict.clone(),

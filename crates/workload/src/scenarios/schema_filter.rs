@@ -1,8 +1,8 @@
-//! Schemas that grammars of constrained decoding cannot express, as vLLM 0.32.0 sorts them out.
+//! Filters schemas that grammars of constrained decoding cannot express, as vLLM 0.32.0 does.
 
 use tacho_core::json::{Dict, Value};
 
-/// Formats of texts that are known.
+/// Supported string formats.
 const FORMATS: [&str; 14] = [
     "email",
     "date",
@@ -20,7 +20,7 @@ const FORMATS: [&str; 14] = [
     "relative-json-pointer",
 ];
 
-/// Whether a schema, or one inside it, has what is not supported.
+/// Whether a schema, or a nested one, has unsupported features.
 pub(super) fn is_unsupported(schema: &Dict) -> bool {
     here(schema)
         || schema.iter().any(|(_, value)| match value {
@@ -45,7 +45,7 @@ fn here(schema: &Dict) -> bool {
     number || list || text || is("object") && object(schema) || several(schema)
 }
 
-/// A pattern or format together with bounds of the length.
+/// Whether it combines a pattern or format with length bounds.
 fn is_bounded(schema: &Dict) -> bool {
     let has = |key: &str| schema.get(key).is_some();
     (has("pattern") || has("format")) && (has("minLength") || has("maxLength"))

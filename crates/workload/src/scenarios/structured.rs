@@ -1,4 +1,4 @@
-//! Requests whose answers are constrained: by a JSON schema, a grammar, a regular expression, a list of choices.
+//! Structured output: responses constrained by a JSON schema, a grammar, a regular expression or a list of choices.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::sources::layout::{Wanted, data_files};
 use crate::sources::read_text;
 use crate::sources::table::Table;
 
-/// The Hub's dataset behind `xgrammar_bench`.
+/// The Hub dataset of `xgrammar_bench`.
 const XGRAMMAR: &str = "NousResearch/json-mode-eval";
 const XGRAMMAR_SPLIT: &str = "train";
 
@@ -41,10 +41,10 @@ const RULES: [&str; 6] = [
     "number ::= \"1 \" | \"2 \"",
 ];
 
-/// Which prompts and constraints.
+/// The prompts and constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StructuredDataset {
-    /// One schema for all.
+    /// One schema for all requests.
     Json,
     /// A different schema for each request, so that none is cached.
     JsonUnique,
@@ -54,12 +54,12 @@ pub enum StructuredDataset {
     Regex,
     /// A list of choices.
     Choice,
-    /// Questions and schemas of the Hub.
+    /// Questions and schemas from the Hub.
     XGrammarBench,
 }
 
 impl StructuredDataset {
-    /// Their names, in vLLM's order.
+    /// The names, in vLLM's order.
     pub const NAMES: [&str; 6] = ["json", "json-unique", "grammar", "regex", "choice", "xgrammar_bench"];
     const ALL: [StructuredDataset; 6] = [
         StructuredDataset::Json,
@@ -70,7 +70,7 @@ impl StructuredDataset {
         StructuredDataset::XGrammarBench,
     ];
 
-    /// The dataset of a name.
+    /// The dataset with this name.
     pub fn parse(name: &str) -> Option<Self> {
         StructuredDataset::ALL.into_iter().find(|dataset| dataset.name() == name)
     }
@@ -80,7 +80,7 @@ impl StructuredDataset {
         StructuredDataset::NAMES[self as usize]
     }
 
-    /// What kind of constraint its requests carry.
+    /// The kind of its constraints.
     pub fn kind(self) -> ConstraintKind {
         match self {
             StructuredDataset::Grammar => ConstraintKind::Grammar,
@@ -91,60 +91,60 @@ impl StructuredDataset {
     }
 }
 
-/// What a request's answer must be like.
+/// The constraint on a request's response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Constraint {
-    /// The constraint as it is sent.
+    /// The constraint in the request's format.
     pub value: Value,
-    /// What the dataset expects, where it says.
+    /// The dataset's expected response, if it has one.
     pub expected: Option<String>,
-    /// Whether this request carries it.
+    /// Whether this request contains the constraint.
     pub sent: bool,
 }
 
 /// Settings of the workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSpec {
-    /// Which prompts and constraints.
+    /// The prompts and constraints.
     pub dataset: StructuredDataset,
-    /// The schema of the first two; a built-in one without it.
+    /// The schema of `json` and `json-unique`; a built-in one if `None`.
     pub schema_path: Option<PathBuf>,
-    /// How requests say what is asked for.
+    /// The request field of the constraint.
     pub field: ConstraintField,
     /// Seed of prefix, subset and unique names.
     pub seed: u64,
-    /// Requests.
+    /// Number of requests.
     pub num_prompts: usize,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_len: i64,
     /// Random tokens before every prompt.
     pub prefix_len: usize,
-    /// Share of the requests that carry their constraint.
+    /// Fraction of the requests that contain their constraint.
     pub ratio: f64,
-    /// Requests per second; infinite for all at once.
+    /// Requests per second; infinite to send all at once.
     pub rate: f64,
-    /// Shape of the gaps.
+    /// Burstiness of arrivals (shape of the gamma distribution).
     pub burstiness: f64,
-    /// Names of the unique fields; drawn from the seed when there are none.
+    /// Names of the unique fields; drawn from the seed if empty.
     pub unique_names: Vec<String>,
-    /// Where downloaded datasets are.
+    /// The Hub cache.
     pub cache: HubCache,
 }
 
-/// A prompt before it is a request.
+/// A prompt before it becomes a request.
 struct Prompt {
     text: Text,
     constraint: Value,
     expected: Option<String>,
 }
 
-/// A prompt's text, or the messages that make it.
+/// A prompt's text or messages.
 enum Text {
     Plain(String),
     Messages(Value),
 }
 
-/// Makes the requests. Python's generator draws which of them are constrained, then NumPy's the gaps.
+/// Generates the requests. Python's generator draws which of them are constrained, then NumPy's the gaps.
 pub(crate) fn sample(
     spec: &StructuredSpec,
     tokenizer: Option<&Tokenizer>,
@@ -180,16 +180,16 @@ pub(crate) fn sample(
 }
 
 impl StructuredSpec {
-    /// What has to be there before requests are made.
+    /// The Hub files that sampling needs.
     pub(crate) fn needed(&self) -> Option<(&'static str, Needed)> {
         let split = Needed::Split { subset: None, split: XGRAMMAR_SPLIT.to_owned() };
         (self.dataset == StructuredDataset::XGrammarBench).then_some((XGRAMMAR, split))
     }
 
-    /// What each request's answer must be like, whether or not the request says so.
+    /// The constraint on each request's response, whether or not the request contains it.
     ///
     /// # Errors
-    /// When the schema or the dataset cannot be read.
+    /// If the schema or the dataset cannot be read.
     pub fn constraints(&self, requests: &[Request]) -> Result<Vec<Constraint>, Error> {
         let (prompts, _) = self.prompts()?;
         let constraint = |(prompt, request): (Prompt, &Request)| Constraint {
@@ -200,10 +200,10 @@ impl StructuredSpec {
         Ok(prompts.into_iter().zip(requests).map(constraint).collect())
     }
 
-    /// The line that upstream prints about the data.
+    /// vLLM's status line about the data.
     ///
     /// # Errors
-    /// When the dataset cannot be read.
+    /// If the dataset cannot be read.
     pub fn headline(&self, tokenizer: &Tokenizer) -> Result<Option<String>, Error> {
         let count = |text: &str| Some(format!("Input length of the prompt: {} tokens", tokenizer.count(text, true)));
         Ok(match self.dataset {
@@ -220,7 +220,7 @@ impl StructuredSpec {
         })
     }
 
-    /// The requests that carry their constraint, in the order they were drawn.
+    /// The requests that contain their constraint, in drawing order.
     fn subset(&self, globals: &mut Globals) -> Result<Vec<usize>, Error> {
         let count = (self.num_prompts as f64 * self.ratio).floor();
         if !(0.0..=self.num_prompts as f64).contains(&count) {
@@ -239,7 +239,7 @@ impl StructuredSpec {
         Request { content: Content::Text(text), ..Request::text("", len, self.output_len) }
     }
 
-    /// Tokens that stand before every prompt.
+    /// Tokens before every prompt.
     fn prefix(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>, Error> {
         if self.prefix_len == 0 {
             return Ok(Vec::new());
@@ -253,7 +253,7 @@ impl StructuredSpec {
         Ok(places.into_iter().map(|place| allowed[place as usize]).collect())
     }
 
-    /// The prompts, and how many entries of the Hub's dataset were kept and skipped.
+    /// The prompts, and the numbers of used and skipped entries of the Hub dataset.
     fn prompts(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
         let same = |text: &str, constraint: Value| {
             let prompt =
@@ -303,7 +303,7 @@ impl StructuredSpec {
         (0..self.num_prompts).map(|_| prompt(names.next().unwrap_or_else(|| drawn.next()))).collect()
     }
 
-    /// Questions of the Hub's dataset, from the beginning again where they are too few.
+    /// Questions of the Hub dataset, repeated from the start if there are too few.
     fn questions(&self) -> Result<(Vec<Prompt>, (usize, usize)), Error> {
         let directory = dataset_directory(XGRAMMAR, &self.cache)?;
         let files = data_files(&directory, &Wanted { subset: None, split: XGRAMMAR_SPLIT })?;

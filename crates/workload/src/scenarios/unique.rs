@@ -1,4 +1,4 @@
-//! Identifiers in the form of random UUIDs, the same for the same seed.
+//! Identifiers in the form of random UUIDs, reproducible by seed.
 
 use tacho_pyrand::Random;
 
@@ -7,7 +7,7 @@ pub(super) struct Identifiers {
 }
 
 impl Identifiers {
-    /// Seeded separately from the generators of sampling.
+    /// Seeded separately from the sampling generators.
     pub(super) fn new(seed: u64) -> Self {
         Identifiers { random: Random::new(seed ^ 0x7461_6368_6f00) }
     }

@@ -1,4 +1,4 @@
-//! Prompts as named blocks: how long each is, and how much of a prompt a cache that never forgets would know.
+//! Prompts as named blocks: their lengths, and how much of a prompt an unlimited cache would hit.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,8 +8,8 @@ use super::model::{Blocks, Trace};
 use super::order::earliest;
 use super::row::Row;
 
-/// Names of blocks are not chosen to collide: one multiplication mixes them, where the map's own hash takes
-/// most of the time that a long trace is read in.
+/// Block names are not adversarial, so one multiplication is enough as a hash; the default hasher would dominate the
+/// time to read a long trace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mixed(u64);
 
@@ -38,7 +38,7 @@ impl Hasher for Mixed {
 
 type Mixing = BuildHasherDefault<Mixed>;
 
-/// Lays out prompts and sees to it that one name is one block.
+/// Splits prompts into blocks and checks that each name denotes one block.
 #[derive(Debug)]
 pub(crate) struct Layout {
     block: u64,
@@ -46,12 +46,12 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Blocks of this many tokens.
+    /// A layout with blocks of this many tokens.
     pub(crate) fn new(block: u64) -> Self {
         Layout { block, sizes: HashMap::default() }
     }
 
-    /// The blocks of a prompt: all full but perhaps the last; tokens beyond them are unshared.
+    /// The blocks of a prompt: all full except perhaps the last; tokens beyond them are unshared.
     pub(crate) fn lay(&mut self, row: &Row<'_>, field: &str, ids: &[i64], tokens: u64) -> Result<Blocks, TraceError> {
         let full = self.block * (ids.len() as u64).saturating_sub(1);
         if !ids.is_empty() && tokens == 0 {
@@ -83,16 +83,16 @@ impl Layout {
     }
 }
 
-/// Whose blocks a prompt may find in the cache.
+/// Which blocks a prompt may find in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of the file.
+    /// All blocks of the file.
     File,
-    /// Those of its own tree.
+    /// The blocks of its own tree.
     Tree,
 }
 
-/// Fills in what a cache that never forgets would know, in the order of time.
+/// Computes the hits of an unlimited cache, in time order.
 pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     let trees = trace.trees().0;
     let times = earliest(trace);

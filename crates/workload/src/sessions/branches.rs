@@ -1,4 +1,4 @@
-//! Branches: where a request asks for several answers (`n`), what follows it can follow each of them.
+//! Branches: if a request has several choices (`n`), each can be followed by its own continuation.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,11 +8,11 @@ use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 
 impl Trace {
-    /// Lets the rest of a session follow each of the answers that a request asks for, in branches side by side: what waits
-    /// for it is there once per answer.
+    /// Continues a session after each choice of a request, in parallel branches: its successors are duplicated for each
+    /// choice.
     ///
     /// # Errors
-    /// When that makes more requests than anybody can send.
+    /// If that exceeds the limit on requests.
     pub(crate) fn branch(&mut self) -> Result<(), TraceError> {
         self.branch_up_to(MAX_STEPS)
     }
@@ -21,7 +21,7 @@ impl Trace {
         let mut names = Names::default();
         let mut waiting = vec![Vec::new(); self.steps.len()];
         self.steps.iter().enumerate().for_each(|(place, step)| note(&mut waiting, place, step));
-        // From the end on: a branch holds those that begin in it.
+        // In reverse order, so that a branch includes the branches that start in it.
         for place in in_order(self).into_iter().rev() {
             let answers = self.steps[place].answers();
             let after = if answers > 1 { all_after(&waiting, place) } else { BTreeSet::new() };
@@ -42,7 +42,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Whether a step takes over the answer of another.
+    /// Whether a step continues from the completion of another.
     fn follows(&self, step: usize, place: usize) -> bool {
         let step = &self.steps[step];
         match &step.history {
@@ -53,7 +53,7 @@ impl Trace {
         }
     }
 
-    /// The branch of one more answer.
+    /// Copies the steps after one more choice.
     fn copy_after(&mut self, place: usize, after: &BTreeSet<usize>, choice: usize, names: &mut Names) {
         let count = self.steps.len();
         let places: HashMap<usize, usize> = after.iter().enumerate().map(|(next, &at)| (at, count + next)).collect();
@@ -63,7 +63,7 @@ impl Trace {
             if self.follows(at, place) {
                 copy.choice = choice;
             }
-            // What came before the branch is another session's.
+            // Steps before the branch belong to another session.
             let before = self.previous(&copy).filter(|before| copy.history == History::Live && !after.contains(before));
             if let Some(before) = before {
                 copy.history = History::Fork;
@@ -78,7 +78,7 @@ impl Trace {
     }
 }
 
-/// How many names of branches each session has given.
+/// The number of branches of each session so far.
 #[derive(Default)]
 struct Names(HashMap<String, usize>);
 
@@ -91,13 +91,13 @@ impl Names {
     }
 }
 
-/// Takes down whom a step waits for, or is sent along with.
+/// Records the steps that a step waits for or is sent along with.
 fn note(waiting: &mut [Vec<usize>], place: usize, step: &Step) {
     let others = step.parents.iter().map(|edge| edge.parent).chain(step.starts_with);
     others.for_each(|other| waiting[other].push(place));
 }
 
-/// All that waits for a step, directly or not, and what is sent along with that.
+/// All steps that wait for a step, directly or not, and those sent along with them.
 fn all_after(waiting: &[Vec<usize>], place: usize) -> BTreeSet<usize> {
     let mut after = BTreeSet::new();
     let mut open = waiting[place].clone();
@@ -110,7 +110,7 @@ fn all_after(waiting: &[Vec<usize>], place: usize) -> BTreeSet<usize> {
 }
 
 impl Step {
-    /// How many answers it asks for.
+    /// Number of choices.
     fn answers(&self) -> usize {
         let asked = self.notes.extra.as_ref().and_then(|extra| extra.get("n")?.as_i64());
         asked.and_then(|asked| usize::try_from(asked).ok()).unwrap_or(1)
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_joins_a_branch_is_in_it_and_keeps_its_own_line() {
-        // A question, an agent with two answers to its first turn, and the turn that joins the agent.
+        // A question, an agent with two choices in its first turn, and the turn that joins the agent.
         let agent = Step { history: History::None, ..turn("a", 0, &[0], 2) };
         let trace = branched(vec![turn("r", 0, &[], 1), agent, turn("a", 1, &[1], 1), turn("r", 1, &[2, 0], 1)]);
         let join = trace.steps.iter().find(|step| step.id() == "r#2/1").unwrap();

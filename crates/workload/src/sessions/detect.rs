@@ -1,4 +1,5 @@
-//! Detects the format of a file from the fields of all its rows. A row's own `type` wins where it names a format.
+//! Detects the format of a file from the fields of all its rows. A row's own `type` takes precedence if it names a
+//! format.
 
 use std::collections::HashSet;
 
@@ -42,7 +43,7 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     } else if any(&["turns", "orchestrator"]) {
         Ok(if rows.iter().any(dag::is_dag) { Format::Dag } else { Format::MultiTurn })
     } else if has("input_length") && has("duration") && !any(&["hash_ids", "session_id", "delay"]) {
-        // How long a call took is GuideLLM's, whose times are seconds.
+        // Tool durations are GuideLLM's, whose times are in seconds.
         Ok(Format::TraceSynthetic)
     } else if any(&["input_length", "text_input", "payload", "hash_ids"]) {
         Ok(Format::Mooncake)
@@ -62,7 +63,7 @@ pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     }
 }
 
-/// Documents recognized by their shape rather than by the fields of rows.
+/// Detects documents by their structure rather than by the fields of rows.
 fn of_document(whole: &Value) -> Option<Format> {
     let first = |name: &str| whole.as_list()?.first()?.get(name);
     match whole {

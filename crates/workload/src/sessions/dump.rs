@@ -1,5 +1,5 @@
-//! ShareGPT's raw dump into the list of conversations that multi-turn benchmarks take: vLLM's converter, with the parts
-//! of a conversation in their order, no test of the language unless asked for, and no question without an answer.
+//! Converts ShareGPT's raw dump to the conversation list of multi-turn benchmarks, like vLLM's converter but with the
+//! parts of a conversation in order, a language test only on request, and no unanswered questions.
 
 use std::path::Path;
 
@@ -17,50 +17,49 @@ use crate::sources::read_text;
 pub struct DumpSpec {
     /// Seed of order and sample.
     pub seed: u64,
-    /// How many conversations at most.
+    /// Maximum number of conversations.
     pub max_items: Option<usize>,
-    /// Fewest messages.
+    /// Minimum number of messages.
     pub min_turns: Option<usize>,
-    /// Messages after which a conversation is cut.
+    /// Maximum number of messages; conversations are truncated.
     pub max_turns: Option<usize>,
     /// Minimum characters of a message; 0 means no limit.
     pub min_content_len: Option<usize>,
     /// Maximum characters of a message; 0 means no limit.
     pub max_content_len: Option<usize>,
-    /// Which messages a conversation may have.
+    /// The language filter.
     pub language: Language,
-    /// Whether to do as vLLM's script does: parts in any order, the language test the wrong way round, questions without
-    /// an answer at the end.
+    /// Whether to match vLLM's script: parts in any order, an inverted language test, unanswered questions at the end.
     pub as_upstream: bool,
 }
 
-/// Which messages a conversation may have.
+/// Filter of conversations by language.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Language {
-    /// All.
+    /// All conversations.
     #[default]
     Any,
-    /// Those of ASCII characters alone.
+    /// Only ASCII messages.
     Ascii,
-    /// Those with another character.
+    /// Only messages with non-ASCII characters.
     NonAscii,
 }
 
-/// What came of the conversion.
+/// The result of the conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
     /// Items of the file.
     pub items: usize,
     /// Conversations in it.
     pub unique: usize,
-    /// Conversations left after all tests, before the sample.
+    /// Conversations that pass all tests, before sampling.
     pub passed: Vec<Conversation>,
-    /// Those that were sampled, where there were too many.
+    /// The sample, if there were too many.
     pub sampled: Option<Vec<Conversation>>,
 }
 
 impl Converted {
-    /// What is written.
+    /// The conversations to write.
     pub fn conversations(&self) -> &[Conversation] {
         self.sampled.as_ref().unwrap_or(&self.passed)
     }
@@ -76,7 +75,7 @@ struct Part<'d> {
 /// Converts a dump.
 ///
 /// # Errors
-/// Names the item and field that is wrong; that nothing is left is an error too.
+/// The item and the invalid field; an empty result is an error too.
 pub fn convert_dump(path: &Path, spec: &DumpSpec) -> Result<Converted, TraceError> {
     let place = || Place::file(path);
     let text = read_text(path).map_err(Box::new)?;
@@ -134,7 +133,7 @@ fn part<'d>(row: &Row<'d>) -> Result<Part<'d>, TraceError> {
     Ok(Part { conversation: conversation.to_owned(), number: number.to_owned(), messages })
 }
 
-/// The parts as one; a part that begins with the last speaker loses its first message.
+/// Joins the parts; a part that begins with the last speaker loses its first message.
 fn merged<'d>(parts: &[Part<'d>]) -> Vec<(&'d str, &'d str)> {
     let mut all: Vec<(&str, &str)> = Vec::new();
     for part in parts {
@@ -148,7 +147,7 @@ fn merged<'d>(parts: &[Part<'d>]) -> Vec<(&'d str, &'d str)> {
 }
 
 impl DumpSpec {
-    /// The messages that are kept; none when the conversation is not.
+    /// The kept messages; `None` if the conversation is dropped.
     fn messages(&self, merged: &[(&str, &str)]) -> Result<Option<Vec<String>>, String> {
         if self.min_turns.is_some_and(|least| least > 0 && merged.len() < least) {
             return Ok(None);
@@ -200,7 +199,7 @@ fn role(from: &str) -> Option<&'static str> {
     }
 }
 
-/// The list as a file: indented by `indent`, other characters than ASCII kept.
+/// Serializes the list with this indent; non-ASCII characters are kept.
 pub fn conversations_text(conversations: &[Conversation], indent: usize) -> String {
     let list: Vec<Value> = conversations.iter().map(Conversation::to_json).collect();
     let mut out = String::new();
@@ -246,7 +245,7 @@ fn write_value(out: &mut String, value: &Value, indent: usize, depth: usize) {
 mod tests {
     use super::*;
 
-    /// Converts a dump of items: an id, and speakers with their texts.
+    /// Converts a dump of items: an ID, and speakers with their texts.
     fn convert(items: &[(&str, &[(&str, &str)])], spec: &DumpSpec) -> Result<Converted, TraceError> {
         let item = |(id, messages): &(&str, &[(&str, &str)])| {
             let message = |(from, value): &(&str, &str)| format!(r#"{{"from": "{from}", "value": "{value}"}}"#);
@@ -293,7 +292,7 @@ mod tests {
         assert_eq!(kept(unlimited).unwrap().len(), 2);
         assert_eq!(kept(DumpSpec { max_items: Some(1), ..DumpSpec::default() }).unwrap().len(), 1);
         assert!(matches!(kept(DumpSpec { min_turns: Some(3), ..DumpSpec::default() }), Err(TraceError::Graph { .. })));
-        // One message is a question without an answer; vLLM's script keeps it.
+        // One message is an unanswered question; vLLM's script keeps it.
         let one = DumpSpec { max_turns: Some(1), ..DumpSpec::default() };
         assert!(kept(one.clone()).is_err());
         assert_eq!(kept(DumpSpec { as_upstream: true, ..one }).unwrap(), [["\u{e9}"]]);

@@ -1,4 +1,4 @@
-//! Why a file of sessions cannot be read: what, where and what to do.
+//! Errors of reading session files: what, where and what to do.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -38,13 +38,13 @@ pub enum TraceError {
 }
 
 impl TraceError {
-    /// Whether the command line asks for what cannot be, rather than the file being wrong.
+    /// Whether the command line is at fault, rather than the file.
     pub fn is_usage(&self) -> bool {
         matches!(self, TraceError::NoFormat { .. } | TraceError::Option { .. } | TraceError::Setting { .. })
     }
 }
 
-/// A file, and a line of it where there is one.
+/// A file, and a line in it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.

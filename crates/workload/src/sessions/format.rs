@@ -1,4 +1,4 @@
-//! The formats of sessions and traces, in one table: name, other names, options, reader.
+//! The formats of sessions and traces, in one table: name, aliases, options, reader.
 
 use super::error::TraceError;
 use super::kind::Format;
@@ -50,15 +50,15 @@ static FORMATS: &[Entry] = &[
 ];
 
 impl Format {
-    /// The name that is printed.
+    /// The display name.
     pub fn label(self) -> &'static str {
         self.entry().label
     }
 
-    /// The format of a name. Case does not count, nor what stands between words; the tool's name may be skipped.
+    /// The format with this name. Case and separators are ignored; the tool's name may be omitted.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// If there is no such format.
     pub fn named(name: &str) -> Result<Self, TraceError> {
         let wanted = plain(name);
         let known =
@@ -67,7 +67,7 @@ impl Format {
         found.ok_or_else(|| TraceError::NoFormat { name: name.to_owned(), known: Format::names() })
     }
 
-    /// All words that name a format.
+    /// All names and aliases.
     pub fn words() -> impl Iterator<Item = &'static str> {
         let labels = FORMATS.iter().map(|entry| entry.label);
         labels.chain(FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied()))

@@ -1,5 +1,4 @@
-//! Conversations made of texts, as vLLM's multi-turn benchmark makes them: the same draws in the same order give the same
-//! messages.
+//! Synthetic conversations as in vLLM's multi-turn benchmark: the same draws in the same order give the same messages.
 
 mod config;
 mod distribution;
@@ -28,7 +27,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// As conversation files have it.
+    /// Converts to the format of conversation files.
     pub fn to_json(&self) -> Value {
         let message = |(at, content): (usize, &String)| {
             let mut dict = Dict::new();
@@ -43,10 +42,10 @@ impl Conversation {
     }
 }
 
-/// Makes the conversations of a configuration. Text files are found from the directory the program runs in.
+/// Generates the conversations of a configuration. Text files are relative to the current directory.
 ///
 /// # Errors
-/// When a file cannot be read, or the texts are too short.
+/// If a file cannot be read, or the texts are too short.
 pub fn generate(
     path: &Path,
     config: &GeneratorConfig,
@@ -66,7 +65,7 @@ struct Maker<'c> {
     config: &'c GeneratorConfig,
     tokenizer: &'c Tokenizer,
     tokens: Vec<u32>,
-    /// Where fresh text begins.
+    /// Offset of unused text.
     base: usize,
     common: String,
 }
@@ -81,7 +80,7 @@ impl Maker<'_> {
         let prefixes = self.whole("prefix_num_tokens", config.prefix_num_tokens.sample(random, count))?;
         let common = self.whole("common_prefix_num_tokens", config.common_prefix_num_tokens.sample(random, 1))?[0];
         if common > 0 {
-            // Python's slice: up to two tokens before the end that was asked for, counted from the back below zero.
+            // Python's slice: up to two tokens before the requested end, counted from the back below zero.
             let end = common - 2;
             let end = if end < 0 { self.tokens.len() as i64 + end } else { end.min(self.tokens.len() as i64) };
             self.common = self.tokenizer.decode(&self.tokens[..end.max(0) as usize]) + ".";
@@ -147,7 +146,7 @@ impl Maker<'_> {
         Ok(self.tokenizer.decode(&self.tokens[start..end]))
     }
 
-    /// Draws that count things must be whole.
+    /// Counts must be whole numbers.
     fn whole(&self, field: &str, drawn: distribution::Drawn) -> Result<Vec<i64>, TraceError> {
         match drawn {
             distribution::Drawn::Whole(values) => Ok(values),

@@ -1,52 +1,52 @@
 //! The formats of sessions and traces.
 
-/// What a file may be read as.
+/// A file format of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Mooncake's traces, and AIPerf's with sessions.
+    /// Mooncake traces, and AIPerf's with sessions.
     Mooncake,
-    /// AIPerf: a request a row.
+    /// AIPerf: one request per row.
     SingleTurn,
-    /// AIPerf: a conversation a row.
+    /// AIPerf: one conversation per row.
     MultiTurn,
     /// AIPerf: entries to draw from.
     RandomPool,
-    /// AIPerf: bodies as they are sent.
+    /// AIPerf: request bodies, sent unchanged.
     RawPayload,
-    /// AIPerf: bodies by session.
+    /// AIPerf: request bodies by session.
     InputsJson,
     /// AIPerf: sessions that fork and join.
     Dag,
-    /// Captures of SageMaker.
+    /// SageMaker captures.
     Sagemaker,
-    /// Tables of Baseten.
+    /// Baseten tables.
     Baseten,
-    /// Rounds of agents with their tools.
+    /// Agent rounds with tools.
     TraceLab,
     /// Traces of coding agents.
     Weka,
-    /// Traces of Bailian.
+    /// Bailian traces.
     Bailian,
-    /// Traces of Azure.
+    /// Azure traces.
     Azure,
-    /// Traces of BurstGPT.
+    /// BurstGPT traces.
     BurstGpt,
-    /// GuideLLM: columns with a turn's number.
+    /// GuideLLM: columns with turn numbers.
     Columns,
-    /// GuideLLM: a graph a row.
+    /// GuideLLM: one graph per row.
     Graph,
     /// GuideLLM: lengths and times in seconds.
     TraceSynthetic,
-    /// Spans of OpenTelemetry.
+    /// OpenTelemetry spans.
     Otel,
     /// SGLang: rounds of new messages.
     SglangAgentic,
-    /// SGLang: bodies with lengths.
+    /// SGLang: request bodies with lengths.
     SglangOpenai,
-    /// Conversations of ShareGPT.
+    /// ShareGPT conversations.
     ShareGpt,
-    /// Conversations as vLLM's multi-turn benchmark takes them.
+    /// Conversations of vLLM's multi-turn benchmark.
     Conversations,
-    /// The model itself, as `tacho convert trace` prints it.
+    /// The session model, as printed by `tacho convert trace`.
     Model,
 }

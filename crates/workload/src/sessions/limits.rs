@@ -1,22 +1,22 @@
-//! How much a trace may ask for. Files and flags can name any number; these bounds refuse those that no server could be
-//! sent, before memory is spent on them.
+//! Limits on traces. Files and flags can contain any number; these bounds refuse those that no server could handle,
+//! before memory is spent on them.
 
 use tacho_core::bounded::{BoundedCount, OutOfRange, Pause, ScheduledTime, TokenCount};
 
 use super::error::TraceError;
 use super::model::{Step, Trace, Turn};
 
-/// Most steps of a trace after its sessions are repeated or branched.
+/// Maximum steps of a trace, including repeated and branched sessions.
 pub(super) const MAX_STEPS: usize = 1_000_000;
-/// Highest number of a turn.
+/// A turn number.
 type TurnNumber = BoundedCount<1_000_000>;
-/// Most earlier steps whose messages are sent before a step's own.
+/// Maximum earlier steps in the history of a step.
 pub(super) const MAX_HISTORY: usize = 100_000;
-/// The same, all steps of a trace together.
+/// Maximum total history of all steps of a trace.
 pub(super) const MAX_HISTORY_IN_ALL: usize = 50_000_000;
 
 impl Trace {
-    /// Refuses a step that is larger or later than any server is sent.
+    /// Refuses a step that is larger or later than any server could handle.
     pub(super) fn check_sizes(&self) -> Result<(), String> {
         let check = |step: &Step| {
             let checked = step.check_sizes().and_then(|()| step.check_times());

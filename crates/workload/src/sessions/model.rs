@@ -1,4 +1,4 @@
-//! The one model that all formats of sessions reduce to: steps, each due at the latest of its own time and, per parent,
+//! The model that all session formats reduce to: steps, each eligible at the latest of its own time and, per parent,
 //! that parent's end plus a pause; a missing number does not constrain.
 
 use std::io;
@@ -8,27 +8,27 @@ use tacho_core::json::{Dict, Value, dumps_indented};
 
 use super::kind::Format;
 
-/// What a file of sessions says.
+/// The content of a session file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// The file's name, without its directory.
     pub file: String,
-    /// What it was read as.
+    /// The format it was read as.
     pub format: Format,
-    /// Settings that the reading assumes.
+    /// Assumed settings.
     pub options: Dict,
     /// The steps, session by session in the order of the file.
     pub steps: Vec<Step>,
     /// Entries to draw from, by pool, if the file is not a list of sessions.
     pub pools: Vec<Pool>,
-    /// What a user should know about the reading.
+    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
 /// Entries that requests are drawn from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pool {
-    /// Its name: that of its file, without the ending.
+    /// Its name: the file name without the extension.
     pub name: String,
     /// Its entries.
     pub entries: Vec<Dict>,
@@ -41,39 +41,39 @@ pub struct Step {
     pub session: String,
     /// Its place in the session.
     pub turn: Turn,
-    /// Steps that must have ended, as places in [`Trace::steps`].
+    /// Steps that must have ended, as indices into [`Trace::steps`].
     pub parents: Vec<Edge>,
-    /// Not before this many milliseconds after the start.
+    /// Earliest time in milliseconds after the start.
     pub at_ms: Option<f64>,
-    /// Without parents: the pause after the load model has started the session.
+    /// Without parents: the delay after the load model starts the session.
     pub start_delay_ms: Option<f64>,
-    /// Not before this many milliseconds after each parent was due.
+    /// Minimum milliseconds after the scheduled time of each parent.
     pub gap_ms: Option<f64>,
     /// The step it is sent along with, without waiting for it.
     pub starts_with: Option<usize>,
-    /// What is sent before its own messages.
+    /// The history before its own messages.
     pub history: History,
-    /// Which of the answers is taken over where the step that it follows has several; 0 is the first.
+    /// The choice to continue from if the preceding step has several; 0 is the first.
     pub choice: usize,
-    /// Of a recorded history: whether the file has only what is new of each prompt, so that the earlier ones come first.
+    /// For a recorded history: whether the file has only the new part of each prompt, so that earlier parts come first.
     pub deltas: bool,
-    /// What is sent.
+    /// The prompt.
     pub prompt: Prompt,
-    /// Tokens of the prompt as recorded; of its new part alone where the options say `delta`.
+    /// Recorded prompt tokens; only of the new part if the options say `delta`.
     pub input_tokens: Option<u64>,
-    /// Tokens to generate.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
     /// Blocks of the prompt that others may share.
     pub blocks: Option<Blocks>,
-    /// What will be sent, where a saved workload says: text or messages, length and more fields of the body.
+    /// The content to send, if a saved workload has it: text or messages, length and further fields of the body.
     pub sent: Option<Dict>,
-    /// Whether the load model starts its session, where the format says.
+    /// Whether the load model starts its session, if the format states it.
     pub root: Option<bool>,
-    /// What is carried along.
+    /// Rare attributes.
     pub notes: RareNotes,
 }
 
-/// A place in a session.
+/// A position in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
     /// Its number, from 0.
@@ -85,83 +85,83 @@ pub enum Turn {
 /// A step that must have ended, and the pause after it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Edge {
-    /// The place of the parent in [`Trace::steps`].
+    /// The parent's index in [`Trace::steps`].
     pub parent: usize,
     /// The pause after its end.
     pub after_ms: f64,
 }
 
-/// What is sent before a step's own messages.
+/// The history before a step's own messages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
     /// Nothing.
     None,
-    /// The session so far, with the server's answers.
+    /// The session so far, with the server's completions.
     Live,
-    /// The session so far as the file has it: the prompt is complete.
+    /// The session so far as recorded: the prompt is complete.
     Recorded,
-    /// The parent session so far, with the server's answers.
+    /// The parent session so far, with the server's completions.
     Fork,
-    /// For each parent, what of it.
+    /// For each parent, the part to include.
     Edges(Vec<(usize, Take)>),
 }
 
-/// What is taken over from a parent.
+/// The part of a parent to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// All that it was sent, and its answer.
+    /// Everything it was sent, and its completion.
     Full,
-    /// Its own messages and its answer.
+    /// Its own messages and its completion.
     Last,
     /// Nothing.
     New,
 }
 
-/// What a step sends.
+/// The content of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
     /// Nothing: it only gates others.
     Nothing,
-    /// Made-up text of the recorded length.
+    /// Synthetic text of the recorded length.
     Synthetic,
-    /// What the file gives: `text`, `messages`, `payload`, `tools` and so on.
+    /// The file's content: `text`, `messages`, `payload`, `tools` and so on.
     Given(Dict),
 }
 
-/// A prompt as blocks of tokens with a name; equal names are equal tokens.
+/// A prompt as named blocks of tokens; equal names mean equal tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Name and tokens of each.
+    /// Name and tokens of each block.
     pub named: Vec<(i64, u64)>,
     /// Unshared tokens after them.
     pub tail: u64,
-    /// Tokens of the leading blocks that were sent before, if nothing is ever forgotten.
+    /// Tokens of the leading blocks that an unlimited cache has.
     pub cached_ideal: u64,
 }
 
-/// What a format says beyond what replaying needs.
+/// Attributes of a format that replaying does not need.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
-    /// The model it was sent to.
+    /// The recorded model.
     pub model: Option<String>,
-    /// More fields of the body.
+    /// Further fields of the body.
     pub extra: Option<Dict>,
     /// The agent that sent it.
     pub agent: Option<String>,
-    /// What kind of request it was.
+    /// The kind of request.
     pub kind: Option<String>,
     /// Its span.
     pub span_id: Option<String>,
-    /// When it was sent, from the start of its trace.
+    /// Recorded send time, from the start of its trace.
     pub recorded_start_ms: Option<f64>,
-    /// How long it took.
+    /// Recorded duration.
     pub recorded_ms: Option<f64>,
-    /// Whether it had failed.
+    /// Whether the recorded request failed.
     pub failed: bool,
 }
 
 impl Notes {
-    /// Nothing.
+    /// No attributes.
     const NONE: Notes = Notes {
         model: None,
         extra: None,
@@ -174,7 +174,7 @@ impl Notes {
     };
 }
 
-/// Notes that most steps have none of, boxed so that a step of a long trace is small.
+/// Attributes that most steps lack, boxed so that a step of a long trace is small.
 #[derive(Debug, Clone, Default)]
 pub struct RareNotes(Option<Box<Notes>>);
 
@@ -229,7 +229,7 @@ impl Step {
         }
     }
 
-    /// Its name in the file.
+    /// Its ID in the file.
     pub fn id(&self) -> String {
         match &self.turn {
             Turn::Number(turn) => format!("{}/{turn}", self.session),
@@ -237,7 +237,7 @@ impl Step {
         }
     }
 
-    /// Whether anything is sent.
+    /// Whether it sends a request.
     pub fn sends(&self) -> bool {
         self.prompt != Prompt::Nothing
     }
@@ -248,13 +248,13 @@ impl Trace {
         Trace { file, format, options: Dict::new(), steps: Vec::new(), pools: Vec::new(), notices: Vec::new() }
     }
 
-    /// Appends a step and gives its place.
+    /// Appends a step and returns its index.
     pub(crate) fn push(&mut self, step: Step) -> usize {
         self.steps.push(step);
         self.steps.len() - 1
     }
 
-    /// Lets times count from the earliest.
+    /// Shifts times so that the earliest is zero.
     pub(crate) fn start_at_the_earliest(&mut self) {
         let earliest = self.steps.iter().filter_map(|step| step.at_ms).fold(f64::INFINITY, f64::min);
         for at in self.steps.iter_mut().filter_map(|step| step.at_ms.as_mut()) {
@@ -262,8 +262,8 @@ impl Trace {
         }
     }
 
-    /// The number of the session tree of each step, and how many trees there are. A tree is what the load model starts as
-    /// one: a root with all that waits for it or is sent along with it.
+    /// The index of each step's session tree, and the number of trees. The load model starts a tree as one: a root with
+    /// everything that waits for it or is sent along with it.
     pub fn trees(&self) -> (Vec<usize>, usize) {
         let mut leader: Vec<usize> = (0..self.steps.len()).collect();
         let mut first_of = std::collections::HashMap::new();
@@ -298,10 +298,10 @@ impl Trace {
         dict.into()
     }
 
-    /// The model as JSON, written step by step: the text of a long trace is never there as a whole.
+    /// Writes the model as JSON, step by step, so that the text of a long trace is never in memory as a whole.
     ///
     /// # Errors
-    /// When `out` takes no more.
+    /// If `out` fails.
     pub fn write_model(&self, out: &mut dyn io::Write) -> io::Result<()> {
         if self.format == Format::RandomPool || self.steps.is_empty() {
             return writeln!(out, "{}", dumps_indented(&self.to_json(), 1));
@@ -313,7 +313,7 @@ impl Trace {
         let head = dumps_indented(&head.into(), 1);
         write!(out, "{},\n \"requests\": [", head.trim_end_matches("\n}"))?;
         for (at, step) in self.steps.iter().enumerate() {
-            // Line ends of texts are escaped, so that these are the layout's.
+            // Line ends in strings are escaped, so these belong to the layout.
             let text = dumps_indented(&self.step_to_json(step).into(), 1).replace('\n', "\n  ");
             write!(out, "{}\n  {text}", if at > 0 { "," } else { "" })?;
         }
@@ -362,7 +362,7 @@ impl Trace {
         }
         match &step.prompt {
             Prompt::Given(content) => dict.set("content", content.clone()),
-            // A trace of weka's has no text at all, and says so by leaving it out.
+            // A Weka trace has no text and omits the field.
             Prompt::Synthetic if self.format != Format::Weka => dict.set("content", "synthetic"),
             _ => {}
         }
@@ -396,7 +396,7 @@ impl Trace {
 }
 
 impl Take {
-    /// All of them with their names.
+    /// All variants with their names.
     pub(crate) const NAMES: [(&'static str, Take); 3] =
         [("full", Take::Full), ("last", Take::Last), ("new", Take::New)];
 
@@ -426,18 +426,18 @@ fn set<T: Into<Value>>(dict: &mut Dict, key: &str, value: Option<T>) {
     }
 }
 
-/// Milliseconds, without a fraction where there is none.
+/// Milliseconds, without a fraction if it is zero.
 fn number(ms: f64) -> Value {
     if ms.fract() == 0.0 && ms.abs() < 9e15 { Value::Int(ms as i64) } else { Value::Float(ms) }
 }
 
-/// Milliseconds without the dust of binary fractions: to a picosecond.
+/// Milliseconds rounded to a picosecond, to remove binary noise.
 pub(crate) fn clean(ms: f64) -> f64 {
     let scaled = ms * 1e6;
     if scaled.abs() < 9e15 { scaled.round() / 1e6 } else { ms }
 }
 
-/// Milliseconds of seconds.
+/// Converts seconds to milliseconds.
 pub(crate) fn from_s(seconds: f64) -> f64 {
     clean(seconds * 1000.0)
 }
@@ -499,7 +499,7 @@ mod tests {
             (parent.get("id").unwrap().as_str(), parent.get("after_ms")),
             (Some("s/0"), Some(&Value::Float(2.5)))
         );
-        // What a step does not have is not written.
+        // Missing attributes are not written.
         assert!(steps[0].get("blocks").is_none() && steps[0].get("model").is_none());
     }
 

@@ -1,4 +1,4 @@
-//! Settings of a reading, as `--option name=value` gives them.
+//! Options of a reader, given as `--option name=value`.
 
 use super::error::TraceError;
 
@@ -7,10 +7,10 @@ use super::error::TraceError;
 pub struct Options(Vec<(String, String)>);
 
 impl Options {
-    /// Reads `name=value` texts.
+    /// Parses `name=value` texts.
     ///
     /// # Errors
-    /// When one has no `=`.
+    /// If one has no `=`.
     pub fn parse<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Self, TraceError> {
         let pair = |text: &'t str| match text.split_once('=') {
             Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
@@ -19,7 +19,7 @@ impl Options {
         texts.into_iter().map(pair).collect::<Result<_, _>>().map(Options)
     }
 
-    /// Refuses names that the format does not have.
+    /// Refuses names that the format does not support.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), TraceError> {
         match self.0.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             None => Ok(()),
@@ -33,14 +33,14 @@ impl Options {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A whole number of at least 1, or the default.
+    /// A positive integer, or the default.
     pub(crate) fn positive(&self, name: &str, default: u64) -> Result<u64, TraceError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let number = text.parse().ok().filter(|number| *number > 0);
         number.ok_or_else(|| wrong(name, format!("must be a whole number of at least 1, not {text:?}")))
     }
 
-    /// One of some words, or the default. A space and an underscore are the same.
+    /// One of some words, or the default. Spaces and underscores are equivalent.
     pub(crate) fn choice<T: Copy>(&self, name: &str, choices: &[(&str, T)], default: T) -> Result<T, TraceError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let same = |word: &str| word.eq_ignore_ascii_case(&text.replace('_', " "));

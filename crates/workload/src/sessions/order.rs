@@ -1,9 +1,9 @@
-//! The order of a trace's steps: who comes before whom, and when each could be sent at the earliest.
+//! The order of a trace's steps: parents before children, and the earliest send time of each.
 
 use super::model::{Step, Trace};
 
 impl Trace {
-    /// When each step is due at the earliest, if answers took no time, in milliseconds.
+    /// The earliest time at which each step is eligible, in milliseconds, if responses took no time.
     pub fn earliest_ms(&self) -> Vec<f64> {
         earliest(self)
     }
@@ -14,7 +14,7 @@ impl Trace {
     }
 }
 
-/// When each step was sent, or could be at the earliest if answers took no time, in milliseconds.
+/// When each step was sent, or is eligible at the earliest if responses took no time, in milliseconds.
 pub(crate) fn earliest(trace: &Trace) -> Vec<f64> {
     let mut times: Vec<Option<f64>> = vec![None; trace.steps.len()];
     for place in in_order(trace) {

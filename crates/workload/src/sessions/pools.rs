@@ -1,4 +1,4 @@
-//! Pools of entries as requests: each takes one entry of every pool, drawn evenly.
+//! Pools of entries as requests: each request takes one entry of every pool, drawn uniformly.
 
 use tacho_core::json::{Dict, Value};
 use tacho_pyrand::Random;
@@ -30,7 +30,7 @@ fn entry<'p>(pool: &'p Pool, random: &mut Random) -> Option<&'p Dict> {
     pool.entries.get(random.choice_index(pool.entries.len())?)
 }
 
-/// Adds an entry to what other pools gave: lists of the same kind are joined.
+/// Merges an entry with those of other pools: lists of the same kind are joined.
 fn join(content: &mut Dict, entry: &Dict) {
     for (key, value) in entry.iter() {
         let many = match key {

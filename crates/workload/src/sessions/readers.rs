@@ -1,4 +1,4 @@
-//! One reader per format; each knows its fields and its units, and nothing of how steps are sent.
+//! One reader per format; each knows its fields and units, but not how steps are sent.
 
 pub(crate) mod aiperf;
 pub(crate) mod azure;
@@ -28,8 +28,8 @@ use super::error::TraceError;
 use super::model::{Edge, Prompt};
 use super::row::Row;
 
-/// Rows by the session they name, in the order in which sessions first appear. A row that names none is a session of its
-/// own, called after its place.
+/// Rows grouped by session, in the order of first appearance. A row without a session is its own session, named by its
+/// position.
 pub(crate) fn by_session<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<&'r Row<'d>>)>, TraceError> {
     let mut groups: Vec<(String, Vec<&Row<'d>>)> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -47,12 +47,12 @@ pub(crate) fn by_session<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec
     Ok(groups)
 }
 
-/// The edge to the turn before, where there is one.
+/// The edge to the previous turn, if there is one.
 pub(crate) fn after(parent: Option<usize>, after_ms: f64) -> Vec<Edge> {
     parent.map(|parent| Edge { parent, after_ms }).into_iter().collect()
 }
 
-/// A pause before a session's first turn, where there is one.
+/// The pause before a session's first turn, if there is one.
 pub(crate) fn start_delay(first: bool, delay_ms: Option<f64>) -> Option<f64> {
     delay_ms.filter(|ms| first && *ms > 0.0)
 }

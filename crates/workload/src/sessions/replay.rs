@@ -1,4 +1,4 @@
-//! A trace as requests that can be sent: for each step its own messages, and what of earlier ones stands before them.
+//! A trace as requests: for each step its own messages, and the history before them.
 
 mod history;
 mod maker;
@@ -17,38 +17,38 @@ use super::order::in_order;
 use maker::Maker;
 pub use spec::ReplaySpec;
 
-/// Requests of a trace.
+/// The requests of a trace.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// One per step, with its own messages alone where the rest depends on answers.
+    /// One per step, with its own messages only if the rest depends on completions.
     pub requests: Vec<Request>,
-    /// For each step the earlier ones whose messages and answers stand before its own, and which answer of each.
+    /// For each step, the earlier ones whose messages and completions precede its own, and which choice of each.
     before: Vec<Vec<HistoryEntry>>,
-    /// Whether a later step wants the answer.
+    /// Whether a later step needs the completion.
     keeps: Vec<bool>,
-    /// What of each step's own part others may have sent before: names of pieces and their tokens.
+    /// The parts of each step's own content that others may have sent before: names of pieces and their tokens.
     pieces: Vec<Vec<(u64, u64)>>,
     chat: bool,
     server_history: bool,
 }
 
-/// A step, and which of its answers; 0 is the first.
+/// A step and the choice of its completion; 0 is the first.
 pub type HistoryEntry = (usize, usize);
 
-/// What was answered.
+/// A received completion.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedResponse<'a> {
     /// The text.
     pub text: &'a [u8],
-    /// What else it said.
+    /// Further parts of the response.
     pub reply: Option<&'a Reply>,
 }
 
-/// Finds the answer to a step, if there is one.
+/// Finds the completion of a step, if there is one.
 pub type Find<'a> = &'a dyn Fn(usize) -> Option<ReceivedResponse<'a>>;
 
 impl Trace {
-    /// Drops calls that had failed and returns their number.
+    /// Drops calls that are recorded as failed and returns their number.
     pub fn drop_failed(&mut self) -> usize {
         let waited: std::collections::HashSet<usize> =
             self.steps.iter().flat_map(|step| step.parents.iter().map(|edge| edge.parent)).collect();
@@ -64,7 +64,7 @@ impl Trace {
     /// The requests of all steps.
     ///
     /// # Errors
-    /// When a step cannot be sent this way, or its text cannot be made.
+    /// If a step cannot be sent this way, or its text cannot be generated.
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
         let before = self.before()?;
         let mut keeps = vec![false; self.steps.len()];
@@ -81,7 +81,7 @@ impl Trace {
         Ok(Replay { requests, before, keeps, pieces, chat, server_history })
     }
 
-    /// For each step, the earlier ones whose messages and live answers stand before its own.
+    /// For each step, the earlier ones whose messages and live completions precede its own.
     pub(super) fn before(&self) -> Result<Vec<Vec<HistoryEntry>>, TraceError> {
         let mut before: Vec<Vec<HistoryEntry>> = vec![Vec::new(); self.steps.len()];
         let mut in_all = 0;
@@ -127,12 +127,12 @@ impl Trace {
 }
 
 impl Replay {
-    /// Whether a later step wants the answer.
+    /// Whether a later step needs the completion.
     pub fn keeps(&self, index: usize) -> bool {
         self.keeps[index]
     }
 
-    /// What a step sends as far as it is known before any answer, for a file.
+    /// The content of a step as far as it is known before any completion, for a file.
     pub fn sent(&self, index: usize) -> Dict {
         let request = &self.requests[index];
         let mut dict = Dict::new();
@@ -148,12 +148,12 @@ impl Replay {
         dict
     }
 
-    /// The steps whose messages and answers stand before a step's own.
+    /// The steps whose messages and completions precede a step's own.
     pub fn before(&self, index: usize) -> &[HistoryEntry] {
         &self.before[index]
     }
 
-    /// The pieces of a step's own part: their names, equal where the text is, and their tokens.
+    /// The pieces of a step's own part: their names, equal if the text is, and their tokens.
     pub fn pieces(&self, index: usize) -> &[(u64, u64)] {
         &self.pieces[index]
     }

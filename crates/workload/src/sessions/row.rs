@@ -1,4 +1,4 @@
-//! A row of a file and its fields, each with a way to say where it is wrong. `null` counts as absent.
+//! A row of a file and its fields, with the position of errors. `null` counts as absent.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use super::error::{Place, TraceError};
 
 type Result<T> = std::result::Result<T, TraceError>;
 
-/// An object of a file, or one inside of it.
+/// An object of a file, or a nested one.
 #[derive(Debug, Clone)]
 pub(crate) struct Row<'d> {
     pub(crate) path: &'d Path,
     pub(crate) line: Option<usize>,
-    /// The way to it from the row, such as `turns[1].`.
+    /// Its path in the row, such as `turns[1].`.
     pub(crate) way: String,
     pub(crate) dict: &'d Dict,
 }
@@ -41,7 +41,7 @@ impl<'d> Row<'d> {
         self.read(name, "a number that is not negative", span)
     }
 
-    /// A count of things, zero included.
+    /// A count, including zero.
     pub(crate) fn count(&self, name: &str) -> Result<Option<u64>> {
         self.read(name, "a whole number that is not negative", whole)
     }
@@ -60,7 +60,7 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// A name: a text, or a whole number written as one.
+    /// A name: a string, or an integer converted to one.
     pub(crate) fn name(&self, name: &str) -> Result<Option<String>> {
         self.read(name, "a text or a whole number", |value| match value {
             Value::Str(text) if !text.is_empty() => Some(text.clone()),
@@ -87,7 +87,7 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// Whole numbers.
+    /// Integers.
     pub(crate) fn ids(&self, name: &str) -> Result<Option<Vec<i64>>> {
         let Some(items) = self.list(name)? else { return Ok(None) };
         let ids = items.iter().map(|item| item.as_i64().filter(|id| *id >= 0)).collect::<Option<Vec<i64>>>();
@@ -105,7 +105,7 @@ impl<'d> Row<'d> {
         items.iter().enumerate().map(row).collect::<Result<Vec<_>>>().map(Some)
     }
 
-    /// Chat messages: a list that is not empty, of objects with a role.
+    /// Chat messages: a non-empty list of objects with a role.
     pub(crate) fn messages(&self, name: &str) -> Result<Option<&'d [Value]>> {
         let Some(rows) = self.rows(name)? else { return Ok(None) };
         if rows.is_empty() {
@@ -119,7 +119,7 @@ impl<'d> Row<'d> {
         self.list(name)
     }
 
-    /// Refuses fields that are none of `known`.
+    /// Refuses fields that are not in `known`.
     pub(crate) fn only(&self, known: &[&str]) -> Result<()> {
         match self.dict.iter().find(|(key, _)| !known.contains(key)) {
             None => Ok(()),
@@ -127,22 +127,22 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// The value, or the complaint that it is missing.
+    /// The value, or an error if it is missing.
     pub(crate) fn need<T>(&self, name: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.missing(name))
     }
 
-    /// The complaint that a field is not there.
+    /// The error for a missing field.
     pub(crate) fn missing(&self, name: &str) -> TraceError {
         self.wrong(name, "is missing")
     }
 
-    /// The complaint about a field.
+    /// The error for an invalid field.
     pub(crate) fn wrong(&self, name: &str, problem: impl Into<String>) -> TraceError {
         TraceError::Field { place: self.place(), field: format!("{}{name}", self.way), problem: problem.into() }
     }
 
-    /// Where the row is.
+    /// The position of the row.
     pub(crate) fn place(&self) -> Place {
         Place { path: self.path.to_path_buf(), line: self.line }
     }
@@ -158,7 +158,7 @@ impl<'d> Row<'d> {
     }
 }
 
-/// A whole number that is not negative, also one written with a fraction of zero. `true` is not a number.
+/// A non-negative integer, also if written with a zero fraction. `true` is not a number.
 fn whole(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),

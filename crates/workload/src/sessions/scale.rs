@@ -1,4 +1,4 @@
-//! A part of a trace, or the same at another pace. Sessions are taken whole or not at all.
+//! Selects part of a trace, or changes its pace. Sessions are kept or dropped as a whole.
 
 use tacho_core::bounded::{Pause, ScheduledTime};
 use tacho_pyrand::Random;
@@ -8,14 +8,14 @@ use super::limits::check_steps;
 use super::model::{Edge, History, Step, Trace, Turn, clean};
 use super::order::{earliest, in_order};
 
-/// What to change about a trace.
+/// Changes to a trace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Scaling {
-    /// What times and pauses are multiplied by, after the cap.
+    /// Factor on times and pauses, applied after the cap.
     pub time_scale: Option<f64>,
-    /// The longest pause, and the longest time in which nothing is due.
+    /// Maximum pause, and maximum idle time.
     pub idle_gap_cap_ms: Option<f64>,
-    /// Only sessions that begin within these milliseconds, both ends included.
+    /// Only sessions that start within these milliseconds, both ends inclusive.
     pub window_ms: (Option<f64>, Option<f64>),
     /// Number of sessions to sample, and the seed.
     pub sample: Option<(usize, u64)>,
@@ -25,19 +25,19 @@ pub struct Scaling {
     pub repeat_to: Option<usize>,
     /// Minimum requests of a session.
     pub min_turns: Option<usize>,
-    /// Maximum requests of each line of turns.
+    /// Maximum requests of each chain of turns.
     pub max_turns: Option<usize>,
-    /// How often the request of a session is repeated in one conversation.
+    /// Number of times that the request of a session is repeated in one conversation.
     pub rounds: Option<usize>,
-    /// Whether sessions go on from each of several answers, in branches, rather than from the first.
+    /// Whether sessions continue from each of several choices, in branches, rather than from the first only.
     pub branches: bool,
 }
 
 impl Scaling {
-    /// Refuses numbers that cannot be, before anything is read.
+    /// Refuses invalid numbers before anything is read.
     ///
     /// # Errors
-    /// Names the flag.
+    /// The flag.
     pub fn check(&self) -> Result<(), TraceError> {
         let within = |flag, value: Option<f64>, good: fn(f64) -> bool, allowed: &str| match value {
             Some(value) if !(value.is_finite() && good(value)) => {
@@ -62,10 +62,10 @@ impl Scaling {
 }
 
 impl Trace {
-    /// Changes the trace as asked.
+    /// Applies the changes.
     ///
     /// # Errors
-    /// When a number cannot be, or no session is left.
+    /// If a number is invalid, or no session is left.
     pub fn scale(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         scaling.check()?;
         self.choose(scaling)?;
@@ -90,7 +90,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Leaves out whole sessions: those outside of the window, and all but a sample.
+    /// Drops sessions: those outside the window, and all but a sample.
     fn choose(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         let (trees, count) = self.trees();
         let times = earliest(self);
@@ -128,7 +128,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Why no session is left, with where those of the file are.
+    /// Why no session is left, with the range of those in the file.
     fn nothing_left(&self, begins: &[f64], scaling: &Scaling) -> String {
         let last = begins.iter().copied().filter(|begin| begin.is_finite()).fold(0.0, f64::max) / 1000.0;
         match scaling.min_turns {
@@ -139,7 +139,7 @@ impl Trace {
         }
     }
 
-    /// Drops turns beyond the limit, and all that wait for them.
+    /// Drops turns beyond the limit, and everything that depends on them.
     fn cut(&mut self, turns: usize) -> Result<(), TraceError> {
         if turns == 0 {
             return Err(TraceError::Setting { flag: "--sessions-max-turns", problem: "0 leaves nothing".into() });
@@ -177,8 +177,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Repeats sessions until there are `count`; each copy has its own name and begins when the one before is
-    /// over by the file.
+    /// Repeats sessions until there are `count`; each copy has its own name and starts when the previous one ends
+    /// according to the file.
     fn repeat(&mut self, count: usize) -> Result<(), TraceError> {
         let (trees, there) = self.trees();
         if there == 0 || count == 0 {
@@ -212,7 +212,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Keeps the steps asked for; each must have its parents kept too.
+    /// Keeps the selected steps; the parents of each must be kept too.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         let mut places = vec![usize::MAX; self.steps.len()];
         for (next, place) in (0..self.steps.len()).filter(|&place| keep(place)).enumerate() {
@@ -222,7 +222,7 @@ impl Trace {
         self.steps = steps.map(|(_, step)| step.renumbered(&places)).collect();
     }
 
-    /// Shortens pauses, and the times in which nothing is due between one step's earliest time and the next's.
+    /// Shortens pauses, and idle times between the earliest times of consecutive steps.
     fn cap_gaps(&mut self, cap: f64) {
         for step in &mut self.steps {
             step.parents.iter_mut().for_each(|edge| edge.after_ms = edge.after_ms.min(cap));
@@ -255,7 +255,7 @@ impl Step {
         self.moved(&|place| places[place])
     }
 
-    /// The same step where those that it names have other places.
+    /// The step with its references mapped to other indices.
     pub(super) fn moved(mut self, to: &dyn Fn(usize) -> usize) -> Self {
         self.parents.iter_mut().for_each(|edge| edge.parent = to(edge.parent));
         self.starts_with = self.starts_with.map(to);

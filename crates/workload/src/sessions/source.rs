@@ -1,4 +1,5 @@
-//! A file or a directory of sessions, as rows: objects of JSON lines, of one JSON document, or of a table with a header.
+//! A file or a directory of sessions, as rows: objects of JSON lines, of one JSON document, or of a table with a
+//! header.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use crate::sources::layout::unpacked;
 use crate::sources::parquet::ParquetFile;
 use crate::sources::{arrow, read_text};
 
-/// What was found at a path.
+/// The content of a path.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
@@ -23,11 +24,11 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
-    /// Objects with their lines; a JSON document has no lines.
+    /// Objects with their line numbers; a JSON document has none.
     rows: Vec<(Option<usize>, Dict)>,
-    /// The document, where the file is one.
+    /// The JSON document, if the file is one.
     pub(crate) whole: Option<Value>,
-    /// The table, where the file is one.
+    /// The table, if the file is one.
     pub(crate) table: Option<Table>,
 }
 
@@ -42,7 +43,7 @@ impl Source {
         Ok(Source { path: path.to_path_buf(), documents })
     }
 
-    /// The file, where only one makes sense.
+    /// The file, if only one makes sense.
     pub(crate) fn single(&self) -> Result<&Document, TraceError> {
         match &self.documents[..] {
             [document] => Ok(document),
@@ -51,7 +52,7 @@ impl Source {
         }
     }
 
-    /// The rows of all files, which must be some.
+    /// The rows of all files; an error if there are none.
     pub(crate) fn rows(&self) -> Result<Vec<Row<'_>>, TraceError> {
         let rows: Vec<Row<'_>> = self.documents.iter().flat_map(Document::rows).collect();
         if rows.is_empty() { Err(self.empty()) } else { Ok(rows) }
@@ -62,12 +63,12 @@ impl Source {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// The complaint that there is nothing.
+    /// The error for an empty source.
     pub(crate) fn empty(&self) -> TraceError {
         TraceError::Empty { place: Place::file(&self.path) }
     }
 
-    /// A complaint about no line in particular.
+    /// An error without a line number.
     pub(crate) fn graph(&self, problem: impl Into<String>) -> TraceError {
         TraceError::Graph { place: Place::file(&self.path), problem: problem.into() }
     }
@@ -83,7 +84,7 @@ impl Document {
         Document::parse(path, text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
 
-    /// The rows of a Parquet or Arrow file, numbered like lines.
+    /// The rows of a Parquet or Arrow file, with row numbers as line numbers.
     fn of_table(path: &Path, arrow: bool) -> Result<Self, TraceError> {
         let mut cells = Vec::new();
         if arrow {
@@ -107,7 +108,7 @@ impl Document {
         Ok(Document { path: path.to_path_buf(), rows, whole: None, table: None })
     }
 
-    /// Reads a text as the file's name or, failing that, its beginning suggests.
+    /// Parses a text by the file's extension or, failing that, by its start.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, TraceError> {
         let name = unpacked(&path.to_string_lossy()).to_ascii_lowercase();
         let empty = Document { path: path.to_path_buf(), rows: Vec::new(), whole: None, table: None };
@@ -138,7 +139,7 @@ impl Document {
         Ok(document)
     }
 
-    /// The objects of a document as rows: it itself, or the items of its list.
+    /// The objects of a document as rows: the document itself, or the items of its list.
     fn with_items(mut self) -> Result<Self, TraceError> {
         match &self.whole {
             Some(Value::Dict(dict)) => self.rows.push((None, dict.clone())),
@@ -158,7 +159,7 @@ impl Document {
         Ok(self)
     }
 
-    /// Its rows. Those of a list are named by their place in it, since they have no line.
+    /// Its rows. Those of a list are named by their index, because they have no line number.
     pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         let listed = matches!(self.whole, Some(Value::List(_)));
         self.rows.iter().enumerate().map(move |(index, (line, dict))| {
@@ -168,7 +169,7 @@ impl Document {
     }
 }
 
-/// Whether the first line alone is a JSON value.
+/// Whether the first line is a JSON value.
 fn looks_like_lines(text: &str) -> bool {
     text.lines().find(|line| !line.trim().is_empty()).is_some_and(|line| json::parse(line).is_ok())
 }

@@ -1,4 +1,4 @@
-//! The model as a file: what `tacho convert trace` prints, read back.
+//! Reads the model as printed by `tacho convert trace`.
 
 use std::collections::HashMap;
 

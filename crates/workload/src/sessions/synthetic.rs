@@ -9,40 +9,40 @@ use super::kind::Format;
 use super::model::{Edge, History, Prompt, Step, Trace};
 use crate::datasets::shared_prefix::{SharedPrefixSpec, talks};
 
-/// Attempts to make a text whose length equals that of its tokens.
+/// Maximum attempts to find a text with the desired number of tokens.
 const ROUNDS: usize = 20;
 
-/// What to make.
+/// Settings of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
-    /// Conversations.
+    /// Number of conversations.
     pub conversations: usize,
-    /// Fewest and most turns of each, drawn evenly.
+    /// Minimum and maximum turns, uniformly distributed.
     pub turns: (usize, usize),
-    /// Tokens of a first question.
+    /// Tokens of the first question.
     pub input_len: u64,
-    /// Tokens of each later one.
+    /// Tokens of each later question.
     pub later_len: u64,
-    /// Tokens of an answer.
+    /// Tokens of a response.
     pub output_len: u64,
-    /// Tokens that stand before all first questions, the same for all.
+    /// Tokens of the common prefix of all first questions.
     pub prefix_len: u64,
-    /// Shares of a question that all have in common, and that those of one conversation have. Where either is above 0
-    /// questions stand alone, without history.
+    /// Fractions of a question that all questions share, and that those of one conversation share. If either is above
+    /// 0, questions have no history.
     pub shared: (f64, f64),
-    /// The pause before each later turn, ms.
+    /// The pause before each later turn, in milliseconds.
     pub delay_ms: f64,
-    /// Most tokens of a prompt and its answer.
+    /// Maximum tokens of a prompt and its response.
     pub max_len: Option<u64>,
     /// Seed of the numbers of turns and of the first tokens.
     pub seed: u32,
 }
 
 impl Trace {
-    /// Makes conversations.
+    /// Generates conversations.
     ///
     /// # Errors
-    /// When nothing is left within the length that is allowed, or there are no tokens to make texts of.
+    /// If nothing fits the maximum length, or the vocabulary is empty.
     pub fn made(spec: &SyntheticSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
         let maker = Maker::new(spec, tokenizer)?;
         let mut random = RandomState::new(spec.seed);
@@ -71,10 +71,11 @@ impl Trace {
 }
 
 impl Trace {
-    /// Conversations of SGLang's generated-shared-prefix: groups of them share a system prompt, before the first question.
+    /// Conversations of SGLang's generated-shared-prefix: groups of them share a system prompt before the first
+    /// question.
     ///
     /// # Errors
-    /// When a setting cannot be.
+    /// If a setting is invalid.
     pub fn behind_shared_prefixes(spec: &SharedPrefixSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
         let talks = talks(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
         let mut trace = Trace::new("generated-shared-prefix".to_owned(), Format::Model);
@@ -117,7 +118,7 @@ impl<'t> Maker<'t> {
         self.spec.shared.0 > 0.0 || self.spec.shared.1 > 0.0
     }
 
-    /// How many leading turns stay within the length that is allowed.
+    /// Number of leading turns that fit the maximum length.
     fn fitting(&self, turns: usize) -> usize {
         let Some(limit) = self.spec.max_len else { return turns };
         let spec = self.spec;
@@ -150,7 +151,7 @@ impl<'t> Maker<'t> {
         }
     }
 
-    /// A question: what all share, what its conversation shares, and what is its own.
+    /// A question: the part common to all, the part common to its conversation, and its own part.
     fn question(&self, conversation: usize, turn: usize, len: u64, start: usize) -> String {
         let spec = self.spec;
         let prefix = if turn == 0 { self.text(0, spec.prefix_len) } else { String::new() };
@@ -164,7 +165,7 @@ impl<'t> Maker<'t> {
         prefix + &self.text(far, all) + &self.text(2 * far + conversation * 7, own) + &self.text(start, unique)
     }
 
-    /// A run of tokens from `start` on as a text of `count` tokens.
+    /// Consecutive tokens from `start` on, as a text of `len` tokens.
     fn text(&self, start: usize, len: u64) -> String {
         let target = len as usize;
         let mut count = target;

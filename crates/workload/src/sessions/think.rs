@@ -1,4 +1,4 @@
-//! Pauses between turns that are drawn rather than read: how long users think.
+//! Think times: pauses between turns that are drawn rather than read.
 
 use tacho_core::bounded::Pause;
 use tacho_pyrand::RandomState;
@@ -6,27 +6,27 @@ use tacho_pyrand::RandomState;
 use super::error::TraceError;
 use super::model::Trace;
 
-/// How long users think, in seconds.
+/// The distribution of think times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ThinkTime {
-    /// Always as long.
+    /// Constant.
     Constant(f64),
-    /// Evenly between two times.
+    /// Uniform between two times.
     Uniform(f64, f64),
-    /// Exponentially, of this mean.
+    /// Exponential with this mean.
     Exponential(f64),
-    /// Log-normally, of this median, with the deviation of the logarithm.
+    /// Log-normal with this median and the standard deviation of the logarithm.
     Lognormal(f64, f64),
-    /// Normally, of this mean and deviation; what falls below 0 is 0.
+    /// Normal with this mean and standard deviation; negative values become 0.
     Normal(f64, f64),
 }
 
 impl ThinkTime {
-    /// What may be written.
+    /// The accepted forms, for messages.
     pub const FORMS: &'static str =
         "SECONDS, uniform:LOW:HIGH, exponential:MEAN, lognormal:MEDIAN:SIGMA or normal:MEAN:DEVIATION";
 
-    /// Reads such a text; none where it is none of the forms, or its numbers cannot be.
+    /// Parses such a text; `None` if it has none of the forms, or invalid numbers.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':').map(str::trim);
         let (name, rest) = (parts.next()?, parts.map(|part| part.parse::<f64>().ok()).collect::<Option<Vec<f64>>>()?);
@@ -46,7 +46,7 @@ impl ThinkTime {
         good.then_some(found)
     }
 
-    /// One pause, in seconds.
+    /// Draws one pause, in seconds.
     pub fn draw(&self, random: &mut RandomState) -> f64 {
         match *self {
             ThinkTime::Constant(seconds) => seconds,
@@ -59,11 +59,11 @@ impl ThinkTime {
 }
 
 impl Trace {
-    /// Lets users think for as long as is drawn before each turn that follows another of its session; other pauses, such
-    /// as those before a join, stay. Times of later turns that the file gives no longer count.
+    /// Draws a think time before each turn that follows another of its session; other pauses, such as those before a
+    /// join, stay. Recorded times of later turns are dropped.
     ///
     /// # Errors
-    /// When no turn follows another.
+    /// If no turn follows another.
     pub fn think(&mut self, time: &ThinkTime, seed: u32) -> Result<(), TraceError> {
         let mut random = RandomState::new(seed);
         let mut drawn = 0;

@@ -1,4 +1,4 @@
-//! The model in another format. What a format cannot say is refused, naming the step, rather than lost.
+//! Writes the model in another format. What a format cannot express is refused, naming the step, rather than lost.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
 
 impl Trace {
-    /// The text of a file of this format.
+    /// Serializes the trace in this format.
     ///
     /// # Errors
-    /// When the format has no writer, or a step cannot be said in it.
+    /// If the format has no writer, or cannot express a step.
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
         if let (Some(pool), true) = (self.pools.first(), format != Format::Model) {
             let problem = format!("has no pool to draw from, as {:?} is", pool.name);
@@ -42,7 +42,7 @@ impl Trace {
         (0..self.steps.len()).map(line).collect()
     }
 
-    /// A row of Mooncake's with AIPerf's additions.
+    /// A Mooncake row with AIPerf's additions.
     fn mooncake(&self, place: usize, names: &BlockNames) -> Result<Dict, TraceError> {
         let step = self.plain(Format::Mooncake, place)?;
         let mut row = Dict::new();
@@ -71,7 +71,7 @@ impl Trace {
         Ok(row)
     }
 
-    /// Options that a reader of the file must pass, as `--option` takes them; the file cannot hold them.
+    /// Options that a reader of the file must pass with `--option`; the file cannot contain them.
     pub fn reading(&self, format: Format) -> Vec<String> {
         if format != Format::Mooncake {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Trace {
         block.into_iter().chain(whole.map(|word| format!("input_length_is={word}"))).collect()
     }
 
-    /// The names of blocks in a file that knows only names of the whole file.
+    /// Block names for a format with file-wide names.
     fn block_names(&self) -> BlockNames {
         let (trees, count) = self.trees();
         let local = self.format == Format::Weka && self.options.get("hash_id_scope").is_none() && count > 1;
@@ -98,7 +98,7 @@ impl Trace {
         BlockNames { trees, names }
     }
 
-    /// A conversation a line.
+    /// One conversation per line.
     fn multi_turn(&self) -> Result<String, TraceError> {
         let mut text = String::new();
         for (session, places) in self.sessions() {
@@ -133,7 +133,7 @@ impl Trace {
         Ok(text)
     }
 
-    /// The list of vLLM's multi-turn benchmark; it needs recorded answers.
+    /// The conversation list of vLLM's multi-turn benchmark, which requires recorded responses.
     fn conversations(&self) -> Result<String, TraceError> {
         let mut list = Vec::new();
         for (session, places) in self.sessions() {
@@ -152,7 +152,7 @@ impl Trace {
         Ok(dumps_indented(&list.into(), 4))
     }
 
-    /// A step that is just a turn after the one before.
+    /// A step that is simply the next turn.
     fn plain(&self, format: Format, place: usize) -> Result<&Step, TraceError> {
         let step = &self.steps[place];
         let own = |parent: usize| self.steps[parent].session == step.session && parent + 1 == place;
@@ -172,7 +172,7 @@ impl Trace {
         refused(format, &format!("{problem}, which {:?} needs", self.steps[place].id()))
     }
 
-    /// The places of the steps of each session.
+    /// The step indices of each session.
     fn sessions(&self) -> Vec<(&str, Vec<usize>)> {
         let mut sessions: Vec<(&str, Vec<usize>)> = Vec::new();
         for (place, step) in self.steps.iter().enumerate() {
@@ -185,10 +185,10 @@ impl Trace {
     }
 }
 
-/// Tokens of a block unless the reader of a Mooncake file passes another size.
+/// Default block size of Mooncake files, in tokens.
 const MOONCAKE_BLOCK: u64 = 512;
 
-/// Names of blocks by the tree that they belong to; as they are where all trees share them.
+/// Block names by tree; unchanged if all trees share them.
 struct BlockNames {
     trees: Vec<usize>,
     names: HashMap<(usize, i64), i64>,

@@ -1,4 +1,4 @@
-//! Arrow tables, as the `datasets` library keeps and saves them: streams, or files with a footer.
+//! Arrow tables in the formats of the `datasets` library: streams, or files with a footer.
 
 mod bounds;
 
@@ -19,7 +19,7 @@ use tacho_text::guarded;
 use super::cell::Cell;
 use crate::Error;
 
-/// How a file with a footer begins.
+/// Magic bytes of a file with a footer.
 const MAGIC: &[u8] = b"ARROW1";
 
 /// Reads all batches of a file.
@@ -32,7 +32,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     }
 }
 
-/// Whether values of a type take no more memory than the file has for them: lists of nothing can have any length.
+/// Whether values of a type take no more memory than they have bytes in the file: lists of null can have any length.
 fn is_sound(kind: &DataType) -> bool {
     match kind {
         DataType::List(item) | DataType::LargeList(item) => !item.data_type().is_null() && is_sound(item.data_type()),
@@ -111,7 +111,7 @@ fn cell(array: &dyn Array, row: usize) -> Cell {
             let members = fields.iter().zip(columns).map(|(field, column)| (field.name().clone(), cell(column, row)));
             Cell::Struct(members.collect())
         }
-        // No dataset reads dates, decimals, maps or categories.
+        // No dataset uses dates, decimals, maps or categories.
         _ => Cell::Null,
     }
 }
@@ -152,7 +152,7 @@ mod tests {
             std::fs::write(&path, &bad).unwrap();
             assert!(read(&path).is_err(), "{at}");
         }
-        // The length of a body is somewhere in its message: whatever it is made, nothing of that size is taken.
+        // The length of a body is somewhere in its message: whatever it is set to, nothing of that size is allocated.
         for at in schema + 8..schema + 200 {
             let mut bad = good.clone();
             bad[at..at + 8].copy_from_slice(&(1_u64 << 40).to_le_bytes());

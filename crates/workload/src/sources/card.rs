@@ -1,4 +1,4 @@
-//! The card of a dataset, `README.md`: which files belong to which split of which configuration.
+//! The dataset card, `README.md`: which files belong to which split of which configuration.
 
 use saphyr_parser::{Event, Parser};
 use tacho_core::json::{Dict, Value};
@@ -7,11 +7,11 @@ use tacho_core::json::{Dict, Value};
 pub(crate) struct Configuration {
     pub(crate) name: String,
     pub(crate) default: bool,
-    /// Split and patterns of its files.
+    /// Splits and their file patterns.
     pub(crate) splits: Vec<(String, Vec<String>)>,
 }
 
-/// The configurations that the card's front matter names; empty without front matter, or if it is not YAML.
+/// The configurations in the card's front matter; empty without front matter, or if it is not YAML.
 pub(crate) fn configurations(card: &str) -> Vec<Configuration> {
     let Some(rest) = card.strip_prefix("---\n") else { return Vec::new() };
     let Some((front, _)) = rest.split_once("\n---") else { return Vec::new() };
@@ -43,7 +43,7 @@ fn configuration(config: &Value) -> Option<Configuration> {
     Some(Configuration { name, default, splits })
 }
 
-/// A document of mappings, lists and texts.
+/// Parses a document of mappings, lists and strings.
 fn yaml(text: &str) -> Option<Value> {
     let mut events = Parser::new_from_str(text).map_while(Result::ok).map(|(event, _)| event);
     loop {

@@ -1,4 +1,4 @@
-//! One value of a row, whatever file it came from. JSON rows are brought to the common shape that a table gives them.
+//! One value of a row of any file format. JSON rows are converted to the uniform shape of a table.
 
 use tacho_core::json::{Dict, Value};
 
@@ -15,7 +15,7 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// About the memory that it takes.
+    /// Its approximate memory in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Cell>() as u64;
         own + match self {
@@ -27,7 +27,7 @@ impl Cell {
         }
     }
 
-    /// Bytes of the largest text or byte string in it.
+    /// Bytes of the longest text or byte string in it.
     pub(crate) fn largest(&self) -> u64 {
         match self {
             Cell::Text(text) => text.len() as u64,
@@ -54,7 +54,7 @@ impl Cell {
         }
     }
 
-    /// What it is, in a word.
+    /// The name of its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Cell::Null => "null",
@@ -67,7 +67,7 @@ impl Cell {
         }
     }
 
-    /// As JSON; none where bytes are in it.
+    /// Converts to JSON; `None` if it contains bytes.
     pub(crate) fn to_json(&self) -> Option<Value> {
         Some(match self {
             Cell::Null => Value::Null,
@@ -132,7 +132,7 @@ fn struct_of(dict: Dict) -> Cell {
     Cell::Struct(dict.iter().map(|(key, value)| (key.to_owned(), Cell::from(value.clone()))).collect())
 }
 
-/// What the values of a column have in common.
+/// The common type of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 enum Shape {
     Leaf,
@@ -140,7 +140,7 @@ enum Shape {
     Struct(Vec<(String, Shape)>),
 }
 
-/// Gives all rows the same members in the same order, null where a row lacks one: a table has one type per column.
+/// Gives all rows the same members in the same order, null if a row lacks one: a table has one type per column.
 pub(crate) fn unify(rows: &mut [Cell]) {
     let shape = rows.iter().fold(Shape::Leaf, |shape, row| shape.joined(row));
     rows.iter_mut().for_each(|row| shape.fill(row));

@@ -1,4 +1,5 @@
-//! CSV or TSV with a header, as RFC 4180 and pandas read it: quotes may hold separators, line ends and doubled quotes.
+//! CSV or TSV with a header, as in RFC 4180 and pandas: quoted fields may contain separators, line ends and doubled
+//! quotes.
 
 use std::path::Path;
 
@@ -6,18 +7,18 @@ use super::layout::unpacked;
 use super::read_rows;
 use crate::Error;
 
-/// A table whose records are read one by one, so that a large one is never there as fields.
+/// A table whose records are parsed one by one, so that a large one is never in memory as fields.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     text: String,
     separator: u8,
     pub(crate) header: Vec<String>,
-    /// Where the records begin, and on which line.
+    /// The offset of the records, and their first line.
     body: (usize, usize),
 }
 
 impl Table {
-    /// The table of a text.
+    /// The table in a text.
     pub(crate) fn new(text: String, separator: u8) -> Self {
         let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
         let header = scanner.rows().next().map(|(_, fields)| fields).unwrap_or_default();
@@ -25,7 +26,7 @@ impl Table {
         Table { text, separator, header, body }
     }
 
-    /// Line of each record's beginning, from 1, and its fields. Blank lines are skipped.
+    /// The first line of each record, from 1, and its fields. Blank lines are skipped.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, Vec<String>)> {
         let (at, line) = self.body;
         let mut scanner = Scanner { text: self.text.as_bytes(), separator: self.separator, at, line };
@@ -33,11 +34,11 @@ impl Table {
     }
 }
 
-/// A header and records of as many fields.
+/// A header and records with as many fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Records {
     pub(crate) header: Vec<String>,
-    /// Line of the record's beginning, from 1, and its fields.
+    /// The first line of each record, from 1, and its fields.
     pub(crate) rows: Vec<(usize, Vec<String>)>,
 }
 
@@ -47,7 +48,7 @@ impl Records {
         Ok(Records::parse(&read_rows(path)?, if tabs { b'\t' } else { b',' }))
     }
 
-    /// Reads a text; blank lines are skipped.
+    /// Parses a text; blank lines are skipped.
     pub(crate) fn parse(text: &str, separator: u8) -> Self {
         let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
         let mut rows = scanner.rows();
@@ -56,7 +57,7 @@ impl Records {
         Records { header, rows }
     }
 
-    /// The place of a column.
+    /// The index of a column.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.header.iter().position(|known| known == name)
     }
@@ -94,7 +95,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// One field; stops at the separator or the line end behind it.
+    /// One field; stops at the separator or line end after it.
     fn field(&mut self) -> String {
         let mut bytes = Vec::new();
         let mut quoted = false;

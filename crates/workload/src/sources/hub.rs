@@ -1,4 +1,4 @@
-//! Datasets of the Hugging Face Hub: ids to local directories. Uses only what has been downloaded.
+//! Datasets of the Hugging Face Hub: resolves IDs to local directories. Uses only downloaded files.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) fn dataset_directory(path: &str, cache: &HubCache) -> Result<PathBuf,
     snapshot(&directory).ok_or_else(|| Error::DatasetNotCached { id: path.to_owned(), looked_for })
 }
 
-/// The files of a repository's directory in a Hub's cache, as the branch `main` has them; none for other directories.
+/// The snapshot of the branch `main` of a repository directory in the Hub's cache; `None` for other directories.
 pub(crate) fn snapshot(directory: &Path) -> Option<PathBuf> {
     let revision = std::fs::read_to_string(directory.join("refs/main")).ok()?;
     Some(directory.join("snapshots").join(revision.trim())).filter(|snapshot| snapshot.is_dir())

@@ -1,4 +1,4 @@
-//! JSON lines: one value a line, with the line it stood on.
+//! JSON lines: one value per line, with its line number.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Error, ImageProblem};
 use crate::media::links::shown;
 use crate::parallel;
 
-/// The objects of a file and where they were found.
+/// The objects of a file and their positions.
 #[derive(Debug, Clone)]
 pub(crate) struct Lines {
     path: PathBuf,
@@ -19,13 +19,13 @@ pub(crate) struct Lines {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// From 1.
+    /// Line number, from 1.
     pub(crate) number: usize,
     pub(crate) object: Dict,
 }
 
 impl Lines {
-    /// Reads all lines that are not blank; each must be an object.
+    /// Reads all non-blank lines; each must be an object.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
         let text = read_rows(path)?;
         let lines: Vec<(usize, &str)> =
@@ -39,7 +39,7 @@ impl Lines {
         &self.rows
     }
 
-    /// The rows for rearranging.
+    /// The rows, mutable.
     pub(crate) fn rows_mut(&mut self) -> &mut Vec<Line> {
         &mut self.rows
     }
@@ -49,22 +49,22 @@ impl Lines {
         self.rows.iter().any(|row| row.object.get(field).is_some())
     }
 
-    /// The complaint that a field of a row is not what it should be.
+    /// The error for an invalid field of a row.
     pub(crate) fn wrong(&self, row: &Line, field: &str, expected: &'static str) -> Error {
         Error::LineField { path: self.path.clone(), line: row.number, field: field.to_owned(), expected }
     }
 
-    /// The complaint that an image of a row cannot be had.
+    /// The error for an image of a row that cannot be loaded.
     pub(crate) fn bad_image(&self, row: &Line, url: &str, source: ImageProblem) -> Error {
         Error::ImageUrl { path: self.path.clone(), line: row.number, url: shown(url).into_owned(), source }
     }
 
-    /// The complaint that a file that a row names cannot be used.
+    /// The error for a file named in a row that cannot be used.
     pub(crate) fn bad_file(&self, row: &Line, field: &'static str, source: Error) -> Error {
         Error::LineFile { path: self.path.clone(), line: row.number, field, source: Box::new(source) }
     }
 
-    /// The complaint that no row is of a category, with those that there are.
+    /// The error for a category without rows, with the existing categories.
     pub(crate) fn no_category(&self, category: &str) -> Error {
         let all = self.rows.iter().filter_map(|row| row.object.get("category").and_then(Value::as_str));
         let found: BTreeSet<&str> = all.collect();
@@ -72,13 +72,13 @@ impl Lines {
         Error::NoCategory { path: self.path.clone(), category: category.to_owned(), found }
     }
 
-    /// The complaint that no row has a field.
+    /// The error for a field that no row has.
     pub(crate) fn no_column(&self, column: &'static str) -> Error {
         Error::NoColumn { path: self.path.clone(), column }
     }
 }
 
-/// One line as an object.
+/// Parses one line as an object.
 pub(crate) fn parse_object(path: &Path, number: usize, line: &str) -> Result<Line, Error> {
     match json::parse(line) {
         Ok(Value::Dict(object)) => Ok(Line { number, object }),

@@ -1,4 +1,4 @@
-//! Which files of a dataset's directory are the rows of a split, by its card or by the names of the files.
+//! Finds the files of a split in a dataset's directory, by the dataset card or by file names.
 
 use std::path::{Path, PathBuf};
 
@@ -6,14 +6,14 @@ use super::card::{Configuration, configurations};
 use super::saved;
 use crate::Error;
 
-/// Splits and the words that stand for them in names of files and directories.
+/// Splits and their names in file and directory names.
 const SPLITS: [(&str, &[&str]); 3] = [
     ("train", &["train", "training"]),
     ("validation", &["validation", "valid", "dev", "val"]),
     ("test", &["test", "testing", "eval", "evaluation"]),
 ];
 
-/// The kinds of files that hold rows.
+/// The kinds of files that contain rows.
 const KINDS: [(&str, &[&str]); 4] = [
     ("json", &["json", "jsonl", "ndjson"]),
     ("csv", &["csv", "tsv"]),
@@ -21,14 +21,14 @@ const KINDS: [(&str, &[&str]); 4] = [
     ("parquet", &["parquet"]),
 ];
 
-/// What is asked of a directory.
+/// The requested part of a dataset.
 pub(crate) struct Wanted<'w> {
-    /// The configuration, if one was named.
+    /// The configuration, if named.
     pub(crate) subset: Option<&'w str>,
     pub(crate) split: &'w str,
 }
 
-/// The files of a split, sorted as the library sorts them.
+/// The files of a split, sorted as in the library.
 pub(crate) fn data_files(directory: &Path, wanted: &Wanted<'_>) -> Result<Vec<PathBuf>, Error> {
     if directory.is_file() {
         return Ok(vec![directory.to_path_buf()]);
@@ -43,8 +43,8 @@ pub(crate) fn data_files(directory: &Path, wanted: &Wanted<'_>) -> Result<Vec<Pa
     Ok(chosen.into_iter().map(|name| directory.join(name)).collect())
 }
 
-/// Those of all names in a dataset that are the files of a split. Fewer names give the same as long as these are among
-/// them, so a partial download is read like the whole.
+/// Selects the files of a split from all names in a dataset. A subset of the names gives the same result as long as it
+/// contains these files, so a partial download is read like the whole.
 pub(crate) fn choose(place: &Path, card: &str, names: &[String], wanted: &Wanted<'_>) -> Result<Vec<String>, Error> {
     let mut names: Vec<String> = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
     names.sort();
@@ -67,7 +67,7 @@ fn is_hidden(name: &str) -> bool {
     name.split('/').any(|part| part.starts_with(['.', '_']))
 }
 
-/// All files below a directory by their names from there.
+/// All files below a directory, with relative names.
 fn collect(directory: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), Error> {
     let failed = |source| Error::Read { path: directory.to_path_buf(), source };
     for entry in std::fs::read_dir(directory).map_err(failed)? {
@@ -100,12 +100,12 @@ fn by_card(
         known: known(),
     })?;
     let patterns = found.splits.iter().filter(|(split, _)| split == wanted.split).flat_map(|(_, patterns)| patterns);
-    // Files come in the order of the patterns, sorted within each.
+    // Files are in the order of the patterns, sorted within each.
     let files = patterns.flat_map(|pattern| names.iter().filter(|name| matches(pattern, name)));
     Ok(files.cloned().collect())
 }
 
-/// Words of a name, split at anything but letters.
+/// The words of a name, split at anything but letters.
 fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty())
 }
@@ -132,13 +132,13 @@ fn by_name(names: &[String], wanted: &Wanted<'_>, directory: &Path) -> Result<Ve
     Ok(if wanted.split == "train" { rows.into_iter().cloned().collect() } else { Vec::new() })
 }
 
-/// The kind of a file by its ending, that of a packer behind it not counted.
+/// The kind of a file by its extension, ignoring that of a compression.
 pub(crate) fn kind_of(name: &str) -> Option<&'static str> {
     let extension = unpacked(name).rsplit_once('.')?.1;
     KINDS.iter().find(|(_, endings)| endings.contains(&extension)).map(|(kind, _)| *kind)
 }
 
-/// A file's name without the ending of a packer.
+/// A file name without the extension of a compression.
 pub(crate) fn unpacked(name: &str) -> &str {
     name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(name)
 }
@@ -149,7 +149,7 @@ fn most_common_kind(names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(|name| kind_of(name) == Some(most)).collect()
 }
 
-/// Whether a name fits a pattern: `*` within a directory, `**` across directories, `?`, and `[…]` sets.
+/// Whether a name matches a pattern: `*` within a directory, `**` across directories, `?`, and `[…]` sets.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut chars = pattern.chars();
     match chars.next() {

@@ -1,16 +1,16 @@
-//! The order in which the `datasets` library hands out rows, shuffled or not, as its releases have done it.
+//! The order in which the `datasets` library yields rows, shuffled or not, in its various releases.
 
 use tacho_pyrand::Generator;
 
-/// Rows that a streaming shuffle holds.
+/// Buffer size of a streaming shuffle.
 const BUFFER: usize = 1000;
-/// Rows that stay in the buffer when it is handed out, and rows of a batch, in current releases.
+/// In current releases: rows that stay in the buffer when it is flushed, and rows per batch.
 const KEPT: usize = 500;
 const BATCH: usize = 100;
-/// Most files that are read in turns.
+/// Maximum number of files that are read in turn.
 const GROUPS: usize = 10;
 
-/// Whose order of streamed rows.
+/// The release whose streaming order is reproduced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StreamOrder {
     /// Releases 5.1 and later.
@@ -22,21 +22,21 @@ pub enum StreamOrder {
     Four,
 }
 
-/// How rows are ordered.
+/// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// As they stand in the files.
+    /// In file order.
     Plain,
-    /// All of them mixed, as a table in memory is.
+    /// Shuffled as a whole, as a table in memory is.
     Permuted { seed: u64 },
-    /// Mixed through a buffer while they are read.
+    /// Shuffled through a buffer while they are read.
     Streamed { seed: u64, order: StreamOrder },
 }
 
-/// A file and a row in it.
+/// A file and a row in it, as indices.
 pub(crate) type Place = (usize, usize);
 
-/// The places of all rows of files with these numbers of rows.
+/// The positions of all rows of files with these numbers of rows.
 pub(crate) fn places(lens: &[usize], order: Order) -> Vec<Place> {
     match order {
         Order::Plain => in_files(&(0..lens.len()).collect::<Vec<_>>(), lens),
@@ -61,7 +61,7 @@ fn in_files(files: &[usize], lens: &[usize]) -> Vec<Place> {
     files.iter().flat_map(|&file| (0..lens[file]).map(move |row| (file, row))).collect()
 }
 
-/// Files in groups that take turns, a batch of rows each.
+/// Files in groups that take turns, one batch of rows each.
 fn in_turns(files: &[usize], lens: &[usize], batch: usize) -> Vec<Vec<Place>> {
     let groups = files.len().min(GROUPS);
     let mut rest = files;
@@ -77,7 +77,7 @@ fn in_turns(files: &[usize], lens: &[usize], batch: usize) -> Vec<Vec<Place>> {
     (0..rounds).flat_map(turn).map(<[Place]>::to_vec).collect()
 }
 
-/// Each new row takes the place of a random one, which is handed out.
+/// Each new row replaces a random one in the buffer, which is yielded.
 fn buffered(rows: Vec<Place>, mut generator: Generator) -> Vec<Place> {
     let mut rows = rows.into_iter();
     let mut buffer: Vec<Place> = rows.by_ref().take(BUFFER).collect();
@@ -98,7 +98,7 @@ fn buffered(rows: Vec<Place>, mut generator: Generator) -> Vec<Place> {
     out
 }
 
-/// A full buffer is mixed and handed out but for its last half.
+/// A full buffer is shuffled and yielded except for its last half.
 fn half_kept(batches: Vec<Vec<Place>>, mut generator: Generator) -> Vec<Place> {
     let mut out = Vec::new();
     let mut buffer: Vec<Place> = Vec::with_capacity(BUFFER + BATCH);

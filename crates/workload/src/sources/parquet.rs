@@ -1,4 +1,4 @@
-//! Parquet files: how many rows, and the rows of one group at a time.
+//! Parquet files: their row counts, and the rows of one row group at a time.
 
 use std::fs::File;
 use std::path::Path;
@@ -30,18 +30,18 @@ impl ParquetFile {
         Ok(ParquetFile { reader })
     }
 
-    /// What the `datasets` library wrote about the columns.
+    /// The column description that the `datasets` library wrote.
     pub(crate) fn description(&self) -> Option<&str> {
         let entries = self.reader.metadata().file_metadata().key_value_metadata()?;
         entries.iter().find(|entry| entry.key == "huggingface")?.value.as_deref()
     }
 
-    /// The number of rows of each group.
+    /// The number of rows of each row group.
     pub(crate) fn groups(&self) -> Vec<usize> {
         self.reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()
     }
 
-    /// The rows of a group.
+    /// The rows of a row group.
     pub(crate) fn rows(&self, group: usize, path: &Path) -> Result<Vec<Cell>, Error> {
         let (first, expected) = (self.groups()[..group].iter().sum::<usize>() + 1, self.groups()[group]);
         let read = || {
@@ -56,12 +56,12 @@ impl ParquetFile {
             rows.enumerate().map(cell).collect::<Result<Vec<Cell>, Error>>()
         };
         let rows = guarded(read).ok_or_else(|| unreadable(path))??;
-        // What was counted before is what is asked for.
+        // Must match the earlier count.
         if rows.len() == expected { Ok(rows) } else { Err(unreadable(path)) }
     }
 }
 
-/// The room that is left after a row: one value repeated a million times takes no room in the file.
+/// The memory left after a row: one value repeated a million times takes no space in the file.
 fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error> {
     let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
     let largest = cell.largest();
@@ -74,7 +74,7 @@ fn fitting(cell: &Cell, room: u64, row: usize, path: &Path) -> Result<u64, Error
     }
 }
 
-/// Refuses what a footer claims and memory does not have.
+/// Refuses sizes in the footer that exceed the limits.
 fn check_group(group: &RowGroupMetaData, path: &Path) -> Result<(), Error> {
     let too_large = |what: String, limit: u64| Err(Error::TooLarge { path: path.to_path_buf(), what, limit });
     let rows = group.num_rows();
@@ -119,7 +119,7 @@ fn cell_of(field: Field) -> Cell {
         Field::Bytes(bytes) => Cell::Bytes(bytes.data().to_vec()),
         Field::Group(row) => cell_of_row(row),
         Field::ListInternal(list) => Cell::List(list.elements().iter().cloned().map(cell_of).collect()),
-        // No dataset reads dates, decimals or maps.
+        // No dataset uses dates, decimals or maps.
         other => Cell::Text(other.to_string()),
     }
 }

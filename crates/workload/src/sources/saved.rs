@@ -1,4 +1,4 @@
-//! Directories that the `datasets` library wrote with `save_to_disk`: one of a dataset, or one of directories for its splits.
+//! Directories written by `save_to_disk` of the `datasets` library: of one dataset, or with one directory per split.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tacho_core::json::{self, Value};
 use super::read_text;
 use crate::Error;
 
-/// The files of a split; none when the directory was not saved that way.
+/// The files of a split; `None` if the directory was not written that way.
 pub(crate) fn files(directory: &Path, split: &str) -> Result<Option<Vec<PathBuf>>, Error> {
     let splits = directory.join("dataset_dict.json");
     if !splits.is_file() {

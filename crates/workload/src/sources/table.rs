@@ -1,4 +1,4 @@
-//! The rows of several files as one table, read when they are asked for.
+//! The rows of several files as one table, read on demand.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,14 +25,14 @@ pub(crate) struct Table {
     files: Vec<DataFile>,
 }
 
-/// A row and where it stands.
+/// A row and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     path: PathBuf,
-    /// From 1.
+    /// Row number, from 1.
     number: usize,
     cells: Cell,
-    /// Columns that the library turns into pictures before anybody sees them.
+    /// Columns that the library decodes to images.
     images: Arc<[String]>,
 }
 
@@ -137,7 +137,7 @@ impl DataFile {
     }
 }
 
-/// The columns that the library's own description calls images, or lists of them.
+/// The columns that the library's description declares as images, or lists of them.
 fn image_columns(description: &str) -> Vec<String> {
     let Ok(description) = json::parse(description) else { return Vec::new() };
     let features = description.get("info").and_then(|info| info.get("features")).and_then(json::Value::as_dict);
@@ -146,11 +146,11 @@ fn image_columns(description: &str) -> Vec<String> {
     columns.filter(|(_, feature)| image(feature)).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// JSON lines, one list of objects, or an object that holds one.
+/// JSON lines, one list of objects, or an object that contains one.
 fn json_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     let text = read_text(path)?;
     let first = text.trim_start().lines().next().unwrap_or_default();
-    // Lines of rows are read as such whatever they hold; an object that is a whole file may hold the rows.
+    // JSON lines are always rows; an object that is a whole file may contain the rows.
     let lines = unpacked(&path.to_string_lossy()).ends_with(".jsonl");
     let single =
         || !lines && text.trim() == first.trim_end() && json::parse(first).is_ok_and(|value| holds_rows(&value));
@@ -178,7 +178,7 @@ fn row_lists(value: &json::Value) -> Vec<&json::Value> {
     value.as_dict().into_iter().flat_map(|dict| dict.iter().map(|(_, member)| member).filter(is_rows)).collect()
 }
 
-/// Whether an object is a file's frame around its rows: its one list of rows is all that it has, save plain values.
+/// Whether an object is a wrapper around its rows: it has one list of rows, and otherwise only plain values.
 fn holds_rows(value: &json::Value) -> bool {
     row_lists(value).len() == 1
 }
@@ -195,7 +195,7 @@ fn listed_rows(path: &Path, value: json::Value) -> Result<Vec<Cell>, Error> {
     }
 }
 
-/// Columns in which everything is a number hold numbers; an empty field is null.
+/// Columns with only numeric fields are numbers; an empty field is null.
 fn csv_rows(path: &Path) -> Result<Vec<Cell>, Error> {
     let records = Records::read(path)?;
     let field = |row: &[String], column: usize| row.get(column).cloned().unwrap_or_default();
@@ -227,8 +227,7 @@ impl Row {
         self.cells.get(column)
     }
 
-    /// Whether the `datasets` library turns a column into pictures, upright, before anybody sees it. What it leaves
-    /// alone stays as it is stored.
+    /// Whether the `datasets` library decodes a column to images in display orientation. Other columns stay as stored.
     pub(crate) fn holds_images(&self, column: &str) -> bool {
         self.images.iter().any(|known| known == column)
     }
@@ -243,7 +242,7 @@ impl Row {
         self.get(column).and_then(Cell::number).ok_or_else(|| self.wrong(column, "a number"))
     }
 
-    /// The error that a column or its value is not a text.
+    /// The error for a column that is missing or not text.
     pub(crate) fn no_text(&self, column: &str) -> Error {
         let columns = match &self.cells {
             Cell::Struct(members) => members.iter().map(|(name, cell)| format!("{name} ({})", cell.kind())).collect(),
@@ -252,7 +251,7 @@ impl Row {
         Error::NoTextColumn { path: self.path.clone(), row: self.number, column: column.to_owned(), columns }
     }
 
-    /// The complaint that a column is not what it should be.
+    /// The error for an invalid column.
     pub(crate) fn wrong(&self, column: &str, expected: &'static str) -> Error {
         Error::RowField { path: self.path.clone(), row: self.number, field: column.to_owned(), expected }
     }

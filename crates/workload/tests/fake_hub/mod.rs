@@ -1,27 +1,27 @@
-//! A Hub on this machine: the interface's listing, metadata in headers, and large files on a host of their own.
+//! A local Hub: the API's listing, metadata in headers, and large files on a separate host.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// The commit that everything is at.
+/// The commit of all repositories.
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// What is served, and what was asked.
+/// The served content, and the received requests.
 #[derive(Default)]
 pub(crate) struct State {
-    /// `models/org/name` or `datasets/org/name` to its files; those longer than a kilobyte are kept elsewhere.
+    /// `models/org/name` or `datasets/org/name` to its files; those longer than a kilobyte are on the other host.
     pub(crate) repos: HashMap<String, Vec<(String, Vec<u8>)>>,
-    /// Who may ask; anyone when absent.
+    /// The required token; `None` allows anyone.
     pub(crate) token: Option<String>,
-    /// Breaks the next body off after so many bytes.
+    /// Cuts the next body off after this many bytes.
     pub(crate) cut: Option<usize>,
-    /// Answers everything with this.
+    /// The status of all responses.
     pub(crate) status: Option<u16>,
-    /// Method, path and authorization of every request at the Hub, then of those at the other host.
-    pub(crate) asked: Vec<(String, String, Option<String>)>,
-    /// The same with the range, at the host of large files.
+    /// Method, path and authorization of every request to the Hub, then of those to the other host.
+    pub(crate) requests: Vec<(String, String, Option<String>)>,
+    /// Path, authorization and range of requests to the host of large files.
     pub(crate) fetched: Vec<(String, Option<String>, Option<String>)>,
 }
 
@@ -30,9 +30,9 @@ pub(crate) type Files<'f> = &'f [(&'f str, &'f [u8])];
 
 /// The running servers.
 pub(crate) struct FakeHub {
-    /// The Hub's address.
+    /// The Hub's URL.
     pub(crate) endpoint: String,
-    /// What it knows.
+    /// Its state.
     pub(crate) state: Arc<Mutex<State>>,
 }
 
@@ -50,14 +50,14 @@ impl FakeHub {
         let repos = repos.iter().map(|(name, list)| ((*name).to_owned(), files(list))).collect();
         let state = Arc::new(Mutex::new(State { repos, ..State::default() }));
         let store = serve(Arc::clone(&state), send_large);
-        let endpoint = serve(Arc::clone(&state), move |state, asked, out| answer(state, asked, out, &store));
+        let endpoint = serve(Arc::clone(&state), move |state, requests, out| respond(state, requests, out, &store));
         FakeHub { endpoint, state }
     }
 
-    /// How many bodies of files were sent, from either host.
+    /// Number of file bodies sent, by either host.
     pub(crate) fn downloads(&self) -> usize {
         let state = self.state.lock().unwrap();
-        let small = state.asked.iter().filter(|(method, path, _)| method == "GET" && path.contains("/resolve/"));
+        let small = state.requests.iter().filter(|(method, path, _)| method == "GET" && path.contains("/resolve/"));
         small.count() + state.fetched.len()
     }
 }
@@ -74,9 +74,9 @@ fn serve(
             let (state, answer) = (Arc::clone(&state), Arc::clone(&answer));
             std::thread::spawn(move || {
                 let mut out = stream.try_clone().unwrap();
-                if let Some(asked) = read_request(stream) {
-                    // A client that went away is its own affair.
-                    let _ = answer(&mut state.lock().unwrap(), &asked, &mut out);
+                if let Some(requests) = read_request(stream) {
+                    // Ignore clients that disconnected.
+                    let _ = respond(&mut state.lock().unwrap(), &requests, &mut out);
                 }
             });
         }
@@ -89,26 +89,26 @@ fn read_request(stream: TcpStream) -> Option<Asked> {
     let first = lines.next()?;
     let mut words = first.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut asked = Asked { method, path, authorization: None, range: None };
+    let mut requests = Asked { method, path, authorization: None, range: None };
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(": ")?;
         match name.to_ascii_lowercase().as_str() {
-            "authorization" => asked.authorization = Some(value.to_owned()),
-            "range" => asked.range = Some(value.to_owned()),
+            "authorization" => requests.authorization = Some(value.to_owned()),
+            "range" => requests.range = Some(value.to_owned()),
             _ => {}
         }
     }
-    Some(asked)
+    Some(requests)
 }
 
-fn answer(state: &mut State, asked: &Asked, out: &mut TcpStream, store: &str) -> std::io::Result<()> {
-    state.asked.push((asked.method.clone(), asked.path.clone(), asked.authorization.clone()));
+fn respond(state: &mut State, requests: &Asked, out: &mut TcpStream, store: &str) -> std::io::Result<()> {
+    state.requests.push((requests.method.clone(), requests.path.clone(), requests.authorization.clone()));
     let allowed =
-        state.token.as_ref().is_none_or(|token| asked.authorization.as_deref() == Some(&format!("Bearer {token}")));
+        state.token.as_ref().is_none_or(|token| requests.authorization.as_deref() == Some(&format!("Bearer {token}")));
     if let Some(status) = state.status.or((!allowed).then_some(401)) {
         return write!(out, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     }
-    if let Some(rest) = asked.path.strip_prefix("/api/") {
+    if let Some(rest) = requests.path.strip_prefix("/api/") {
         let files = rest.split_once("/revision/").and_then(|(repo, _)| state.repos.get(repo));
         return match files {
             Some(files) => {
@@ -120,14 +120,14 @@ fn answer(state: &mut State, asked: &Asked, out: &mut TcpStream, store: &str) ->
             None => send(out, "404 Not Found", &[("x-error-code", "RepoNotFound")], b"", true),
         };
     }
-    let path = asked.path.trim_start_matches('/').replace("%20", " ");
+    let path = requests.path.trim_start_matches('/').replace("%20", " ");
     let path = if path.starts_with("datasets/") { path } else { format!("models/{path}") };
     let file =
         path.split_once("/resolve/").and_then(|(repo, rest)| Some((state.repos.get(repo)?, rest.split_once('/')?.1)));
     let Some((name, bytes)) = file.and_then(|(files, name)| files.iter().find(|(known, _)| known == name)) else {
         return send(out, "404 Not Found", &[("x-error-code", "EntryNotFound"), ("x-repo-commit", COMMIT)], b"", true);
     };
-    let body = asked.method == "GET";
+    let body = requests.method == "GET";
     if bytes.len() > 1024 {
         let (sum, size) = (format!("\"{}\"", sha256(bytes)), bytes.len().to_string());
         let location = format!("{store}/{}?signature=secret", sha256(bytes));
@@ -144,14 +144,14 @@ fn answer(state: &mut State, asked: &Asked, out: &mut TcpStream, store: &str) ->
     send(out, "200 OK", &[("x-repo-commit", COMMIT), ("etag", &etag)], bytes, body)
 }
 
-fn send_large(state: &mut State, asked: &Asked, out: &mut TcpStream) -> std::io::Result<()> {
-    state.fetched.push((asked.path.clone(), asked.authorization.clone(), asked.range.clone()));
-    let sum = asked.path.trim_start_matches('/').split('?').next().unwrap_or_default();
+fn send_large(state: &mut State, requests: &Asked, out: &mut TcpStream) -> std::io::Result<()> {
+    state.fetched.push((requests.path.clone(), requests.authorization.clone(), requests.range.clone()));
+    let sum = requests.path.trim_start_matches('/').split('?').next().unwrap_or_default();
     let mut files = state.repos.values().flatten().map(|(_, bytes)| bytes);
     let Some(bytes) = files.find(|bytes| sha256(bytes) == sum) else {
         return send(out, "404 Not Found", &[], b"", true);
     };
-    let from = asked.range.as_deref().and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+    let from = requests.range.as_deref().and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
     let (status, rest) = match from {
         Some(from) => ("206 Partial Content", &bytes[usize::min(from, bytes.len())..]),
         None => ("200 OK", bytes.as_slice()),
@@ -174,7 +174,7 @@ fn send(out: &mut TcpStream, status: &str, headers: &[(&str, &str)], bytes: &[u8
     if body { out.write_all(bytes) } else { Ok(()) }
 }
 
-/// The sum as text.
+/// The SHA-256 as text.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     tacho_testkit::sha256(bytes)
 }

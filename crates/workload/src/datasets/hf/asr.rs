@@ -1,4 +1,4 @@
-//! Speech to be transcribed: LibriSpeech and its relatives.
+//! Speech recognition: LibriSpeech and similar datasets.
 
 use tacho_core::Request;
 use tacho_core::json::Value;
@@ -22,10 +22,10 @@ pub(super) const IDS: &[&str] = &[
     "D4nt3/esb-datasets-earnings22-validation-tiny-filtered",
 ];
 
-/// The one that is never streamed, and whose rows only name their audio file.
+/// The dataset that is never streamed, and whose rows only name their audio file.
 pub(super) const WITHOUT_STREAM: &str = "ArtificialAnalysis/Earnings22-Cleaned-AA";
 
-/// The request of a row, if its audio is neither too short nor too long.
+/// The request of a row, if its audio duration is within the range.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
     let (media, seconds) = audio(context, row)?;
     let (shortest, longest) = context.spec.audio_seconds;
@@ -43,7 +43,7 @@ pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request
     Ok(Some(Request { media: Some(media), ..Request::text(prompt, len, context.output_len(1024)) }))
 }
 
-/// What the model family expects before a transcription, inferred from the tokenizer's name.
+/// The prompt that the model family expects for a transcription, inferred from the tokenizer's name.
 fn prompt(context: &Context<'_>) -> &'static str {
     let name = context.tokenizer.name();
     if name.contains("openai") {
@@ -56,7 +56,7 @@ fn prompt(context: &Context<'_>) -> &'static str {
     }
 }
 
-/// Audio as a request carries it, and its duration if known.
+/// Audio in the request's format, and its duration if known.
 type Media = (Value, Option<f64>);
 
 fn audio(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
@@ -86,14 +86,14 @@ fn audio(context: &Context<'_>, row: &Row) -> Result<Media, Error> {
     }
 }
 
-/// A file inside the row. Of several channels, their number is taken for the length, as in vLLM.
+/// An audio file inside the row. For several channels, the length is the number of channels, as in vLLM.
 fn held(file: &[u8]) -> Option<Media> {
     let audio = Audio::decode(file)?.into_single();
     let length = if audio.channels == 1 { audio.frames() } else { audio.channels };
     Some((audio.to_media(), Some(length as f64 / f64::from(audio.rate))))
 }
 
-/// A file that is only named: it is sent as it is, so it need not be of a kind that can be read here.
+/// A file given by its path: it is sent unchanged, so its format need not be supported here.
 fn named(path: &str) -> Result<Media, Error> {
     let file = std::fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
     let seconds = Audio::decode(&file).map(|audio| audio.frames() as f64 / f64::from(audio.rate));

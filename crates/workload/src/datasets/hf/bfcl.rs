@@ -1,4 +1,4 @@
-//! BFCL: questions that call functions, with the functions' descriptions in the request.
+//! BFCL: questions that call functions; the request contains the functions' descriptions.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use crate::sources::hub::dataset_directory;
 use crate::sources::jsonl::Lines;
 
 const CATEGORIES: &str = "simple,live_simple,multiple";
-/// Python's names of types, and JSON schema's.
+/// Python's type names and their JSON Schema equivalents.
 const TYPES: [(&str, &str); 4] = [("dict", "object"), ("float", "number"), ("tuple", "array"), ("any", "string")];
 
 /// A question and the functions it may call.
@@ -26,7 +26,7 @@ struct Question {
     tools: Value,
 }
 
-/// Makes the requests; Python's global generator is touched only by the repetition.
+/// Generates the requests; only the repetition uses Python's global generator.
 pub(super) fn sample(
     spec: &HfSpec,
     tokenizer: Option<&Tokenizer>,
@@ -72,7 +72,7 @@ pub(super) fn sample(
     Ok(Sampled { requests, notices })
 }
 
-/// The categories that are asked for.
+/// The requested categories.
 pub(super) fn categories(spec: &HfSpec) -> impl Iterator<Item = &str> {
     let names = spec.bfcl_categories.as_deref().filter(|names| !names.is_empty()).unwrap_or(CATEGORIES);
     names.split(',').map(str::trim).filter(|category| !category.is_empty())
@@ -83,7 +83,7 @@ pub(super) fn file_name(category: &str) -> String {
     format!("BFCL_v3_{category}.json")
 }
 
-/// The rows of the categories in turns.
+/// The rows of the categories, interleaved.
 fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
     let directory = dataset_directory(&spec.path, &spec.cache)?;
     let mut categories = Vec::new();
@@ -100,7 +100,7 @@ fn rows(spec: &HfSpec) -> Result<Vec<Dict>, Error> {
     Ok((0..longest).flat_map(turn).cloned().collect())
 }
 
-/// The first turn of a row; a row that lacks something is skipped.
+/// The first turn of a row; an incomplete row is skipped.
 fn question(row: &Dict) -> Option<Question> {
     let given = |field: &str| row.get(field).filter(|value| value.truthy());
     let messages = given("question")?.as_list()?.first()?;
@@ -111,7 +111,7 @@ fn question(row: &Dict) -> Option<Question> {
     Some(Question { messages: messages.clone(), tools: Value::List(functions.iter().map(tool).collect()) })
 }
 
-/// A copy in which types have the names of JSON schema.
+/// A copy with JSON Schema's type names.
 fn schema(value: &Value) -> Value {
     match value {
         Value::List(items) => Value::List(items.iter().map(schema).collect()),

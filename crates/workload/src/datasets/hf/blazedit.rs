@@ -1,4 +1,4 @@
-//! Blazedit: code and a change to it, of a given edit distance.
+//! Blazedit: code and a change to it, within a range of edit distances.
 
 use tacho_core::Request;
 

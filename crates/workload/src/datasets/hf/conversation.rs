@@ -1,4 +1,5 @@
-//! Conversations, with or without an image, and AIMO's problems with solutions: the answer gives the output length.
+//! Conversations, with or without an image, and AIMO's problems with solutions: the reference response gives the output
+//! length.
 
 use tacho_core::{Content, Request};
 
@@ -9,7 +10,7 @@ use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
-/// ShareGPT on the Hub, and LLaVA's: the first two turns.
+/// ShareGPT and LLaVA on the Hub: the first two turns.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
     let turns = row.get("conversations").ok_or_else(|| row.wrong("conversations", "a list of turns"))?;
     if turns.item(1).is_none() {
@@ -36,7 +37,8 @@ pub(super) fn aimo(context: &Context<'_>, row: &Row) -> Result<Option<Request>, 
     answered(context, row, row.text("problem")?, row.text("solution")?, &filter)
 }
 
-/// A prompt whose answer is as long as asked for, or as the one that is there; then only lengths in range are kept.
+/// A prompt with the requested output length, or that of its reference response, in which case only lengths within
+/// range are kept.
 fn answered(
     context: &Context<'_>,
     row: &Row,

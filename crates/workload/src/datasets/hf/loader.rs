@@ -1,4 +1,4 @@
-//! The table of datasets that can be read: ids, splits, and what each asks for.
+//! The table of supported datasets: IDs, splits and requirements.
 
 use tacho_core::Request;
 
@@ -29,10 +29,10 @@ pub(super) enum Loader {
     Text,
 }
 
-/// A loader, its ids, and the split it takes when none is named.
+/// A loader, its IDs, and its default split.
 type Entry = (Loader, &'static [&'static str], Option<&'static str>);
 
-/// The first entry that knows the id is taken.
+/// The first entry that matches the ID is used.
 const LOADERS: [Entry; 16] = [
     (Loader::VisionArena, &["lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1"], Some("train")),
     (Loader::Mmvu, &["yale-nlp/MMVU"], Some("validation")),
@@ -49,7 +49,7 @@ const LOADERS: [Entry; 16] = [
     (Loader::MlPerf, &["mgoin/mlperf-inference-llama2-data", "mgoin/mlperf-inference-llama3.1-data"], Some("train")),
     (Loader::MmStar, &["Lin-Chen/MMStar"], Some("val")),
     (Loader::Bfcl, &["gorilla-llm/Berkeley-Function-Calling-Leaderboard"], None),
-    // Whatever has a column of texts.
+    // Any dataset with a column of texts.
     (Loader::Text, &[], Some("train")),
 ];
 
@@ -66,12 +66,12 @@ impl Loader {
         LOADERS.iter().find(|(loader, ..)| *loader == self).expect("every loader is in the table")
     }
 
-    /// The split that is taken when none is named.
+    /// The default split.
     pub(super) fn split(self) -> Option<&'static str> {
         self.entry().2
     }
 
-    /// The configuration; some loaders do not let it be chosen.
+    /// The configuration; some loaders do not allow a choice.
     pub(super) fn subset(self, spec: &HfSpec) -> Option<&str> {
         let given = spec.subset.as_deref().filter(|subset| !subset.is_empty());
         match self {
@@ -81,7 +81,7 @@ impl Loader {
         }
     }
 
-    /// Refuses a protocol that cannot carry media, and a name that the rows do not fit.
+    /// Refuses a protocol without media support, and an ID that does not match the rows.
     pub(super) fn check(self, name: &str, carrier: &Carrier) -> Result<(), Error> {
         let media = matches!(self, Loader::VisionArena | Loader::MultiModalConversation | Loader::Asr | Loader::MmStar);
         if media && !carrier.takes_media() {
@@ -91,18 +91,18 @@ impl Loader {
         if by_id && !self.entry().1.contains(&name) { Err(unsupported(name)) } else { Ok(()) }
     }
 
-    /// Whether prompts go through the chat template unless it is switched off.
+    /// Whether prompts use the chat template unless it is disabled.
     pub(super) fn templated(self) -> bool {
         use Loader::{Blazedit, Gsm8k, HumanEval, InstructCoder, MtBench, Text};
         matches!(self, InstructCoder | MtBench | HumanEval | Gsm8k | Blazedit | Text)
     }
 
-    /// How many requests are made; zeta checks only after the first.
+    /// Number of requests to generate; Zeta checks only after the first.
     pub(super) fn wanted(self, selection: &Selection) -> usize {
         if self == Loader::Zeta { selection.wanted().max(1) } else { selection.wanted() }
     }
 
-    /// The request of a row, unless the dataset leaves it out.
+    /// The request of a row, unless the dataset skips it.
     pub(super) fn request(self, context: &Context<'_>, row: &Row) -> Result<Option<Request>, Error> {
         match self {
             Loader::VisionArena => vision::arena(context, row).map(Some),

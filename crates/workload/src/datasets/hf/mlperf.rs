@@ -1,4 +1,5 @@
-//! MLPerf's inference data: a system prompt and a question, with a reference answer. The template always applies.
+//! MLPerf's inference data: a system prompt and a question, with a reference response. The chat template always
+//! applies.
 
 use tacho_core::Request;
 use tacho_core::json::Value;

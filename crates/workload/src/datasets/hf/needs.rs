@@ -1,11 +1,11 @@
-//! Which files of a dataset's repository its loader reads.
+//! The files of a dataset's repository that its loader reads.
 
 use super::loader::Loader;
 use super::{HfSpec, HfTextSpec, asr, bfcl};
 use crate::hub::Needed;
 
 impl HfSpec {
-    /// The files to have before rows are read; none where the settings cannot be honoured, which sampling then says.
+    /// The files to download before rows are read; `None` if the settings are invalid, which sampling then reports.
     pub(crate) fn needed(&self) -> Option<Needed> {
         self.needed_by(Loader::choose(self).ok()?)
     }
@@ -25,7 +25,7 @@ impl HfSpec {
 }
 
 impl HfTextSpec {
-    /// The files to have before rows are read.
+    /// The files to download before rows are read.
     pub(crate) fn needed(&self) -> Option<Needed> {
         self.hf.needed_by(Loader::Text)
     }

@@ -1,4 +1,4 @@
-//! Datasets whose rows hold a question as it is: MT-Bench, HumanEval, GSM8K, InstructCoder.
+//! Datasets whose rows contain a ready question: MT-Bench, HumanEval, GSM8K, InstructCoder.
 
 use tacho_core::Request;
 
@@ -24,7 +24,7 @@ pub(super) fn gsm8k(context: &Context<'_>, row: &Row) -> Result<Request, Error> 
     context.text(row.text("question")?.to_owned(), context.output_len(256))
 }
 
-/// InstructCoder: code and what to do with it.
+/// InstructCoder: code and an instruction.
 pub(super) fn instruct_coder(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let (input, instruction) = (row.text("input")?, row.text("instruction")?);
     let prompt = format!("{input}\n\n{instruction} Just output the code, do not include any explanation.");

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::sources::cell::Cell;
 use crate::sources::table::Row;
 
-/// Tokens to generate when no flag says.
+/// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
 /// The request of a row.

@@ -26,7 +26,7 @@ pub(super) fn arena(context: &Context<'_>, row: &Row) -> Result<Request, Error> 
 /// MMStar: the question without its options.
 pub(super) fn mm_star(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let question = row.text("question")?;
-    // Python takes four separators of files and records for white space.
+    // Python counts four file and record separators as white space.
     let is_space = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
     let prompt = question.split("Options:").next().unwrap_or_default().trim_matches(is_space);
     let picked = row.get("image").ok_or_else(|| row.wrong("image", "an image"))?;
@@ -34,7 +34,7 @@ pub(super) fn mm_star(context: &Context<'_>, row: &Row) -> Result<Request, Error
     asked(context, prompt, media, Keep::One)
 }
 
-/// MMVU: the question with its choices, and a video of the dataset's repository.
+/// MMVU: the question with its choices, and a video from the dataset's repository.
 pub(super) fn mmvu(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let Some(Cell::Struct(choices)) = row.get("choices") else {
         return Err(row.wrong("choices", "an object"));
@@ -51,7 +51,7 @@ pub(super) fn mmvu(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     asked(context, &prompt, media, Keep::Both)
 }
 
-/// Whether media of a chat message are also kept as a separate field.
+/// Whether media of a chat message are also kept in a separate field.
 #[derive(PartialEq)]
 enum Keep {
     Both,
@@ -68,7 +68,7 @@ fn asked(context: &Context<'_>, prompt: &str, media: Value, keep: Keep) -> Resul
     Ok(Request { content, media: (keep == Keep::Both).then_some(media), ..request })
 }
 
-/// The content part of an image column: a file's bytes, or a path.
+/// The content part of an image column: a file's bytes or a path.
 pub(super) fn image(row: &Row, column: &str, cell: &Cell) -> Result<Value, Error> {
     let expected = "an image of at most 178956970 pixels: a PNG, JPEG, GIF, WebP or BMP file, a path or a URL";
     let wrong = || row.wrong(column, expected);

@@ -1,4 +1,4 @@
-//! Bits of the entropy-coded part: packed from the top, with a zero behind every byte of ones.
+//! The bits of the entropy-coded part: packed from the highest bit, with a zero after every 0xff byte.
 
 /// Appends bits to a file.
 pub(super) struct BitWriter {
@@ -8,7 +8,7 @@ pub(super) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Goes on behind what is there.
+    /// Appends after the existing bytes.
     pub(super) fn new(out: Vec<u8>) -> Self {
         BitWriter { out, held: 0, count: 0 }
     }
@@ -27,7 +27,7 @@ impl BitWriter {
         }
     }
 
-    /// Fills the last byte with ones.
+    /// Pads the last byte with ones.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.put((0x7f, 7));
         self.out

@@ -1,6 +1,6 @@
-//! The tables of ITU-T T.81, Annex K: quantisation, Huffman codes, and the zig-zag order.
+//! The tables of ITU-T T.81, Annex K: quantization, Huffman codes, and the zig-zag order.
 
-/// Luma quantisation, in natural order.
+/// Luma quantization, in natural order.
 #[rustfmt::skip]
 pub(super) const LUMA_QUANT: [u16; 64] = [
     16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55,
@@ -9,7 +9,7 @@ pub(super) const LUMA_QUANT: [u16; 64] = [
     49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99,
 ];
 
-/// Chroma quantisation, in natural order.
+/// Chroma quantization, in natural order.
 #[rustfmt::skip]
 pub(super) const CHROMA_QUANT: [u16; 64] = [
     17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99,
@@ -18,7 +18,7 @@ pub(super) const CHROMA_QUANT: [u16; 64] = [
     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
-/// Places of the natural order in the order in which they are written.
+/// The natural-order index of each coefficient in zig-zag order.
 #[rustfmt::skip]
 pub(in crate::media) const ZIGZAG: [usize; 64] = [
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5,
@@ -27,7 +27,7 @@ pub(in crate::media) const ZIGZAG: [usize; 64] = [
     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-/// A Huffman table: how many codes there are of each length, and what they stand for.
+/// A Huffman table: the number of codes of each length, and their symbols.
 pub(super) struct Huffman {
     pub(super) counts: [u8; 16],
     pub(super) symbols: &'static [u8],
@@ -58,13 +58,13 @@ impl Huffman {
     }
 }
 
-/// Codes of the means: luma, chroma.
+/// DC codes: luma, chroma.
 pub(super) static DC: [Huffman; 2] = [
     Huffman::new([0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], &DC_SYMBOLS),
     Huffman::new([0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0], &DC_SYMBOLS),
 ];
 
-/// Codes of the other coefficients: luma, chroma.
+/// AC codes: luma, chroma.
 pub(super) static AC: [Huffman; 2] = [
     Huffman::new([0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125], &AC_LUMA),
     Huffman::new([0, 2, 1, 2, 4, 4, 3, 4, 7, 5, 4, 4, 0, 1, 2, 119], &AC_CHROMA),
@@ -98,7 +98,7 @@ static AC_CHROMA: [u8; 162] = [
     0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7, 0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa,
 ];
 
-/// A quantisation table at quality 75.
+/// Scales a quantization table to quality 75.
 pub(super) fn quality_75(table: &[u16; 64]) -> [u16; 64] {
     table.map(|step| ((step * 50 + 50) / 100).clamp(1, 255))
 }

@@ -1,4 +1,4 @@
-//! The accurate integer cosine transform, forward: rows, then columns. The result is eight times too large.
+//! The accurate integer forward DCT: rows, then columns. The result is scaled by eight.
 
 const fn descale(value: i32, bits: u32) -> i32 {
     (value + (1 << (bits - 1))) >> bits
@@ -20,7 +20,7 @@ pub(super) fn forward(block: &mut [i32; 64]) {
     }
 }
 
-/// One vector. Rows keep two more bits, which columns take away again.
+/// Transforms one vector. Rows keep two extra bits, which columns remove.
 fn pass(v: [i32; 8], rows: bool) -> [i32; 8] {
     let k = if rows { 11 } else { 15 };
     let (t0, t7, t1, t6) = (v[0] + v[7], v[0] - v[7], v[1] + v[6], v[1] - v[6]);

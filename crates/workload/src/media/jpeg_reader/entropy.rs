@@ -1,18 +1,18 @@
-//! The entropy-coded part: Huffman codes, and the passes in which progressive files bring their coefficients.
+//! The entropy-coded part: Huffman codes, and the passes of progressive files.
 
 use super::Component;
 use crate::media::jpeg::tables::ZIGZAG;
 
-/// A Huffman table for reading.
+/// A Huffman table for decoding.
 #[derive(Debug, Clone)]
 pub(super) struct Huffman {
-    /// Largest code of each length, behind it the place of its symbol; none for lengths without codes.
+    /// Largest code of each length and the offset of its symbol; `None` for lengths without codes.
     lengths: [Option<(i32, i32)>; 17],
     symbols: Vec<u8>,
 }
 
 impl Huffman {
-    /// From the numbers of codes of each length, and their symbols.
+    /// Builds the table from the number of codes of each length, and their symbols.
     pub(super) fn new(counts: &[u8; 16], symbols: &[u8]) -> Self {
         let mut lengths = [None; 17];
         let (mut code, mut at) = (0_i32, 0_i32);
@@ -44,19 +44,19 @@ impl Huffman {
 
 type Tables = [Option<Huffman>; 4];
 
-/// What a scan brings.
+/// The parameters of a scan.
 pub(super) struct Scan<'s> {
-    /// Component, and its tables.
+    /// Component and its tables.
     pub(super) parts: &'s [(usize, usize, usize)],
     /// First and last coefficient.
     pub(super) band: (usize, usize),
-    /// Bits that earlier scans have brought, and bits that later ones will; `high` is 0 in a first scan.
+    /// Bits of earlier scans, and bits of later ones; `high` is 0 in a first scan.
     pub(super) high: u8,
     pub(super) low: u8,
     pub(super) progressive: bool,
-    /// Units between restarts; 0 for none.
+    /// Units between restart markers; 0 for none.
     pub(super) restart: usize,
-    /// Units across and down.
+    /// Units horizontally and vertically.
     pub(super) units: (usize, usize),
 }
 
@@ -68,7 +68,7 @@ struct Bits<'d> {
 }
 
 impl Bits<'_> {
-    /// The next bits; zeros behind the end of the data.
+    /// The next bits; zeros after the end of the data.
     fn take(&mut self, wanted: u32) -> u32 {
         while self.count < wanted {
             let byte = match self.data.get(self.at) {
@@ -89,7 +89,7 @@ impl Bits<'_> {
         self.held >> self.count & ((1 << wanted) - 1)
     }
 
-    /// A number of this many bits, of which the upper half is positive.
+    /// Reads a signed number of this many bits; the upper half of the range is positive.
     fn number(&mut self, size: u32) -> i32 {
         if size == 0 {
             return 0;
@@ -98,7 +98,7 @@ impl Bits<'_> {
         if value < 1 << (size - 1) { value - (1 << size) + 1 } else { value }
     }
 
-    /// Goes to what follows the next restart marker.
+    /// Skips past the next restart marker.
     fn restart(&mut self) {
         (self.held, self.count) = (0, 0);
         let marker = self.data[self.at.min(self.data.len())..]
@@ -108,7 +108,7 @@ impl Bits<'_> {
     }
 }
 
-/// Reads a scan into the coefficients; how many bytes it took.
+/// Decodes a scan into the coefficients; returns its length in bytes.
 pub(super) fn decode_scan(
     scan: &Scan<'_>,
     components: &mut [Component],
@@ -148,7 +148,7 @@ struct BlockReader<'r> {
     scan: &'r Scan<'r>,
     bits: Bits<'r>,
     last_dc: [i32; 4],
-    /// Blocks that are known to bring nothing more.
+    /// Number of following blocks without further coefficients.
     zero_blocks: u32,
 }
 
@@ -198,7 +198,7 @@ impl BlockReader<'_> {
         Some(())
     }
 
-    /// The upper bits of a band.
+    /// Decodes the upper bits of a band.
     fn first(&mut self, block: &mut [i16; 64], ac: &Huffman) -> Option<()> {
         if self.zero_blocks > 0 {
             self.zero_blocks -= 1;
@@ -224,7 +224,7 @@ impl BlockReader<'_> {
         Some(())
     }
 
-    /// One more bit of a band: of coefficients that are known, and of some that were zero.
+    /// Decodes one more bit of a band: of nonzero coefficients, and of some that were zero.
     fn refine(&mut self, block: &mut [i16; 64], ac: &Huffman) -> Option<()> {
         let bit = 1_i16 << self.scan.low;
         let (mut at, end) = (self.scan.band.0.max(1), self.scan.band.1);

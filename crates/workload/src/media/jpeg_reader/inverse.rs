@@ -1,10 +1,10 @@
-//! The accurate integer cosine transform, backward: columns, then rows.
+//! The accurate integer inverse DCT: columns, then rows.
 
 const fn descale(value: i32, bits: u32) -> i32 {
     value.wrapping_add(1 << (bits - 1)) >> bits
 }
 
-/// The samples of a block of quantised coefficients.
+/// The samples of a block of quantized coefficients.
 pub(super) fn inverse(block: &[i16; 64], quant: &[u16; 64]) -> [u8; 64] {
     let mut values: [i32; 64] = std::array::from_fn(|place| i32::from(block[place]) * i32::from(quant[place]));
     for column in 0..8 {
@@ -23,7 +23,7 @@ pub(super) fn inverse(block: &[i16; 64], quant: &[u16; 64]) -> [u8; 64] {
     samples
 }
 
-/// One vector. The first pass keeps two bits more than it was given.
+/// Transforms one vector. The first pass keeps two extra bits.
 fn pass(v: [i32; 8], bits: u32) -> [i32; 8] {
     let z1 = v[2].wrapping_add(v[6]).wrapping_mul(4433);
     let (t2, t3) = (z1.wrapping_add(v[6].wrapping_mul(-15137)), z1.wrapping_add(v[2].wrapping_mul(6270)));

@@ -1,4 +1,4 @@
-//! Components of lower resolution brought to the image's: by triangle filters for factors of two, else by repeating.
+//! Upsamples components of lower resolution: with triangle filters for factors of two, else by repetition.
 
 use super::Component;
 

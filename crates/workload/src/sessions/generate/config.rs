@@ -8,32 +8,32 @@ use super::distribution::{Distribution, Number};
 use crate::sessions::error::TraceError;
 use crate::sessions::row::Row;
 
-/// What conversations to make.
+/// The configuration of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratorConfig {
-    /// How many.
+    /// Number of conversations.
     pub num_conversations: usize,
-    /// Files the text is taken from.
+    /// Source files of the text.
     pub text_files: Vec<String>,
-    /// Whether to print tables about what was made.
+    /// Whether to print statistics tables.
     pub print_stats: bool,
     /// Messages of a conversation.
     pub num_turns: Distribution,
-    /// Tokens that all conversations begin with.
+    /// Tokens of the prefix common to all conversations.
     pub common_prefix_num_tokens: Distribution,
-    /// Tokens that a conversation begins with.
+    /// Tokens of a conversation's own prefix.
     pub prefix_num_tokens: Distribution,
     /// Tokens of a user's message.
     pub input_num_tokens: Distribution,
-    /// Tokens of an answer.
+    /// Tokens of a response.
     pub output_num_tokens: Distribution,
 }
 
 impl GeneratorConfig {
-    /// Reads the object of a file.
+    /// Parses a configuration.
     ///
     /// # Errors
-    /// Names the field that is wrong.
+    /// The invalid field.
     pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
         let row = Row { path, line: None, way: String::new(), dict };
         let kind = row.need("filetype", row.text("filetype")?)?;

@@ -1,4 +1,4 @@
-//! The distributions of a generator's configuration, drawn as NumPy's legacy generator draws them.
+//! The distributions of a generator's configuration, drawn with NumPy's legacy generator.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ use crate::sessions::row::Row;
 /// A distribution of lengths or counts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// Always the same.
+    /// A constant.
     Constant(Number),
-    /// Between two ends, both included where they are whole.
+    /// Uniform between two bounds, both inclusive if they are integers.
     Uniform(Number, Number),
-    /// Zipf's, with a cap.
+    /// Zipf, with an optional maximum.
     Zipf(f64, Value, Option<f64>),
-    /// Poisson's, with a cap.
+    /// Poisson, with an optional maximum.
     Poisson(f64, Value, Option<f64>),
-    /// Log-normal of an average, which each sample has exactly, and the ratio of the median to it.
+    /// Log-normal with a given average, which each sample matches exactly, and the ratio of the median to it.
     Average(f64, f64, Option<f64>, [Value; 3]),
-    /// Log-normal of mean and sigma of the logarithm.
+    /// Log-normal with the mean and sigma of the logarithm.
     Lognormal(f64, f64, Option<f64>, [Value; 3]),
 }
 
-/// A number that knows whether it was written as a whole one.
+/// A number that remembers whether it was written as an integer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// Without a fraction.
@@ -34,17 +34,17 @@ pub enum Number {
     Real(f64),
 }
 
-/// What was drawn.
+/// Drawn values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drawn {
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<i64>),
-    /// Real ones.
+    /// Floats.
     Real(Vec<f64>),
 }
 
 impl Drawn {
-    /// The numbers, whichever they are.
+    /// The values as floats.
     pub fn values(self) -> Vec<f64> {
         match self {
             Drawn::Whole(values) => values.into_iter().map(|value| value as f64).collect(),
@@ -83,7 +83,7 @@ impl Distribution {
         }
     }
 
-    /// Reads the object of a configuration.
+    /// Parses the object of a configuration.
     pub(crate) fn read(row: &Row<'_>) -> Result<Self, TraceError> {
         let real = |name: &str| row.need(name, row.number(name)?);
         let cap = || Ok::<_, TraceError>(row.number("max")?.filter(|cap| *cap != 0.0));
@@ -128,7 +128,7 @@ impl Distribution {
     }
 }
 
-/// As vLLM's script prints it.
+/// The format of vLLM's script.
 impl fmt::Display for Distribution {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let python = |value: &Value| if *value == Value::Null { "None".to_owned() } else { dumps(value) };
@@ -162,7 +162,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// A number of the file; a text of digits is one too, as upstream takes it.
+/// A number in the file; a string of digits counts too, as in upstream.
 fn number(row: &Row<'_>, name: &str) -> Result<Number, TraceError> {
     match row.need(name, row.get(name))? {
         Value::Int(value) => Ok(Number::Whole(*value)),
@@ -183,7 +183,7 @@ fn rounded(value: f64, cap: Option<f64>) -> i64 {
     cap.map_or(value, |cap| value.min(cap)).round_ties_even() as i64
 }
 
-/// NumPy's sum, whose rounding the mean of a sample depends on.
+/// NumPy's pairwise sum, whose rounding affects the mean of a sample.
 fn pairwise_sum(values: &[f64]) -> f64 {
     if values.len() < 8 {
         return values.iter().sum();

@@ -1,4 +1,4 @@
-//! AIPerf's own text formats: a request a row, a conversation a row, and pools to draw from.
+//! AIPerf's own text formats: one request per row, one conversation per row, and pools to draw from.
 
 use tacho_core::json::{Dict, Value};
 
@@ -13,7 +13,7 @@ use crate::sessions::source::Source;
 const CONTENT: [(&str, &str); 4] = [("text", "texts"), ("image", "images"), ("audio", "audios"), ("video", "videos")];
 const FIELDS: [&str; 9] = ["text", "texts", "image", "images", "image_uuids", "audio", "audios", "video", "videos"];
 
-/// A request a row. Rows of one session follow each other and share no history.
+/// One request per row. Rows of a session follow each other and share no history.
 pub(crate) fn single_turn(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     rows.iter().try_for_each(check)?;
@@ -28,7 +28,7 @@ pub(crate) fn single_turn(source: &Source, _: &Options) -> Result<Trace, TraceEr
     Ok(trace)
 }
 
-/// A conversation a row; rows of the same name continue it.
+/// One conversation per row; rows of the same name continue it.
 pub(crate) fn multi_turn(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     for row in &rows {
@@ -61,7 +61,7 @@ pub(crate) fn multi_turn(source: &Source, _: &Options) -> Result<Trace, TraceErr
     Ok(trace)
 }
 
-/// Entries to draw from, a pool a file.
+/// Entries to draw from, one pool per file.
 pub(crate) fn random_pool(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::RandomPool);
     for document in &source.documents {
@@ -124,8 +124,8 @@ fn step(session: &str, turn: usize, row: &Row<'_>, last: Option<usize>) -> Resul
     Ok(step)
 }
 
-/// The conversation's system prompt: a first turn of that role with a text and nothing else, if it is the only one and
-/// others follow.
+/// The conversation's system prompt: a first turn of that role with only a text, if it is the only one and others
+/// follow.
 fn system_prompt<'d>(turns: &[Row<'d>]) -> Result<Option<&'d str>, TraceError> {
     let is_system = |row: &Row<'_>| row.text("role").is_ok_and(|role| role == Some("system"));
     let [first, rest @ ..] = turns else { return Ok(None) };

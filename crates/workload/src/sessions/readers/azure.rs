@@ -1,4 +1,4 @@
-//! Azure's traces: lengths at times of day, kept to 100 ns. The earliest is the start.
+//! Azure traces: lengths with timestamps at a resolution of 100 ns. The earliest is the start.
 
 use jiff::civil::DateTime;
 
@@ -33,7 +33,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     Ok(trace)
 }
 
-/// Units of 100 ns; without a zone the time is UTC.
+/// Parses a timestamp to units of 100 ns; without a time zone it is UTC.
 fn ticks(text: &str) -> Option<i128> {
     let nanos = super::otel::nanoseconds(text).or_else(|| {
         let civil: DateTime = text.trim().parse().ok()?;
@@ -42,7 +42,7 @@ fn ticks(text: &str) -> Option<i128> {
     Some(nanos.div_euclid(100))
 }
 
-/// A table with a header, and complaints about its cells.
+/// A table with a header, and errors for its cells.
 pub(crate) struct Columns<'s> {
     document: &'s Document,
     pub(crate) records: &'s Table,

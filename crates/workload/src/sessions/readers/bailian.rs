@@ -1,4 +1,4 @@
-//! Traces of Bailian: chats that name the chat before them, times in seconds, whole prompts as blocks of 16 tokens.
+//! Bailian traces: chats that name the preceding chat, times in seconds, whole prompts as blocks of 16 tokens.
 
 use std::collections::HashMap;
 
@@ -14,16 +14,16 @@ use crate::sessions::source::Source;
 
 const BLOCK: u64 = 16;
 
-/// Whom a later chat of a tree waits for.
+/// The predecessor of a later chat of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Edges {
-    /// The one before it in the order of `turn`.
+    /// The previous one in the order of `turn`.
     Chain,
-    /// The one it names.
+    /// The one that it names.
     Tree,
 }
 
-/// Reads the trace. The chats of a tree are a session, in the order of `turn`.
+/// Reads the trace. The chats of a tree form a session, in the order of `turn`.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     let block = options.positive("block_size", BLOCK)?;
@@ -89,7 +89,7 @@ fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::mod
     layout.lay(row, "hash_ids", &ids, tokens).map(Some)
 }
 
-/// The chats by the root they come from. A chat whose parent is not in the file is a root.
+/// The chats by their root. A chat whose parent is not in the file is a root.
 fn trees<'r, 'd>(rows: &'r [Row<'d>]) -> Result<Vec<(String, Vec<Chat<'r, 'd>>)>, TraceError> {
     let whole = |row: &Row<'_>, name: &str| match row.get(name).map(|value| value.as_i64()) {
         Some(None) => Err(row.wrong(name, "must be a whole number")),

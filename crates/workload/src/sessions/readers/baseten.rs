@@ -1,5 +1,5 @@
-//! AIPerf's reading of Baseten's traces: a table of whole prompts with the time of each, in milliseconds since 1970, and the
-//! session that it was part of as far as that is known.
+//! AIPerf's form of Baseten traces: a table of whole prompts with their times, in milliseconds since 1970, and their
+//! session if known.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Reads the table. A request is due at its time and not before the one before it of its session has ended.
+/// Reads the table. A request is eligible at its time, but not before its predecessor in the session has ended.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::Baseten);
     let rows = source.rows()?;
@@ -50,7 +50,7 @@ fn session(row: &Row<'_>) -> Result<Option<String>, TraceError> {
     })
 }
 
-/// The prompt, with an answer of exactly the recorded length; synthetic where the table has only lengths.
+/// The prompt, with an output of exactly the recorded length; synthetic if the table has only lengths.
 fn prompt(row: &Row<'_>, step: &mut Step) -> Result<Prompt, TraceError> {
     if row.text("prompt")?.is_none() {
         row.need("input_tokens", step.input_tokens)?;

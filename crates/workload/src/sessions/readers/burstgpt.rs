@@ -1,5 +1,5 @@
-//! BurstGPT's traces: lengths at times in seconds. Failed calls are kept and marked. Each row is sent at its recorded time;
-//! with the option `sessions=true`, rows of one `Session ID` wait for each other.
+//! BurstGPT traces: lengths with times in seconds. Failed calls are kept and marked. Each row is sent at its recorded
+//! time; with the option `sessions=true`, rows of one `Session ID` wait for each other.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::sessions::model::{History, Step, Trace, clean, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::source::Source;
 
-/// Reads the trace. Rows of which the numbers are none are counted and skipped, as the published files have some.
+/// Reads the trace. Rows with invalid numbers are counted and skipped, as the published files contain some.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let unit = options.choice("timestamp_unit", &[("ms", 1.0), ("s", 1000.0)], 1000.0)?;
     let table = Columns::of(source.single()?)?;

@@ -1,4 +1,4 @@
-//! GuideLLM's rows: columns by kind, with a suffix for the turn. A pause is that after its turn's answer.
+//! GuideLLM's rows: columns by kind, with a suffix for the turn. A pause follows its turn's response.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// What a column holds, and the names it goes by. A plural is the same.
+/// The content of a column, and its names. Plurals are equivalent.
 const COLUMNS: &[(Kind, &[&str])] = &[
     (Kind::Text, &["prompt", "instruction", "question", "input", "context", "content", "conversation", "turn", "text"]),
     (Kind::System, &["system_prompt", "system", "prefix"]),
@@ -31,7 +31,7 @@ const COLUMNS: &[(Kind, &[&str])] = &[
     (Kind::TurnType, &["turn_type"]),
 ];
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Text,
@@ -52,12 +52,12 @@ pub(crate) enum Kind {
 /// The values of one turn, each with the column it came from.
 pub(crate) type Cells<'d> = BTreeMap<Kind, (&'d str, &'d Value)>;
 
-/// Whether a field is a column with something to send.
+/// Whether a field is a column with prompt content.
 pub(crate) fn is_prompt(field: &str) -> bool {
     matches!(kind(field), Some((Kind::Text | Kind::Messages, _)))
 }
 
-/// Reads the rows, each a session.
+/// Reads the rows, each as a session.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::Columns);
     for (index, row) in source.rows()?.iter().enumerate() {
@@ -122,7 +122,7 @@ pub(crate) fn kind(field: &str) -> Option<(Kind, Option<usize>)> {
     Some((exact(name)?, Some(number.parse().ok()?)))
 }
 
-/// Fills a step with what its columns say.
+/// Fills a step from its columns.
 pub(crate) fn step(row: &Row<'_>, cells: &Cells<'_>, mut step: Step) -> Result<Step, TraceError> {
     step.at_ms = seconds(row, cells, Kind::At)?;
     step.input_tokens = count(row, cells, Kind::Input)?;
@@ -157,13 +157,13 @@ fn content(row: &Row<'_>, cells: &Cells<'_>) -> Result<Dict, TraceError> {
     Ok(content)
 }
 
-/// A list, also one that is written as JSON text.
+/// A list, also if it is written as JSON text.
 fn decoded(row: &Row<'_>, field: &str, value: &Value) -> Result<Value, TraceError> {
     let read = value.as_str().map_or_else(|| Some(value.clone()), |text| tacho_core::json::parse(text).ok());
     read.filter(|value| value.as_list().is_some()).ok_or_else(|| row.wrong(field, "must be a list"))
 }
 
-/// Milliseconds of a column of seconds.
+/// A column of seconds, in milliseconds.
 pub(crate) fn seconds(row: &Row<'_>, cells: &Cells<'_>, kind: Kind) -> Result<Option<f64>, TraceError> {
     let Some((field, value)) = cells.get(&kind) else { return Ok(None) };
     let seconds = value.as_f64().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);

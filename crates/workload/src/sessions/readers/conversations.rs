@@ -1,4 +1,4 @@
-//! The list of conversations that vLLM's multi-turn benchmark takes: messages of user and assistant in turn.
+//! The conversation list of vLLM's multi-turn benchmark: messages of user and assistant in turn.
 
 use super::sharegpt::{HISTORY, push};
 use crate::sessions::error::TraceError;
@@ -27,7 +27,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     Ok(trace)
 }
 
-/// The conversations without a last question that has no answer, and how many had one.
+/// The conversations without a final unanswered question, and how many had one.
 pub(crate) fn list(source: &Source) -> Result<(Vec<Conversation>, usize), TraceError> {
     let mut known = std::collections::HashSet::new();
     let (mut conversations, mut unanswered) = (Vec::new(), 0);

@@ -1,5 +1,5 @@
-//! AIPerf's authored sessions: turns that fork and spawn other sessions and join them again, and orchestrators, which
-//! send nothing and start rounds of others.
+//! AIPerf's authored sessions: turns that fork, spawn and join other sessions, and orchestrators, which send nothing
+//! and start rounds of sessions.
 
 mod session;
 mod shape;
@@ -15,7 +15,7 @@ use crate::sessions::source::Source;
 use session::{Context, Session};
 use shape::Shape;
 
-/// Whether a row's turns are of this format rather than of plain conversations.
+/// Whether a row's turns have this format rather than that of plain conversations.
 pub(crate) fn is_dag(row: &Row<'_>) -> bool {
     let marks = ["orchestrator", "pre_session_spawns", "context_mode", "rounds", "spawns"];
     let turn_marks = ["messages", "forks", "spawns"];
@@ -30,7 +30,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let shape = Shape::check(source, &sessions)?;
     let mut building = Building { sessions: &sessions, shape: &shape, firsts: HashMap::new(), copies: HashMap::new() };
     let mut trace = Trace::new(source.name(), Format::Dag);
-    // First the steps of each session in the order of the file, then what they wait for.
+    // First the steps of each session in file order, then their dependencies.
     for (place, session) in sessions.iter().enumerate() {
         building.steps(&mut trace, place, &session.id);
     }
@@ -49,12 +49,12 @@ struct Building<'s> {
     shape: &'s Shape,
     /// The first step of each session, by its name.
     firsts: HashMap<String, usize>,
-    /// How many times a template was started already.
+    /// Number of copies of a template so far.
     copies: HashMap<usize, usize>,
 }
 
 impl Building<'_> {
-    /// The steps of a session, each after the one before.
+    /// The steps of a session, each after the previous one.
     fn steps(&mut self, trace: &mut Trace, place: usize, id: &str) -> usize {
         let session = &self.sessions[place];
         let mut first = None;
@@ -84,7 +84,7 @@ impl Building<'_> {
         first
     }
 
-    /// Lets the children of a session wait for it, and it for those it joins.
+    /// Makes the children of a session wait for it, and it for those it joins.
     fn join(&mut self, trace: &mut Trace, place: usize, first: usize) {
         let session = &self.sessions[place];
         for child in &session.before {
@@ -112,14 +112,14 @@ impl Building<'_> {
         }
     }
 
-    /// The child's first step waits for the turn that declares it.
+    /// Makes the child's first step wait for the turn that declares it.
     fn hang(&self, trace: &mut Trace, child: usize, parent: usize) {
         let step = &mut trace.steps[child];
         let after_ms = step.start_delay_ms.take().unwrap_or(0.0);
         step.parents.push(Edge { parent, after_ms });
     }
 
-    /// The first step of a child. A template that is started again is another session, with a number.
+    /// The first step of a child. A template that is started again becomes another session, with a number.
     fn start(&mut self, trace: &mut Trace, name: &str) -> usize {
         let place = self.shape.place(name);
         let copies = self.copies.entry(place).or_insert(0);

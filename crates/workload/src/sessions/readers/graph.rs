@@ -1,4 +1,4 @@
-//! GuideLLM's graphs: turns that name their parents and what they take over from each.
+//! GuideLLM's graphs: turns that name their parents and what they include from each.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Reads the graphs, one a row.
+/// Reads the graphs, one per row.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::Graph);
     for (index, row) in source.rows()?.iter().enumerate() {
@@ -25,7 +25,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     Ok(trace)
 }
 
-/// The graph of a row: an object, or the text of one.
+/// The graph of a row: an object, or its text.
 fn graph(row: &Row<'_>) -> Result<Dict, TraceError> {
     let field = "conversation_turns";
     match row.need(field, row.get(field))? {
@@ -88,7 +88,7 @@ fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
     found.ok_or_else(|| edge.wrong("history_context", format!("must be full, last or new, not {name:?}")))
 }
 
-/// The columns of a node without the ending of their names, and values out of their lists of one.
+/// The columns of a node without the suffix of their names, and values out of their single-item lists.
 fn unpacked(columns: &Dict) -> Dict {
     let entry = |(name, value): (&str, &Value)| {
         let value = match value {

@@ -1,11 +1,11 @@
-//! Messages of spans in the form of chat requests: parts of text and tool calls become contents and calls.
+//! Converts span messages to chat messages: text parts become contents and tool-call parts become calls.
 
 use tacho_core::json::{Dict, Value, dumps};
 
 use crate::sessions::error::TraceError;
 use crate::sessions::row::Row;
 
-/// The messages as chat requests have them; those that are so already stay as they are.
+/// The messages in chat format; those already in it are unchanged.
 pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<Vec<Value>, TraceError> {
     let mut out = Vec::with_capacity(messages.len());
     for (at, message) in messages.iter().enumerate() {
@@ -20,7 +20,7 @@ pub(crate) fn openai(row: &Row<'_>, field: &str, messages: &[Value]) -> Result<V
     Ok(out)
 }
 
-/// One message of parts; results of tools are messages of their own.
+/// Converts one message of parts; tool results become separate messages.
 fn of_parts(role: &str, parts: &[Value], out: &mut Vec<Value>) {
     let kind = |part: &Value| part.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let text = |part: &Value| part.get("content").or(part.get("text")).and_then(Value::as_str).map(str::to_owned);
@@ -62,7 +62,7 @@ fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| dumps(value), str::to_owned)
 }
 
-/// What identifies an assistant's message in a later prompt: its text, and the names of its tool calls.
+/// Marks that identify an assistant message in a later prompt: its text, and the names of its tool calls.
 pub(crate) fn marks(message: &Value) -> Vec<String> {
     if message.get("role").and_then(Value::as_str) != Some("assistant") {
         return Vec::new();

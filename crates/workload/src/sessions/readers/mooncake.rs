@@ -1,5 +1,5 @@
-//! Mooncake's traces (a request a row, times in milliseconds, prompts as blocks of 512 tokens), with AIPerf's additions:
-//! sessions, pauses, and prompts that are given instead of synthetic.
+//! Mooncake traces (one request per row, times in milliseconds, prompts as blocks of 512 tokens), with AIPerf's
+//! additions: sessions, pauses, and given instead of synthetic prompts.
 
 use tacho_core::json::Value;
 
@@ -15,12 +15,12 @@ use crate::sessions::source::Source;
 const BLOCK: u64 = 512;
 const SOURCES: [&str; 4] = ["input_length", "text_input", "messages", "payload"];
 
-/// What `input_length` counts in a later turn of a session.
+/// The meaning of `input_length` in a later turn of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lengths {
     /// The whole prompt.
     Cumulative,
-    /// What is new in it.
+    /// Only the new part.
     Delta,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     Ok(trace)
 }
 
-/// One source of the prompt, and fields that go with it.
+/// Checks that there is one source of the prompt, with matching fields.
 fn check(row: &Row<'_>) -> Result<(), TraceError> {
     let given: Vec<&str> = SOURCES.into_iter().filter(|field| row.has(field)).collect();
     match given[..] {
@@ -130,7 +130,7 @@ fn history(row: &Row<'_>, lengths: Option<Lengths>) -> History {
     if complete { History::Recorded } else { History::Live }
 }
 
-/// Refuses a session of which some prompts are synthetic and some complete.
+/// Refuses a session with both synthetic and complete prompts.
 fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
     let kind = |row: &Row<'_>| ["messages", "payload"].into_iter().find(|field| row.has(field));
     let first = kind(rows[0]);
@@ -143,8 +143,8 @@ fn one_kind(rows: &[&Row<'_>]) -> Result<(), TraceError> {
     }
 }
 
-/// What lengths count, inferred from the blocks: a later prompt that begins with the blocks of the one before is a whole one.
-/// Without a session of several synthetic prompts nothing can be inferred.
+/// The meaning of lengths, inferred from the blocks: a later prompt that begins with the blocks of the previous one is
+/// a whole prompt. `None` without a session of several synthetic prompts.
 fn lengths(sessions: &[(String, Vec<&Row<'_>>)]) -> Result<Option<Lengths>, TraceError> {
     let (mut whole, mut bare, mut broken) = (None, None, None);
     let mut several = false;

@@ -1,5 +1,5 @@
-//! Spans of generative calls. A call waits for those that had ended when it started and that no other such call followed;
-//! the pause runs from their end to its start. What was sent is sent again as recorded.
+//! OpenTelemetry spans of model calls. A call depends on those that had ended when it started and that no other such
+//! call followed; the pause is the time from their end to its start. Recorded prompts are sent unchanged.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     if others > 0 {
         trace.notices.push(format!("{others} spans are not model calls and are skipped"));
     }
-    // Nanoseconds since 1970 do not fit a float: count from the first call before making one.
+    // Nanoseconds since 1970 do not fit in a float: subtract the first call before converting.
     let starts = sessions.iter().flat_map(|(_, calls)| calls.iter().map(|call| call.start));
     let earliest = starts.min().ok_or_else(|| source.empty())?;
     for (session, mut calls) in sessions {
@@ -47,12 +47,12 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     Ok(trace)
 }
 
-/// A call of a model.
+/// A model call.
 struct Call {
     start: i128,
     end: i128,
     step: Step,
-    /// What identifies its response in a later prompt: texts and the names of tool calls.
+    /// Marks that identify its response in a later prompt: texts and the names of tool calls.
     said: Vec<String>,
     heard: Vec<String>,
 }
@@ -72,8 +72,8 @@ fn add(trace: &mut Trace, session: &str, calls: &[Call], earliest: i128) {
     }
 }
 
-/// Calls that had ended when this one started, without those that another of them followed; and calls of which the answer
-/// is in its prompt, although their clock says otherwise.
+/// Calls that had ended when this one started, without those that another of them followed; and calls whose response is
+/// in its prompt, although their clocks disagree.
 fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
     let ended: Vec<usize> = (0..earlier.len()).filter(|&place| earlier[place].end <= call.start).collect();
     let followed =
@@ -89,7 +89,7 @@ fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
     order.chain((0..earlier.len()).filter(quoted).map(edge)).collect()
 }
 
-/// The spans of a row, with the session each belongs to; spans that are not model calls are skipped.
+/// The spans of a row, with their session; spans that are not model calls are skipped.
 fn calls(row: &Row<'_>) -> Result<Vec<(String, Option<Call>)>, TraceError> {
     let owner = row.name("session_id")?.or(row.name("trace_id")?);
     if row.has("resourceSpans") {
@@ -149,7 +149,7 @@ fn is_error(code: Option<&Value>) -> bool {
     }
 }
 
-/// What was sent, and the marks of earlier answers in it.
+/// The content that was sent, and the marks of earlier responses in it.
 fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>), TraceError> {
     let Some(sent) = listed(attributes, "gen_ai.input.messages")? else { return Ok((None, Vec::new())) };
     let messages = messages::openai(attributes, "gen_ai.input.messages", &sent)?;
@@ -168,7 +168,7 @@ fn output(attributes: &Row<'_>) -> Result<Vec<String>, TraceError> {
     Ok(messages.iter().flat_map(messages::marks).collect())
 }
 
-/// A list, also one that is written as JSON text.
+/// A list, also if it is written as JSON text.
 fn listed(attributes: &Row<'_>, name: &str) -> Result<Option<Vec<Value>>, TraceError> {
     let wrong = || attributes.wrong(name, "must be a list, or the JSON text of one");
     match attributes.get(name) {
@@ -186,7 +186,7 @@ fn first_count(row: &Row<'_>, names: &[&str]) -> Result<Option<u64>, TraceError>
     names.iter().find(|name| row.has(name)).map_or(Ok(None), |name| row.count(name))
 }
 
-/// Nanoseconds since 1970 of a field.
+/// A time field in nanoseconds since 1970.
 fn time(span: &Row<'_>, name: &str) -> Result<i128, TraceError> {
     let value = span.need(name, span.get(name))?;
     let nanos = match value {
@@ -197,7 +197,7 @@ fn time(span: &Row<'_>, name: &str) -> Result<i128, TraceError> {
     nanos.ok_or_else(|| span.wrong(name, "must be a time such as 2026-01-01T00:00:00Z, or nanoseconds since 1970"))
 }
 
-/// Nanoseconds since 1970 of a text. A time without a zone is UTC.
+/// Parses a time to nanoseconds since 1970. A time without a zone is UTC.
 pub(crate) fn nanoseconds(text: &str) -> Option<i128> {
     let text = text.trim();
     if let Ok(timestamp) = text.parse::<jiff::Timestamp>() {

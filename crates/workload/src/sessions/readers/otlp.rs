@@ -5,7 +5,7 @@ use tacho_core::json::{Dict, Value};
 use crate::sessions::error::TraceError;
 use crate::sessions::row::Row;
 
-/// The spans of an export, in the form of the other files.
+/// The spans of an export, in the form of the other span files.
 pub(crate) fn spans(row: &Row<'_>) -> Result<Vec<Dict>, TraceError> {
     let mut found = Vec::new();
     for resource in row.need("resourceSpans", row.rows("resourceSpans")?)? {
@@ -44,7 +44,7 @@ fn plain(span: &Row<'_>) -> Result<Dict, TraceError> {
     Ok(dict)
 }
 
-/// The value itself; whole numbers are written as text.
+/// The plain value; integers are written as text.
 fn typed(value: &Value) -> Value {
     let Some((kind, inner)) = value.as_dict().and_then(|dict| dict.iter().next()) else { return value.clone() };
     match kind {

@@ -1,4 +1,4 @@
-//! Formats of complete bodies: AIPerf's raw payloads and inputs file, and SageMaker's captures.
+//! Formats of complete bodies: AIPerf's raw payloads and inputs file, and SageMaker captures.
 
 use tacho_core::json::{self, Value};
 
@@ -10,7 +10,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// A body a row. The files of a directory are sessions.
+/// One body per row. The files of a directory are sessions.
 pub(crate) fn raw_payload(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::RawPayload);
     let directory = source.path.is_dir();
@@ -46,7 +46,7 @@ pub(crate) fn inputs_json(source: &Source, _: &Options) -> Result<Trace, TraceEr
     if trace.steps.is_empty() { Err(source.empty()) } else { Ok(trace) }
 }
 
-/// Captured calls at their times.
+/// Captured calls at their recorded times.
 pub(crate) fn sagemaker(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::Sagemaker);
     for (index, row) in source.rows()?.iter().enumerate() {

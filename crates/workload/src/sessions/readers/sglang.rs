@@ -1,4 +1,4 @@
-//! SGLang's formats: rounds of new messages that go on with the server's answers, and bodies with their lengths.
+//! SGLang's formats: rounds of new messages that continue the server's completions, and bodies with their lengths.
 
 use tacho_core::json::{Dict, Value};
 
@@ -10,7 +10,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Conversations of rounds; a round holds only what is new and not the assistant's.
+/// Conversations in rounds; a round contains only new messages and no assistant messages.
 pub(crate) fn agentic(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let output = options.positive("output_tokens", 220)?;
     let mut trace = Trace::new(source.name(), Format::SglangAgentic);
@@ -46,7 +46,7 @@ fn new_messages(row: &Row<'_>) -> Result<Dict, TraceError> {
     Ok(copied(row, &["messages", "tools"]))
 }
 
-/// Bodies, one a row.
+/// Bodies, one per row.
 pub(crate) fn openai(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let output = options.positive("output_tokens", 256)?;
     let mut trace = Trace::new(source.name(), Format::SglangOpenai);

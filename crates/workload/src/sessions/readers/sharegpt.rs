@@ -1,4 +1,4 @@
-//! ShareGPT's conversations: pairs of a question and the answer right after it; anything else is skipped.
+//! ShareGPT conversations: pairs of a question and the response right after it; anything else is skipped.
 
 use tacho_core::json::Dict;
 
@@ -10,7 +10,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Names for whose answers later turns build on.
+/// Whether later turns build on live or recorded responses, by name.
 pub(crate) const HISTORY: [(&str, bool); 2] = [("live", true), ("recorded", false)];
 
 /// Reads the conversations.
@@ -32,7 +32,7 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     if trace.steps.is_empty() { Err(source.empty()) } else { Ok(trace) }
 }
 
-/// Appends a conversation of questions and recorded answers.
+/// Appends a conversation of questions and recorded responses.
 pub(crate) fn push(trace: &mut Trace, session: &str, pairs: &[(&str, &str)], live: bool) {
     let mut last = None;
     for (turn, (question, answer)) in pairs.iter().enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn push(trace: &mut Trace, session: &str, pairs: &[(&str, &str)], liv
     }
 }
 
-/// A user's message right before an assistant's. Without roles the first two values are a pair.
+/// User messages that directly precede an assistant's. Without roles, the first two values are a pair.
 fn pairs<'d>(messages: &[Row<'d>]) -> Result<Vec<(&'d str, &'d str)>, TraceError> {
     let read = |row: &Row<'d>| -> Result<(Option<bool>, &'d str), TraceError> {
         let role = match row.text("from")?.or(row.text("role")?) {

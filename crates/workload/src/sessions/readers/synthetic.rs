@@ -1,4 +1,4 @@
-//! GuideLLM's minimal trace: lengths at times in seconds.
+//! GuideLLM's minimal trace: lengths with times in seconds.
 
 use crate::sessions::error::TraceError;
 use crate::sessions::kind::Format;

@@ -1,5 +1,5 @@
-//! TraceLab's traces of agents: a row a round, with what of its prompt stood there before and what is new, and the tools
-//! that ran after its answer.
+//! TraceLab's agent traces: one round per row, with the repeated and new parts of its prompt, and the tools that ran
+//! after its response.
 
 use super::{after, by_session};
 use crate::sessions::blocks::{self, Scope};
@@ -10,7 +10,7 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Reads the trace. Rounds follow each other after as long as the tools of the one before took together.
+/// Reads the trace. The pause before a round is the total time of the previous round's tools.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::TraceLab);
     let rows = source.rows()?;
@@ -30,7 +30,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
             step.output_tokens = Some(lengths.output);
             let mut named = beginning(&said, lengths.before);
             let known: u64 = named.iter().map(|(_, tokens)| tokens).sum();
-            // What came before and is not part of this session, such as instructions, and what is new.
+            // The repeated part that is not from this session, such as instructions, and the new part.
             for tokens in [lengths.before - known, lengths.new] {
                 named.extend(names.next().filter(|_| tokens > 0).map(|name| (name, tokens)));
             }
@@ -67,7 +67,7 @@ impl Lengths {
     }
 }
 
-/// The first `count` tokens of the transcript.
+/// The first `tokens` tokens of the transcript.
 fn beginning(said: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
     let mut left = tokens;
     let piece = |&(name, tokens): &(i64, u64)| {
@@ -78,7 +78,7 @@ fn beginning(said: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
     said.iter().map_while(piece).collect()
 }
 
-/// How long the tools of a round took together, ms.
+/// The total time of a round's tools, in milliseconds.
 fn waited(row: &Row<'_>) -> Result<f64, TraceError> {
     let tools = row.rows("tools")?.unwrap_or_default();
     tools.iter().map(|tool| Ok(tool.span("tool_wall_latency_ms")?.unwrap_or(0.0))).sum()

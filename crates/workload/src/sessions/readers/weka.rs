@@ -1,5 +1,5 @@
-//! Traces of coding agents: whole prompts as blocks, times in seconds, sub-agents that run in parallel with their parent and are
-//! joined by its first request after their end.
+//! Weka's coding-agent traces: whole prompts as blocks, times in seconds, and sub-agents that run in parallel with
+//! their parent and are joined by its first request after their end.
 
 mod agents;
 mod record;
@@ -13,7 +13,7 @@ use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 use record::{Agent, Call, Record};
 
-/// Reads the traces, each an object: of a file, of its lines, or of the files of a directory.
+/// Reads the traces, each an object: a file, one of its lines, or a file of a directory.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let infer = options.switch("infer_flat_agents", false)?;
     let mut trace = Trace::new(source.name(), Format::Weka);
@@ -75,7 +75,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The calls of one agent, each after the one before; gives the place of the first.
+    /// Adds the calls of one agent, each after the previous one; returns the index of the first.
     fn chain(&mut self, row: &Row<'_>, session: &str, calls: &[Call]) -> Result<usize, TraceError> {
         let first = self.trace.steps.len();
         for (turn, call) in calls.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Writer<'_> {
                 step.history = History::Recorded;
             }
             step.input_tokens = Some(call.input);
-            // Nothing can be asked of a server with no token.
+            // At least one token: a server cannot generate none.
             step.output_tokens = Some(call.output.max(1));
             step.blocks = Some(self.layout.lay(row, &call.field("hash_ids"), &call.ids, call.input)?);
             step.notes = RareNotes::from(Notes {

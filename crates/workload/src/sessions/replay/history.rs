@@ -1,5 +1,5 @@
-//! What stands before a step's own messages: earlier questions, the server's answers, and results of the tools that it
-//! wanted called. A call without a recorded result gets a generic success.
+//! The history before a step's own messages: earlier questions, the server's completions, and results of its tool
+//! calls. A call without a recorded result gets a generic success.
 
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
@@ -7,11 +7,11 @@ use tacho_core::{Content, Request, ToolCall};
 use super::messages::{content_text, own_messages, said};
 use super::{Find, ReceivedResponse, Replay};
 
-/// The result of a tool that was not recorded.
+/// The result of a tool call that was not recorded.
 const SIMULATED: &str = r#"{"status": "ok"}"#;
 
 impl Replay {
-    /// The request with all that stands before its own messages; none where nothing does.
+    /// The request with its full history; `None` if it has none.
     pub fn request(&self, index: usize, find: Find<'_>) -> Option<Request> {
         let before = &self.before[index];
         let own = &self.requests[index];
@@ -45,7 +45,7 @@ impl Replay {
         Some(Request { chat_messages: Some(Value::List(line.messages)), ..own.clone() })
     }
 
-    /// The step whose answer calls tools of which this one sends results that were not recorded, so that the caller has to
+    /// The step whose completion calls tools for which this one sends unrecorded results, so that the caller has to
     /// wait for them.
     pub fn simulated_tools(&self, index: usize, find: Find<'_>) -> Option<usize> {
         let (caller, choice) = *self.before[index].last()?;
@@ -56,23 +56,23 @@ impl Replay {
 }
 
 impl<'a> ReceivedResponse<'a> {
-    /// One of several answers. Where the server gave fewer than were asked for, it is the first.
+    /// One of several choices; the first if the server returned fewer than requested.
     fn choice(self, choice: usize) -> ReceivedResponse<'a> {
         let other = choice.checked_sub(1).and_then(|at| self.reply?.others.get(at));
         other.map_or(self, |text| ReceivedResponse { text: text.as_bytes(), reply: None })
     }
 }
 
-/// A conversation as it grows.
+/// A conversation under construction.
 #[derive(Default)]
 struct Line {
     messages: Vec<Value>,
-    /// Calls of the last answer, which want results.
+    /// Tool calls of the last completion, which need results.
     open: Vec<ToolCall>,
 }
 
 impl Line {
-    /// Appends what was answered.
+    /// Appends a completion.
     fn answer(&mut self, heard: &ReceivedResponse<'_>) {
         let calls = calls(heard);
         let text = spoken(heard);
@@ -86,7 +86,7 @@ impl Line {
         self.open = calls.to_vec();
     }
 
-    /// Appends a step's own messages: first the results of what was called, then the rest.
+    /// Appends a step's own messages: first the results of tool calls, then the rest.
     fn ask(&mut self, own: Vec<Value>) {
         let spoken = self.messages.iter().any(|message| has_role(message, "system"));
         let results = own.iter().take_while(|message| has_role(message, "tool")).count();
@@ -96,7 +96,7 @@ impl Line {
             self.messages.push(result(&call.id, recorded.unwrap_or_else(|| SIMULATED.into())));
         }
         if open.is_empty() {
-            // The file has results, and this time nothing was called: a server takes no result of nothing.
+            // The file has results, but this time no tool was called, and a server refuses results without a call.
             let content = |message: &Value| message.get("content").cloned().unwrap_or(Value::Null);
             self.messages.extend(own[..results].iter().map(|message| said("user", content(message))));
         }
@@ -113,7 +113,7 @@ fn spoken(heard: &ReceivedResponse<'_>) -> String {
     String::from_utf8_lossy(heard.text).into_owned()
 }
 
-/// A call as a message has it. Arguments that are not a JSON object would make the server refuse all that follows.
+/// A call in message format. Arguments that are not a JSON object would make the server refuse all later messages.
 fn written(call: &ToolCall) -> Value {
     let good = matches!(parse(&call.arguments), Ok(Value::Dict(_)));
     let mut function = Dict::new();

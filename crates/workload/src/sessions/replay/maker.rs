@@ -1,4 +1,4 @@
-//! Makes the request of each step: texts synthetic where the file has lengths alone, and given ones as they are.
+//! Builds the request of each step: synthetic text if the file has only lengths, given text unchanged.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -17,14 +17,14 @@ use crate::sessions::model::{History, Prompt, Step, Trace};
 /// Names of pieces of a prompt and their tokens.
 type Pieces = Vec<(u64, u64)>;
 
-/// Makes requests.
+/// Builds requests.
 pub(super) struct Maker<'t> {
     trace: &'t Trace,
     spec: &'t ReplaySpec,
     tokenizer: Option<&'t Tokenizer>,
     blocks: Option<Blocks>,
     trees: Vec<usize>,
-    /// The name of each tree: that of the session of its first step.
+    /// The name of each tree: the session of its first step.
     names: Vec<&'t str>,
 }
 
@@ -75,14 +75,14 @@ impl<'t> Maker<'t> {
         Ok((request, pieces))
     }
 
-    /// Tokens of the answer in the file, where there is one.
+    /// Tokens of the recorded completion, if there is one.
     fn recorded_tokens(&self, step: &Step) -> Option<u64> {
         let Prompt::Given(content) = &step.prompt else { return None };
         let answer = content.get("recorded_answer")?.as_str()?;
         Some(self.tokenizer?.count(answer, false) as u64)
     }
 
-    /// A prompt of the recorded length; equal blocks are equal tokens.
+    /// A prompt of the recorded length; equal blocks have equal tokens.
     fn made_up(&mut self, place: usize, request: &mut Request) -> Result<Pieces, TraceError> {
         let step = &self.trace.steps[place];
         let (Some(tokenizer), Some(blocks)) = (self.tokenizer, &mut self.blocks) else {
@@ -107,7 +107,7 @@ impl<'t> Maker<'t> {
         Ok(self.block_pieces(place))
     }
 
-    /// The named blocks of a prompt, and what is its own.
+    /// The named blocks of a prompt, and its unshared part.
     fn block_pieces(&self, place: usize) -> Pieces {
         let step = &self.trace.steps[place];
         let scope = scope(self.trace, self.trees[place]);
@@ -118,7 +118,7 @@ impl<'t> Maker<'t> {
         pieces
     }
 
-    /// What an earlier run would have sent.
+    /// The content that an earlier run saved.
     fn saved(&self, step: &Step, request: &mut Request, overrides: &mut Dict) -> Result<(), TraceError> {
         let Some(sent) = &step.sent else { return Ok(()) };
         if let Some(Value::Dict(more)) = sent.get("overrides") {
@@ -129,7 +129,7 @@ impl<'t> Maker<'t> {
         request.prompt_len = counted.unwrap_or(request.prompt_len);
         match (sent.get("messages"), sent.get("prompt")) {
             (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
-            // A body that was given whole may have no messages.
+            // A complete body may have no messages.
             (None, Some(prompt)) if !self.spec.chat || prompt.as_str().is_some() => {
                 request.content = prompt_content(prompt);
             }
@@ -200,7 +200,7 @@ impl<'t> Maker<'t> {
         Ok(())
     }
 
-    /// A body as it is; what it says of the answer's length counts.
+    /// A complete body; its output length is used.
     fn payload(&self, step: &Step, payload: &Dict, request: &mut Request, overrides: &mut Dict) {
         overrides.update(payload);
         request.chat_messages = payload.get("messages").cloned();
@@ -216,7 +216,7 @@ impl<'t> Maker<'t> {
         }
     }
 
-    /// Earlier messages of the same session as the file has them.
+    /// Recorded earlier messages of the same session.
     fn recorded(&self, place: usize) -> Vec<Value> {
         let step = &self.trace.steps[place];
         let earlier = self.trace.steps[..place].iter().filter(|other| other.session == step.session);
@@ -241,13 +241,13 @@ impl<'t> Maker<'t> {
     }
 }
 
-/// In which blocks of the same name are the same: the file, or of weka's local names the tree.
+/// The scope of block names: the file, or the tree for Weka's local names.
 fn scope(trace: &Trace, tree: usize) -> String {
     let local = trace.format == Format::Weka && trace.options.get("hash_id_scope").is_none();
     if local { tree.to_string() } else { String::new() }
 }
 
-/// A prompt as it was saved: a text, texts, or token ids.
+/// A saved prompt: a text, texts, or token IDs.
 fn prompt_content(prompt: &Value) -> Content {
     let ids = prompt.as_list().unwrap_or_default().iter().map(|id| u32::try_from(id.as_i64()?).ok());
     match (prompt, ids.collect::<Option<Vec<u32>>>()) {
@@ -256,7 +256,7 @@ fn prompt_content(prompt: &Value) -> Content {
     }
 }
 
-/// Tokens of the texts of a message.
+/// Number of tokens in a message's texts.
 fn tokens(message: &Value, tokenizer: &Tokenizer) -> u64 {
     let count = |text: &str| tokenizer.count(text, false) as u64;
     match message.get("content") {
@@ -269,7 +269,7 @@ fn tokens(message: &Value, tokenizer: &Tokenizer) -> u64 {
 fn hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
-    // Kept within what JSON numbers hold.
+    // Limited to the range of JSON numbers.
     hasher.finish() >> 12
 }
 
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!((messages(&made).as_str(), made.output_len), (expected, 3), "as long as the recorded answer");
         assert_eq!(dumps(made.overrides.as_ref().unwrap()), r#"{"tools": [1]}"#);
         assert!(made.prompt_len > 0);
-        // Without a chat a text is a prompt, and messages are refused.
+        // Without a chat protocol a text is a prompt, and messages are refused.
         let plain = requests(vec![given(r#"{"text": "hi"}"#)], PLAIN).unwrap().remove(0);
         assert_eq!((plain.content, plain.output_len), (Content::Text("hi".into()), 9));
         assert!(requests(vec![given(text)], PLAIN).is_err());

@@ -1,8 +1,8 @@
-//! Images, audio and videos of a file as parts of a chat message.
+//! Images, audio and videos of a file as content parts of a chat message.
 
 use tacho_core::json::{Dict, Value};
 
-/// The members of a content that hold media, and the part that each becomes.
+/// The fields that contain media, and the content part that each becomes.
 const MEDIA: [(&str, &str); 6] = [
     ("image", "image_url"),
     ("images", "image_url"),
@@ -12,7 +12,7 @@ const MEDIA: [(&str, &str); 6] = [
     ("videos", "video_url"),
 ];
 
-/// The media of a content in their order; the text names the one that cannot be sent.
+/// The media of a content, in order; the error names the one that cannot be sent.
 pub(super) fn parts(content: &Dict) -> Result<Vec<Value>, String> {
     let mut parts = Vec::new();
     for (name, kind) in MEDIA {
@@ -42,7 +42,7 @@ fn part(kind: &str, item: &Value) -> Option<Value> {
     Some(part.into())
 }
 
-/// A text as a part.
+/// A text as a content part.
 pub(super) fn text_part(text: &str) -> Value {
     let mut part = Dict::new();
     part.set("type", "text");

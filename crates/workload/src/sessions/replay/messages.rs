@@ -11,7 +11,7 @@ pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
     dict.into()
 }
 
-/// The messages of a request, or its text as one of the user's.
+/// The messages of a request, or its text as a user message.
 pub(super) fn own_messages(request: &Request) -> Vec<Value> {
     match &request.chat_messages {
         Some(Value::List(messages)) => messages.clone(),
@@ -19,7 +19,7 @@ pub(super) fn own_messages(request: &Request) -> Vec<Value> {
     }
 }
 
-/// The text of a request, where it is one.
+/// The text of a request, if it is one.
 pub(super) fn content_text(request: &Request) -> &str {
     if let Content::Text(text) = &request.content { text } else { "" }
 }

@@ -1,14 +1,14 @@
-//! What a replay is to be.
+//! Settings of a replay.
 
-/// What a replay is to be.
+/// Settings of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplaySpec {
-    /// Whether requests are chats; prompts are token ids or texts otherwise.
+    /// Whether requests are chats; otherwise prompts are token IDs or texts.
     pub chat: bool,
-    /// Whether the server keeps the history and requests only name the answer that they follow.
+    /// Whether the server stores the history and requests only name the response that they follow.
     pub server_history: bool,
-    /// Tokens to generate where the file does not say.
+    /// Output tokens if the file has none.
     pub output_len: u64,
-    /// Names the blocks' tokens.
+    /// Seed of the blocks' tokens.
     pub seed: u32,
 }

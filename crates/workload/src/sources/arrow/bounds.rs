@@ -1,4 +1,4 @@
-//! Whether what an Arrow file says of itself has room in it: its reader takes memory for lengths before it reads.
+//! Checks the sizes that an Arrow file claims: its reader allocates before it reads.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -7,12 +7,12 @@ use arrow_ipc::{Message, root_as_footer, root_as_message};
 use super::MAGIC;
 use crate::limits::MAX_GROUP_BYTES;
 
-/// Marks a message of the present format; before it, the length came first.
+/// Marks a message in the current format; in the older one, the length came first.
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// What stands behind the footer: its length, and the magic again.
+/// Size of what follows the footer: its length, and the magic again.
 const TAIL: u64 = 4 + MAGIC.len() as u64;
 
-/// Whether all messages of a stream or a file lie within it, and unpack to what memory holds.
+/// Whether all messages of a stream or file lie within it, and their decompressed size is acceptable.
 pub(super) fn within(file: &mut (impl Read + Seek), len: u64, has_footer: bool) -> io::Result<bool> {
     if has_footer { file_within(file, len) } else { stream_within(file, len) }
 }
@@ -62,12 +62,12 @@ fn file_within(file: &mut (impl Read + Seek), len: u64) -> io::Result<bool> {
 }
 
 enum Found {
-    /// Where the next one begins.
+    /// The start of the next message.
     Next(u64),
     End,
     /// It extends beyond the file, or is not a message.
     Cut,
-    /// It unpacks to more than memory holds.
+    /// Its decompressed size is too large.
     Wrong,
 }
 
@@ -100,7 +100,7 @@ fn message(file: &mut (impl Read + Seek), at: u64, len: u64) -> io::Result<Found
     }
 }
 
-/// What the packed buffers of a message say that they unpack to: each begins with that length.
+/// The claimed decompressed size of a message's buffers: each starts with that length.
 fn unpacked(file: &mut (impl Read + Seek), message: &Message<'_>, body: u64, end: u64) -> io::Result<u64> {
     let inner = message.header_as_dictionary_batch().and_then(|batch| batch.data());
     let Some(batch) = message.header_as_record_batch().or(inner).filter(|batch| batch.compression().is_some()) else {
@@ -113,13 +113,13 @@ fn unpacked(file: &mut (impl Read + Seek), message: &Message<'_>, body: u64, end
         file.seek(SeekFrom::Start(at))?;
         let mut length = [0; 8];
         file.read_exact(&mut length)?;
-        // -1 says that the buffer is not packed after all.
+        // -1 means that the buffer is not compressed.
         sum = sum.saturating_add(u64::try_from(i64::from_le_bytes(length).max(0)).unwrap_or(u64::MAX));
     }
     Ok(sum)
 }
 
-/// Reads a word; false at the end of the file.
+/// Reads a word; returns `false` at the end of the file.
 fn filled(file: &mut impl Read, word: &mut [u8; 4]) -> io::Result<bool> {
     match file.read_exact(word) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

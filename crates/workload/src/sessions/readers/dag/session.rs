@@ -1,4 +1,4 @@
-//! One session of the file, its fields checked on their own.
+//! One session of the file, with its fields validated.
 
 use tacho_core::json::{Dict, Value};
 
@@ -28,7 +28,7 @@ pub(crate) struct Session<'d> {
     pub(crate) row: Row<'d>,
     pub(crate) id: String,
     pub(crate) context: Context,
-    /// Whether its turns stand alone.
+    /// Whether its turns have no history.
     pub(crate) isolated: bool,
     pub(crate) orchestrates: bool,
     pub(crate) varied_think_time: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Session<'d> {
     pub(crate) turns: Vec<Turn<'d>>,
 }
 
-/// Where later turns have their history from.
+/// The source of the history of later turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Context {
     Live,
@@ -92,7 +92,7 @@ impl<'d> Session<'d> {
         Ok(session)
     }
 
-    /// A fork that does not run in the background is the end of its session.
+    /// Checks that a fork that does not run in the background ends its session.
     fn check_forks(&self) -> Result<(), TraceError> {
         let early = self.turns.iter().rev().skip(1).find(|turn| turn.ends);
         match early.and_then(|turn| turn.row.as_ref()) {
@@ -174,7 +174,7 @@ fn forks(row: &Row<'_>) -> Result<(Vec<String>, bool), TraceError> {
     Ok((names, ends))
 }
 
-/// Spawned groups; those without a place of their own are joined by the `next` turn.
+/// Spawned groups; those without an explicit join are joined by the `next` turn.
 fn spawns(row: &Row<'_>, next: Option<usize>) -> Result<Vec<Spawn>, TraceError> {
     let mut groups = Vec::new();
     for (index, item) in row.list("spawns")?.unwrap_or_default().iter().enumerate() {
@@ -197,7 +197,7 @@ fn spawns(row: &Row<'_>, next: Option<usize>) -> Result<Vec<Spawn>, TraceError> 
     Ok(groups)
 }
 
-/// The steps of an orchestrator: one per round, and one that waits for the last.
+/// The steps of an orchestrator: one per round, and one that waits for the last round.
 fn rounds<'d>(row: &Row<'d>) -> Result<Vec<Turn<'d>>, TraceError> {
     if row.has("turns") {
         return Err(row.wrong("turns", "an orchestrator has no turns"));

@@ -1,4 +1,4 @@
-//! How the sessions of a file hang together, and what of it cannot be.
+//! Dependencies between the sessions of a file, and their validation.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::session::Session;
 use crate::sessions::error::TraceError;
 use crate::sessions::source::Source;
 
-/// Who starts whom.
+/// Which sessions start which.
 #[derive(Debug)]
 pub(crate) struct Shape {
     places: HashMap<String, usize>,
@@ -17,7 +17,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Checks the sessions against each other.
+    /// Validates the dependencies between the sessions.
     pub(crate) fn check(source: &Source, sessions: &[Session<'_>]) -> Result<Self, TraceError> {
         let mut places = HashMap::new();
         for (place, session) in sessions.iter().enumerate() {
@@ -58,13 +58,13 @@ impl Shape {
         !self.started[place]
     }
 
-    /// The place of a session.
+    /// The index of a session.
     pub(crate) fn place(&self, name: &str) -> usize {
         self.places[name]
     }
 
     fn acyclic(&self, source: &Source, sessions: &[Session<'_>]) -> Result<(), TraceError> {
-        // 0: not seen, 1: above us, 2: done.
+        // 0: not visited, 1: an ancestor, 2: done.
         let mut state = vec![0u8; sessions.len()];
         for start in 0..sessions.len() {
             let mut path = vec![(start, 0)];
@@ -102,7 +102,7 @@ fn children<'s>(session: &'s Session<'_>) -> impl Iterator<Item = (&'static str,
     before.chain(turns)
 }
 
-/// A system message comes first: in the session, or in each turn where turns stand alone.
+/// Checks that a system message comes first: in the session, or in each turn without history.
 fn check_systems(session: &Session<'_>, forked: bool) -> Result<(), TraceError> {
     for (number, turn) in session.turns.iter().enumerate() {
         let Some(row) = &turn.row else { continue };

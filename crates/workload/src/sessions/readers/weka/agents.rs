@@ -1,11 +1,11 @@
-//! Agents that a trace does not name, inferred from prompts that continue one another: AIPerf's rule, without its labels.
+//! Infers agents that a trace does not name from prompts that continue one another: AIPerf's rule, without its labels.
 
 use super::record::{Agent, Call, Record};
 
-/// A pause longer than this is not a compaction of the same agent's context, unless half of it is kept.
+/// Maximum pause within one agent whose context was compacted, unless half of it is kept.
 const LONGEST_GAP_MS: f64 = 3_600_000.0;
 
-/// The same trace with calls that belong to another line of prompts made agents of their own.
+/// Moves calls that belong to another chain of prompts into agents of their own.
 pub(crate) fn infer(record: Record) -> Record {
     let mut calls = record.calls;
     calls.sort_by(|left, right| left.start_ms.total_cmp(&right.start_ms));
@@ -19,7 +19,7 @@ pub(crate) fn infer(record: Record) -> Record {
     splice(&mut chains);
     let mut chains = chains.into_iter();
     let mut record = Record { calls: chains.next().unwrap_or_default(), ..record };
-    // Agents that the trace names were counted from the calls of all lines; count again from the main one.
+    // The positions of named agents counted the calls of all chains; count again within the main one.
     for agent in &mut record.agents {
         agent.after = before(&record.calls, agent.calls[0].start_ms);
     }
@@ -31,7 +31,7 @@ pub(crate) fn infer(record: Record) -> Record {
     record
 }
 
-/// The line that a call goes on: its last prompt is the beginning of this one, and it had been answered.
+/// The chain that a call continues: its last prompt is a prefix of this one, and it was complete.
 fn extended(chains: &[Vec<Call>], call: &Call) -> Option<usize> {
     let continues =
         |last: &Call| call.ids.starts_with(&last.ids) && last.model == call.model && last.end_ms() <= call.start_ms;
@@ -39,7 +39,7 @@ fn extended(chains: &[Vec<Call>], call: &Call) -> Option<usize> {
     (0..chains.len()).filter(|&chain| continues(last(chain))).max_by_key(|&chain| last(chain).ids.len())
 }
 
-/// Joins lines that are one agent's: what came before never goes on, so its context was rewritten.
+/// Joins chains of one agent: if the earlier one never continues, its context was rewritten.
 fn splice(chains: &mut Vec<Vec<Call>>) {
     let mut at = 1;
     while at < chains.len() {

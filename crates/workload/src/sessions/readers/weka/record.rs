@@ -1,4 +1,4 @@
-//! One trace as it stands in the file, its fields checked.
+//! One trace of the file, with its fields validated.
 
 use crate::sessions::error::TraceError;
 use crate::sessions::model::{clean, from_s};
@@ -40,7 +40,7 @@ const AGENT: [&str; 12] = [
 pub(crate) struct Record {
     pub(crate) id: String,
     pub(crate) block: u64,
-    /// Whether its blocks are those of other traces too.
+    /// Whether its block names are shared with other traces.
     pub(crate) global: bool,
     pub(crate) calls: Vec<Call>,
     pub(crate) agents: Vec<Agent>,
@@ -63,7 +63,7 @@ pub(crate) struct Call {
 /// A sub-agent.
 #[derive(Debug)]
 pub(crate) struct Agent {
-    /// Its name below its parent's.
+    /// Its name, relative to its parent's.
     pub(crate) name: String,
     /// The call of its parent after which it starts.
     pub(crate) after: usize,
@@ -76,7 +76,7 @@ impl Call {
         clean(self.start_ms + self.api_s.map_or(0.0, from_s))
     }
 
-    /// The way to one of its fields.
+    /// The path of one of its fields.
     pub(crate) fn field(&self, name: &str) -> String {
         format!("{}{name}", self.way)
     }
@@ -133,7 +133,7 @@ fn row_type<'d>(row: &Row<'d>) -> Result<&'d str, TraceError> {
     }
 }
 
-/// A call. Inside of a sub-agent a time before its start counts from there.
+/// A call. Inside a sub-agent, a time before its start is relative to that start.
 fn call(row: &Row<'_>, spawned: Option<f64>) -> Result<Call, TraceError> {
     row.only(&CALL)?;
     let time = row.need("t", row.span("t")?)?;
