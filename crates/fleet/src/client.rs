@@ -12,7 +12,7 @@ use crate::connection::{self, Connection};
 use crate::http::{read_response, write_request};
 use crate::{Error, Membership};
 
-/// Between two attempts.
+/// Pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Timeout of a call; rank 0 responds at once.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ impl Client {
         }
     }
 
-    /// Calls; a refusal is an error.
+    /// Makes a call; a refusal is an error.
     pub(crate) fn call(&mut self, path: &str, body: &[u8]) -> Result<Value, Error> {
         match self.try_call(path, body)? {
             Ok(answer) => Ok(answer),
@@ -56,7 +56,7 @@ impl Client {
         }
     }
 
-    /// Calls again while rank 0 is not ready for it.
+    /// Repeats a call until rank 0 is ready for it.
     pub(crate) fn call_until(&mut self, path: &str, body: &[u8], stopped: &dyn Fn() -> bool) -> Result<Value, Error> {
         let began = Instant::now();
         loop {
@@ -89,7 +89,7 @@ impl Client {
     }
 }
 
-/// What happened to a call, without the system's words for a timeout.
+/// The reason of a failed call, with our own wording for a timeout.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {

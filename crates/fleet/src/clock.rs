@@ -1,17 +1,17 @@
 //! Clock synchronization: all timestamps are converted to rank 0's clock. Round trips before, during and after the run
-//! sample another rank's offset; of each time span the sample with the shortest round trip counts, and a line through
-//! these is offset and drift.
+//! sample another rank's offset. In each time span the sample with the shortest round trip counts; a line through these
+//! gives offset and drift.
 
 use tacho_core::json::Value;
 use tacho_core::observation::RESOLUTION_NS;
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 
-/// Time spans of the run; the best sample of each counts.
+/// Number of time spans of the run; the best sample of each counts.
 const SPANS: u64 = 16;
-/// No drift is estimated from samples of a shorter time, in nanoseconds.
+/// Minimum time between samples, in nanoseconds, for an estimate of the drift.
 const MIN_DRIFT_SPAN: u64 = 1_000_000_000;
-/// Standard deviation of the drift between two machines' clocks that is assumed before it is measured: that of quartz
-/// oscillators under NTP. It keeps one slow round trip early in a run from sampleing like drift.
+/// Prior standard deviation of the drift between two machines' clocks: that of quartz oscillators under NTP. It keeps
+/// one slow round trip early in a run from looking like drift.
 const PRIOR_DRIFT: f64 = 50e-6;
 
 /// One sample of the offset to the other clock.
@@ -19,14 +19,14 @@ const PRIOR_DRIFT: f64 = 50e-6;
 pub(crate) struct ClockSample {
     /// The middle of the round trip, by this rank's clock.
     pub(crate) at: u64,
-    /// What to add to this rank's clock to get rank 0's.
+    /// Difference to add to this rank's clock to get rank 0's.
     pub(crate) offset: i64,
     /// The round-trip time.
     pub(crate) round_trip: u64,
 }
 
 impl ClockSample {
-    /// A sample of a call that was made and returned at these local times, and read `theirs` from the other clock.
+    /// A sample from a call that started and ended at these local times and read `theirs` from the other clock.
     pub(crate) fn new(asked: Timestamp, theirs: u64, answered: Timestamp) -> ClockSample {
         let at = asked.0 + answered.since(asked).as_nanos() as u64 / 2;
         ClockSample { at, offset: theirs.wrapping_sub(at) as i64, round_trip: answered.0.saturating_sub(asked.0) }
@@ -40,7 +40,7 @@ pub struct ClockFit {
     at: u64,
     /// The offset at that time.
     offset: i64,
-    /// The drift: how much the offset grows per nanosecond.
+    /// The drift: change of the offset per nanosecond.
     rate: f64,
     /// Bound of the error.
     bound: u64,
@@ -49,7 +49,7 @@ pub struct ClockFit {
 }
 
 impl ClockFit {
-    /// The line through the best samples; none without any.
+    /// The line through the best samples; `None` without any.
     pub(crate) fn through(samples: &[ClockSample]) -> Option<ClockFit> {
         let first = samples.iter().map(|sample| sample.at).min()?;
         let span = samples.iter().map(|sample| sample.at).max()? - first;
@@ -64,8 +64,8 @@ impl ClockFit {
         Some(fit)
     }
 
-    /// A sample bounds the offset by half its round trip. The error of the line is at most what the good samples allow, and
-    /// at least what any sample proves.
+    /// A sample bounds the offset by half its round trip. The error of the line is at most what the good samples allow,
+    /// and at least what any sample proves.
     fn bound_by(&self, samples: &[ClockSample], quickest: u64) -> u64 {
         let bound = |sample: &ClockSample| {
             let (off, half) = (self.distance(sample).unsigned_abs(), sample.round_trip.div_ceil(2));
@@ -79,7 +79,7 @@ impl ClockFit {
         sample.offset - self.offset_at(Timestamp(sample.at))
     }
 
-    /// What to add to this rank's clock at this time to get rank 0's.
+    /// Difference to add to this rank's clock at this time to get rank 0's.
     fn offset_at(&self, timestamp: Timestamp) -> i64 {
         let since = timestamp.0 as f64 - self.at as f64;
         self.offset.saturating_add((self.rate * since).round() as i64)
@@ -102,8 +102,8 @@ impl ClockFit {
         row.shift(|timestamp| Timestamp(timestamp.0.saturating_add_signed(offset)));
     }
 
-    /// Converts a row whose timestamps are rounded to [`RESOLUTION_NS`] from a start that is `base` apart on the two clocks. It
-    /// stays on that grid.
+    /// Converts a row whose timestamps are rounded to [`RESOLUTION_NS`] from a start that differs by `base` on the two
+    /// clocks. It stays on that grid.
     pub fn place_on_grid(&self, base: i64, row: &mut Observation) {
         let drifted = self.offset_at(row.dispatched).saturating_sub(base);
         let step = RESOLUTION_NS as i64;
@@ -112,17 +112,17 @@ impl ClockFit {
         row.shift(|timestamp| Timestamp(timestamp.0.saturating_add_signed(offset)));
     }
 
-    /// The offset, as it was before the run.
+    /// The offset before the run.
     pub(crate) fn offset(&self) -> i64 {
         self.offset
     }
 
-    /// How far another estimate is from this one at a time of this rank's clock, in nanoseconds.
+    /// The distance of another estimate from this one at a time of this rank's clock, in nanoseconds.
     pub(crate) fn distance_to(&self, other: &ClockFit, at: Timestamp) -> u64 {
         self.offset_at(at).abs_diff(other.offset_at(at))
     }
 
-    /// The same with a larger error bound.
+    /// The same fit with a larger error bound.
     pub(crate) fn widened(self, by: u64) -> ClockFit {
         ClockFit { bound: self.bound.saturating_add(by), ..self }
     }
@@ -137,13 +137,13 @@ impl ClockFit {
         self.rate * self.span as f64
     }
 
-    /// As JSON.
+    /// Converts to JSON.
     pub fn to_json(self) -> Value {
         let numbers = vec![self.at.into(), self.offset.into(), self.rate.into(), self.bound.into(), self.span.into()];
         Value::List(numbers)
     }
 
-    /// Reads what [`ClockFit::to_json`] wrote.
+    /// Parses the output of [`ClockFit::to_json`].
     pub fn from_json(value: &Value) -> Option<ClockFit> {
         let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
         match value.as_list()? {
@@ -173,7 +173,7 @@ fn best(samples: &[ClockSample], first: u64, span: u64) -> Vec<ClockSample> {
     best.into_iter().flatten().collect()
 }
 
-/// Samples are weighted by the inverse square of their round trip.
+/// The weight of a sample: the inverse square of its round trip.
 fn weight(sample: &ClockSample) -> f64 {
     1.0 / (sample.round_trip.max(1) as f64).powi(2)
 }
@@ -205,12 +205,12 @@ fn mean_distance(samples: &[ClockSample], fit: &ClockFit) -> i64 {
 pub struct WallClock {
     timestamp: u64,
     unix_ns: i64,
-    /// Time that the reading took.
+    /// Duration of the reading.
     within: u64,
 }
 
 impl WallClock {
-    /// Reads it several times; the quickest reading counts.
+    /// Reads the clock several times; the fastest reading counts.
     pub fn now(clock: SystemClock) -> WallClock {
         let read = |_| {
             let before = clock.now();
@@ -227,8 +227,8 @@ impl WallClock {
         self.unix_ns.saturating_add((i128::from(timestamp.0) - i128::from(self.timestamp)) as i64)
     }
 
-    /// The offset of another machine's wall clock from this one, given the fit of its run clock; and the error bound, in
-    /// nanoseconds.
+    /// The offset of another machine's wall clock from this one, given the fit of its run clock, and the error bound,
+    /// in nanoseconds.
     pub(crate) fn offset_of(&self, other: &WallClock, fit: &ClockFit) -> (i64, u64) {
         let ours = self.unix_ns(fit.to_coordinator(Timestamp(other.timestamp)));
         (other.unix_ns.saturating_sub(ours), fit.bound.saturating_add(self.within).saturating_add(other.within))
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(ClockFit::through(&[]), None);
     }
 
-    /// Samples of a clock that is ahead by `offset` and loses `ppm`; some of them are slow on the way there.
+    /// Samples of a clock that is ahead by `offset` and drifts by `ppm`; some of them have a slow outbound path.
     fn samples(offset: i64, ppm: f64) -> (Vec<ClockSample>, impl Fn(u64) -> i64) {
         let open_loop = move |at: u64| offset - (at as f64 * ppm / 1e6).round() as i64;
         let sample = |step: u64| {
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn one_slow_round_trip_early_in_a_run_is_not_drift() {
         let quick = |at: u64| ClockSample { at, offset: 0, round_trip: 30_000 };
-        // A second later: 300 microseconds, most of them on the way there.
+        // A second later: 300 microseconds, most of them on the outbound path.
         let slow = ClockSample { at: 1_100_000_000, offset: 135_000, round_trip: 300_000 };
         let samples: Vec<_> = (0..64).map(|step| quick(step * 40_000)).chain([slow]).collect();
         let fit = ClockFit::through(&samples).unwrap();

@@ -1,4 +1,4 @@
-//! A connection between two ranks: plain, or TLS where a certificate was passed. All ranks pin that certificate, so
+//! A connection between two ranks: plain, or TLS if a certificate was passed. All ranks pin that certificate, so
 //! neither host names nor authorities matter.
 
 use std::io::{self, Read, Write};

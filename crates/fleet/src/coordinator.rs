@@ -1,4 +1,4 @@
-//! Rank 0's side of a run: admits the workers, sets the start, and takes their rows.
+//! Rank 0's side of a run: admits the workers, sets the start, and collects their rows.
 
 mod state;
 
@@ -13,11 +13,11 @@ use crate::{Error, Membership, OnLost, Rendezvous};
 pub(crate) use state::Shared;
 use state::{Peer, State};
 
-/// A rank that is silent for this long is lost; it sends something several times a second.
+/// Time without a message after which a rank is lost; ranks send several messages a second.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
-/// From the decision to start to the start: several round trips of any network.
+/// Time from the decision to start to the start: several round trips of any network.
 const START_LEAD: Duration = Duration::from_millis(300);
-/// Between two checks of a wait.
+/// Time between two checks of a wait.
 const POLL: Duration = Duration::from_millis(25);
 
 /// Rank 0's side of a run.
@@ -29,16 +29,16 @@ pub struct Coordinator {
     on_lost: OnLost,
 }
 
-/// What became of another rank.
+/// The result of another rank.
 #[derive(Debug)]
 pub struct RankReport {
     /// The rank.
     pub rank: usize,
     /// Its host name.
     pub machine: String,
-    /// How many rows it sent.
+    /// Number of rows it sent.
     pub rows: usize,
-    /// Its clock, with the error of every conversion in the bound; none when it never reported it.
+    /// Its clock, with an error bound that covers every conversion; `None` if it never reported it.
     pub clock: Option<ClockFit>,
     /// The offset of its wall clock from rank 0's, and the error bound, in nanoseconds.
     pub wall_offset: Option<(i64, u64)>,
@@ -52,7 +52,8 @@ pub struct RankReport {
 pub type Progress = [u64; 4];
 
 impl Coordinator {
-    /// Lets ranks join a run, on the listener of the membership or on a new one. `log` is the name of rank 0's log.
+    /// Opens a run for other ranks, on the listener of the membership or on a new one. `log` is the name of rank 0's
+    /// log.
     pub fn open(
         member: &Membership,
         clock: SystemClock,
@@ -69,11 +70,11 @@ impl Coordinator {
         Ok(Coordinator { shared, rendezvous, timeout: member.policy.timeout, on_lost: member.policy.on_lost })
     }
 
-    /// Waits until all ranks have joined. A rank that does not join in time is lost, which may be an error. `notice` gets
-    /// what the user should know meanwhile.
+    /// Waits until all ranks have joined. A rank that does not join in time is lost, which may be an error. Messages
+    /// for the user go to `notice`.
     ///
     /// # Errors
-    /// When a rank differs from rank 0, or is missing where that ends the run.
+    /// If a rank differs from rank 0, or is missing and that ends the run.
     pub fn wait_for_all(&self, stopped: &dyn Fn() -> bool, notice: &dyn Fn(String)) -> Result<(), Error> {
         let settled = |peer: &Peer| peer.joined || peer.is_over() || (self.shared.authenticates && peer.refused());
         let joined = self.wait(stopped, notice, |state| state.others().all(settled))?;
@@ -116,7 +117,7 @@ impl Coordinator {
         start
     }
 
-    /// Passes an end of the run on to the others; whether one of them was interrupted.
+    /// Forwards the end of the run to the others; returns whether one of them was interrupted.
     pub fn exchange_stop(&self, ended: bool, interrupted: bool) -> bool {
         let mut state = self.shared.state();
         state.stop.ended |= ended;
@@ -145,28 +146,29 @@ impl Coordinator {
         for peer in state.others() {
             sum.iter_mut().zip(peer.progress).for_each(|(sum, part)| *sum = sum.saturating_add(part));
             if peer.is_over() {
-                // Nothing is in flight at a rank that has left.
+                // A rank that has left has nothing in flight.
                 sum[3] = sum[3].saturating_sub(peer.progress[3]);
             }
         }
         sum
     }
 
-    /// Whether all other ranks are done or lost. Their requests have timeouts and silence is noticed: this comes true.
+    /// Whether all other ranks are done or lost. This eventually becomes true: requests have timeouts, and silent ranks
+    /// are detected.
     pub fn is_over(&self) -> bool {
         let mut state = self.shared.state();
         state.check_heartbeats();
         state.others().all(Peer::is_over)
     }
 
-    /// What became of all other ranks; those that are not done are lost. Take [`Coordinator::fresh`] first.
+    /// The results of all other ranks; those that are not done are lost. Call [`Coordinator::fresh`] first.
     pub fn finish(self) -> Vec<RankReport> {
         let mut state = self.shared.state();
         let peers = std::mem::take(&mut state.peers);
         peers.into_iter().enumerate().skip(1).map(|(rank, peer)| peer.report(rank)).collect()
     }
 
-    /// Waits for something; false when it took too long.
+    /// Waits for a condition; returns `false` on a timeout.
     fn wait(
         &self,
         stopped: &dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! Why ranks cannot work together.
+//! Errors of distributed runs.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
-//! Malformed messages between ranks and malformed launcher settings: an error or a value, never a panic, an abort or
-//! unbounded memory.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-fleet --lib fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! Fuzzes messages between ranks and launcher settings: an error or a value, never a panic, an abort or unbounded
+//! memory. `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-fleet --lib fuzz -- --nocapture --test-threads=1`
+//! tries a million inputs of each kind on all cores.
 
 use tacho_core::json::parse;
 use tacho_core::{Clock, Observation, Secret, SystemClock, Timestamp};

@@ -1,4 +1,4 @@
-//! The first host of a list in Slurm's short form.
+//! The first host of a Slurm host list.
 
 /// The first host: `gpu001` of `gpu[001-003,010],login`.
 pub(crate) fn first(list: &str) -> String {

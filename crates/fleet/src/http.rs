@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use tacho_core::Secret;
 
 const MAX_HEAD: usize = 16 << 10;
-/// More than the rows of 250 ms take.
+/// Maximum length of a body: more than the rows of 250 ms take.
 const MAX_BODY: usize = 512 << 20;
 /// Bytes to reserve before they have arrived.
 const PIECE: usize = 1 << 20;
@@ -19,7 +19,7 @@ pub(crate) struct Head {
     length: usize,
 }
 
-/// The head of the next request on a connection; none when it closed between two requests.
+/// Reads the head of the next request on a connection; `None` if it was closed between two requests.
 pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<Head>> {
     let Some(size) = read_head(stream, buffer)? else { return Ok(None) };
     let mut slots = [httparse::EMPTY_HEADER; 32];
@@ -74,7 +74,7 @@ pub(crate) fn read_response(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io:
     Ok((status, read_body(stream, buffer, head_len, length)?))
 }
 
-/// Reads until the head is complete; its length.
+/// Reads until the head is complete; returns its length.
 fn read_head(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut piece = [0; 16 << 10];
     loop {

@@ -14,9 +14,9 @@ pub struct LauncherInfo {
     pub launcher: &'static str,
     /// The rank.
     pub rank: usize,
-    /// How many ranks there are, where the launcher says.
+    /// Number of ranks, if the launcher sets it.
     pub ranks: Option<usize>,
-    /// The host of rank 0, where the launcher says.
+    /// The host of rank 0, if the launcher sets it.
     pub host: Option<String>,
     /// Whether all ranks are known to run on this machine.
     pub local: bool,
@@ -29,16 +29,16 @@ pub struct LauncherInfo {
 /// One launcher.
 struct Row {
     name: &'static str,
-    /// All of these are set in its ranks, and together nowhere else.
+    /// Variables that are all set in its ranks, and together nowhere else.
     marks: &'static [&'static str],
     rank: &'static str,
-    /// The first that is set.
+    /// The first variable that is set.
     ranks: &'static [&'static str],
-    /// Ranks on this machine; or the number of machines, which is one where all are on this.
+    /// Ranks on this machine, or the number of machines, which is 1 if all ranks are on this one.
     local: Local,
     host: fn(Get<'_>) -> Option<String>,
     identity: &'static [&'static str],
-    /// Default seconds from SIGTERM to SIGKILL, where there is such a limit.
+    /// Default seconds from SIGTERM to SIGKILL, if there is such a limit.
     grace: Option<u64>,
 }
 
@@ -108,7 +108,7 @@ static LAUNCHERS: [Row; 5] = [
     },
 ];
 
-/// The launchers that the environment shows, the innermost first.
+/// The launchers found in the environment, the innermost first.
 pub(crate) fn seen(get: Get<'_>) -> Result<Vec<LauncherInfo>, Error> {
     LAUNCHERS.iter().filter(|row| row.marks.iter().all(|mark| get(mark).is_some())).map(|row| row.read(get)).collect()
 }

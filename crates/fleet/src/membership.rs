@@ -28,16 +28,16 @@ pub struct RankOptions {
     pub key: Option<PathBuf>,
     /// `--rendezvous-plaintext`: connections between machines may be unencrypted.
     pub plaintext: bool,
-    /// What all ranks agree on.
+    /// The policy, equal on all ranks.
     pub policy: Policy,
 }
 
-/// How ranks treat one another.
+/// The policy of a distributed run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// How long ranks wait for one another before the run.
     pub timeout: Duration,
-    /// What the others do when a rank is lost.
+    /// What the other ranks do when a rank is lost.
     pub on_lost: OnLost,
     /// How rows reach rank 0.
     pub gather: Gather,
@@ -49,10 +49,10 @@ impl Default for Policy {
     }
 }
 
-/// What the others do when a rank is lost.
+/// What the other ranks do when a rank is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLost {
-    /// They finish their shares.
+    /// They finish their requests.
     Finish,
     /// They stop.
     Stop,
@@ -72,9 +72,9 @@ pub enum Gather {
 pub struct Membership {
     /// The rank of this process, from 0.
     pub rank: usize,
-    /// How many ranks there are.
+    /// Number of ranks.
     pub ranks: usize,
-    /// What started this process.
+    /// The launcher of this process.
     pub launcher: &'static str,
     /// The host that rank 0 listens on.
     pub host: String,
@@ -82,24 +82,24 @@ pub struct Membership {
     pub port: u16,
     /// The shared secret; empty only on the loopback address.
     pub(crate) token: Secret,
-    /// Encrypts the connections, where there is one.
+    /// Encrypts the connections, if set.
     pub(crate) certificate: Option<Certificate>,
-    /// How ranks treat one another.
+    /// The policy.
     pub policy: Policy,
     /// A contradiction between launchers, for the user.
     pub notice: Option<String>,
-    /// Time from SIGTERM to SIGKILL, where the launcher has such a limit.
+    /// Time from SIGTERM to SIGKILL, if the launcher has such a limit.
     pub grace: Option<Duration>,
-    /// The launcher's process id, where a launcher started this process.
+    /// The launcher's process ID, if a launcher started this process.
     parent: Option<u32>,
-    /// Rank 0's open listener, where it outlives a single run.
+    /// Rank 0's open listener, if it outlives a single run.
     pub rendezvous: Option<Arc<Rendezvous>>,
-    /// The number of the run in a sweep; 0 for a single run.
+    /// The index of the run in a sweep; 0 for a single run.
     pub run: u64,
 }
 
 impl Membership {
-    /// The membership of this process; none when it runs alone. `parent` distinguishes runs on one machine.
+    /// The membership of this process; `None` if it runs alone. `parent` distinguishes runs on one machine.
     pub fn find(options: &RankOptions, get: Get<'_>, parent: u32) -> Result<Option<Membership>, Error> {
         let seen = seen(get)?;
         let Some(found) = options.over(seen.first())? else { return Ok(None) };
@@ -145,7 +145,7 @@ impl Membership {
         }))
     }
 
-    /// The same membership in one run of several, for which rank 0 may have a listener already.
+    /// The same membership in one run of several, for which rank 0 may already have a listener.
     pub fn in_run(&self, run: u64, rendezvous: Option<Arc<Rendezvous>>) -> Membership {
         Membership { run, rendezvous, ..self.clone() }
     }
@@ -159,7 +159,7 @@ impl Membership {
         Ok(Membership { rendezvous: Some(Arc::new(rendezvous)), ..self })
     }
 
-    /// Everything is saved: the other ranks may exit.
+    /// Lets the other ranks exit, because everything is saved.
     pub fn release(&self) {
         if let Some(rendezvous) = &self.rendezvous {
             rendezvous.close();
@@ -171,7 +171,7 @@ impl Membership {
         self.parent.is_some_and(|parent| std::os::unix::process::parent_id() != parent)
     }
 
-    /// How many ranks send requests: at most as many as may be in flight.
+    /// Number of ranks that send requests: at most as many as requests may be in flight.
     pub fn active(&self, limit: Option<usize>) -> usize {
         self.ranks.min(limit.unwrap_or(self.ranks)).max(1)
     }
@@ -193,7 +193,7 @@ impl Membership {
     }
 }
 
-/// What another launcher in the environment says to the contrary.
+/// The contradicting settings of another launcher in the environment.
 fn contradiction(launcher: &str, ranks: usize, seen: &[LauncherInfo]) -> Option<String> {
     let other = seen.iter().skip(1).find(|other| other.ranks.is_some_and(|count| count != ranks))?;
     let count = other.ranks?;
@@ -222,7 +222,7 @@ impl RankOptions {
         }
     }
 
-    /// Where rank 0 listens.
+    /// The address that rank 0 listens on.
     fn address(&self, found: &LauncherInfo, ranks: usize, parent: u32) -> Result<(String, u16), Error> {
         if let Some(text) = &self.rendezvous {
             let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));

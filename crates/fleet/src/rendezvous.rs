@@ -1,4 +1,4 @@
-//! Rank 0's listener, for one run or for all runs of a sweep, whose commands it hands to the other ranks.
+//! Rank 0's listener, for one run or for all runs of a sweep, whose commands it distributes to the other ranks.
 
 mod server;
 mod visitors;
@@ -21,7 +21,7 @@ impl Rendezvous {
     /// Listens on the address of the membership.
     ///
     /// # Errors
-    /// When it cannot, or when others than this machine could connect without a token.
+    /// If it cannot, or if other machines could connect without a token.
     pub fn open(member: &Membership) -> Result<Rendezvous, Error> {
         let tls = member.certificate.as_ref().map(connection::server).transpose()?;
         let address = format!("{}:{}", member.host, member.port);
@@ -30,7 +30,7 @@ impl Rendezvous {
         if member.token.is_empty() && !resolved.iter().all(|address| address.ip().is_loopback()) {
             return Err(Error::NoToken);
         }
-        // The name may be that of a service in front of this machine: then all addresses are listened on.
+        // The name may be that of a service in front of this machine; then listen on all addresses.
         let listener = TcpListener::bind(&resolved[..])
             .or_else(|error| match member.token.is_empty() {
                 true => Err(error),
@@ -42,7 +42,7 @@ impl Rendezvous {
         Ok(Rendezvous { server })
     }
 
-    /// Hands the other ranks the command of the next run; its number.
+    /// Gives the other ranks the command of the next run; returns its index.
     pub fn assign(&self, command: &[String]) -> u64 {
         self.server.assign(command)
     }
@@ -57,7 +57,7 @@ impl Rendezvous {
         self.server.run().take();
     }
 
-    /// How many connections were turned away, in words.
+    /// A message with the number of rejected connections.
     pub(crate) fn rejected(&self) -> Option<String> {
         let count = self.server.rejected.load(Ordering::Relaxed);
         let plural = if count == 1 { " was" } else { "s were" };

@@ -1,4 +1,4 @@
-//! A rank that takes part in the runs of a sweep, one after the other. Rank 0 chooses them.
+//! A rank that takes part in the runs of a sweep, one after another. Rank 0 chooses them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tacho_core::json::Value;
 use crate::client::Client;
 use crate::{Error, Membership};
 
-/// Between two polls.
+/// Time between two polls.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A rank other than 0 in a sweep.
@@ -21,7 +21,7 @@ pub struct SweepWorker {
 /// A run to take part in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// The number of the run.
+    /// The index of the run.
     pub number: u64,
     /// Its command, with secrets redacted: each rank has its own copy of them.
     pub words: Vec<String>,
@@ -33,7 +33,7 @@ impl SweepWorker {
         Ok(SweepWorker { client: Client::connect(member, stopped)?, rank: member.rank, number: 0 })
     }
 
-    /// The next run, once it is known; none when the sweep is over.
+    /// The next run, once it is known; `None` if the sweep is over.
     pub fn next(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Assignment>, Error> {
         loop {
             let response = self.poll()?;
@@ -53,7 +53,7 @@ impl SweepWorker {
         }
     }
 
-    /// Whether rank 0 has gone on to another run, or has ended the sweep.
+    /// Whether rank 0 has continued with another run, or has ended the sweep.
     pub fn is_superseded(&mut self) -> bool {
         let response = self.poll();
         response.map_or(true, |response| response.get("over").is_some() || response.get("words").is_some())

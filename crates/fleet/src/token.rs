@@ -5,7 +5,7 @@ use tacho_core::Secret;
 use crate::Error;
 use crate::launcher::Get;
 
-/// The token that the environment names; an empty one is none, and an empty file is an error.
+/// The token in the environment; an empty variable counts as unset, and an empty file is an error.
 pub(crate) fn find(get: Get<'_>) -> Result<Option<Secret>, Error> {
     if let Some(token) = get("TACHO_RENDEZVOUS_TOKEN").and_then(|text| secret(&text)) {
         return Ok(Some(token));
@@ -23,7 +23,7 @@ fn secret(text: &str) -> Option<Secret> {
     (!text.is_empty()).then(|| Secret::new(text))
 }
 
-/// Whether two secrets are equal, in a time that does not depend on where they differ.
+/// Compares two secrets in constant time.
 pub(crate) fn same(ours: &Secret, theirs: &str) -> bool {
     let (ours, theirs) = (ours.expose().as_bytes(), theirs.as_bytes());
     let differing = (0..ours.len().max(theirs.len()))

@@ -12,13 +12,13 @@ use crate::{Error, Membership, Progress};
 
 /// Clock samples before and after the run.
 const CLOCK_SAMPLES: usize = 64;
-/// Clock samples at a time during the run: the shortest of several round trips is near the best.
+/// Clock samples per group during the run: the shortest of several round trips is near the best.
 const SAMPLES_DURING: usize = 4;
-/// Between two groups of them.
+/// Time between two groups.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two polls.
+/// Time between two polls.
 const POLL: Duration = Duration::from_millis(20);
-/// A start that is further away than this is not one that rank 0 sets.
+/// Maximum plausible time until the start that rank 0 sets.
 const MAX_START_LEAD: Duration = Duration::from_secs(60);
 
 /// A rank other than 0 in a run.
@@ -40,7 +40,7 @@ pub struct Start {
     pub unix_ns: i64,
 }
 
-/// What rank 0 wants a rank to do.
+/// Rank 0's directive to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directive {
     /// Continue.
@@ -80,8 +80,8 @@ impl Worker {
         self.log.as_deref()
     }
 
-    /// Reports that this rank is ready, and waits for the start. None when the run ends before it; `stopped` is whether this
-    /// rank was interrupted.
+    /// Reports that this rank is ready, and waits for the start; `None` if the run ends before it. `stopped` tells
+    /// whether this rank was interrupted.
     pub fn ready(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Start>, Error> {
         let fit = self.fit()?;
         loop {
@@ -108,7 +108,7 @@ impl Worker {
 
     /// Sends rows, or none as a heartbeat, with the progress of this rank and whether it was interrupted.
     pub fn send(&mut self, rows: &[Observation], progress: Progress, stopping: bool) -> Result<Directive, Error> {
-        // Rank 0 converts rows by the latest estimate of this clock.
+        // Rank 0 converts rows with the latest estimate of this clock.
         if self.sampled.elapsed() >= SAMPLE_INTERVAL {
             self.sample_clock(SAMPLES_DURING)?;
             let fit = self.fit()?;

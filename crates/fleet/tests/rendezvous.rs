@@ -53,7 +53,7 @@ fn gather(host: Coordinator) -> (Vec<RankReport>, Vec<(usize, Vec<Observation>)>
     (host.finish(), rows)
 }
 
-/// A rank that sends one row timestamped now, and ends well or not at all.
+/// A rank that sends one row with the current time, and ends properly or disappears.
 fn attend(place: &Membership, ends_well: bool) -> Result<(), Error> {
     let clock = SystemClock::start();
     let mut guest = join(place, clock)?;
@@ -75,7 +75,7 @@ fn all_start_at_once_and_their_rows_are_on_one_clock() {
     let port = free_port();
     let ranks = [place(0, 3, port), place(1, 3, port), place(2, 3, port)];
     let clock = SystemClock::start();
-    // Clocks of processes begin when they do.
+    // The clock of a process starts with it.
     std::thread::sleep(Duration::from_millis(30));
     std::thread::scope(|scope| {
         let others: Vec<_> =
@@ -92,7 +92,7 @@ fn all_start_at_once_and_their_rows_are_on_one_clock() {
         let (shares, rows) = gather(host);
         assert_eq!(shares.len(), 2);
         for share in &shares {
-            // One of them left before it was done: the rows it had sent are there all the same.
+            // One of them left before it was done; the rows it had sent are kept.
             assert_eq!(share.lost.is_some(), share.rank == 2, "{share:?}");
             assert_eq!(share.rows, 1);
             let row = &rows.iter().find(|(rank, _)| *rank == share.rank).unwrap().1[0];
@@ -279,7 +279,7 @@ fn a_start_in_the_far_future_is_refused() {
             use std::io::{Read, Write};
             let mut stream = listener.accept().unwrap().0;
             let mut buffer = vec![0; 1 << 16];
-            // Whatever is asked, the start is centuries away.
+            // Whatever the request, the start is centuries away.
             let body = r#"{"now": 5, "start": 9000000000000000000, "unix_ns": 1}"#;
             while let Ok(1..) = stream.read(&mut buffer) {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();

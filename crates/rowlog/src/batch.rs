@@ -1,4 +1,4 @@
-//! Rows as a batch of columns, and back, without loss.
+//! Lossless conversion between rows and batches of columns.
 
 mod decode;
 mod encode;
@@ -19,7 +19,7 @@ fn source_of(name: &str) -> Option<TokenCountSource> {
     [TokenCountSource::Usage, TokenCountSource::Logprobs].into_iter().find(|&source| source_name(source) == name)
 }
 
-/// Whether an id is what precedes all ids and the number of its request.
+/// Whether an ID is the common prefix and the index of its request.
 fn follows(id: &str, prefix: &str, index: usize) -> bool {
     id.strip_prefix(prefix).is_some_and(|number| number == index.to_string())
 }

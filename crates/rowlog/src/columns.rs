@@ -1,23 +1,23 @@
-//! The columns of a log: one table, from which the schema and the documentation are made.
+//! The columns of a log: one table, from which the schema and the documentation are generated.
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A whole number.
+    /// An integer.
     Int,
-    /// A number.
+    /// A float.
     Float,
-    /// A text.
+    /// A string.
     Text,
     /// Bytes.
     Bytes,
-    /// A list of whole numbers.
+    /// A list of integers.
     Ints,
-    /// A list of whole numbers of 32 bits.
+    /// A list of 32-bit integers.
     SmallInts,
 }
 
@@ -41,12 +41,12 @@ fn list(of: DataType) -> DataType {
 /// One column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
-    /// Its name; units are in it.
+    /// Its name, including the unit.
     pub name: &'static str,
     pub(crate) kind: Kind,
-    /// Whether a row may have no value in it.
+    /// Whether a row may have no value.
     pub nullable: bool,
-    /// What it holds.
+    /// Its description.
     pub about: &'static str,
 }
 
@@ -58,7 +58,7 @@ const fn maybe(name: &'static str, kind: Kind, about: &'static str) -> Column {
     Column { name, kind, nullable: true, about }
 }
 
-/// All columns, in the order of the file. Numbers are signed, so that differences in other programs do not wrap.
+/// All columns, in file order. Integers are signed, so that differences do not wrap in other programs.
 #[rustfmt::skip]
 pub static COLUMNS: &[Column] = &[
     always("index", Kind::Int, "Which request of the workload this was, from 0."),

@@ -1,4 +1,4 @@
-//! Merges small batches when a segment is over. The metadata of a batch takes some kilobytes, which is little for a second
+//! Merges small batches when a segment ends. The metadata of a batch takes some kilobytes, which is little for a second
 //! of a busy run and much for a second of a quiet one.
 
 use std::fs::{self, File};
@@ -12,12 +12,12 @@ use crate::packing::packing;
 use crate::stored::Batches;
 use crate::{Error, Row};
 
-/// A segment is worth rewriting when its batches are smaller than this on average.
+/// A segment is rewritten if its batches are smaller than this on average.
 const SMALL: u64 = 256 << 10;
-/// And rewritten in batches of about this many token events.
+/// Approximate number of token events per rewritten batch.
 const EVENTS: usize = 1 << 17;
 
-/// Rewrites the segment at `path` where that makes it smaller. It is replaced whole or not at all.
+/// Rewrites the segment at `path` if that makes it smaller. The file is replaced atomically.
 pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Error> {
     if batches < 2 || size / batches as u64 >= SMALL {
         return Ok(());
@@ -27,7 +27,7 @@ pub(crate) fn compact(path: &Path, batches: usize, size: u64) -> Result<(), Erro
     if rewritten.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    // Small batches are valid: a failed merge is not reported.
+    // Small batches are valid, so a failed merge is not reported.
     if let Ok(()) = rewritten {
         fs::rename(&temporary, path).map_err(Error::write(path))?;
         crate::files::sync_directory(path);

@@ -1,11 +1,11 @@
-//! What can go wrong with a log.
+//! Errors of the log.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
 
-/// A log could not be written or read.
+/// Why a log could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Error {

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that are written atomically.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -10,28 +10,28 @@ use crate::Error;
 
 /// Writes `path` atomically through a temporary file, and syncs it to disk.
 pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
-    let beside = path.with_extension("tmp");
-    let written = File::create(&beside).and_then(|mut file| {
+    let temporary = path.with_extension("tmp");
+    let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(content)?;
         file.sync_all()
     });
-    written.and_then(|()| fs::rename(&beside, path)).map_err(|source| {
-        // Nothing more can be done when this fails too.
-        let _ = fs::remove_file(&beside);
+    written.and_then(|()| fs::rename(&temporary, path)).map_err(|source| {
+        // If this fails too, nothing more can be done.
+        let _ = fs::remove_file(&temporary);
         Error::write(path)(source)
     })?;
     sync_directory(path);
     Ok(())
 }
 
-/// Makes the names in the directory of `path` durable, where the file system has that.
+/// Syncs the directory of `path`, if the file system supports it.
 pub(crate) fn sync_directory(path: &Path) {
     if let Some(directory) = path.parent() {
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
 }
 
-/// The JSON in `path`, of at most `limit` bytes.
+/// Parses the JSON in `path`, of at most `limit` bytes.
 pub(crate) fn read_json(path: &Path, limit: u64) -> Result<Value, Error> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::read(path))?;

@@ -1,4 +1,4 @@
-//! All rows of a log on one clock, without the time between segments: each begins where the one before ended, so that
+//! All rows of a log on one clock, without the time between segments: each starts where the previous one ended, so that
 //! durations add up and requests of different segments never overlap.
 
 use std::collections::BTreeMap;
@@ -12,26 +12,26 @@ use crate::{Error, Origin, Row, Stored, Tail};
 pub struct Span {
     /// The origin of its timestamps.
     pub origin: Origin,
-    /// Where that is on the joined clock.
+    /// That origin on the joined clock.
     pub start: Timestamp,
-    /// When its last request was over, on the joined clock.
+    /// When its last request ended, on the joined clock.
     pub end: Timestamp,
     /// Rows in it, including those that a later segment replaces.
     pub rows: usize,
-    /// Wall-clock time since the end of the segment before; 0 for the first.
+    /// Wall-clock time since the end of the previous segment; 0 for the first.
     pub gap_ns: i64,
 }
 
 /// The rows of a log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Joined {
-    /// One for each request, in the order of the workload; of several the last.
+    /// One row per request, in the order of the workload; the last of several.
     pub rows: Vec<Row>,
     /// The segments.
     pub segments: Vec<Span>,
     /// Rows that a later segment replaced: requests that failed or were in flight when a run was stopped.
     pub replaced: usize,
-    /// Bytes at torn ends.
+    /// Bytes lost at truncated ends.
     pub lost: u64,
 }
 
@@ -45,8 +45,8 @@ impl Stored {
         Ok(Joined { rows: rows.into_values().collect(), ..joined })
     }
 
-    /// Hands each row to `take`, in the order in which they were written, a batch in memory at a time; those that a later one
-    /// replaces come as well. What is returned is without the rows.
+    /// Passes each row to `take` in the order of writing, one batch in memory at a time, including rows that a later
+    /// one replaces. The result has no rows.
     pub fn each(&self, mut take: impl FnMut(Row)) -> Result<Joined, Error> {
         let mut joined = Joined::default();
         let mut seen = Indices::default();
@@ -69,14 +69,14 @@ impl Stored {
     }
 }
 
-/// Indices that were seen, a bit for each: neighbours share a word.
+/// A bit set of seen indices: neighbours share a word.
 #[derive(Default)]
 struct Indices {
     words: BTreeMap<usize, u64>,
 }
 
 impl Indices {
-    /// Whether it was not there.
+    /// Inserts an index; returns whether it is new.
     fn insert(&mut self, index: usize) -> bool {
         let (word, bit) = (self.words.entry(index / 64).or_default(), 1 << (index % 64));
         let new = *word & bit == 0;
@@ -86,7 +86,7 @@ impl Indices {
 }
 
 impl Joined {
-    /// The place of the next segment.
+    /// The span of the next segment.
     fn place(&self, origin: Origin) -> Span {
         match self.segments.last() {
             None => Span { origin, start: origin.timestamp, end: origin.timestamp, rows: 0, gap_ns: 0 },
@@ -101,7 +101,7 @@ impl Joined {
 }
 
 impl Span {
-    /// Counts a row, and moves it to the joined clock.
+    /// Counts a row and moves it to the joined clock.
     fn take(&mut self, row: &mut Observation) {
         self.rows += 1;
         let shift = self.start.0.wrapping_sub(self.origin.timestamp.0);

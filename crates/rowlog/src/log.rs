@@ -1,5 +1,5 @@
-//! Writes a log. Each batch is one append: after a crash all earlier batches are complete, and a torn last batch is
-//! recognized by its length.
+//! Writes a log. Each batch is one append: after a crash all earlier batches are complete, and a truncated last batch
+//! is recognized by its length.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
@@ -22,20 +22,20 @@ use crate::sync::Syncer;
 use crate::written::Written;
 use crate::{Asked, Error, Origin, segment};
 
-/// Values in a batch beyond which it is written as several.
+/// Maximum number of values in a batch; more rows are split into several.
 pub(crate) const BATCH_VALUES: usize = 1 << 20;
 
 /// A log that is being written.
 pub struct Log {
     directory: PathBuf,
-    /// Holds the lock of the directory.
+    /// Holds the directory's lock.
     _lock: File,
     next: usize,
     writer: Option<Writer>,
 }
 
 impl Log {
-    /// Begins the log of a new run in `directory`, which is created if needed.
+    /// Starts the log of a new run in `directory`, which is created if necessary.
     pub fn create(directory: &Path, manifest: &Manifest) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(Error::write(directory))?;
         if directory.join(manifest::NAME).exists() {
@@ -45,7 +45,7 @@ impl Log {
         Ok(Log { directory: directory.to_owned(), _lock: lock(directory)?, next: 0, writer: None })
     }
 
-    /// Opens the log of a run that ended early. Nothing of it changes before [`Log::begin`]; what is stored is handed back.
+    /// Opens the log of a run that ended early, and returns its content. Nothing changes before [`Log::begin`].
     pub fn resume(directory: &Path) -> Result<(Self, Stored), Error> {
         Stored::open(directory)?;
         let lock = lock(directory)?;
@@ -53,12 +53,12 @@ impl Log {
         Ok((Log { directory: directory.to_owned(), _lock: lock, next: stored.next_number(), writer: None }, stored))
     }
 
-    /// Cuts torn tails of earlier segments, so that other programs can read them.
+    /// Removes truncated batches from the ends of earlier segments, so that other programs can read them.
     pub fn cut_tails(&self, stored: &Stored) -> Result<(), Error> {
         stored.segments().iter().try_for_each(|segment| cut(segment.path(), segment.tail()?))
     }
 
-    /// Begins a segment whose timestamps count from `origin`. A summary of an earlier segment is no longer valid.
+    /// Starts a segment whose timestamps count from `origin`. Deletes the summary of an earlier segment.
     pub fn begin(&mut self, origin: Origin) -> Result<(), Error> {
         self.close()?;
         remove(&self.directory.join(SUMMARY))?;
@@ -67,8 +67,8 @@ impl Log {
         Ok(())
     }
 
-    /// Adds rows, as one batch where they are not very many. After an error the log holds what it held before, and
-    /// nothing more should be added.
+    /// Appends rows, as one batch unless they are very many. After an error the log is unchanged, and nothing more
+    /// should be appended.
     pub fn append<'a>(&mut self, rows: impl IntoIterator<Item = (&'a Asked, &'a Observation)>) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else {
             return Err(Error::malformed(&self.directory, "rows were added before a segment was begun"));
@@ -83,12 +83,12 @@ impl Log {
         Ok(())
     }
 
-    /// The rows of the current segment, to be read back; none before one was begun.
+    /// The rows of the current segment, for reading; `None` before one was started.
     pub fn written(&self) -> Result<Option<Written>, Error> {
         self.writer.as_ref().map(|writer| Written::of(&writer.path)).transpose()
     }
 
-    /// Ends the log with a summary. Small batches are merged.
+    /// Finishes the log with a summary and merges small batches.
     pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
         self.close()?;
         write_whole(&self.directory.join(SUMMARY), dumps(closing).as_bytes())
@@ -99,7 +99,7 @@ impl Log {
     }
 }
 
-/// How many of the rows make one batch: at least one.
+/// Number of rows that fit in one batch: at least one.
 fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
     let mut values = 0;
     let fits = |(_, row): &&(&Asked, &Observation)| {
@@ -109,7 +109,7 @@ fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
     rows.iter().take_while(fits).count().max(1)
 }
 
-/// Holds `directory` for this process.
+/// Locks `directory` for this process.
 fn lock(directory: &Path) -> Result<File, Error> {
     let path = directory.join(manifest::NAME);
     let file = File::open(&path).map_err(Error::read(&path))?;
@@ -128,7 +128,7 @@ fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Truncates a torn tail.
+/// Removes a truncated batch.
 fn cut(path: &Path, tail: Tail) -> Result<(), Error> {
     let Tail::Torn { whole, .. } = tail else { return Ok(()) };
     let file = OpenOptions::new().write(true).open(path).map_err(Error::write(path))?;
@@ -142,7 +142,7 @@ struct Writer {
     stream: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
     origin: Origin,
-    /// Bytes that are whole.
+    /// End of the complete batches, in bytes.
     at: u64,
     batches: usize,
     syncer: Syncer,
@@ -169,7 +169,7 @@ impl Writer {
         self.flush()
     }
 
-    /// Writes what the stream has made, or takes back the part of it that could be written.
+    /// Writes the stream's output, or undoes a partial write.
     fn flush(&mut self) -> Result<(), Error> {
         let bytes = self.stream.get_mut();
         let written = self.syncer.check().and_then(|()| (&*self.file).write_all(bytes));
@@ -180,7 +180,7 @@ impl Writer {
                 Ok(())
             }
             Err(error) => {
-                // What is left of the batch would be recognised as torn; cutting it is only tidier.
+                // The rest of the batch would be recognized as truncated; removing it is only tidier.
                 let _ = self.file.set_len(self.at).and_then(|()| (&*self.file).seek(SeekFrom::Start(self.at)));
                 Err(Error::write(&self.path)(error))
             }

@@ -1,4 +1,4 @@
-//! What is known of a run before its first row.
+//! Metadata of a run that is known before its first row.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::segment::{FORMAT, known};
 pub(crate) const NAME: &str = "manifest.json";
 /// Its name up to format 3.
 pub(crate) const OLD_NAME: &str = "manifest.tacho";
-/// More than any manifest has.
+/// Maximum length of a manifest.
 const LIMIT: u64 = 64 << 20;
 
 /// This machine.
@@ -35,34 +35,34 @@ fn cpu_model(text: &str) -> String {
     models.next().unwrap_or_default()
 }
 
-/// What a log says of its run. None of it may hold a secret: the command is given with them taken out.
+/// Metadata of a run. It must not contain secrets: the command is redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// The tacho that ran, with its commit.
+    /// The version of tacho, with its commit.
     pub tacho: String,
     /// The command line.
     pub command: Vec<String>,
     /// The seed.
     pub seed: Option<i64>,
-    /// A hash of the requests, so that a resumed run can be held to the same ones.
+    /// A hash of the requests, to check that a resumed run has the same ones.
     pub workload: Option<String>,
-    /// How many requests there are, where it is known.
+    /// Number of requests, if known.
     pub requests: Option<u64>,
-    /// Where it ran.
+    /// The machine.
     pub host: Host,
-    /// The clock that timestamps come from.
+    /// The clock of the timestamps.
     pub clock: String,
     /// Further data for readers of the log.
     pub more: Value,
 }
 
 impl Manifest {
-    /// Writes it into `directory`.
+    /// Writes the manifest into `directory`.
     pub(crate) fn save(&self, directory: &Path) -> Result<(), Error> {
         write_whole(&directory.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
     }
 
-    /// Reads that of `directory`.
+    /// Reads the manifest of `directory`.
     pub(crate) fn read(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(NAME);
         if !path.is_file() {

@@ -1,4 +1,4 @@
-//! Rows as bytes, for another rank of the same run.
+//! Serializes rows for another rank of the same run.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::packing::packing;
 use crate::stream::{Stream, Tail};
 use crate::{Asked, Origin, Row, batch, segment};
 
-/// Packs rows; what was asked is known at the other end.
+/// Serializes rows without their requests, which the receiver knows.
 pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     let origin = Origin { timestamp: Timestamp::ZERO, unix_ns: 0 };
     let schema = Arc::new(segment::schema(0, origin));
@@ -23,7 +23,7 @@ pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     stream.into_inner()
 }
 
-/// Unpacks them. The other end is not trusted more than a file is.
+/// Deserializes rows. The sender is trusted no more than a file.
 pub fn unpack(bytes: Vec<u8>) -> Result<Vec<Observation>, ArrowError> {
     let wrong = |what: &str| ArrowError::ParseError(what.to_owned());
     let origin = Origin { timestamp: Timestamp::ZERO, unix_ns: 0 };
@@ -58,7 +58,7 @@ mod tests {
         assert!(unpack(b"nonsense".to_vec()).is_err());
         let whole = pack(&rows).unwrap();
         assert!(unpack(whole[..whole.len() - 9].to_vec()).is_err(), "cut off");
-        // Whichever bit is wrong, it is an error or other rows.
+        // Whichever bit is wrong, the result is an error or other rows.
         for at in 0..whole.len() * 8 {
             let mut broken = whole.clone();
             broken[at / 8] ^= 1 << (at % 8);

@@ -1,4 +1,4 @@
-//! Any table of rows as a Parquet file, for programs that read nothing else.
+//! Writes a table as a Parquet file, for programs that read nothing else.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,23 +14,23 @@ use parquet::schema::types::{Type, TypePtr};
 
 use crate::Error;
 
-/// The rows of a table that is being made, column by column.
+/// The values of a column under construction.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// Whole numbers.
+    /// Integers.
     Ints(Vec<Option<i64>>),
-    /// Numbers.
+    /// Floats.
     Floats(Vec<Option<f64>>),
-    /// Texts.
+    /// Strings.
     Texts(Vec<Option<String>>),
-    /// Lists of numbers.
+    /// Lists of floats.
     Lists(Vec<Vec<f64>>),
 }
 
 /// Named columns, each with one value per row.
 pub type Columns = Vec<(&'static str, Values)>;
 
-/// Writes a table to `path`, some rows at a time; the first part says which columns there are.
+/// Writes a table to `path` in parts; the first part determines the columns.
 pub fn write_parquet(path: &Path, parts: impl Iterator<Item = Columns>) -> Result<(), Error> {
     let file = File::create(path).map_err(Error::write(path))?;
     write(file, parts).map_err(|error| Error::Write { path: path.to_owned(), source: std::io::Error::other(error) })
@@ -65,7 +65,7 @@ fn field(name: &str, values: &Values) -> Result<TypePtr, ParquetError> {
     }))
 }
 
-/// The three levels that a list has by the format's rules.
+/// The three-level structure of a list in Parquet.
 fn list(name: &str) -> Result<Type, ParquetError> {
     let element = Type::primitive_type_builder("element", Physical::DOUBLE).with_repetition(Repetition::REQUIRED);
     let repeated = Type::group_type_builder("list").with_repetition(Repetition::REPEATED);
@@ -101,12 +101,12 @@ fn fill(column: &mut ColumnWriter<'_>, values: &Values) -> Result<(), ParquetErr
     .map(drop)
 }
 
-/// 1 where there is a value.
+/// Definition levels: 1 for a value.
 fn there<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
-/// Whether each entry is one (1) or stands for an empty list (0), and whether it goes on with the list before it.
+/// Definition levels (1 for an entry, 0 for an empty list) and repetition levels (1 to continue a list).
 fn levels(lists: &[Vec<f64>]) -> (Vec<i16>, Vec<i16>) {
     let entries = |list: &Vec<f64>| {
         (0..list.len().max(1)).map(|at| (i16::from(!list.is_empty()), i16::from(at > 0))).collect::<Vec<_>>()

@@ -1,29 +1,29 @@
-//! One row: what was asked, and what happened.
+//! One row: the request and its observation.
 
 use tacho_core::Observation;
 
-/// What the client knew of a request before it was sent, as far as a result needs it.
+/// Properties of a request known before it was sent, as far as results need them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Asked {
-    /// Tokens of the prompt by the client's tokenizer.
+    /// Prompt tokens, counted by the client's tokenizer.
     pub prompt_len: u64,
-    /// Tokens to generate.
+    /// Requested output tokens.
     pub output_len: i64,
     /// Texts in the request.
     pub input_sequences: u64,
     /// Seconds of audio in the request.
     pub audio_seconds: f64,
-    /// The adapter that was asked for instead of the base model.
+    /// The adapter, if not the base model.
     pub lora: Option<String>,
-    /// What was sent as `x-request-id`.
+    /// The `x-request-id` header.
     pub request_id: Option<String>,
 }
 
-/// A request that is over.
+/// A finished request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What was asked.
+    /// The request.
     pub asked: Asked,
-    /// What happened.
+    /// Its observation.
     pub observation: Observation,
 }

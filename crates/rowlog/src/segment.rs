@@ -1,4 +1,4 @@
-//! A segment: rows of one process, counted from one origin. A run that was resumed has several.
+//! A segment: rows of one process with one origin. A resumed run has several.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::Error;
 use crate::columns::fields;
 use crate::packing::packing;
 
-/// The format of the files that is written here.
+/// The file format that this version writes.
 pub(crate) const FORMAT: i64 = 4;
 
 const FORMAT_KEY: &str = "tacho.format";
@@ -19,10 +19,10 @@ const SEGMENT_KEY: &str = "tacho.segment";
 const TIMESTAMP_KEY: &str = "tacho.origin_stamp_ns";
 const UNIX_KEY: &str = "tacho.origin_unix_ns";
 
-/// Where the moments of a segment count from.
+/// The origin of a segment's timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The timestamp of the run's clock that due times count from.
+    /// The run's start, from which scheduled times count, on the run's clock.
     pub timestamp: Timestamp,
     /// The same time on the wall clock: nanoseconds since 1970, UTC.
     pub unix_ns: i64,
@@ -33,7 +33,7 @@ pub(crate) fn file(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("rows-{number}.arrows"))
 }
 
-/// The schema of a segment; what is particular to it stands in the schema's metadata.
+/// The schema of a segment, with its properties as metadata.
 pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
     let metadata = [
         (FORMAT_KEY, FORMAT.to_string()),
@@ -45,7 +45,7 @@ pub(crate) fn schema(number: usize, origin: Origin) -> Schema {
     Schema::new(fields()).with_metadata(HashMap::from(metadata))
 }
 
-/// Bytes of the shortest schema that a segment begins with.
+/// Length of the shortest possible schema in bytes.
 pub(crate) fn schema_size() -> Result<u64, Error> {
     let schema = schema(0, Origin { timestamp: Timestamp::ZERO, unix_ns: 0 });
     let stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
@@ -59,7 +59,7 @@ pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     Ok(Origin { timestamp: Timestamp(number(path, schema, TIMESTAMP_KEY)?), unix_ns: number(path, schema, UNIX_KEY)? })
 }
 
-/// Whether files of this format can be read.
+/// Whether this file format is supported.
 pub(crate) fn known(path: &Path, found: i64) -> Result<(), Error> {
     match found {
         FORMAT => Ok(()),

@@ -1,4 +1,4 @@
-//! A log as it lies on disk: of a run that is over, was killed, or is still going on.
+//! A log on disk: of a run that is finished, was killed, or is still running.
 
 use std::path::{Path, PathBuf};
 use tacho_core::bounded::RunTime;
@@ -14,9 +14,9 @@ use crate::segment::{self, Origin};
 use crate::stream::{Stream, Tail};
 use crate::{Error, Manifest, Row};
 
-/// The name of the summary, which is written when a run is over.
+/// The file name of the summary, which is written at the end of a run.
 pub(crate) const SUMMARY: &str = "summary.json";
-/// More than any summary has.
+/// Maximum length of a summary.
 const SUMMARY_LIMIT: u64 = 1 << 30;
 
 /// A log that can be read.
@@ -29,7 +29,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Opens the log in `directory`. Rows are read when they are asked for.
+    /// Opens the log in `directory`. Rows are read on demand.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(directory)?;
         let mut segments = Vec::new();
@@ -52,23 +52,22 @@ impl Stored {
         Ok(Stored { manifest, segments, closing, next })
     }
 
-    /// Returns whether `directory` contains a log, possibly of an older format: opening that one explains why it is
-    /// refused.
+    /// Whether `directory` contains a log, possibly of an older format: opening that one explains why it is refused.
     pub fn is_log(directory: &Path) -> bool {
         [crate::manifest::NAME, crate::manifest::OLD_NAME].iter().any(|name| directory.join(name).is_file())
     }
 
-    /// What was known before the first row.
+    /// The manifest, written before the first row.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The segments, in their order. A request that is in several is the one of the last.
+    /// The segments, in order. Of a request that is in several, the last one counts.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
-    /// What was known after the last row; nothing when the run did not come to its end.
+    /// The summary, written after the last row; `None` if the run did not finish.
     pub fn closing(&self) -> Option<&Value> {
         self.closing.as_ref()
     }
@@ -78,7 +77,7 @@ impl Stored {
     }
 }
 
-/// Whether a segment ends before its schema does; one that is longer has rows.
+/// Whether a segment ends before its schema does; a longer one has rows.
 fn is_shorter_than_a_schema(path: &Path) -> Result<bool, Error> {
     let size = std::fs::metadata(path).map_err(Error::read(path))?.len();
     Ok(size < segment::schema_size()?)
@@ -92,7 +91,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Where its moments count from.
+    /// The origin of its timestamps.
     pub fn origin(&self) -> Origin {
         self.origin
     }
@@ -102,12 +101,12 @@ impl Segment {
         &self.path
     }
 
-    /// Its rows, batch by batch, in the order in which they were finished.
+    /// Its rows, batch by batch, in the order of completion.
     pub fn batches(&self) -> Result<Batches, Error> {
         Batches::open(&self.path)?.ok_or_else(|| Error::malformed(&self.path, "it has no schema"))
     }
 
-    /// How it ends; reads all of it.
+    /// The state of its end; reads the whole segment.
     pub fn tail(&self) -> Result<Tail, Error> {
         let mut batches = self.batches()?;
         while batches.next().transpose()?.is_some() {}
@@ -122,7 +121,7 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Nothing when the file ends before its schema does.
+    /// Opens a segment; `None` if the file ends before its schema does.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
         Self::of(path, Stream::open(path)?)
     }
@@ -145,7 +144,7 @@ impl Batches {
         self.stream.next_batch()
     }
 
-    /// How the segment ends; nothing before the end was reached.
+    /// The state of the end; `None` before it was reached.
     pub fn tail(&self) -> Option<Tail> {
         self.stream.tail()
     }
@@ -162,7 +161,7 @@ impl Iterator for Batches {
         };
         match rows(&batch, self.origin) {
             Ok(rows) if rows.iter().all(|row| is_near(&row.observation, self.origin.timestamp)) => Some(Ok(rows)),
-            // Bytes that unpack to something else are as lost as those that do not unpack.
+            // Bytes that decompress to something else are as lost as those that do not decompress.
             _ => {
                 self.stream.tear_at(before);
                 None
@@ -171,12 +170,12 @@ impl Iterator for Batches {
     }
 }
 
-/// Whether all moments of a row can be of one run.
+/// Whether all timestamps of a row are plausible for one run.
 fn is_near(row: &Observation, origin: Timestamp) -> bool {
-    let moments = [row.scheduled, row.dispatched, row.sent, row.done];
+    let timestamps = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
-    let mut moments = moments.into_iter().chain(others).chain(row.chunks.iter().copied());
-    moments.all(|moment| u128::from(moment.0.abs_diff(origin.0)) <= RunTime::MAX.as_nanos())
+    let mut timestamps = timestamps.into_iter().chain(others).chain(row.chunks.iter().copied());
+    timestamps.all(|timestamp| u128::from(timestamp.0.abs_diff(origin.0)) <= RunTime::MAX.as_nanos())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! An Arrow IPC stream read with distrust: the file may end anywhere, and its lengths may lie. Nothing is allocated
-//! that the file's own size, or the limit on a batch, does not justify.
+//! Reads an Arrow IPC stream defensively: the file may end anywhere, and its lengths may be wrong. Nothing is allocated
+//! beyond the file's own size or the limit on a batch.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,25 +16,25 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::Error;
 
-/// What precedes every message, and is followed by its length.
+/// Precedes every message and is followed by its length.
 const CONTINUATION: u32 = u32::MAX;
-/// More than the description of any batch takes.
+/// Maximum length of a batch's metadata.
 const MAX_DESCRIPTION: u64 = 16 << 20;
-/// More than any batch holds once it is unpacked; a writer keeps well below.
+/// Maximum decompressed size of a batch; a writer stays well below.
 const MAX_UNPACKED: u64 = 1 << 30;
 
-/// How a segment ends.
+/// The state of a segment's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With its closing mark.
+    /// It has its end marker.
     Closed,
-    /// After a whole batch: the writer is at work, or ended without a word.
+    /// After a complete batch: the writer is running, or ended without closing it.
     Open,
     /// In the middle of a batch.
     Torn {
-        /// The bytes that are whole.
+        /// Length of the complete part in bytes.
         whole: u64,
-        /// The bytes after them.
+        /// Number of bytes after it.
         lost: u64,
     },
 }
@@ -44,13 +44,13 @@ pub(crate) struct Stream {
     path: PathBuf,
     input: Box<dyn Read + Send>,
     size: u64,
-    /// Everything before this is whole.
+    /// Everything before this offset is complete.
     at: u64,
     schema: SchemaRef,
     tail: Option<Tail>,
 }
 
-/// A message as it stands in the file.
+/// A message in the file.
 struct Frame {
     description: Vec<u8>,
     body: Buffer,
@@ -58,12 +58,12 @@ struct Frame {
 }
 
 impl Stream {
-    /// Opens a file and reads its schema; nothing when not even that is whole.
+    /// Opens a file and reads its schema; `None` if not even that is complete.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Error> {
         Self::of(path, File::open(path).map_err(Error::read(path))?)
     }
 
-    /// The same of a file that is open, from its beginning; `path` is for messages.
+    /// Reads an open file from its start; `path` is for messages.
     pub(crate) fn of(path: &Path, file: File) -> Result<Option<Self>, Error> {
         let size = file.metadata().map_err(Error::read(path))?.len();
         Self::over(path, size, Box::new(BufReader::with_capacity(1 << 18, file)))
@@ -87,17 +87,17 @@ impl Stream {
         &self.schema
     }
 
-    /// How it ended; nothing before the end was reached.
+    /// The state of the end; `None` before it was reached.
     pub(crate) fn tail(&self) -> Option<Tail> {
         self.tail
     }
 
-    /// Bytes before which everything was whole so far.
+    /// End of the complete messages so far, in bytes.
     pub(crate) fn whole(&self) -> u64 {
         self.at
     }
 
-    /// The next whole batch.
+    /// The next complete batch.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         if self.tail.is_some() {
             return Ok(None);
@@ -115,18 +115,18 @@ impl Stream {
         }
     }
 
-    /// Everything from `at` on is lost.
+    /// Marks everything from `at` on as lost.
     pub(crate) fn tear_at(&mut self, at: u64) {
         self.at = at;
         self.tear();
     }
 
-    /// Everything from here on is lost.
+    /// Marks everything from here on as lost.
     fn tear(&mut self) {
         self.tail = Some(Tail::Torn { whole: self.at, lost: self.size - self.at });
     }
 
-    /// The next message, if it is whole; else the tail is known.
+    /// The next message, if it is complete; otherwise the tail is known.
     fn frame(&mut self) -> Result<Option<Frame>, Error> {
         let left = self.size.saturating_sub(self.at);
         if left == 0 {
@@ -167,7 +167,7 @@ impl Stream {
         Ok(Some(Frame { description, body: Buffer::from_vec(bytes), size: 8 + length + body }))
     }
 
-    /// False when the file has become shorter meanwhile.
+    /// Fills the buffer; returns `false` if the file was truncated meanwhile.
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool, Error> {
         match self.input.read_exact(bytes) {
             Ok(()) => Ok(true),
@@ -181,7 +181,7 @@ fn schema_of(message: &Message<'_>) -> Option<Schema> {
     try_fb_to_schema(message.header_as_schema()?).ok()
 }
 
-/// The batch of a message; nothing when it is another kind of message or does not hold what it says.
+/// The batch of a message; `None` if it is another kind of message or inconsistent.
 fn batch_of(frame: &Frame, schema: &SchemaRef) -> Option<RecordBatch> {
     let message = root_as_message(&frame.description).ok()?;
     if message.header_type() != MessageHeader::RecordBatch || message.version() != MetadataVersion::V5 {
@@ -196,8 +196,8 @@ fn batch_of(frame: &Frame, schema: &SchemaRef) -> Option<RecordBatch> {
         .ok()
 }
 
-/// Whether every part lies inside the message, has a size that its column can have, and all of them together unpack to
-/// a bounded size. The decoder trusts these numbers: it would allocate what they say, and panic at odd ones.
+/// Whether every buffer lies inside the message and has a valid size for its column, and all of them decompress to a
+/// bounded size. The decoder trusts these numbers: it would allocate what they claim, and panic at invalid ones.
 fn plausible(described: &arrow_ipc::RecordBatch<'_>, schema: &Schema, body: &Buffer) -> bool {
     let rows = |length: i64| (0..=MAX_UNPACKED as i64).contains(&length);
     let counts = described.nodes().is_some_and(|nodes| {
@@ -212,14 +212,14 @@ fn plausible(described: &arrow_ipc::RecordBatch<'_>, schema: &Schema, body: &Buf
     rows(described.length()) && counts && as_many && fits && total <= MAX_UNPACKED
 }
 
-/// Bytes of an entry in each buffer of a batch; nothing when there is a column of a type that a log does not have.
+/// Bytes per entry in each buffer of a batch; `None` if a column has an unsupported type.
 fn widths(schema: &Schema) -> Option<Vec<u64>> {
     let mut widths = Vec::new();
     schema.fields().iter().all(|field| add_widths(field.data_type(), &mut widths)).then_some(widths)
 }
 
 fn add_widths(of: &DataType, widths: &mut Vec<u64>) -> bool {
-    // The first buffer of each says which entries are there, in bits.
+    // The first buffer of each column is its validity bitmap.
     match of {
         DataType::Int64 | DataType::Float64 => widths.extend([1, 8]),
         DataType::Int32 => widths.extend([1, 4]),
@@ -233,7 +233,7 @@ fn add_widths(of: &DataType, widths: &mut Vec<u64>) -> bool {
     true
 }
 
-/// What a buffer unpacks to; nothing when it does not lie inside the body.
+/// The decompressed size of a buffer; `None` if it does not lie inside the body.
 fn size_of_buffer(buffer: &arrow_ipc::Buffer, body: &Buffer, packed: bool) -> Option<u64> {
     let (start, length) = (usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?);
     let bytes = body.get(start..start.checked_add(length)?)?;
@@ -241,6 +241,6 @@ fn size_of_buffer(buffer: &arrow_ipc::Buffer, body: &Buffer, packed: bool) -> Op
         return Some(length as u64);
     }
     let unpacked = i64::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
-    // A buffer that did not become smaller says -1 and is stored as it is.
+    // A buffer that compression did not shrink has -1 and is stored uncompressed.
     if unpacked == -1 { Some(length as u64 - 8) } else { u64::try_from(unpacked).ok() }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// At most this much is lost when the machine fails.
+/// Maximum time span of data that is lost if the machine fails.
 const PERIOD: Duration = Duration::from_millis(900);
 
 /// The thread; it ends when this is dropped.
@@ -27,7 +27,7 @@ impl Syncer {
         Ok(Syncer { stop: Some(stop), thread: Some(thread), failure })
     }
 
-    /// What went wrong since this was asked last.
+    /// The error since the last call, if any.
     pub(crate) fn check(&self) -> io::Result<()> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }

@@ -1,4 +1,4 @@
-//! Reads rows back that this process has logged, through a separate file handle: the log may be moved or deleted
+//! Reads back rows that this process has logged, through a separate file handle: the log may be moved or deleted
 //! meanwhile.
 
 use std::fs::File;
@@ -21,10 +21,10 @@ impl Written {
         Ok(Written { path: path.to_owned(), file: File::open(path).map_err(Error::read(path))? })
     }
 
-    /// Hands the first `count` rows to `take`, in the order in which they were added, a batch in memory at a time.
+    /// Passes the first `count` rows to `take` in the order of writing, one batch in memory at a time.
     ///
     /// # Errors
-    /// When they cannot be read, or are not there any more.
+    /// If they cannot be read, or no longer exist.
     pub fn rows(mut self, count: usize, mut take: impl FnMut(Row)) -> Result<(), Error> {
         self.file.seek(SeekFrom::Start(0)).map_err(Error::read(&self.path))?;
         let stream = Stream::of(&self.path, self.file)?;

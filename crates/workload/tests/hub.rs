@@ -81,11 +81,11 @@ fn what_is_there_is_not_fetched_again() {
     let home = tempfile::tempdir().unwrap();
     let hub = hub(home.path(), &[("HF_ENDPOINT", &fake.endpoint)]);
     let first = hub.tokenizer("org/name", None, &()).unwrap();
-    let (before, asked) = (fake.downloads(), fake.state.lock().unwrap().asked.len());
+    let (before, asked) = (fake.downloads(), fake.state.lock().unwrap().requests.len());
     assert_eq!(before, 3);
     assert_eq!(hub.tokenizer("org/name", None, &()).unwrap(), first);
     assert_eq!(fake.downloads(), before);
-    assert_eq!(fake.state.lock().unwrap().asked.len(), asked + 1, "only the listing is asked for");
+    assert_eq!(fake.state.lock().unwrap().requests.len(), asked + 1, "only the listing is requested");
     let by_commit = hub.tokenizer("org/name", Some(COMMIT), &()).unwrap();
     assert_eq!((by_commit, fake.downloads()), (first, before));
 }
@@ -136,7 +136,7 @@ fn the_token_goes_to_the_hub_alone() {
     let with = hub(home.path(), &[("HF_ENDPOINT", &fake.endpoint), ("HF_TOKEN", "hf_secret")]);
     with.tokenizer("org/name", None, &()).unwrap();
     let state = fake.state.lock().unwrap();
-    assert!(state.asked.iter().any(|(_, _, sent)| sent.as_deref() == Some("Bearer hf_secret")));
+    assert!(state.requests.iter().any(|(_, _, sent)| sent.as_deref() == Some("Bearer hf_secret")));
     assert!(!state.fetched.is_empty() && state.fetched.iter().all(|(_, sent, _)| sent.is_none()));
 }
 
@@ -151,7 +151,7 @@ fn the_cache_serves_when_the_hub_does_not() {
     assert!(matches!(error, HubError::Unreachable { .. }) && text(&error).contains("HF_ENDPOINT"), "{error}");
     let error = offline.tokenizer("org/name", None, &()).unwrap_err();
     assert!(matches!(error, HubError::Offline { .. }) && text(&error).contains("HF_HUB_OFFLINE"), "{error}");
-    assert!(fake.state.lock().unwrap().asked.is_empty());
+    assert!(fake.state.lock().unwrap().requests.is_empty());
     let directory = online.tokenizer("org/name", None, &()).unwrap();
     let told = Collected::default();
     assert_eq!(away.tokenizer("org/name", None, &told).unwrap(), directory);

@@ -1,4 +1,4 @@
-//! What rank 0 knows of the other ranks, and how it responds to them.
+//! Rank 0's state of the other ranks, and its responses to them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,15 @@ use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};
 use crate::Membership;
 use crate::clock::{ClockFit, WallClock};
 
-/// Refused joins that are reported; more come from a program that is not a rank.
+/// Maximum number of reported refusals; more come from a program that is not a rank.
 const MAX_NOTICES: usize = 8;
 
-/// What rank 0 and the threads of its connections share of a run.
+/// State of a run shared by rank 0 and the threads of its connections.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The number of the run in a sweep.
+    /// The index of the run in a sweep.
     pub(crate) run: u64,
-    /// Whether every rank has shown a token. Otherwise any process of the machine may call itself a rank.
+    /// Whether every rank has presented a token. Otherwise any process on the machine may claim to be a rank.
     pub(super) authenticates: bool,
     ranks: usize,
     hash: String,
@@ -39,12 +39,12 @@ pub(super) struct State {
     /// The start, by rank 0's clock and by its wall clock.
     pub(super) start: Option<(Timestamp, i64)>,
     pub(super) stop: Stop,
-    /// What the user should know while ranks join.
+    /// Messages for the user while ranks join.
     pub(super) notices: Vec<String>,
     noticed: usize,
 }
 
-/// Whether the run is to end, and why.
+/// Whether the run must end, and why.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Stop {
     /// A stop rule.
@@ -62,26 +62,26 @@ pub(super) struct Peer {
     pub(super) joined: bool,
     pub(super) ready: bool,
     last_heard: Option<Instant>,
-    /// Rows that have not been taken, on rank 0's clock.
+    /// Rows that have not been collected, on rank 0's clock.
     pub(super) rows: Vec<Observation>,
     received: usize,
     pub(super) progress: Progress,
     clock: PeerClock,
     done: Option<Done>,
     pub(super) lost: Option<String>,
-    /// Whether it is lost only by its silence: a message brings it back.
+    /// Whether it is lost only because of its silence: a message revives it.
     silent: bool,
-    /// Why a process that called itself this rank was refused.
+    /// Why a process that claimed to be this rank was refused.
     refusal: Option<String>,
 }
 
-/// The clock of another rank, as it is known while rows arrive.
+/// The clock of another rank, as known while rows arrive.
 #[derive(Debug, Default)]
 struct PeerClock {
-    /// Before the run: both sides agree on the start by it.
+    /// Before the run; both sides agree on the start with it.
     first: Option<ClockFit>,
     latest: Option<ClockFit>,
-    /// The estimates that rows were converted by, and since when.
+    /// The estimates used to convert rows, and since when.
     used: Vec<(Timestamp, ClockFit)>,
 }
 
@@ -99,7 +99,7 @@ impl PeerClock {
         self.latest = Some(fit);
     }
 
-    /// Converts rows to rank 0's clock by the latest estimate; without one they have no place there.
+    /// Converts rows to rank 0's clock with the latest estimate; without one they are dropped.
     fn place(&mut self, rows: &mut Vec<Observation>) {
         let (Some(first), Some(latest)) = (self.first, self.latest) else {
             rows.clear();
@@ -113,7 +113,7 @@ impl PeerClock {
         rows.iter_mut().for_each(|row| latest.place_on_grid(first.offset(), row));
     }
 
-    /// The final estimate; its bound has room for every conversion that was made by an earlier one.
+    /// The final estimate; its bound covers every conversion with an earlier one.
     fn settled(&self, last: Option<ClockFit>) -> Option<ClockFit> {
         let last = last.or(self.latest)?;
         let off = self.used.iter().map(|(at, used)| last.distance_to(used, *at)).max();
@@ -151,12 +151,12 @@ impl State {
         self.peers.iter().skip(1)
     }
 
-    /// The ranks that a condition holds for and that are not over.
+    /// The ranks that satisfy a condition and are not done.
     pub(super) fn missing(&mut self, wanted: impl Fn(&Peer) -> bool) -> impl Iterator<Item = (usize, &mut Peer)> {
         self.peers.iter_mut().enumerate().skip(1).filter(move |(_, peer)| wanted(peer) && !peer.is_over())
     }
 
-    /// A rank whose machine went away silently is noticed by its missing heartbeat.
+    /// Detects ranks whose machine disappeared, by their missing heartbeat.
     pub(super) fn check_heartbeats(&mut self) {
         for peer in self.peers.iter_mut().filter(|peer| peer.ready && !peer.is_over()) {
             if peer.last_heard.is_some_and(|heard| heard.elapsed() > HEARTBEAT_TIMEOUT) {
@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// The host of a rank, where it is known.
+/// The host of a rank, if known.
 fn on(machine: &str) -> String {
     if machine.is_empty() { String::new() } else { format!(" on {machine}") }
 }
@@ -219,7 +219,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// A rank's connection is closed.
+    /// Handles a rank's closed connection.
     pub(crate) fn left(&self, rank: usize, reason: String) {
         if let Some(peer) = self.state().peers.get_mut(rank).filter(|peer| peer.done.is_none()) {
             (peer.lost, peer.silent) = (Some(reason), false);
@@ -250,7 +250,7 @@ impl Shared {
         response
     }
 
-    /// The time; the body may hold what the rank has learned of its own clock.
+    /// The time; the body may contain the rank's latest clock estimate.
     fn clock(&self, rank: usize, body: &[u8]) -> Dict {
         let response = self.now();
         let fit = message(body).ok().as_ref().and_then(ClockFit::from_json);
@@ -327,7 +327,7 @@ impl Shared {
         Ok(response)
     }
 
-    /// Takes rows, or none as a heartbeat. The query says whether the rank was interrupted, and its progress.
+    /// Handles rows, or none as a heartbeat. The query contains the rank's progress and whether it was interrupted.
     fn rows(&self, rank: usize, query: &str, body: &[u8]) -> Result<Dict, String> {
         let mut rows =
             if body.is_empty() { Vec::new() } else { unpack(body.to_vec()).map_err(|error| error.to_string())? };
@@ -360,7 +360,7 @@ impl Shared {
 }
 
 impl Stop {
-    /// What the other ranks are to do.
+    /// The directive to the other ranks.
     fn directive(self) -> Option<&'static str> {
         match self {
             Stop { coordinator: true, .. } | Stop { worker: true, .. } => Some("interrupted"),

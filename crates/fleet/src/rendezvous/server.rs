@@ -19,10 +19,10 @@ use crate::{Membership, token};
 
 /// Timeout of a read or write before a connection belongs to a rank.
 const VISITOR_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long rank 0 waits until the others have heard that they may exit.
+/// How long rank 0 waits until the others know that they may exit.
 const DISMISS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the threads share.
+/// State shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Server {
     token: Secret,
@@ -31,15 +31,15 @@ pub(crate) struct Server {
     run: Mutex<Option<Arc<Shared>>>,
     commands: Mutex<Commands>,
     visitors: Visitors,
-    /// Connections with another token.
+    /// Number of connections with a wrong token.
     pub(super) rejected: AtomicU64,
     over: AtomicBool,
 }
 
-/// What the other ranks are to do.
+/// Commands for the other ranks.
 #[derive(Debug, Default)]
 struct Commands {
-    /// The number of the latest command; 0 before the first.
+    /// The index of the latest command; 0 before the first.
     number: u64,
     words: Vec<String>,
     closed: bool,
@@ -103,7 +103,7 @@ impl Server {
         commands.number
     }
 
-    /// Allows the other ranks to exit, and waits until those that wait for it have received it.
+    /// Allows the other ranks to exit, and waits until those that ask have received it.
     pub(super) fn dismiss(&self) {
         self.commands().closed = true;
         let began = Instant::now();
@@ -148,7 +148,7 @@ impl Server {
             }
             let body = head.read_body(&mut connection, &mut buffer)?;
             let response = self.respond(&head.path, &body, joined);
-            // One that waits for its run to begin has shown who it is, too.
+            // A rank that waits for its run to start is identified too.
             if !identified && response.as_ref().map_or_else(|(status, _)| *status == 503, |_| true) {
                 identified = true;
                 self.visitors.leave(number);
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Why there is no run to join: not yet, or not any more.
+    /// Why there is no run to join: not yet, or no longer.
     fn no_run(&self, number: i64) -> (u16, String) {
         let commands = self.commands();
         match commands.closed || i64::try_from(commands.number).is_ok_and(|latest| latest > number) {
@@ -189,7 +189,7 @@ impl Server {
         }
     }
 
-    /// What a rank of a sweep is to do next: nothing yet, a command, or exit.
+    /// The next action of a rank in a sweep: wait, a command, or exit.
     fn next(&self, query: &str) -> Response {
         let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
         let unknown = || (409, "the query does not name a rank and a command".to_owned());
@@ -206,7 +206,7 @@ impl Server {
         Ok(response)
     }
 
-    /// Whether a rank that is done with a run may go on: rank 0 has saved the result.
+    /// Whether a rank that is done with a run may continue: rank 0 has saved the result.
     fn end(&self, run: u64, rank: usize) -> Dict {
         let mut commands = self.commands();
         let mut response = Dict::new();
@@ -216,7 +216,7 @@ impl Server {
 }
 
 impl Commands {
-    /// Whether there is nothing more to do, which this rank then knows.
+    /// Whether the sweep is over; records that this rank knows.
     fn is_dismissed(&mut self, rank: usize) -> bool {
         self.waiting.insert(rank);
         if self.closed {

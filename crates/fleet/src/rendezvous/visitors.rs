@@ -1,12 +1,12 @@
-//! Connections whose rank is not known yet: few at a time, and for a short time only.
+//! Connections whose rank is not known yet: few at a time, and only for a short time.
 
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A connection must belong to a rank after this time, however it spends it.
+/// Time limit to identify as a rank.
 const IDENTIFY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that may be unidentified at once, in addition to two for each rank.
+/// Maximum unidentified connections, in addition to two for each rank.
 const SPARE: usize = 32;
 
 /// The unidentified connections, oldest first.
@@ -31,7 +31,7 @@ impl Visitors {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection in; where there are too many, the oldest has to go. Its number.
+    /// Adds a connection and returns its number; if there are too many, closes the oldest.
     pub(super) fn enter(&self, stream: &TcpStream) -> std::io::Result<u64> {
         let stream = stream.try_clone()?;
         let mut waiting = self.waiting();
@@ -44,12 +44,12 @@ impl Visitors {
         Ok(number)
     }
 
-    /// A connection is identified, or has ended.
+    /// Removes a connection that is identified or has ended.
     pub(super) fn leave(&self, number: u64) {
         self.waiting().streams.retain(|(other, _, _)| *other != number);
     }
 
-    /// Closes those that have had their time.
+    /// Closes expired connections.
     pub(super) fn expire(&self) {
         self.waiting().streams.retain(|(_, since, stream)| {
             let keep = since.elapsed() < IDENTIFY_TIMEOUT;
@@ -61,7 +61,7 @@ impl Visitors {
     }
 }
 
-/// Ends whatever read or write its thread is in.
+/// Ends any read or write of its thread.
 fn close(stream: &TcpStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -9,7 +9,7 @@ use super::source_of;
 use crate::columns::COLUMNS;
 use crate::{Asked, Origin, Row};
 
-/// The rows of a batch; what is wrong with it where it is not one of ours.
+/// The rows of a batch; an error if it is invalid.
 pub(crate) fn rows(batch: &RecordBatch, origin: Origin) -> Result<Vec<Row>, String> {
     let columns = Columns { batch };
     columns.check()?;
@@ -23,7 +23,7 @@ struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Every column that is there has its type, and none that is needed is missing or has holes.
+    /// Checks that every column has its type, and that no required column is missing or has nulls.
     fn check(&self) -> Result<(), String> {
         for column in COLUMNS {
             let name = column.name;
@@ -47,12 +47,12 @@ impl Columns<'_> {
     }
 }
 
-/// One row of a batch that was checked.
+/// One row of a validated batch.
 struct Cells<'a> {
     columns: &'a Columns<'a>,
     at: usize,
     origin: Origin,
-    /// Prefix of omitted ids.
+    /// Prefix of omitted IDs.
     prefix: Option<&'a str>,
 }
 
@@ -107,11 +107,11 @@ impl<'a> Cells<'a> {
     }
 
     fn request_id(&self) -> Option<String> {
-        let told = self.text("request_id").map(str::to_owned);
-        told.or_else(|| Some(format!("{}{}", self.prefix?, self.int("index"))))
+        let stored = self.text("request_id").map(str::to_owned);
+        stored.or_else(|| Some(format!("{}{}", self.prefix?, self.int("index"))))
     }
 
-    /// The column, where this row has a value in it.
+    /// The column, if this row has a value in it.
     fn cell(&self, name: &str) -> Option<&'a ArrayRef> {
         self.columns.get(name).filter(|column| column.is_valid(self.at))
     }

@@ -1,5 +1,5 @@
-//! Rows to columns. Moments are stored as spans from the one before: these are small, and pack to half of what
-//! absolute ones do. Differences are taken modulo the width of the number, so that nothing a row can hold is lost.
+//! Rows to columns. Timestamps are stored as differences from the previous one: these are small and compress to half
+//! the size of absolute ones. Differences wrap around the integer's range, so that no value of a row is lost.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use tacho_core::{FailureKind, Observation, Timestamp};
 use super::{follows, source_name};
 use crate::{Asked, Origin};
 
-/// A row by its parts.
+/// A row as its two parts.
 type Parts<'a> = (&'a Asked, &'a Observation);
 
 /// The columns of `rows`, in the order of the table.
 pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Result<RecordBatch, ArrowError> {
     let prefix = prefix(rows);
-    let told = |id: &str, index: usize| prefix.is_some_and(|prefix| follows(id, prefix, index));
+    let is_implied = |id: &str, index: usize| prefix.is_some_and(|prefix| follows(id, prefix, index));
     let columns = vec![
         int(rows, |(_, row)| row.index as i64),
         int(rows, |(_, row)| since(row.scheduled, origin.timestamp)),
         int(rows, |(_, row)| since(row.dispatched, row.scheduled)),
         int(rows, |(_, row)| since(row.sent, row.dispatched)),
         int(rows, |(_, row)| row.connect_ns as i64),
-        maybe_int(rows, |(_, row)| row.first_byte.map(|moment| since(moment, row.sent))),
+        maybe_int(rows, |(_, row)| row.first_byte.map(|timestamp| since(timestamp, row.sent))),
         list::<Int64Type>(rows, |(_, row), out| gaps(row, out)),
-        maybe_int(rows, |(_, row)| row.first_content.map(|moment| since(moment, first_event(row)))),
-        maybe_int(rows, |(_, row)| row.first_answer.map(|moment| since(moment, first_event(row)))),
+        maybe_int(rows, |(_, row)| row.first_content.map(|timestamp| since(timestamp, first_event(row)))),
+        maybe_int(rows, |(_, row)| row.first_answer.map(|timestamp| since(timestamp, first_event(row)))),
         int(rows, |(_, row)| since(row.done, row.chunks.last().copied().unwrap_or(row.sent))),
         list::<Int32Type>(rows, |(_, row), out| steps(row.text_ends.iter().copied(), out)),
         list::<Int32Type>(rows, |(_, row), out| steps(row.token_counts.iter().map(|mark| mark.0), out)),
@@ -51,20 +51,19 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         int(rows, |(asked, _)| asked.input_sequences as i64),
         Arc::new(rows.iter().map(|(asked, _)| asked.audio_seconds).collect::<Float64Array>()),
         text(rows, |(asked, _)| asked.lora.as_deref()),
-        text(rows, |(asked, row)| asked.request_id.as_deref().filter(|id| !told(id, row.index))),
+        text(rows, |(asked, row)| asked.request_id.as_deref().filter(|id| !is_implied(id, row.index))),
         Arc::new((0..rows.len()).map(|at| prefix.filter(|_| at == 0)).collect::<StringArray>()),
     ];
     RecordBatch::try_new(schema, columns)
 }
 
-/// The prefix before the number in the first id; `None` where a request has no id, which would look like an omitted
-/// one.
+/// The prefix before the number in the first ID; `None` if a request has no ID, which would look like an omitted one.
 fn prefix<'a>(rows: &[Parts<'a>]) -> Option<&'a str> {
     let (asked, row) = rows.first().filter(|_| rows.iter().all(|(asked, _)| asked.request_id.is_some()))?;
     asked.request_id.as_deref()?.strip_suffix(&row.index.to_string())
 }
 
-/// What the moments inside an answer count from.
+/// The reference time of the timestamps inside a response.
 fn first_event(row: &Observation) -> Timestamp {
     row.chunks.first().copied().unwrap_or(row.sent)
 }
@@ -94,7 +93,7 @@ fn list<'a, T: ArrowPrimitiveType>(rows: &[Parts<'a>], fill: impl Fn(Parts<'a>, 
     Arc::new(lists.finish())
 }
 
-/// The first from the sending, each other from the one before.
+/// The first gap counts from sending, each other one from the previous event.
 fn gaps(row: &Observation, out: &mut PrimitiveBuilder<Int64Type>) {
     let mut before = row.sent;
     for &timestamp in &row.chunks {
@@ -118,7 +117,7 @@ fn status(kind: FailureKind) -> Option<i64> {
     }
 }
 
-/// The text for people and programs; lone surrogates become U+FFFD there.
+/// The text for people and programs, in which lone surrogates become U+FFFD.
 fn readable(text: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
     (!text.is_empty()).then(|| String::from_utf8_lossy(text))
 }

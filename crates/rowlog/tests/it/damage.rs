@@ -1,5 +1,4 @@
-//! Files that were cut off, overwritten or made up. Whatever they hold: no panic, no allocation that they do not
-//! justify, and the rows before the damage.
+//! Truncated, overwritten and forged files: no panic, no unjustified allocation, and all rows before the damage.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +12,7 @@ use crate::sample::{log, parts, plausible};
 
 const BATCHES: usize = 4;
 
-/// A log whose segment has four batches of two rows each, what the segment holds, and where each of its messages ends:
+/// A log whose segment has four batches of two rows each, the segment's content, and the end of each of its messages:
 /// the schema, then the batches.
 struct Sound {
     directory: TempDir,
@@ -37,7 +36,7 @@ fn rows(batch: usize) -> Vec<Row> {
     (2 * batch..2 * batch + 2).map(|index| plausible(index, 20)).collect()
 }
 
-/// What can be read of a segment with this content; nothing when it cannot be opened.
+/// The readable part of a segment with this content; `None` if it cannot be opened.
 fn recovered(directory: &Path, content: &[u8]) -> Option<(Vec<Row>, Tail)> {
     fs::write(directory.join("rows-0.arrows"), content).unwrap();
     let stored = Stored::open(directory).ok()?;
@@ -68,7 +67,7 @@ fn a_file_cut_anywhere_keeps_its_whole_batches() {
     }
 }
 
-/// Runs `test` on many values of `strategy`, all with one sound log.
+/// Runs `test` on many values of `strategy`, all with one intact log.
 fn for_many<S: Strategy>(cases: u32, strategy: S, test: impl Fn(&Sound, S::Value)) {
     let sound = sound();
     let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
@@ -132,7 +131,7 @@ fn a_damaged_schema_is_reported() {
         let mut damaged = content.clone();
         damaged[place] ^= 0x40;
         fs::write(directory.path().join("rows-0.arrows"), &damaged).unwrap();
-        // It is an error, or the segment is there; it is never dropped without a word.
+        // Either an error or the segment is there; it is never dropped silently.
         silent += usize::from(Stored::open(directory.path()).is_ok_and(|stored| stored.segments().is_empty()));
     }
     assert_eq!(silent, 0);

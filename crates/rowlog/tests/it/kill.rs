@@ -1,4 +1,4 @@
-//! A writer that is killed without warning: every row that it was told is logged is there.
+//! A writer that is killed without warning: every row that was reported as logged is there.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::sample::{log, parts, plausible, read};
 
 const DIRECTORY: &str = "TACHO_TEST_LOG";
 
-/// The process that is killed: this test program, started anew for this test alone.
+/// The process that is killed: this test program, started again for this test only.
 #[test]
 #[ignore = "started by the test below"]
 fn writer() {

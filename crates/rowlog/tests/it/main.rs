@@ -1,4 +1,4 @@
-//! The log as its users meet it: what goes in comes out, whatever happens to the file.
+//! The log from its users' view: what goes in comes out, whatever happens to the file.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod damage;

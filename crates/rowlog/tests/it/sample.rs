@@ -1,4 +1,4 @@
-//! Rows to write: odd ones that proptest makes up, and plausible ones.
+//! Rows to write: arbitrary ones from proptest, and plausible ones.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) fn manifest() -> Manifest {
     }
 }
 
-/// Any row at all: every field with every value that its type has, and moments of the longest run that is read.
+/// Any row: every field with any value of its type, and timestamps within the longest supported run.
 pub(crate) fn any_row() -> impl Strategy<Value = Row> {
     let timestamp = || (0..31 * 24 * 3600 * 1_000_000_000u64).prop_map(|nanos| Timestamp(ORIGIN.timestamp.0 + nanos));
     let outcome = (any::<Option<(u8, u16)>>(), ".{0,20}").prop_map(|(kind, message)| match kind {
@@ -95,9 +95,9 @@ fn failure(kind: u8, status: u16) -> FailureKind {
     kinds[kind as usize % kinds.len()]
 }
 
-/// A row of a run whose tokens come about every ten milliseconds.
+/// A row of a run with a token about every ten milliseconds.
 pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
-    // Any noise will do; this is the usual linear congruence.
+    // Any noise is good enough; this is a linear congruential generator.
     let mut state = index as u64 ^ 0x9e37_79b9_7f4a_7c15;
     let mut noise = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -125,7 +125,7 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
     Row { asked, observation }
 }
 
-/// The same as a run hands it to its log: with its id, and its times rounded.
+/// A row as a run logs it: with its ID, and its times rounded.
 pub(crate) fn measured(index: usize, tokens: usize) -> Row {
     let mut row = plausible(index, tokens);
     row.asked.request_id = Some(format!("bench-0c57608e-{index}"));

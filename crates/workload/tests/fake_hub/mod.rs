@@ -36,7 +36,7 @@ pub(crate) struct FakeHub {
     pub(crate) state: Arc<Mutex<State>>,
 }
 
-struct Asked {
+struct ReceivedRequest {
     method: String,
     path: String,
     authorization: Option<String>,
@@ -50,7 +50,7 @@ impl FakeHub {
         let repos = repos.iter().map(|(name, list)| ((*name).to_owned(), files(list))).collect();
         let state = Arc::new(Mutex::new(State { repos, ..State::default() }));
         let store = serve(Arc::clone(&state), send_large);
-        let endpoint = serve(Arc::clone(&state), move |state, requests, out| respond(state, requests, out, &store));
+        let endpoint = serve(Arc::clone(&state), move |state, request, out| respond(state, request, out, &store));
         FakeHub { endpoint, state }
     }
 
@@ -64,7 +64,7 @@ impl FakeHub {
 
 fn serve(
     state: Arc<Mutex<State>>,
-    answer: impl Fn(&mut State, &Asked, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    answer: impl Fn(&mut State, &ReceivedRequest, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -74,9 +74,9 @@ fn serve(
             let (state, answer) = (Arc::clone(&state), Arc::clone(&answer));
             std::thread::spawn(move || {
                 let mut out = stream.try_clone().unwrap();
-                if let Some(requests) = read_request(stream) {
+                if let Some(request) = read_request(stream) {
                     // Ignore clients that disconnected.
-                    let _ = respond(&mut state.lock().unwrap(), &requests, &mut out);
+                    let _ = respond(&mut state.lock().unwrap(), &request, &mut out);
                 }
             });
         }
@@ -84,31 +84,31 @@ fn serve(
     address
 }
 
-fn read_request(stream: TcpStream) -> Option<Asked> {
+fn read_request(stream: TcpStream) -> Option<ReceivedRequest> {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let first = lines.next()?;
     let mut words = first.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let mut requests = Asked { method, path, authorization: None, range: None };
+    let mut request = ReceivedRequest { method, path, authorization: None, range: None };
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(": ")?;
         match name.to_ascii_lowercase().as_str() {
-            "authorization" => requests.authorization = Some(value.to_owned()),
-            "range" => requests.range = Some(value.to_owned()),
+            "authorization" => request.authorization = Some(value.to_owned()),
+            "range" => request.range = Some(value.to_owned()),
             _ => {}
         }
     }
-    Some(requests)
+    Some(request)
 }
 
-fn respond(state: &mut State, requests: &Asked, out: &mut TcpStream, store: &str) -> std::io::Result<()> {
-    state.requests.push((requests.method.clone(), requests.path.clone(), requests.authorization.clone()));
+fn respond(state: &mut State, request: &ReceivedRequest, out: &mut TcpStream, store: &str) -> std::io::Result<()> {
+    state.requests.push((request.method.clone(), request.path.clone(), request.authorization.clone()));
     let allowed =
-        state.token.as_ref().is_none_or(|token| requests.authorization.as_deref() == Some(&format!("Bearer {token}")));
+        state.token.as_ref().is_none_or(|token| request.authorization.as_deref() == Some(&format!("Bearer {token}")));
     if let Some(status) = state.status.or((!allowed).then_some(401)) {
         return write!(out, "HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     }
-    if let Some(rest) = requests.path.strip_prefix("/api/") {
+    if let Some(rest) = request.path.strip_prefix("/api/") {
         let files = rest.split_once("/revision/").and_then(|(repo, _)| state.repos.get(repo));
         return match files {
             Some(files) => {
@@ -120,14 +120,14 @@ fn respond(state: &mut State, requests: &Asked, out: &mut TcpStream, store: &str
             None => send(out, "404 Not Found", &[("x-error-code", "RepoNotFound")], b"", true),
         };
     }
-    let path = requests.path.trim_start_matches('/').replace("%20", " ");
+    let path = request.path.trim_start_matches('/').replace("%20", " ");
     let path = if path.starts_with("datasets/") { path } else { format!("models/{path}") };
     let file =
         path.split_once("/resolve/").and_then(|(repo, rest)| Some((state.repos.get(repo)?, rest.split_once('/')?.1)));
     let Some((name, bytes)) = file.and_then(|(files, name)| files.iter().find(|(known, _)| known == name)) else {
         return send(out, "404 Not Found", &[("x-error-code", "EntryNotFound"), ("x-repo-commit", COMMIT)], b"", true);
     };
-    let body = requests.method == "GET";
+    let body = request.method == "GET";
     if bytes.len() > 1024 {
         let (sum, size) = (format!("\"{}\"", sha256(bytes)), bytes.len().to_string());
         let location = format!("{store}/{}?signature=secret", sha256(bytes));
@@ -144,14 +144,14 @@ fn respond(state: &mut State, requests: &Asked, out: &mut TcpStream, store: &str
     send(out, "200 OK", &[("x-repo-commit", COMMIT), ("etag", &etag)], bytes, body)
 }
 
-fn send_large(state: &mut State, requests: &Asked, out: &mut TcpStream) -> std::io::Result<()> {
-    state.fetched.push((requests.path.clone(), requests.authorization.clone(), requests.range.clone()));
-    let sum = requests.path.trim_start_matches('/').split('?').next().unwrap_or_default();
+fn send_large(state: &mut State, request: &ReceivedRequest, out: &mut TcpStream) -> std::io::Result<()> {
+    state.fetched.push((request.path.clone(), request.authorization.clone(), request.range.clone()));
+    let sum = request.path.trim_start_matches('/').split('?').next().unwrap_or_default();
     let mut files = state.repos.values().flatten().map(|(_, bytes)| bytes);
     let Some(bytes) = files.find(|bytes| sha256(bytes) == sum) else {
         return send(out, "404 Not Found", &[], b"", true);
     };
-    let from = requests.range.as_deref().and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
+    let from = request.range.as_deref().and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
     let (status, rest) = match from {
         Some(from) => ("206 Partial Content", &bytes[usize::min(from, bytes.len())..]),
         None => ("200 OK", bytes.as_slice()),
