@@ -1,8 +1,8 @@
-//! A reader against broken forms of good input: an error or a value, never a panic, an abort, memory without end or a
-//! wait without end. Each input is made of its number alone, so that one can be tried again by itself.
+//! Fuzzes a reader with mutated valid input: an error or a value, never a panic, an abort, unbounded memory or an
+//! endless wait. Each input depends on its number only, so that it can be repeated alone.
 //!
-//! `TACHO_FUZZ_COUNT` says how many inputs each target gets (a million for a long run), `TACHO_FUZZ_SEED` which
-//! sequence, `TACHO_FUZZ_ONLY` the number of the one input to try, `TACHO_FUZZ_THREADS` how many threads share the work.
+//! `TACHO_FUZZ_COUNT` sets the number of inputs per target (a million for a long run), `TACHO_FUZZ_SEED` the sequence,
+//! `TACHO_FUZZ_ONLY` the number of a single input to try, `TACHO_FUZZ_THREADS` the number of threads.
 
 mod memory;
 mod mutator;
@@ -16,17 +16,17 @@ use std::time::{Duration, Instant};
 pub use memory::{Counted, peak};
 use mutator::Mutator;
 
-/// Memory that one input may cost a reader: the most that a file may claim to hold (a page of Parquet states up to 2
-/// GiB, which are reserved and not touched), and working space.
-const MOST_BYTES: usize = (2 << 30) + (256 << 20);
-/// Time that one input may cost, in a build without optimisation on a machine that has other things to do.
-const MOST_TIME: Duration = Duration::from_secs(60);
+/// Maximum memory for one input: the largest size that a file may claim (a Parquet page states up to 2 GiB, which are
+/// reserved and not touched), plus working space.
+const MAX_BYTES: usize = (2 << 30) + (256 << 20);
+/// Maximum time for one input, in an unoptimized build on a loaded machine.
+const MAX_TIME: Duration = Duration::from_secs(60);
 /// Inputs that a thread takes at a time.
 const BATCH: u64 = 32;
-/// Fewer inputs than this are not worth a second thread.
-const WORTH_THREADS: u64 = 4_000;
+/// Minimum number of inputs for a second thread.
+const MIN_PER_THREAD: u64 = 4_000;
 
-/// How many inputs each target gets.
+/// Number of inputs per target.
 pub fn fuzz_count(default: u64) -> u64 {
     number("TACHO_FUZZ_COUNT").unwrap_or(default)
 }
@@ -35,20 +35,19 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Calls `read` with the good inputs and with broken forms of them, and prints what that took.
+/// Calls `read` with the valid inputs and with mutations of them, and prints the cost.
 ///
 /// # Panics
-/// When the reader panics or needs too much memory, with the number of the input; and when memory is not counted
-/// because the test binary does not have [`Counted`] for its allocator.
+/// If the reader panics or needs too much memory, with the number of the input; and if the test binary does not use
+/// [`Counted`] as its allocator.
 pub fn fuzz(target: &str, good: &[Vec<u8>], default: u64, read: impl Fn(&[u8]) + Sync) {
     fuzz_files(target, good, default, |_| {}, |_, bytes| read(bytes));
 }
 
-/// Like [`fuzz`], for readers of files: each thread has its own directory, in memory if possible, made ready by
-/// `prepare`.
+/// Like [`fuzz`], for readers of files: each thread has its own directory, in memory if possible, set up by `prepare`.
 ///
 /// # Panics
-/// As [`fuzz`], and when the directory cannot be created.
+/// As [`fuzz`], and if the directory cannot be created.
 pub fn fuzz_files(
     target: &str,
     good: &[Vec<u8>],
@@ -73,7 +72,7 @@ pub fn fuzz_files(
         over.store(true, Ordering::Relaxed);
         ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
     });
-    work.tell(target, begun.elapsed());
+    work.print_cost(target, begun.elapsed());
 }
 
 fn directory() -> tempfile::TempDir {
@@ -82,14 +81,14 @@ fn directory() -> tempfile::TempDir {
     made.or_else(|_| tempfile::tempdir()).expect("a directory can be made")
 }
 
-/// The inputs of a target, handed out in batches.
+/// The inputs of a target, distributed in batches.
 struct Work<'g> {
     good: &'g [Vec<u8>],
     seed: u64,
     only: Option<u64>,
     count: u64,
     next: AtomicU64,
-    /// The largest and the slowest input: what it cost, and its number.
+    /// The largest and the slowest input: its cost and its number.
     worst: Mutex<[(u64, u64); 2]>,
 }
 
@@ -103,7 +102,7 @@ impl<'g> Work<'g> {
     fn threads(&self) -> usize {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = number("TACHO_FUZZ_THREADS").map_or(cores, |threads| (threads as usize).max(1));
-        if self.only.is_some() || self.count < WORTH_THREADS { 1 } else { wanted }
+        if self.only.is_some() || self.count < MIN_PER_THREAD { 1 } else { wanted }
     }
 
     fn share(&self, run: &Lane, read: &dyn Fn(&[u8])) {
@@ -137,14 +136,14 @@ impl<'g> Work<'g> {
             ));
             resume_unwind(panic);
         }
-        assert!(most <= MOST_BYTES, "input {input} of {} bytes made the reader take {most} bytes", bytes.len());
-        let mut worst = self.worst.lock().expect("nobody panics with it");
+        assert!(most <= MAX_BYTES, "input {input} of {} bytes made the reader take {most} bytes", bytes.len());
+        let mut worst = self.worst.lock().expect("the lock is not poisoned");
         worst[0] = worst[0].max((most as u64, input));
         worst[1] = worst[1].max((took.as_micros() as u64, input));
     }
 
-    fn tell(&self, target: &str, took: Duration) {
-        let [(bytes, largest), (micros, slowest)] = *self.worst.lock().expect("nobody panics with it");
+    fn print_cost(&self, target: &str, took: Duration) {
+        let [(bytes, largest), (micros, slowest)] = *self.worst.lock().expect("the lock is not poisoned");
         let (mib, ms, count, seconds) = (bytes as f64 / 1048576.0, micros as f64 / 1e3, self.count, took.as_secs_f64());
         say(&format!(
             "fuzz {target:<28} {count:>8} inputs {seconds:>7.1} s   most {mib:>7.1} MiB (input {largest}), {ms:>8.1} ms \
@@ -153,7 +152,7 @@ impl<'g> Work<'g> {
     }
 }
 
-/// What a thread is at, for those who wait for it.
+/// The current input of a thread, for the watchdog.
 #[derive(Default)]
 struct Lane {
     at: Mutex<Option<(u64, Instant)>>,
@@ -161,24 +160,24 @@ struct Lane {
 
 impl Lane {
     fn begin(&self, input: u64) {
-        *self.at.lock().expect("nobody panics with it") = Some((input, Instant::now()));
+        *self.at.lock().expect("the lock is not poisoned") = Some((input, Instant::now()));
     }
 
     fn end(&self) {
-        *self.at.lock().expect("nobody panics with it") = None;
+        *self.at.lock().expect("the lock is not poisoned") = None;
     }
 
     fn overdue(&self) -> Option<u64> {
-        let at = *self.at.lock().expect("nobody panics with it");
-        at.filter(|(_, begun)| begun.elapsed() > MOST_TIME).map(|(input, _)| input)
+        let at = *self.at.lock().expect("the lock is not poisoned");
+        at.filter(|(_, begun)| begun.elapsed() > MAX_TIME).map(|(input, _)| input)
     }
 }
 
-/// Ends the process when a reader hangs: a thread cannot be ended otherwise.
+/// Ends the process if a reader hangs: a thread cannot be ended otherwise.
 fn watch(target: &str, lanes: &[Lane], over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         if let Some(input) = lanes.iter().find_map(Lane::overdue) {
-            say(&format!("fuzz {target}: input {input} has taken {} s and goes on", MOST_TIME.as_secs()));
+            say(&format!("fuzz {target}: input {input} has taken {} s and goes on", MAX_TIME.as_secs()));
             std::process::abort();
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! What tests share: golden files, a scripted server, running the binary. Uses no other crate of ours.
+//! Shared test utilities: golden files, a scripted server, running the binary. Uses no other crate of the workspace.
 
 pub mod place;
 pub mod scripted;
@@ -29,11 +29,11 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The text of a file of `tests/certificates`, such as `server.pem` and its `server.key`: a certificate for `localhost` and
-/// `127.0.0.1` that no authority signed.
+/// The text of a file in `tests/certificates`, such as `server.pem` and its `server.key`: a self-signed certificate for
+/// `localhost` and `127.0.0.1`.
 ///
 /// # Panics
-/// When it is missing: the checkout is broken.
+/// If it is missing: the checkout is broken.
 pub fn certificate(name: &str) -> String {
     let path = golden_dir().join("../certificates").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("certificate {}: {error}", path.display()))
@@ -42,7 +42,7 @@ pub fn certificate(name: &str) -> String {
 /// A golden JSON file.
 ///
 /// # Panics
-/// When it is missing or not JSON: the checkout is broken.
+/// If it is missing or not JSON: the checkout is broken.
 pub fn golden_json(name: &str) -> Value {
     let text = golden_text(name);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("golden file {name}: {error}"))
@@ -51,16 +51,16 @@ pub fn golden_json(name: &str) -> Value {
 /// A golden text file.
 ///
 /// # Panics
-/// When it is missing: the checkout is broken.
+/// If it is missing: the checkout is broken.
 pub fn golden_text(name: &str) -> String {
     let path = golden_path(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("golden file {}: {error}", path.display()))
 }
 
-/// The files of a golden directory with the given ending, sorted by name.
+/// The files of a golden directory with this extension, sorted by name.
 ///
 /// # Panics
-/// When the directory is missing: the checkout is broken.
+/// If the directory is missing: the checkout is broken.
 pub fn golden_files(directory: &str, ending: &str) -> Vec<PathBuf> {
     let path = golden_path(directory);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&path)

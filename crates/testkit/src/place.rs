@@ -12,10 +12,10 @@ use tempfile::TempDir;
 
 use crate::golden_dir;
 
-/// Variables that change what the program does; a test sets those it means.
+/// Environment variables that change the program's behaviour; they are unset unless a test sets them.
 const VARIABLES: [&str; 5] = ["OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "RUST_LOG", "VLLM_LOGGING_LEVEL"];
 
-/// A directory with the golden files in it, as recorded command lines expect, and a free port.
+/// A directory that contains the golden files, as recorded command lines expect, and a free port.
 pub struct Place {
     directory: TempDir,
     program: &'static str,
@@ -27,7 +27,7 @@ impl Place {
     /// A new directory for `program`, which a test finds as `env!("CARGO_BIN_EXE_tacho")`.
     ///
     /// # Panics
-    /// When the machine has no room for it.
+    /// If it cannot be created.
     pub fn new(program: &'static str) -> Self {
         let directory = tempfile::tempdir().expect("there is a temporary directory");
         let golden = golden_dir().canonicalize().expect("the checkout has golden files");
@@ -46,20 +46,20 @@ impl Place {
         self.path().join(name)
     }
 
-    /// Writes a file, with the directories above it.
+    /// Writes a file and creates its parent directories.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn write(&self, name: &str, text: &str) {
         let path = self.file(name);
         fs::create_dir_all(path.parent().unwrap_or(self.path())).expect("directories can be made");
         fs::write(path, text).expect("files can be written");
     }
 
-    /// Writes a program.
+    /// Writes an executable script.
     ///
     /// # Panics
-    /// When that fails.
+    /// If that fails.
     pub fn script(&self, name: &str, text: &str) {
         self.write(name, text);
         fs::set_permissions(self.file(name), fs::Permissions::from_mode(0o755)).expect("it is our file");
@@ -72,7 +72,7 @@ impl Place {
         for name in VARIABLES {
             command.env_remove(name);
         }
-        // Nothing is asked of machines outside this one.
+        // Do not contact other machines.
         command.env("HF_HUB_OFFLINE", "1");
         command
     }
@@ -80,7 +80,7 @@ impl Place {
     /// Runs it to its end.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("the program can be started")
     }
@@ -88,7 +88,7 @@ impl Place {
     /// Starts it.
     ///
     /// # Panics
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn spawn(&self, args: &[&str]) -> Child {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program can be started")
@@ -97,13 +97,13 @@ impl Place {
     /// A JSON file that it wrote.
     ///
     /// # Panics
-    /// When it is not there or not JSON.
+    /// If it is missing or not JSON.
     pub fn json(&self, name: &str) -> Value {
         let text = fs::read_to_string(self.file(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
     }
 
-    /// All files below a directory with their contents, logs of servers left out.
+    /// All files below a directory with their contents, without server logs.
     pub fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         let mut files = Vec::new();
         walk(&self.file(name), &self.file(name), &mut files);
@@ -124,20 +124,20 @@ fn walk(root: &Path, directory: &Path, files: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// What it printed.
+/// Its standard output.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// What it said.
+/// Its standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for something that will come.
+/// Waits for a condition.
 ///
 /// # Panics
-/// When it does not.
+/// If it takes too long.
 pub fn wait_for(what: &str, done: impl Fn() -> bool) {
     let began = Instant::now();
     while !done() {

@@ -1,4 +1,4 @@
-//! A server that does with each request what a script says, and keeps what it was asked.
+//! A scripted server that records the requests it receives.
 
 use std::io::BufReader;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::wire::{Seen, read_request};
 
-/// What becomes of a connection after an answer.
+/// The state of a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// It stays.
+    /// It stays open.
     Open,
     /// It is closed.
     Close,
@@ -18,14 +18,14 @@ pub enum Keep {
     Reset,
 }
 
-/// What to do with a request: write something, then keep the connection or not.
+/// Handles a request: writes a response, then keeps the connection or not.
 pub type Script = Box<dyn FnMut(&Seen, &mut TcpStream) -> Keep + Send>;
 
 /// A scripted server; it ends with the test process.
 pub struct Scripted {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
-    /// What it was asked, as it comes.
+    /// The requests it received.
     pub seen: Receiver<Seen>,
     calls: Arc<Mutex<Vec<Seen>>>,
 }
@@ -34,7 +34,7 @@ impl Scripted {
     /// Serves each connection on its own thread.
     ///
     /// # Panics
-    /// When the machine has no port left.
+    /// If no port is free.
     pub fn start(script: impl Fn(&Seen, &mut TcpStream) -> Keep + Send + Sync + 'static) -> Self {
         let script = Arc::new(script);
         Self::listen(move |stream, record| {
@@ -43,10 +43,10 @@ impl Scripted {
         })
     }
 
-    /// Serves connections one after the other.
+    /// Serves one connection at a time.
     ///
     /// # Panics
-    /// When the machine has no port left.
+    /// If no port is free.
     pub fn one_by_one(mut script: Script) -> Self {
         Self::listen(move |stream, record| converse(stream, &mut script, &record))
     }
@@ -71,42 +71,42 @@ impl Scripted {
         format!("http://{}", self.address)
     }
 
-    /// All it was asked so far.
+    /// All requests so far.
     pub fn calls(&self) -> Vec<Seen> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The paths of all it was asked so far, in order.
+    /// The paths of all requests so far, in order.
     pub fn paths(&self) -> Vec<String> {
         self.calls().iter().map(|seen| seen.path().to_owned()).collect()
     }
 
-    /// The same for another thread.
+    /// The requests, for another thread.
     pub fn watch(&self) -> Calls {
         Calls { calls: self.calls.clone() }
     }
 
-    /// How often `path` was asked for.
+    /// Number of requests for `path`.
     pub fn count(&self, path: &str) -> usize {
         self.paths().iter().filter(|asked| *asked == path).count()
     }
 }
 
-/// What a server was asked, for a thread that waits for it.
+/// The requests that a server received, for a thread that waits for them.
 #[derive(Debug, Clone)]
 pub struct Calls {
     calls: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Calls {
-    /// How often `path` was asked for.
+    /// Number of requests for `path`.
     pub fn count(&self, path: &str) -> usize {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.iter().filter(|seen| seen.path() == path).count()
     }
 }
 
-/// Where requests are written down.
+/// The record of the requests.
 #[derive(Clone)]
 struct Record {
     sender: Sender<Seen>,

@@ -1,4 +1,4 @@
-//! A terminal for a program to run in, which a test can close.
+//! A pseudo-terminal to run a program in, which a test can close.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,10 +19,10 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Runs a command in a new terminal; with `nohup` it outlives that one's end.
+    /// Runs a command in a new terminal; with `nohup` it survives the terminal's end.
     ///
     /// # Panics
-    /// When the machine has no terminals, or no `setsid` and `env`.
+    /// If the machine has no pseudo-terminals, or no `setsid` and `env`.
     pub fn run(command: &Command, nohup: bool) -> Terminal {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("the machine has terminals");
@@ -37,15 +37,15 @@ impl Terminal {
         session.stdin(Stdio::from(open())).stdout(Stdio::from(open())).stderr(Stdio::from(open()));
         let child = session.spawn().expect("setsid can be started");
         let closed = Arc::new(AtomicBool::new(false));
-        let told = closed.clone();
-        let watcher = std::thread::spawn(move || watch(master, &told));
+        let signal = closed.clone();
+        let watcher = std::thread::spawn(move || watch(master, &signal));
         Terminal { closed, watcher, child }
     }
 
-    /// Closes it, and gives back the program.
+    /// Closes the terminal and returns the program.
     ///
     /// # Panics
-    /// When what watches it has.
+    /// If the watching thread panicked.
     pub fn close(self) -> Child {
         self.closed.store(true, Ordering::Release);
         self.watcher.join().expect("it only reads");

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as far as tests need it: requests as they came, answers written by hand.
+//! The subset of HTTP/1.1 that tests need: received requests and hand-written responses.
 
 use std::io::{BufRead, Write};
 
-/// A request as it came over the wire.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The request line.
@@ -24,18 +24,18 @@ impl Seen {
         self.line.split(' ').next().unwrap_or_default()
     }
 
-    /// What was asked for.
+    /// The path.
     pub fn path(&self) -> &str {
         self.line.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// The next request of a connection; none when it has ended.
+/// The next request of a connection; `None` if it has ended.
 pub fn read_request(reader: &mut impl BufRead) -> Option<Seen> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
@@ -58,14 +58,14 @@ pub fn read_request(reader: &mut impl BufRead) -> Option<Seen> {
     Some(Seen { line: line.trim_end().to_owned(), headers, body })
 }
 
-/// A whole answer.
+/// Writes a complete response.
 pub fn write_plain(stream: &mut impl Write, status: u16, reason: &str, kind: &str, body: &[u8]) -> std::io::Result<()> {
     let length = body.len();
     write!(stream, "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n")?;
     stream.write_all(body)
 }
 
-/// A streamed response in HTTP chunks. A disconnected reader is ignored.
+/// Writes a streamed response in HTTP chunks. A disconnected reader is ignored.
 pub fn write_stream(stream: &mut impl Write, events: &[&str]) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     for event in events {
@@ -74,7 +74,7 @@ pub fn write_stream(stream: &mut impl Write, events: &[&str]) {
     let _ = stream.write_all(b"0\r\n\r\n");
 }
 
-/// The events of a short, whole completion.
+/// The events of a short, complete completion.
 pub const WHOLE: [&str; 3] = [
     "data: {\"choices\": [{\"index\": 0, \"text\": \"a\", \"finish_reason\": null}]}\n\n",
     "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 7, \"completion_tokens\": 1}}\n\n",

@@ -1,12 +1,12 @@
-//! Who may depend on whom, as `docs/design/architecture.md` draws it, and that nothing is depended on in vain. Reads the
-//! manifests and the sources themselves, so that no tool has to be installed.
+//! Checks the dependencies between crates, as shown in `docs/design/architecture.md`, and that none is unused. Reads
+//! the manifests and sources directly, so that no tool has to be installed.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each crate may use of ours. A new crate or arrow is a line here and in the picture.
+/// The crates of the workspace that each crate may use. A new crate or dependency needs a line here and in the diagram.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("args", &["core"]),
@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Crates that open sockets.
 const SOCKETS: &[&str] = &["client", "fleet", "sim", "testkit", "workload"];
 
-/// Heavy or delicate crates and who may have them.
+/// Heavy or sensitive dependencies, and the crates that may use them.
 const FENCED: &[(&str, &[&str])] = &[
     ("anyhow", &["cli"]),
     ("arrow-ipc", &["rowlog", "workload"]),
@@ -56,8 +56,8 @@ const FENCED: &[(&str, &[&str])] = &[
     ("ureq", &["workload"]),
 ];
 
-/// Draws come from `pyrand`, flags from tables that `args` reads.
-const NOBODY: &[&str] = &["clap", "fastrand", "rand", "reqwest"];
+/// Dependencies that no crate may use: draws come from `pyrand`, flags from tables that `args` reads.
+const FORBIDDEN: &[&str] = &["clap", "fastrand", "rand", "reqwest"];
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -146,7 +146,7 @@ fn heavy_crates_stay_behind_their_fences() {
                 wrong.push(format!("{name} uses {fenced}, which is for {holders:?}"));
             }
         }
-        let nobodys = NOBODY.iter().filter(|nobody| used.contains(**nobody));
+        let nobodys = FORBIDDEN.iter().filter(|nobody| used.contains(**nobody));
         wrong.extend(nobodys.map(|nobody| format!("{name} uses {nobody}")));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -157,7 +157,7 @@ fn sockets_are_opened_where_they_belong() {
     let opens = ["TcpStream::connect", "TcpListener::bind", "UdpSocket::bind", "UnixStream::connect"];
     let mut wrong = Vec::new();
     for name in names().into_iter().filter(|name| !SOCKETS.contains(&name.as_str())) {
-        // Fuzz targets are modules of tests that attack servers over sockets.
+        // Fuzz targets are test modules that attack servers over sockets.
         for (path, text) in sources(&name, "src").into_iter().filter(|(path, _)| !path.ends_with("fuzz.rs")) {
             wrong.extend(opens.iter().filter(|open| text.contains(**open)).map(|open| (path.clone(), *open)));
         }
@@ -181,15 +181,15 @@ fn nothing_is_depended_on_in_vain() {
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
-/// Whether a source names a crate: in a path, as the whole of a `use`, or as a macro.
+/// Whether a source mentions a crate: in a path, as a whole `use`, or as a macro.
 fn mentions(source: &str, dependency: &str) -> bool {
     let name = dependency.replace('-', "_");
     [format!("{name}::"), format!("use {name};"), format!("{name}!")].iter().any(|form| source.contains(form))
 }
 
-/// What happens is told as types; the sentences are the report's.
+/// Events are types; the report crate words them.
 #[test]
-fn run_leaves_the_words_to_the_report() {
+fn run_leaves_the_wording_to_the_report() {
     let spoken = ["say(format!", "warn(format!", "status(format!", "warning(format!", "say(\"", "warn(\""];
     let mut wrong = Vec::new();
     for name in ["client", "loadgen", "run", "workload"] {

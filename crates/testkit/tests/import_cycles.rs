@@ -1,15 +1,15 @@
 //! Import cycles between the files of a crate: a file in a cycle cannot be understood without the others. A name that
-//! `lib.rs` re-exports counts as an import of the file that defines it. A module and the directory below it count as one.
+//! `lib.rs` re-exports counts as an import of the file that defines it. A module and its directory count as one.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The largest import cycle that is allowed, in files: that of the client's backends and their table of kinds.
+/// The largest allowed import cycle, in files: that of the client's backends and their table.
 const MAX_CYCLE: usize = 8;
 
-/// A crate's modules by their paths, and the lines each has before its tests.
+/// A crate's modules by path, with their lines before the tests.
 type Modules = BTreeMap<Vec<String>, String>;
 
 fn modules(source: &Path) -> Modules {
@@ -38,7 +38,7 @@ fn module(file: &Path) -> Vec<String> {
     parts
 }
 
-/// The paths that `use` lines name, one for each name in braces.
+/// The paths in `use` lines, one for each name in braces.
 fn imports(text: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for statement in text.split(';') {
@@ -77,7 +77,7 @@ fn spread(path: &str, before: &[String], found: &mut Vec<Vec<String>>) {
     }
 }
 
-/// The names that each module re-exports, with the paths that it takes them from.
+/// The names that each module re-exports, with their paths.
 type ReExports = BTreeMap<Vec<String>, BTreeMap<String, Vec<String>>>;
 
 fn re_exports(modules: &Modules) -> ReExports {
@@ -89,7 +89,7 @@ fn re_exports(modules: &Modules) -> ReExports {
     modules.iter().map(|(at, text)| of(at, text)).collect()
 }
 
-/// A path as it is seen from the crate's root; none for those of other crates.
+/// A path relative to the crate's root; `None` for other crates.
 fn absolute(modules: &Modules, at: &[String], path: &[String]) -> Option<Vec<String>> {
     let mut place = match path.first()?.as_str() {
         "crate" => Vec::new(),
@@ -110,7 +110,7 @@ fn absolute(modules: &Modules, at: &[String], path: &[String]) -> Option<Vec<Str
     Some(place)
 }
 
-/// The module that defines what an absolute path names, behind all re-exports.
+/// The module that defines the item of an absolute path, through all re-exports.
 fn defining(modules: &Modules, names: &ReExports, path: &[String], depth: usize) -> Option<Vec<String>> {
     let known = (0..=path.len()).rev().find(|len| modules.contains_key(&path[..*len]))?;
     let (module, rest) = path.split_at(known);

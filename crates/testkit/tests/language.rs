@@ -46,10 +46,10 @@ const BANNED: &[(&str, &str)] = &[
 const BANNED_IN_MESSAGES: &[(&str, &str)] =
     &[("is no", "is not a"), ("there is no", "no X, or X does not exist"), ("of its own", "its own, separate")];
 
-/// Words a paragraph may have; lists and tables count by item.
+/// Maximum words of a paragraph; lists and tables count by item.
 const MAX_PARAGRAPH: usize = 90;
 
-/// Words that the sentences of a page may have on average.
+/// Maximum mean words of a page's sentences.
 const MAX_MEAN_SENTENCE: f64 = 18.0;
 
 fn root() -> PathBuf {
@@ -129,8 +129,8 @@ fn paragraphs_are_short() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The sentences of a page by their words: list items and headings end one, tables have none, and labels of up to three
-/// words do not count.
+/// The sentences of a page by their number of words: list items and headings end one, tables have none, and labels of
+/// up to three words do not count.
 fn sentence_lengths(lines: &[(usize, String)]) -> Vec<usize> {
     let (mut lengths, mut words) = (Vec::new(), 0);
     for line in lines.iter().map(|(_, line)| line.trim()).filter(|line| !line.starts_with('|')) {
@@ -157,15 +157,15 @@ fn sentences_are_short() {
     assert!(wrong.is_empty(), "pages above {MAX_MEAN_SENTENCE} words per sentence: {wrong:#?}");
 }
 
-/// What a source file says to people.
+/// Text of a source file that people read.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum SourceText {
     Message(String),
     Comment(String),
 }
 
-/// The string literals, without what stands for values, and the doc comments of a source file, with their lines.
-fn said(source: &str) -> Vec<(usize, Said)> {
+/// The string literals, without placeholders, and the doc comments of a source file, with their lines.
+fn source_texts(source: &str) -> Vec<(usize, SourceText)> {
     let (mut found, mut at) = (Vec::new(), 0);
     let until = |from: usize, end: &str| source[from..].find(end).map_or(source.len(), |length| from + length);
     while at < source.len() {
@@ -175,14 +175,14 @@ fn said(source: &str) -> Vec<(usize, Said)> {
         let text = if rest.starts_with("//") {
             at = until(at, "\n");
             let is_doc = rest.starts_with("///") || rest.starts_with("//!");
-            is_doc.then(|| Said::Comment(source[begin..at].to_owned()))
+            is_doc.then(|| SourceText::Comment(source[begin..at].to_owned()))
         } else if let Some(count) = hashes.filter(|_| is_raw) {
             let end = format!("\"{}", "#".repeat(count));
             at = (until(at + count + 2, &end) + end.len()).min(source.len());
-            Some(Said::Message(message(&source[begin..at])))
+            Some(SourceText::Message(message(&source[begin..at])))
         } else if let Some(inside) = rest.strip_prefix('"') {
             at = begin + 1 + quoted(inside);
-            Some(Said::Message(message(&source[begin..at])))
+            Some(SourceText::Message(message(&source[begin..at])))
         } else if rest.starts_with("'\"'") || rest.starts_with("'\\") {
             at = until(at + 2, "'") + 1;
             None
@@ -210,14 +210,14 @@ fn quoted(rest: &str) -> usize {
     rest.find(closing).map_or(rest.len(), |at| at + 1)
 }
 
-/// A literal as it is read: lines joined, `{value}` left out.
+/// A literal as it is displayed: lines joined, `{value}` omitted.
 fn message(literal: &str) -> String {
     let joined = literal.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = joined.split('{').enumerate();
     parts.map(|(at, part)| if at == 0 { part } else { part.split_once('}').map_or(part, |(_, rest)| rest) }).collect()
 }
 
-/// The source that goes into the program: without tests.
+/// The source of the program, without tests.
 fn sources() -> Vec<(String, String)> {
     let crates = below(&root().join("crates"), "rs").into_iter();
     let shown = crates.map(|path| (path.strip_prefix(root()).unwrap().display().to_string(), path));
@@ -231,12 +231,12 @@ fn sources() -> Vec<(String, String)> {
 fn messages_and_doc_comments_use_the_terms_of_the_field() {
     let mut wrong = Vec::new();
     for (file, source) in sources() {
-        for (line, text) in said(&source) {
+        for (line, text) in source_texts(&source) {
             let (text, further) = match text {
                 // Names in code (keys, formats) are not sentences.
-                Said::Message(text) if text.contains(' ') => (text, BANNED_IN_MESSAGES),
-                Said::Message(_) => continue,
-                Said::Comment(text) => (text, &[][..]),
+                SourceText::Message(text) if text.contains(' ') => (text, BANNED_IN_MESSAGES),
+                SourceText::Message(_) => continue,
+                SourceText::Comment(text) => (text, &[][..]),
             };
             let found = BANNED.iter().chain(further).filter(|(phrase, _)| has_word(&text, phrase));
             wrong
@@ -249,9 +249,9 @@ fn messages_and_doc_comments_use_the_terms_of_the_field() {
 #[test]
 fn messages_and_doc_comments_are_read_from_the_source() {
     let source = "/// A folder.\nlet x = \"is no\\\n  {name} \\\"film\\\"\"; // film\nlet y: &'a str = r#\"so \"many\"#; let c = '\"'; \"z\"";
-    let said = said(source).into_iter().map(|(_, said)| said).collect::<Vec<_>>();
-    let message = |text: &str| Said::Message(text.to_owned());
-    let comment = Said::Comment("/// A folder.".to_owned());
+    let said = source_texts(source).into_iter().map(|(_, said)| said).collect::<Vec<_>>();
+    let message = |text: &str| SourceText::Message(text.to_owned());
+    let comment = SourceText::Comment("/// A folder.".to_owned());
     assert_eq!(said, [comment, message("\"is no  \\\"film\\\"\""), message("r#\"so \"many\"#"), message("\"z\"")]);
 }
 

@@ -1,14 +1,14 @@
-//! How much memory a piece of work takes at its worst, counted for each thread. The only unsafe code here.
+//! Peak memory of a piece of work, counted per thread. The only unsafe code here.
 #![expect(unsafe_code, reason = "an allocator is unsafe to write")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted: the global allocator of a test binary that has fuzz targets.
+/// The system's allocator with counters: the global allocator of test binaries with fuzz targets.
 pub struct Counted;
 
 thread_local! {
-    /// What this thread has taken less what it has given back; what others took may make it negative.
+    /// Bytes that this thread has allocated minus those it has freed; negative if it frees memory of other threads.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static MOST: Cell<isize> = const { Cell::new(0) };
 }
@@ -21,7 +21,8 @@ fn note(change: isize) {
     });
 }
 
-// SAFETY: every call is handed to the system's allocator as it came; counting touches two cells and allocates nothing.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches two cells and allocates
+// nothing.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         note(layout.size() as isize);
@@ -44,8 +45,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// Does the work; the most memory that it held at once beyond what there was. Counted on this thread alone, where the
-/// process counts with [`Counted`].
+/// Runs the work; returns its result and its peak memory on this thread, if the process uses [`Counted`].
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = LIVE.get();
     MOST.set(before);
@@ -53,7 +53,7 @@ pub fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (done, (MOST.get() - before).max(0) as usize)
 }
 
-/// Whether this process counts.
+/// Whether this process counts memory.
 pub(super) fn is_counted() -> bool {
     peak(|| std::hint::black_box(Vec::<u8>::with_capacity(4096)).capacity()).1 >= 4096
 }

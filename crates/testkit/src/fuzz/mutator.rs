@@ -1,9 +1,9 @@
-//! Broken input out of good input, by the number of the input.
+//! Mutates valid input, reproducibly by the number of the input.
 
-/// Numbers that readers of bytes stumble over.
+/// Boundary values for binary formats.
 const EDGES: [u64; 10] = [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff];
 
-/// What readers of texts stumble over where a value should be.
+/// Boundary values for text formats.
 const VALUES: [&str; 20] = [
     "0",
     "-1",
@@ -32,13 +32,13 @@ pub(super) struct Mutator {
 }
 
 impl Mutator {
-    /// What breaks input number `input` of a sequence.
+    /// The mutator for input number `input` of a sequence.
     pub(super) fn new(seed: u64, input: u64) -> Self {
         let mixed = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ input).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Mutator { state: (mixed ^ (mixed >> 29)) | 1 }
     }
 
-    /// A broken form of one of them, or several mixed.
+    /// A mutation of one input, or a mix of several.
     pub(super) fn out_of(mut self, good: &[Vec<u8>]) -> Vec<u8> {
         let mut bytes = good[self.below(good.len())].clone();
         let other = &good[self.below(good.len())];
@@ -95,7 +95,7 @@ impl Mutator {
         of.iter().take(len).copied().collect()
     }
 
-    /// Puts an edge of some width and order of bytes over what is there.
+    /// Overwrites bytes with a boundary value of random width and byte order.
     fn number(&mut self, bytes: &mut [u8], at: usize) {
         let edge = EDGES[self.below(EDGES.len())];
         let width = 1 << self.below(4);
@@ -108,7 +108,7 @@ impl Mutator {
         }
     }
 
-    /// Puts another value where the next word, number or quoted text stands, so that what is around it stays whole.
+    /// Replaces the next word, number or quoted string by another value, so that its surroundings stay valid.
     fn value(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'+' | b'_');
         let Some(start) = bytes[at.min(bytes.len())..].iter().position(|byte| is_word(byte) || *byte == b'"') else {
@@ -124,7 +124,7 @@ impl Mutator {
     }
 }
 
-/// Drops the line at a place, or doubles it.
+/// Deletes or duplicates the line at a position.
 fn line(bytes: &mut Vec<u8>, at: usize, dropped: bool) {
     let start = bytes[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
     let end = bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |place| at + place + 1);

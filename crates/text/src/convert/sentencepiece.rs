@@ -204,7 +204,8 @@ fn xlm_roberta(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Co
 /// Without a specific class: as the model specifies.
 fn generic(model: &Model, settings: &Settings, own: &[(String, bool)]) -> Converted {
     let specials = [("bos_token", &model.bos), ("eos_token", &model.eos), ("unk_token", &model.unk)];
-    let specials = specials.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
+    let specials =
+        specials.into_iter().filter(|(attribute, (_, id))| *id >= 0 && !settings.config.contains_key(*attribute));
     let named: Vec<(String, String)> =
         specials.map(|(attribute, (text, _))| (attribute.to_owned(), text.clone())).collect();
     let vocab = ids(model);
