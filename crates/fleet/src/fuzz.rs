@@ -48,9 +48,9 @@ fn fuzz_messages() {
     ];
     fuzz("messages to rank 0", &good, CASES, |bytes| {
         let shared = Shared::new(&member, clock, "h", "v", None);
-        if let Ok(said) = parse(&String::from_utf8_lossy(bytes)) {
-            let _ = shared.join(&said).is_ok();
-            if let Some(fit) = said.get("clock").and_then(ClockFit::from_json) {
+        if let Ok(message) = parse(&String::from_utf8_lossy(bytes)) {
+            let _ = shared.join(&message).is_ok();
+            if let Some(fit) = message.get("clock").and_then(ClockFit::from_json) {
                 let mut row = row.clone();
                 fit.place(&mut row);
                 fit.place_on_grid(7, &mut row);

@@ -33,6 +33,18 @@ impl StopReason {
 
 /// A stop signal shared by the signal handler, the stop rules and the workers. The first request drains the run, the
 /// second ends it at once.
+///
+/// ```
+/// use tacho_loadgen::{StopReason, StopSignal};
+///
+/// let series = StopSignal::default();
+/// let run = series.inner();
+/// run.stop_because(StopReason::Precise);
+/// assert!(run.draining() && !run.immediate());
+/// assert!(!series.draining());
+/// series.request_stop();
+/// assert_eq!(run.reason(), Some(StopReason::Precise));
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     own: Arc<State>,

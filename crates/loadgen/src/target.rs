@@ -5,6 +5,64 @@ use std::io;
 use tacho_core::{Observation, Request, Timestamp};
 
 /// Creates one worker per thread.
+///
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+/// use tacho_core::{Clock, Counters, Kept, Observation, Outcome, SystemClock, Timestamp};
+/// use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, Target, Worker, WorkerStats, drive};
+/// use tacho_pyrand::RandomState;
+///
+/// /// Completes every request at once.
+/// struct Null(SystemClock);
+///
+/// struct NullWorker(SystemClock, Vec<Observation>);
+///
+/// impl Target for Null {
+///     type Worker<'t> = NullWorker;
+///
+///     fn worker(&self, _id: usize, _of: usize) -> io::Result<NullWorker> {
+///         Ok(NullWorker(self.0, Vec::new()))
+///     }
+/// }
+///
+/// impl Worker for NullWorker {
+///     fn issue(&mut self, mut row: Observation) {
+///         row.sent = self.0.now();
+///         row.done = row.sent;
+///         row.outcome = Outcome::Complete;
+///         self.1.push(row);
+///     }
+///
+///     fn poll(&mut self, until: Timestamp, done: &mut Vec<Observation>) {
+///         if self.1.is_empty() {
+///             std::thread::sleep(until.since(self.0.now()));
+///         }
+///         done.append(&mut self.1);
+///     }
+///
+///     fn abort(&mut self, done: &mut Vec<Observation>) {
+///         done.append(&mut self.1);
+///     }
+///
+///     fn take_tokens(&mut self) -> u64 {
+///         0
+///     }
+///
+///     fn stats(&self) -> WorkerStats {
+///         WorkerStats::default()
+///     }
+/// }
+///
+/// let clock = SystemClock::start();
+/// let schedule = ScheduleSpec::Rate { rate: 1000.0, burstiness: 1.0 };
+/// let timeline = schedule.plan(20, &mut RandomState::new(0))?;
+/// let (stop, counters, mut rows) = (StopSignal::default(), Counters::default(), Kept::default());
+/// let driven = drive(&Null(clock), &Drive::of(&timeline, &clock, &stop, &counters), &mut rows)?;
+/// assert_eq!(rows.into_rows().len(), 20);
+/// assert!(driven.end.since(driven.origin) >= Duration::from_millis(19));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Target: Sync {
     /// The worker of one thread.
     type Worker<'t>: Worker

@@ -57,17 +57,17 @@ impl Helper {
         let process = Process::start(sandbox)
             .map_err(|error| TemplateError(format!("the helper process cannot be started: {error}")))?;
         let helper = Helper { sandbox, process: Mutex::new(process) };
-        helper.ask(&(sandbox.bytes, source.to_owned())).map(|_| helper)
+        helper.exchange(&(sandbox.bytes, source.to_owned())).map(|_| helper)
     }
 
     /// Renders the template.
     pub(crate) fn render(&self, variables: &Variables) -> Result<String, TemplateError> {
-        self.ask(variables)
+        self.exchange(variables)
     }
 
-    fn ask(&self, question: &impl Pack) -> Result<String, TemplateError> {
+    fn exchange(&self, message: &impl Pack) -> Result<String, TemplateError> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = send(&mut process.stream, question).and_then(|()| receive::<Reply>(&mut process.stream));
+        let reply = send(&mut process.stream, message).and_then(|()| receive::<Reply>(&mut process.stream));
         match reply {
             Ok((true, text)) => Ok(text),
             Ok((false, problem)) => Err(TemplateError(problem)),

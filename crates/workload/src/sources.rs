@@ -125,8 +125,8 @@ mod tests {
     fn a_file_without_rows_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), " \n\n").unwrap();
-        let said = read_rows(file.path()).unwrap_err().to_string();
-        assert_eq!(said, format!("{} is empty: it has no rows", file.path().display()));
+        let error = read_rows(file.path()).unwrap_err().to_string();
+        assert_eq!(error, format!("{} is empty: it has no rows", file.path().display()));
         std::fs::write(file.path(), "{}\n").unwrap();
         assert_eq!(read_rows(file.path()).unwrap(), "{}\n");
     }

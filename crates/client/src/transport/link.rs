@@ -161,7 +161,7 @@ impl Link {
         let Some(setup) = &mut self.setup else { return Ok(Advance::Open(0, 0)) };
         loop {
             match setup.phase {
-                Phase::Retry => match self.socket.ask(&setup.addresses[setup.at])? {
+                Phase::Retry => match self.socket.start_connect(&setup.addresses[setup.at])? {
                     Connecting::Retry => return Ok(Advance::Waiting),
                     Connecting::InProgress => setup.phase = Phase::Connecting,
                 },

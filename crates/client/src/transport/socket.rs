@@ -56,12 +56,12 @@ impl Socket {
         if matches!(address, Address::Tcp(_)) {
             socket.set_option(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
         }
-        let state = socket.ask(address)?;
+        let state = socket.start_connect(address)?;
         Ok((socket, state))
     }
 
     /// Requests the connection from the system.
-    pub(crate) fn ask(&self, address: &Address) -> io::Result<Connecting> {
+    pub(crate) fn start_connect(&self, address: &Address) -> io::Result<Connecting> {
         let result = match address {
             Address::Tcp(SocketAddr::V4(v4)) => {
                 // SAFETY: all-zero is a valid sockaddr_in.
@@ -237,7 +237,7 @@ pub(crate) fn timestamp_of_a_packet() -> io::Result<Option<u64>> {
     if !socket.timestamp_arrivals(&Address::Tcp(address)) {
         return Ok(None);
     }
-    socket.ask(&Address::Tcp(address))?;
+    socket.start_connect(&Address::Tcp(address))?;
     socket.send(b"?")?;
     socket.receive(&mut [0; 8]).map(|(_, timestamp)| timestamp)
 }

@@ -130,7 +130,7 @@ impl Peer {
         self.refusal.is_some()
     }
 
-    fn heard(&mut self) {
+    fn mark_alive(&mut self) {
         self.last_heard = Some(Instant::now());
         if std::mem::take(&mut self.silent) {
             self.lost = None;
@@ -274,7 +274,7 @@ impl Shared {
             return Err(reason);
         }
         state.peers[rank] = Peer { machine, joined: true, ..Peer::default() };
-        state.peers[rank].heard();
+        state.peers[rank].mark_alive();
         self.changed.notify_all();
         Ok(rank)
     }
@@ -306,16 +306,16 @@ impl Shared {
     }
 
     /// The start, once it is known.
-    fn ready(&self, rank: usize, said: &Value) -> Result<Dict, String> {
+    fn ready(&self, rank: usize, message: &Value) -> Result<Dict, String> {
         let mut state = self.state();
         let (start, stop) = (state.start, state.stop);
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
         peer.ready = true;
-        if let Some(fit) = said.get("clock").and_then(ClockFit::from_json) {
+        if let Some(fit) = message.get("clock").and_then(ClockFit::from_json) {
             peer.clock.update(fit);
         }
-        peer.heard();
-        state.stop.worker |= said.get("stopping") == Some(&Value::Bool(true));
+        peer.mark_alive();
+        state.stop.worker |= message.get("stopping") == Some(&Value::Bool(true));
         self.changed.notify_all();
         if self.over.load(Ordering::Acquire) {
             return Err("rank 0 has given the run up".to_owned());
@@ -338,7 +338,7 @@ impl Shared {
         state.stop.worker |= *stopping != 0;
         response.set("stop", state.stop.directive());
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
-        peer.heard();
+        peer.mark_alive();
         peer.progress = Progress::try_from(progress).map_err(|_| "the progress is incomplete")?;
         peer.clock.place(&mut rows);
         peer.received += rows.len();
@@ -351,7 +351,7 @@ impl Shared {
         let theirs = closing.get("wall_clock").and_then(WallClock::from_json);
         let wall_offset = theirs.map(|theirs| WallClock::now(self.clock).offset_of(&theirs, &fit));
         if let Some(peer) = self.state().peers.get_mut(rank) {
-            peer.heard();
+            peer.mark_alive();
             peer.done = Some(Done { fit, wall_offset, closing });
         }
         self.changed.notify_all();

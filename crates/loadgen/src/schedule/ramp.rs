@@ -22,6 +22,14 @@ impl RampUpStrategy {
 }
 
 /// A ramp of the request rate.
+///
+/// ```
+/// use tacho_loadgen::{RampUp, RampUpStrategy};
+///
+/// let ramp = RampUp { strategy: RampUpStrategy::Linear, start_rps: 1, end_rps: 3 };
+/// assert_eq!(ramp.rates(5)?, [1.0, 1.5, 2.0, 2.5, 3.0]);
+/// # Ok::<(), tacho_loadgen::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RampUp {
     /// The curve.

@@ -25,6 +25,20 @@ impl ArrivalProcess {
 }
 
 /// Scheduled times of all requests, in request order.
+///
+/// ```
+/// use tacho_loadgen::ScheduleSpec;
+/// use tacho_pyrand::RandomState;
+///
+/// let trace = ScheduleSpec::Replay(vec![0.0, 2.0, 1.5]);
+/// let timeline = trace.plan(3, &mut RandomState::new(0))?;
+/// assert_eq!(timeline.scheduled(), [0.0, 2.0, 1.5]);
+/// // Requests are sent in order: the last one waits for the one before it.
+/// assert_eq!(*timeline.eligible(), [0.0, 2.0, 2.0]);
+/// // The part that another process sends, shifted to its first request.
+/// assert_eq!(timeline.part(&[1, 2]).scheduled(), [0.5, 0.0]);
+/// # Ok::<(), tacho_loadgen::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     // Shared, because a run and its stop rules read the same times.

@@ -112,7 +112,7 @@ impl<'h> Wire<'h> {
     ) -> Result<(Response<Body>, String), HubError> {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS {
-            let response = self.ask(&url, range, method).map_err(|source| self.unreachable(repo, source))?;
+            let response = self.send(&url, range, method).map_err(|source| self.unreachable(repo, source))?;
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let Some(next) = location.filter(|_| response.status().is_redirection()) else {
                 return Ok((response, url));
@@ -127,7 +127,12 @@ impl<'h> Wire<'h> {
         Err(HubError::NotAHub { url, reason: "too many redirects" })
     }
 
-    fn ask(&self, url: &str, range: Option<(u64, Option<u64>)>, method: Method) -> Result<Response<Body>, ureq::Error> {
+    fn send(
+        &self,
+        url: &str,
+        range: Option<(u64, Option<u64>)>,
+        method: Method,
+    ) -> Result<Response<Body>, ureq::Error> {
         let mut request = match method {
             Method::Get => self.agent.get(url),
             Method::Head => self.agent.head(url),

@@ -53,8 +53,8 @@ struct Call {
     end: i128,
     step: Step,
     /// Marks that identify its response in a later prompt: texts and the names of tool calls.
-    said: Vec<String>,
-    heard: Vec<String>,
+    response_marks: Vec<String>,
+    prompt_marks: Vec<String>,
 }
 
 fn add(trace: &mut Trace, session: &str, calls: &[Call], earliest: i128) {
@@ -79,7 +79,8 @@ fn parents(earlier: &[Call], call: &Call, first: usize) -> Vec<Edge> {
     let followed =
         |&place: &usize| ended.iter().any(|&other| other != place && earlier[place].end <= earlier[other].start);
     let quoted = |place: &usize| {
-        earlier[*place].end > call.start && earlier[*place].said.iter().any(|said| call.heard.contains(said))
+        earlier[*place].end > call.start
+            && earlier[*place].response_marks.iter().any(|mark| call.prompt_marks.contains(mark))
     };
     let edge = |place: usize| {
         let pause = (call.start - earlier[place].end).max(0) as f64 / 1e6;
@@ -119,7 +120,7 @@ fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>)
     if end < start {
         return Err(span.wrong("end_time", "is before start_time"));
     }
-    let (content, heard) = content(&attributes)?;
+    let (content, prompt_marks) = content(&attributes)?;
     let mut step = Step::new(String::new(), 0);
     step.input_tokens = first_count(&attributes, &["gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"])?;
     step.output_tokens = first_count(&attributes, &["gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"])?
@@ -137,8 +138,8 @@ fn of_span(span: &Row<'_>, owner: Option<&str>) -> Result<(String, Option<Call>)
     if let Some(temperature) = attributes.number("gen_ai.request.temperature")? {
         step.notes.extra = Some([("temperature".to_owned(), temperature.into())].into_iter().collect());
     }
-    let said = output(&attributes)?;
-    Ok((session, Some(Call { start, end, step, said, heard })))
+    let response_marks = output(&attributes)?;
+    Ok((session, Some(Call { start, end, step, response_marks, prompt_marks })))
 }
 
 fn is_error(code: Option<&Value>) -> bool {
@@ -153,13 +154,13 @@ fn is_error(code: Option<&Value>) -> bool {
 fn content(attributes: &Row<'_>) -> Result<(Option<Dict>, Vec<String>), TraceError> {
     let Some(sent) = listed(attributes, "gen_ai.input.messages")? else { return Ok((None, Vec::new())) };
     let messages = messages::openai(attributes, "gen_ai.input.messages", &sent)?;
-    let heard = messages.iter().flat_map(messages::marks).collect();
+    let prompt_marks = messages.iter().flat_map(messages::marks).collect();
     let mut content = Dict::new();
     content.set("messages", messages);
     if let Some(tools) = listed(attributes, "gen_ai.tool.definitions")? {
         content.set("tools", tools);
     }
-    Ok((Some(content), heard))
+    Ok((Some(content), prompt_marks))
 }
 
 fn output(attributes: &Row<'_>) -> Result<Vec<String>, TraceError> {

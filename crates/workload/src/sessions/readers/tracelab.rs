@@ -20,7 +20,7 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
             row.need("round_index", row.count("round_index")?)?;
         }
         rounds.sort_by_key(|row| row.count("round_index").ok().flatten());
-        let (mut last, mut said, mut tools) = (None, Vec::new(), 0.0);
+        let (mut last, mut transcript, mut tools) = (None, Vec::new(), 0.0);
         for (turn, row) in rounds.into_iter().enumerate() {
             let lengths = Lengths::of(row)?;
             let mut step = Step::new(session.clone(), turn);
@@ -28,14 +28,14 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
             step.history = if turn > 0 { History::Recorded } else { History::None };
             step.input_tokens = Some(lengths.before + lengths.new);
             step.output_tokens = Some(lengths.output);
-            let mut named = beginning(&said, lengths.before);
+            let mut named = prefix(&transcript, lengths.before);
             let known: u64 = named.iter().map(|(_, tokens)| tokens).sum();
             // The repeated part that is not from this session, such as instructions, and the new part.
             for tokens in [lengths.before - known, lengths.new] {
                 named.extend(names.next().filter(|_| tokens > 0).map(|name| (name, tokens)));
             }
-            said.clone_from(&named);
-            said.extend(names.next().map(|name| (name, lengths.output)));
+            transcript.clone_from(&named);
+            transcript.extend(names.next().map(|name| (name, lengths.output)));
             step.blocks = Some(Blocks { named, ..Blocks::default() });
             tools = waited(row)?;
             last = Some(trace.push(step));
@@ -68,14 +68,14 @@ impl Lengths {
 }
 
 /// The first `tokens` tokens of the transcript.
-fn beginning(said: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
+fn prefix(transcript: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
     let mut left = tokens;
     let piece = |&(name, tokens): &(i64, u64)| {
         let taken = tokens.min(left);
         left -= taken;
         (taken > 0).then_some((name, taken))
     };
-    said.iter().map_while(piece).collect()
+    transcript.iter().map_while(piece).collect()
 }
 
 /// The total time of a round's tools, in milliseconds.

@@ -4,7 +4,7 @@
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::{Content, Request, ToolCall};
 
-use super::messages::{content_text, own_messages, said};
+use super::messages::{chat_message, content_text, own_messages};
 use super::{Find, ReceivedResponse, Replay};
 
 /// The result of a tool call that was not recorded.
@@ -20,29 +20,29 @@ impl Replay {
             let mut text = String::new();
             for (place, choice) in before {
                 text += content_text(&self.requests[*place]);
-                text += &find(*place).map(|heard| spoken(&heard.choice(*choice))).unwrap_or_default();
+                text += &find(*place).map(|received| text_of(&received.choice(*choice))).unwrap_or_default();
             }
             text += content_text(own);
             return Some(Request { content: Content::Text(text), ..own.clone() });
         }
-        let kept = find(last).and_then(|heard| Some((heard, heard.reply?.id.clone()?)));
-        if let Some((heard, id)) = kept.filter(|_| self.server_history) {
-            let mut line = Line { messages: Vec::new(), open: calls(&heard).to_vec() };
-            line.ask(own_messages(own));
+        let kept = find(last).and_then(|received| Some((received, received.reply?.id.clone()?)));
+        if let Some((received, id)) = kept.filter(|_| self.server_history) {
+            let mut transcript = Transcript { messages: Vec::new(), open: calls(&received).to_vec() };
+            transcript.push_messages(own_messages(own));
             let mut overrides = own.overrides.as_ref().and_then(Value::as_dict).cloned().unwrap_or_default();
             overrides.set("previous_response_id", id);
             let overrides = Some(overrides.into());
-            return Some(Request { chat_messages: Some(Value::List(line.messages)), overrides, ..own.clone() });
+            return Some(Request { chat_messages: Some(Value::List(transcript.messages)), overrides, ..own.clone() });
         }
-        let mut line = Line::default();
+        let mut transcript = Transcript::default();
         for (place, choice) in before {
-            line.ask(own_messages(&self.requests[*place]));
-            if let Some(heard) = find(*place) {
-                line.answer(&heard.choice(*choice));
+            transcript.push_messages(own_messages(&self.requests[*place]));
+            if let Some(received) = find(*place) {
+                transcript.push_completion(&received.choice(*choice));
             }
         }
-        line.ask(own_messages(own));
-        Some(Request { chat_messages: Some(Value::List(line.messages)), ..own.clone() })
+        transcript.push_messages(own_messages(own));
+        Some(Request { chat_messages: Some(Value::List(transcript.messages)), ..own.clone() })
     }
 
     /// The step whose completion calls tools for which this one sends unrecorded results, so that the caller has to
@@ -65,29 +65,29 @@ impl<'a> ReceivedResponse<'a> {
 
 /// A conversation under construction.
 #[derive(Default)]
-struct Line {
+struct Transcript {
     messages: Vec<Value>,
     /// Tool calls of the last completion, which need results.
     open: Vec<ToolCall>,
 }
 
-impl Line {
+impl Transcript {
     /// Appends a completion.
-    fn answer(&mut self, heard: &ReceivedResponse<'_>) {
-        let calls = calls(heard);
-        let text = spoken(heard);
+    fn push_completion(&mut self, received: &ReceivedResponse<'_>) {
+        let calls = calls(received);
+        let text = text_of(received);
         let mut message = Dict::new();
         message.set("role", "assistant");
         message.set("content", if text.is_empty() && !calls.is_empty() { Value::Null } else { text.into() });
         if !calls.is_empty() {
-            message.set("tool_calls", calls.iter().map(written).collect::<Vec<Value>>());
+            message.set("tool_calls", calls.iter().map(call_json).collect::<Vec<Value>>());
         }
         self.messages.push(message.into());
         self.open = calls.to_vec();
     }
 
     /// Appends a step's own messages: first the results of tool calls, then the rest.
-    fn ask(&mut self, own: Vec<Value>) {
+    fn push_messages(&mut self, own: Vec<Value>) {
         let spoken = self.messages.iter().any(|message| has_role(message, "system"));
         let results = own.iter().take_while(|message| has_role(message, "tool")).count();
         let open = std::mem::take(&mut self.open);
@@ -98,23 +98,23 @@ impl Line {
         if open.is_empty() {
             // The file has results, but this time no tool was called, and a server refuses results without a call.
             let content = |message: &Value| message.get("content").cloned().unwrap_or(Value::Null);
-            self.messages.extend(own[..results].iter().map(|message| said("user", content(message))));
+            self.messages.extend(own[..results].iter().map(|message| chat_message("user", content(message))));
         }
         let rest = own.into_iter().skip(results);
         self.messages.extend(rest.filter(|message| !(spoken && has_role(message, "system"))));
     }
 }
 
-fn calls<'a>(heard: &ReceivedResponse<'a>) -> &'a [ToolCall] {
-    heard.reply.map_or(&[], |reply| &reply.calls)
+fn calls<'a>(received: &ReceivedResponse<'a>) -> &'a [ToolCall] {
+    received.reply.map_or(&[], |reply| &reply.calls)
 }
 
-fn spoken(heard: &ReceivedResponse<'_>) -> String {
-    String::from_utf8_lossy(heard.text).into_owned()
+fn text_of(received: &ReceivedResponse<'_>) -> String {
+    String::from_utf8_lossy(received.text).into_owned()
 }
 
 /// A call in message format. Arguments that are not a JSON object would make the server refuse all later messages.
-fn written(call: &ToolCall) -> Value {
+fn call_json(call: &ToolCall) -> Value {
     let good = matches!(parse(&call.arguments), Ok(Value::Dict(_)));
     let mut function = Dict::new();
     function.set("name", call.name.as_str());
@@ -215,6 +215,6 @@ mod tests {
         assert_eq!(dumps(&request.chat_messages.unwrap()), USER);
         assert_eq!(dumps(&request.overrides.unwrap()), r#"{"previous_response_id": "resp_1"}"#);
         let lost = replay(&[USER, USER], true).request(1, &|_| None).unwrap();
-        assert!(lost.overrides.is_none(), "without an answer to name, all is said again");
+        assert!(lost.overrides.is_none(), "without a response to name, everything is sent again");
     }
 }

@@ -7,7 +7,7 @@ use tacho_core::{Content, Request};
 use tacho_text::Tokenizer;
 
 use super::media;
-use super::messages::{own_messages, said};
+use super::messages::{chat_message, own_messages};
 use super::spec::ReplaySpec;
 use crate::datasets::timed_trace::Blocks;
 use crate::sessions::error::TraceError;
@@ -58,15 +58,15 @@ impl<'t> Maker<'t> {
             Prompt::Nothing => {}
             _ if step.sent.is_some() => {
                 self.saved(step, &mut request, &mut overrides)?;
-                pieces = if step.blocks.is_some() { self.block_pieces(place) } else { self.said_pieces(&request) };
+                pieces = if step.blocks.is_some() { self.block_pieces(place) } else { self.message_pieces(&request) };
             }
             Prompt::Synthetic => {
-                pieces = self.made_up(place, &mut request)?;
+                pieces = self.synthetic(place, &mut request)?;
                 overrides.set("ignore_eos", true);
             }
             Prompt::Given(content) => {
                 self.given(place, content, &mut request, &mut overrides)?;
-                pieces = self.said_pieces(&request);
+                pieces = self.message_pieces(&request);
             }
         }
         request.overrides = (!overrides.is_empty()).then(|| overrides.into());
@@ -83,7 +83,7 @@ impl<'t> Maker<'t> {
     }
 
     /// A prompt of the recorded length; equal blocks have equal tokens.
-    fn made_up(&mut self, place: usize, request: &mut Request) -> Result<Pieces, TraceError> {
+    fn synthetic(&mut self, place: usize, request: &mut Request) -> Result<Pieces, TraceError> {
         let step = &self.trace.steps[place];
         let (Some(tokenizer), Some(blocks)) = (self.tokenizer, &mut self.blocks) else {
             return Err(cannot(step, "needs a tokenizer to make up its text: leave out --skip-tokenizer-init"));
@@ -98,7 +98,7 @@ impl<'t> Maker<'t> {
         ids.extend_from_slice(blocks.tokens(&format!("{}/own", step.id()), left as usize));
         let live = matches!(step.history, History::Live | History::Fork | History::Edges(_));
         if self.spec.chat {
-            request.chat_messages = Some(Value::List(vec![said("user", tokenizer.decode(&ids))]));
+            request.chat_messages = Some(Value::List(vec![chat_message("user", tokenizer.decode(&ids))]));
         } else if live {
             request.content = Content::Text(tokenizer.decode(&ids));
         } else {
@@ -157,7 +157,7 @@ impl<'t> Maker<'t> {
             }
         }
         let mut messages: Vec<Value> = match content.get("system") {
-            Some(Value::Str(system)) => vec![said("system", system.as_str())],
+            Some(Value::Str(system)) => vec![chat_message("system", system.as_str())],
             _ => Vec::new(),
         };
         if step.history == History::Recorded && (step.deltas || content.get("recorded_answer").is_some()) {
@@ -165,14 +165,14 @@ impl<'t> Maker<'t> {
         }
         if let Some(result) = content.get("tool_response") {
             let text = result.as_str().map_or_else(|| dumps(result), str::to_owned);
-            messages.push(said("tool", text));
+            messages.push(chat_message("tool", text));
         }
         let media = media::parts(content).map_err(|problem| cannot(step, &problem))?;
         let role = content.get("role").and_then(Value::as_str).unwrap_or("user");
         match (content.get("messages"), content.get("text"), content.get("texts")) {
             (Some(Value::List(own)), ..) => messages.extend(own.iter().cloned()),
             (_, Some(Value::Str(text)), _) if media.is_empty() => {
-                messages.push(said(role, text.as_str()));
+                messages.push(chat_message(role, text.as_str()));
                 request.content = Content::Text(text.clone());
             }
             (_, text, texts) => {
@@ -181,7 +181,7 @@ impl<'t> Maker<'t> {
                 let parts: Vec<Value> = own.iter().map(|text| media::text_part(text)).chain(media).collect();
                 request.content = Content::Texts(own.into_iter().map(str::to_owned).collect());
                 if !parts.is_empty() {
-                    messages.push(said(role, parts));
+                    messages.push(chat_message(role, parts));
                 }
             }
         }
@@ -228,14 +228,14 @@ impl<'t> Maker<'t> {
                 continue;
             }
             let text = |key: &str| content.get(key).and_then(Value::as_str).unwrap_or_default();
-            messages.push(said("user", text("text")));
-            messages.push(said("assistant", text("recorded_answer")));
+            messages.push(chat_message("user", text("text")));
+            messages.push(chat_message("assistant", text("recorded_answer")));
         }
         messages
     }
 
     /// The messages of a request as pieces; empty without a tokenizer.
-    fn said_pieces(&self, request: &Request) -> Pieces {
+    fn message_pieces(&self, request: &Request) -> Pieces {
         let Some(tokenizer) = self.tokenizer else { return Vec::new() };
         own_messages(request).iter().map(|own| (hash(&dumps(own)), tokens(own, tokenizer))).collect()
     }

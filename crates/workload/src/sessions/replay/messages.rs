@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Request};
 
 /// A message.
-pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
+pub(super) fn chat_message(role: &str, content: impl Into<Value>) -> Value {
     let mut dict = Dict::new();
     dict.set("role", role);
     dict.set("content", content);
@@ -15,7 +15,7 @@ pub(super) fn said(role: &str, content: impl Into<Value>) -> Value {
 pub(super) fn own_messages(request: &Request) -> Vec<Value> {
     match &request.chat_messages {
         Some(Value::List(messages)) => messages.clone(),
-        _ => vec![said("user", content_text(request))],
+        _ => vec![chat_message("user", content_text(request))],
     }
 }
 
