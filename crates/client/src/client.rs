@@ -112,7 +112,7 @@ impl Client {
     /// Encodes requests ahead of time, until `over` is set. If that fails, a worker hits the same error.
     pub fn write_ahead(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
-            let _ = self.requests.look_ahead(&|start, requests| self.written(start, requests));
+            let _ = self.requests.encode_ahead(&|start, requests| self.written(start, requests));
             std::thread::sleep(ENCODE_INTERVAL);
         }
     }

@@ -15,7 +15,7 @@ use crate::transport::inflate::Inflate;
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-pub(crate) const FEW: u64 = 400;
+pub(crate) const CASES: u64 = 400;
 
 /// The result of a response.
 #[derive(Debug, Default, PartialEq)]
@@ -53,7 +53,7 @@ fn fuzz_http1() {
         b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 404 Not\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.0 204 No\r\nContent-Length: 3, 3\r\nContent-Encoding: gzip\r\nLocation: /x\r\n\r\n",
     ];
-    fuzz("http/1 responses", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("http/1 responses", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let whole = read(&[bytes]);
         let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
         // A head that is too long is detected earlier if it arrives in pieces.
@@ -71,7 +71,7 @@ fn fuzz_compressed_answers() {
     let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     zlib.write_all(&text).unwrap();
     let good = [gzip.finish().unwrap(), zlib.finish().unwrap()];
-    fuzz("compressed responses", &good, FEW, |bytes| {
+    fuzz("compressed responses", &good, CASES, |bytes| {
         for coding in ["gzip", "deflate"] {
             let mut inflate = Inflate::for_encoding(coding).unwrap();
             let mut length = 0;
@@ -92,7 +92,7 @@ fn fuzz_urls() {
         b"unix:///tmp/s.sock:/v1",
         b"localhost:80",
     ];
-    fuzz("urls", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("urls", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let Ok(url) = Url::parse(&text) else { return };
         let _ = (url.host_header(), url.authority(), url.place(), url.origin(), url.with_path("/v1").to_string());

@@ -172,7 +172,7 @@ impl<'c> ClientWorker<'c> {
 
     /// Fails a request that cannot be loaded.
     #[cold]
-    fn lose(&mut self, mut row: Observation, error: &io::Error) {
+    fn fail_unloaded(&mut self, mut row: Observation, error: &io::Error) {
         row.sent = self.client.clock.now();
         row.done = row.sent;
         row.outcome = Outcome::failed(FailureKind::Connect, format!("the request cannot be read back: {error}"));
@@ -344,7 +344,7 @@ impl Worker for ClientWorker<'_> {
                 row.sent = client.clock.now();
                 Exchange::new(row, request, &prepared.expected, &client.endpoint)
             }
-            Err(error) => return self.lose(row, &error),
+            Err(error) => return self.fail_unloaded(row, &error),
         };
         self.place(Box::new(exchange));
         if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {

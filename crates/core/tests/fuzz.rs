@@ -13,7 +13,7 @@ use tacho_testkit::{Counted, fuzz};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+const CASES: u64 = 400;
 
 #[test]
 fn fuzz_json() {
@@ -22,7 +22,7 @@ fn fuzz_json() {
         br#"[[[[{"x": "y"}]]], 0.1, 1E400]"#,
         "\u{feff}{\"k\": \"é\"} trailing".as_bytes(),
     ];
-    fuzz("values", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("values", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = parse_prefix(&text).is_ok();
         if let Ok(value) = parse(&text) {
@@ -42,7 +42,7 @@ fn fuzz_secrets() {
         b"--header\nX-Api-Key: hunter2\n--extra-body\n{\"token\": \"hunter2\"}\n--base-url=http://u:hunter2@h",
     ];
     let key = [Secret::new("hunter2")];
-    fuzz("secrets", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("secrets", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let words: Vec<String> = text.lines().map(str::to_owned).collect();
         let _ = (redact_url(&text), redact_header_text(&text), redact_json_text(&text));
@@ -64,7 +64,7 @@ fn fuzz_numbers() {
         b"Infinity",
         b"9007199254740993.5",
     ];
-    fuzz("numbers", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("numbers", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let value = parse(&text).unwrap_or(Value::Null);
         let count = TokenCount::from_json("n", &value);

@@ -9,7 +9,7 @@ use tacho_core::json::{self, Value};
 use crate::Error;
 
 /// Writes `path` atomically through a temporary file, and syncs it to disk.
-pub(crate) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), Error> {
     let temporary = path.with_extension("tmp");
     let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(content)?;

@@ -13,7 +13,7 @@ use tacho_core::json::{Value, dumps};
 
 use crate::batch::batch;
 use crate::compact::compact;
-use crate::files::{sync_directory, write_whole};
+use crate::files::{sync_directory, write_atomically};
 use crate::manifest::{self, Manifest};
 use crate::packing::packing;
 use crate::stored::{SUMMARY, Stored};
@@ -91,7 +91,7 @@ impl Log {
     /// Finishes the log with a summary and merges small batches.
     pub fn finish(mut self, closing: &Value) -> Result<(), Error> {
         self.close()?;
-        write_whole(&self.directory.join(SUMMARY), dumps(closing).as_bytes())
+        write_atomically(&self.directory.join(SUMMARY), dumps(closing).as_bytes())
     }
 
     fn close(&mut self) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use tacho_core::Host;
 use tacho_core::json::{Dict, Value, dumps_indented};
 
 use crate::Error;
-use crate::files::{read_json, write_whole};
+use crate::files::{read_json, write_atomically};
 use crate::segment::{FORMAT, known};
 
 /// The manifest's name in the directory of the log.
@@ -59,7 +59,7 @@ pub struct Manifest {
 impl Manifest {
     /// Writes the manifest into `directory`.
     pub(crate) fn save(&self, directory: &Path) -> Result<(), Error> {
-        write_whole(&directory.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
+        write_atomically(&directory.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
     }
 
     /// Reads the manifest of `directory`.

@@ -82,15 +82,15 @@ fn fill(column: &mut ColumnWriter<'_>, values: &Values) -> Result<(), ParquetErr
     match (column, values) {
         (ColumnWriter::Int64ColumnWriter(column), Values::Ints(values)) => {
             let known: Vec<i64> = values.iter().flatten().copied().collect();
-            column.write_batch(&known, Some(&there(values)), None)
+            column.write_batch(&known, Some(&definition_levels(values)), None)
         }
         (ColumnWriter::DoubleColumnWriter(column), Values::Floats(values)) => {
             let known: Vec<f64> = values.iter().flatten().copied().collect();
-            column.write_batch(&known, Some(&there(values)), None)
+            column.write_batch(&known, Some(&definition_levels(values)), None)
         }
         (ColumnWriter::ByteArrayColumnWriter(column), Values::Texts(values)) => {
             let known: Vec<ByteArray> = values.iter().flatten().map(|text| text.as_str().into()).collect();
-            column.write_batch(&known, Some(&there(values)), None)
+            column.write_batch(&known, Some(&definition_levels(values)), None)
         }
         (ColumnWriter::DoubleColumnWriter(column), Values::Lists(lists)) => {
             let (definition, repetition) = levels(lists);
@@ -102,7 +102,7 @@ fn fill(column: &mut ColumnWriter<'_>, values: &Values) -> Result<(), ParquetErr
 }
 
 /// Definition levels: 1 for a value.
-fn there<T>(values: &[Option<T>]) -> Vec<i16> {
+fn definition_levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 

@@ -160,7 +160,7 @@ impl Iterator for Batches {
             Err(error) => return Some(Err(error)),
         };
         match rows(&batch, self.origin) {
-            Ok(rows) if rows.iter().all(|row| is_near(&row.observation, self.origin.timestamp)) => Some(Ok(rows)),
+            Ok(rows) if rows.iter().all(|row| is_plausible(&row.observation, self.origin.timestamp)) => Some(Ok(rows)),
             // Bytes that decompress to something else are as lost as those that do not decompress.
             _ => {
                 self.stream.tear_at(before);
@@ -171,7 +171,7 @@ impl Iterator for Batches {
 }
 
 /// Whether all timestamps of a row are plausible for one run.
-fn is_near(row: &Observation, origin: Timestamp) -> bool {
+fn is_plausible(row: &Observation, origin: Timestamp) -> bool {
     let timestamps = [row.scheduled, row.dispatched, row.sent, row.done];
     let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
     let mut timestamps = timestamps.into_iter().chain(others).chain(row.chunks.iter().copied());
@@ -189,7 +189,7 @@ mod tests {
         let origin = Timestamp(LONGEST.as_nanos() as u64 * 3);
         let row = |done| Observation { done, ..Observation::dispatched(0, origin, origin) };
         let sent = |done| Observation { sent: origin, ..row(done) };
-        assert!(is_near(&sent(origin + LONGEST), origin) && !is_near(&sent(origin + LONGEST * 2), origin));
-        assert!(!is_near(&Observation { chunks: vec![origin - LONGEST * 2], ..sent(origin) }, origin));
+        assert!(is_plausible(&sent(origin + LONGEST), origin) && !is_plausible(&sent(origin + LONGEST * 2), origin));
+        assert!(!is_plausible(&Observation { chunks: vec![origin - LONGEST * 2], ..sent(origin) }, origin));
     }
 }

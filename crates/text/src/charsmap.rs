@@ -32,12 +32,12 @@ fn check_rules(bytes: &[u8]) -> Result<(), &'static str> {
     let texts = std::str::from_utf8(texts).map_err(|_| "precompiled_charsmap holds replacements that are not UTF-8")?;
     let (units, _) = trie.as_chunks();
     let units: Vec<u32> = units.iter().map(|unit| u32::from_le_bytes(*unit)).collect();
-    let sound = !units.is_empty() && (0..units.len()).all(|at| is_sound(&units, at, texts));
-    if sound { Ok(()) } else { Err("precompiled_charsmap leads out of itself") }
+    let valid = !units.is_empty() && (0..units.len()).all(|at| is_valid(&units, at, texts));
+    if valid { Ok(()) } else { Err("precompiled_charsmap leads out of itself") }
 }
 
 /// Whether a unit points to valid positions.
-fn is_sound(units: &[u32], at: usize, texts: &str) -> bool {
+fn is_valid(units: &[u32], at: usize, texts: &str) -> bool {
     let unit = units[at];
     // The type of the first unit is never checked.
     if at > 0 && unit & IS_VALUE != 0 {

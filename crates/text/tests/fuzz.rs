@@ -12,7 +12,7 @@ use tacho_text::{ChatInput, GaveUp, Tokenizer, TokenizerMode};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 150;
+const CASES: u64 = 150;
 
 fn small(name: &str) -> Vec<u8> {
     std::fs::read(golden_path(&format!("tokenizers/small/{name}"))).expect("a golden file")
@@ -25,7 +25,7 @@ fn vocabularies(name: &str, source: &str, siblings: &[(&str, Vec<u8>)], mode: To
             std::fs::write(directory.join(name), bytes).expect("the file can be written");
         }
     };
-    fuzz_files(&format!("{name} ({source})"), &[small(source)], FEW, prepare, |directory, bytes| {
+    fuzz_files(&format!("{name} ({source})"), &[small(source)], CASES, prepare, |directory, bytes| {
         std::fs::write(directory.join(name), bytes).expect("the file can be written");
         let Ok(tokenizer) = Tokenizer::load_as(directory, mode) else { return };
         let ids = tokenizer.encode("Hello, wörld <s> 1234", true);
@@ -62,7 +62,7 @@ fn fuzz_settings() {
         "chat_template": [{"name": "default", "template": "{{ messages }}"}], "additional_special_tokens": ["<x>"]}"#;
     let prepare =
         |directory: &Path| std::fs::write(directory.join("tokenizer.json"), &llama).expect("it can be written");
-    fuzz_files("tokenizer_config.json", &[settings.to_vec()], FEW, prepare, |directory, bytes| {
+    fuzz_files("tokenizer_config.json", &[settings.to_vec()], CASES, prepare, |directory, bytes| {
         std::fs::write(directory.join("tokenizer_config.json"), bytes).expect("the file can be written");
         let Ok(tokenizer) = Tokenizer::load(directory) else { return };
         let _ = (tokenizer.encode("a <s> b", true), tokenizer.eos_id(), tokenizer.chat_template(true).is_ok());

@@ -19,9 +19,9 @@ use crate::{Buckets, RangeRatio, read_jsonl};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+const CASES: u64 = 400;
 /// Rows that are read of each table.
-const LOOKED_AT: usize = 200;
+const MAX_ROWS_READ: usize = 200;
 
 fn golden(names: &[&str]) -> Vec<Vec<u8>> {
     names.iter().map(|name| std::fs::read(golden_path(&format!("data/{name}"))).unwrap()).collect()
@@ -32,14 +32,14 @@ fn read_table(directory: &Path, name: &str, bytes: &[u8]) {
     let path = directory.join(name);
     std::fs::write(&path, bytes).unwrap();
     let Ok(mut table) = Table::open(vec![path]) else { return };
-    for row in 0..table.lens()[0].min(LOOKED_AT) {
+    for row in 0..table.lens()[0].min(MAX_ROWS_READ) {
         let Ok(row) = table.row((0, row)) else { return };
         let _ = row.text("a").is_ok() || row.number("a").is_ok();
     }
 }
 
 fn tables(target: &str, name: &str, good: &[Vec<u8>]) {
-    fuzz_files(target, good, FEW, |_| {}, |directory, bytes| read_table(directory, name, bytes));
+    fuzz_files(target, good, CASES, |_| {}, |directory, bytes| read_table(directory, name, bytes));
 }
 
 const ROWS: &[u8] =
@@ -73,7 +73,7 @@ fn fuzz_archives() {
 #[test]
 fn fuzz_rows_in_archives() {
     let packed = |directory: &Path, bytes: &[u8]| read_table(directory, "t.jsonl.gz", &gzip(bytes));
-    fuzz_files("rows in gzip", &[ROWS.to_vec()], FEW, |_| {}, packed);
+    fuzz_files("rows in gzip", &[ROWS.to_vec()], CASES, |_| {}, packed);
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn fuzz_images() {
         }
         let _ = Rgb::decode_as_stored(bytes);
     };
-    fuzz("images", &good, FEW, look);
+    fuzz("images", &good, CASES, look);
     good.truncate(4);
-    fuzz("png with right sums", &good, FEW, |bytes| look(&with_right_sums(bytes)));
+    fuzz("png with right sums", &good, CASES, |bytes| look(&with_right_sums(bytes)));
 }
 
 /// A PNG with correct chunk checksums, so that the content of its chunks is parsed.
@@ -155,7 +155,7 @@ fn with_right_sums(png: &[u8]) -> Vec<u8> {
 #[test]
 fn fuzz_audio() {
     let names = ["audio/float.wav", "audio/pcm24.wav", "audio/stereo16k.wav", "audio/tone8k.wav", "audio/tone.flac"];
-    fuzz("sounds", &golden(&names), FEW, |bytes| {
+    fuzz("sounds", &golden(&names), CASES, |bytes| {
         if let Some(audio) = Audio::decode(bytes) {
             assert!(audio.rate > 0 && audio.channels > 0);
             let _ = (audio.to_media(), audio.to_chat_part());
@@ -194,9 +194,9 @@ fn an_image_that_says_it_is_vast_is_refused_at_once() {
 #[test]
 fn fuzz_texts() {
     let card = golden(&["hf/openai/gsm8k/README.md"]);
-    fuzz("cards", &card, FEW, |bytes| drop(configurations(&String::from_utf8_lossy(bytes))));
+    fuzz("cards", &card, CASES, |bytes| drop(configurations(&String::from_utf8_lossy(bytes))));
     let literals = [&b"{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}"[..], b"[[['a', 1e9], {}]]", b"{'image': 3}"];
-    fuzz("literals", &literals.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("literals", &literals.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = (literal::parse(&text), Buckets::parse(&text).is_ok(), RangeRatio::parse(&text).is_ok());
     });
@@ -210,7 +210,7 @@ fn fuzz_saved() {
     fuzz_files(
         "saved workloads",
         &[row.to_vec(), ROWS.to_vec()],
-        FEW,
+        CASES,
         |_| {},
         |directory, bytes| {
             let path = directory.join("w.jsonl");
@@ -222,7 +222,7 @@ fn fuzz_saved() {
     fuzz_files(
         "saved datasets",
         &[state],
-        FEW,
+        CASES,
         |_| {},
         |directory, bytes| {
             std::fs::write(directory.join("state.json"), bytes).unwrap();
@@ -240,7 +240,7 @@ fn fuzz_traces() {
         fuzz_files(
             &format!("traces ({ending})"),
             &good,
-            FEW,
+            CASES,
             |_| {},
             |directory, bytes| {
                 let path = directory.join(format!("t.{ending}"));
@@ -270,7 +270,7 @@ fn fuzz_conversations() {
     fuzz_files(
         "conversations",
         &[talk.to_vec(), dump.to_vec()],
-        FEW,
+        CASES,
         |_| {},
         |directory, bytes| {
             let path = directory.join("c.json");
@@ -293,7 +293,7 @@ fn fuzz_settings_of_sessions() {
     let good = tacho_core::json::parse(std::str::from_utf8(config).unwrap()).unwrap();
     GeneratorConfig::read(place, good.as_dict().unwrap()).expect("the seed is a configuration");
     let seeds = [&config[..], b"exponential:2.5", b"1.5", b"uniform:0:3", b"block_size=16"];
-    fuzz("settings of sessions", &seeds.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("settings of sessions", &seeds.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = (ThinkTime::parse(&text).is_some(), Options::parse([&*text]).is_ok());
         if let Ok(tacho_core::json::Value::Dict(dict)) = tacho_core::json::parse(&text) {

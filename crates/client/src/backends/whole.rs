@@ -14,7 +14,7 @@ use super::unstreamed::TextResponse;
 use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
 
 /// Bytes after which a response that does not start like JSON is abandoned.
-const ENOUGH: usize = 64 << 10;
+const MAX_NON_JSON: usize = 64 << 10;
 /// Maximum length of a response: a longer one is broken or hostile.
 const MAX_BODY: usize = 512 << 20;
 
@@ -76,7 +76,7 @@ impl WholeDecoder {
             return Err(Failure { kind: FailureKind::Malformed, message });
         }
         let hopeless = self.rules == Rules::Standard
-            && self.body.len() > ENOUGH
+            && self.body.len() > MAX_NON_JSON
             && !self.is_bytes()
             && self.body.trim_ascii_start().first() != Some(&b'{');
         if hopeless { Err(malformed("the response is not JSON", &self.body)) } else { Ok(()) }

@@ -86,7 +86,7 @@ impl Requests {
     }
 
     /// Encodes the next chunks and drops used ones.
-    pub(crate) fn look_ahead(&self, write: Write<'_>) -> io::Result<()> {
+    pub(crate) fn encode_ahead(&self, write: Write<'_>) -> io::Result<()> {
         let Some(spilled) = self.spilled.as_deref() else { return Ok(()) };
         let window = self.window(spilled);
         let missing: Vec<usize> = {
@@ -152,13 +152,13 @@ mod tests {
         let mut requests = Requests::new(Vec::new());
         requests.follow(spilled(20));
         let chunks = |requests: &Requests| requests.lock().keys().copied().collect::<Vec<_>>();
-        requests.look_ahead(&write).unwrap();
+        requests.encode_ahead(&write).unwrap();
         assert_eq!(chunks(&requests), [0, 1, 2, 3]);
         requests.batch(9, &write).unwrap();
-        requests.look_ahead(&write).unwrap();
+        requests.encode_ahead(&write).unwrap();
         assert_eq!(chunks(&requests), [9, 10, 11, 12]);
         requests.batch(19, &write).unwrap();
-        requests.look_ahead(&write).unwrap();
+        requests.encode_ahead(&write).unwrap();
         assert_eq!(chunks(&requests), [19]);
     }
 }

@@ -29,13 +29,13 @@ fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
         404 if optional => Ok(()),
         404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
         // Some servers refuse inside a 200 response.
-        200 if says_no(&response.body) => refused("the server refused: is it serving other clients?".to_owned()),
+        200 if is_refusal(&response.body) => refused("the server refused: is it serving other clients?".to_owned()),
         200 => Ok(()),
         _ => Err(caller.refused("POST", path, &response, "")),
     }
 }
 
-fn says_no(body: &[u8]) -> bool {
+fn is_refusal(body: &[u8]) -> bool {
     let response = std::str::from_utf8(body).ok().and_then(|text| parse(text).ok());
     response.is_some_and(|response| matches!(response.get("success"), Some(Value::Bool(false))))
 }

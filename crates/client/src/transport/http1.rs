@@ -7,9 +7,9 @@ pub(crate) use request::request;
 /// Maximum length of a response head.
 const MAX_HEAD: usize = 64 << 10;
 /// Maximum number of informational (1xx) heads before a response.
-const MAX_INFORMED: u32 = 64;
+const MAX_INFORMATIONAL: u32 = 64;
 /// Bytes after which it is clear whether a server speaks HTTP.
-const NAMED: usize = 16;
+const PROTOCOL_NAME_LEN: usize = 16;
 /// Maximum length of the line before a chunk, which may contain extensions.
 const MAX_CHUNK_LINE: u32 = 16 << 10;
 /// Maximum length of all trailers together.
@@ -213,7 +213,7 @@ impl Reader {
         let before = self.head_bytes.len();
         self.head_bytes.extend_from_slice(bytes);
         // Do not parse a slowly arriving head again for every byte: only a line end can complete it.
-        if before >= NAMED && memchr::memchr(b'\n', bytes).is_none() && self.head_bytes.len() <= MAX_HEAD {
+        if before >= PROTOCOL_NAME_LEN && memchr::memchr(b'\n', bytes).is_none() && self.head_bytes.len() <= MAX_HEAD {
             return Ok(bytes.len());
         }
         let mut slots = [httparse::EMPTY_HEADER; 96];
@@ -227,7 +227,7 @@ impl Reader {
                 if (100..200).contains(&self.head.status) {
                     self.state = State::Head;
                     self.informed += 1;
-                    if self.informed > MAX_INFORMED {
+                    if self.informed > MAX_INFORMATIONAL {
                         return Err(Broken::Head);
                     }
                 } else {

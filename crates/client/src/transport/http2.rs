@@ -24,7 +24,7 @@ const WINDOW: u32 = (1 << 31) - 1;
 /// Maximum length of a header block.
 const MAX_HEADERS: u32 = 64 << 10;
 /// Maximum pending output before no more is accepted.
-const ENOUGH_OUTPUT: usize = 256 << 10;
+const MAX_PENDING_OUTPUT: usize = 256 << 10;
 
 /// An HTTP/2 connection that carries one request at a time.
 pub(crate) struct Http2 {
@@ -282,7 +282,7 @@ impl AsyncRead for Pipe {
 impl AsyncWrite for Pipe {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let output = &mut self.0.borrow_mut().output;
-        if output.len() >= ENOUGH_OUTPUT {
+        if output.len() >= MAX_PENDING_OUTPUT {
             return Poll::Pending;
         }
         output.extend_from_slice(bytes);

@@ -12,9 +12,9 @@ use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
 
 /// Bytes of an error body that are kept.
-const ERROR_BODY: usize = 4 << 10;
+const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.
-const LONG_ERROR: usize = 256 << 10;
+const MAX_ERROR_BODY: usize = 256 << 10;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
 const OPEN_ENDED: &str =
@@ -262,10 +262,10 @@ impl ResponseState {
             self.stopped = self.decoder.feed(bytes, self.timestamp, &mut self.row) == Flow::Stop;
             return !self.stopped;
         }
-        let room = ERROR_BODY.saturating_sub(self.error_body.len());
+        let room = KEPT_ERROR_BODY.saturating_sub(self.error_body.len());
         self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.error_read += bytes.len();
-        self.stopped = self.error_read > LONG_ERROR;
+        self.stopped = self.error_read > MAX_ERROR_BODY;
         !self.stopped
     }
 

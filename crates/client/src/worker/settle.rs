@@ -40,7 +40,7 @@ impl ClientWorker<'_> {
     fn is_worth_retrying(&self, row: &Observation, outcome: &Outcome) -> bool {
         let endpoint = &self.client.endpoint;
         row.retries < endpoint.retries
-            && outcome.failure().is_some_and(may_pass)
+            && outcome.failure().is_some_and(is_transient)
             && self.client.clock.now().since(row.sent) < endpoint.timeout
     }
 
@@ -56,7 +56,7 @@ impl ClientWorker<'_> {
         let client = self.client;
         let exchange = match self.fetch(row.index) {
             Ok(prepared) => Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &client.endpoint),
-            Err(error) => return self.lose(row, &error),
+            Err(error) => return self.fail_unloaded(row, &error),
         };
         self.timers.retry_later(Box::new(exchange), self.client.clock.now());
     }
@@ -156,7 +156,7 @@ impl ClientWorker<'_> {
 }
 
 /// Whether a retry may succeed after this failure.
-fn may_pass(failure: &Failure) -> bool {
+fn is_transient(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),
         FailureKind::Aborted | FailureKind::Cancelled => false,

@@ -72,7 +72,7 @@ impl<'a> Cells<'a> {
             first_byte: self.maybe_after(sent, "first_byte_ns"),
             first_content: self.maybe_after(first_event, "content_lag_ns"),
             text_ends: self.sums("event_bytes"),
-            token_counts: self.marks()?,
+            token_counts: self.read_token_counts()?,
             token_count_source: self.token_count_source()?,
             first_answer: self.maybe_after(first_event, "answer_lag_ns"),
             reasoning_tokens: self.maybe_int("reasoning_tokens").map(|tokens| tokens as u64),
@@ -162,7 +162,7 @@ impl<'a> Cells<'a> {
             .collect()
     }
 
-    fn marks(&self) -> Result<Vec<(u32, u32)>, String> {
+    fn read_token_counts(&self) -> Result<Vec<(u32, u32)>, String> {
         let (events, tokens) = (self.sums("mark_events"), self.sums("mark_tokens"));
         if events.len() != tokens.len() {
             return Err("mark_events and mark_tokens are not equally long".into());

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 const NONE: u32 = u32::MAX;
 /// Number of symbols up to which a linear scan for the best pair beats a heap.
-const SCANNED: usize = 96;
+const MAX_SCANNED: usize = 96;
 
 /// The merges, by pair.
 pub(crate) struct Merges {
@@ -60,7 +60,7 @@ impl Merges {
 
     /// Appends the IDs of one word.
     pub(crate) fn encode(&self, byte_ids: &[u32; 256], word: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) {
-        if word.len() > SCANNED {
+        if word.len() > MAX_SCANNED {
             return self.encode_long(byte_ids, word, ids);
         }
         let symbols = &mut scratch.symbols;
@@ -180,7 +180,7 @@ mod tests {
         let merges = merges();
         for word in [b"abcaabcbcaaaab".repeat(3), b"aaaaaaa".repeat(9), b"cbaabcaab".repeat(7)] {
             let (mut short, mut long) = (Vec::new(), Vec::new());
-            assert!(word.len() <= SCANNED);
+            assert!(word.len() <= MAX_SCANNED);
             merges.encode(&byte_ids, &word, &mut Scratch::default(), &mut short);
             merges.encode_long(&byte_ids, &word, &mut long);
             assert_eq!(short, long);

@@ -20,7 +20,7 @@ use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, 
 use crate::sampling::sampled::Sampled;
 
 /// Bytes of pixels that are buffered before they are encoded.
-const HELD: usize = 256 << 20;
+const MAX_BUFFERED_PIXELS: usize = 256 << 20;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +90,7 @@ pub(crate) fn sample(
         mismatch += fitted.mismatch();
         held += media.iter().map(|raw| raw.pixels.len()).sum::<usize>();
         drafts.push(Draft { len: fitted.len, text: fitted.text, media });
-        if held > HELD || index + 1 == count {
+        if held > MAX_BUFFERED_PIXELS || index + 1 == count {
             let first = requests.len();
             requests.extend(parallel::map_owned(std::mem::take(&mut drafts), |(at, draft)| {
                 counters.finished.fetch_add(1, Ordering::Relaxed);

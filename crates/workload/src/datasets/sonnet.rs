@@ -16,7 +16,7 @@ use crate::sources::read_text;
 
 const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
 /// Consecutive attempts without a short enough prompt, after which sampling fails.
-const PATIENCE: usize = 10_000;
+const MAX_ATTEMPTS: usize = 10_000;
 
 /// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub(crate) fn sample(
             continue;
         }
         failed += 1;
-        if failed == PATIENCE {
+        if failed == MAX_ATTEMPTS {
             return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset: len as i64 });
         }
     }

@@ -16,7 +16,7 @@ use super::{CARD, Chooser, Hub, HubError, Kind, Repo};
 
 const WIDTH: usize = 8;
 /// Number of retries of a download without progress.
-const TRIES: u32 = 4;
+const MAX_RETRIES: u32 = 4;
 
 impl Hub {
     /// Downloads the selected files that are missing, and returns their directory.
@@ -98,12 +98,12 @@ impl Job<'_> {
             let before = have;
             match self.piece(meta, &mut file, &mut have, counters).map_err(failed)? {
                 Ended::Whole if meta.size.is_none() => break,
-                Ended::Failed(error) if tries + 1 >= TRIES => return Err(error),
+                Ended::Failed(error) if tries + 1 >= MAX_RETRIES => return Err(error),
                 _ => {}
             }
             tries = if have > before { 0 } else { tries + 1 };
             let size = meta.size.unwrap_or(have);
-            if tries >= TRIES {
+            if tries >= MAX_RETRIES {
                 return Err(HubError::Broken { file: name.to_owned(), id: self.repo.id.to_owned(), got: have, size });
             }
             if have < size {

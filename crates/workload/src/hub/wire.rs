@@ -13,11 +13,11 @@ use super::{Hub, HubError, Repo};
 use crate::hub::http;
 
 /// Timeout of connecting, and of the start of a response.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Minimum download speed in bytes per second before a connection counts as dead.
-const SLOWEST: u64 = 50_000;
+const MIN_BYTES_PER_SECOND: u64 = 50_000;
 /// Maximum number of redirects.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 const LISTING: u64 = 256 << 20;
 
 /// A client of the Hub.
@@ -44,7 +44,7 @@ pub(super) struct Meta {
 impl<'h> Wire<'h> {
     /// A client with the machine's certificates and proxies.
     pub(super) fn new(hub: &'h Hub) -> Self {
-        let config = http::config(PATIENCE).max_redirects(0).build();
+        let config = http::config(TIMEOUT).max_redirects(0).build();
         Wire { hub, agent: config.into() }
     }
 
@@ -111,7 +111,7 @@ impl<'h> Wire<'h> {
         method: Method,
     ) -> Result<(Response<Body>, String), HubError> {
         let mut url = url.to_owned();
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&url, range, method).map_err(|source| self.unreachable(repo, source))?;
             let location = response.headers().get("location").and_then(|value| value.to_str().ok());
             let Some(next) = location.filter(|_| response.status().is_redirection()) else {
@@ -146,8 +146,8 @@ impl<'h> Wire<'h> {
             if from > 0 {
                 request = request.header("range", format!("bytes={from}-"));
             }
-            let rest = Duration::from_secs(size.unwrap_or(0).saturating_sub(from) / SLOWEST);
-            request = request.config().timeout_recv_body(size.map(|_| PATIENCE * 3 + rest)).build();
+            let rest = Duration::from_secs(size.unwrap_or(0).saturating_sub(from) / MIN_BYTES_PER_SECOND);
+            request = request.config().timeout_recv_body(size.map(|_| TIMEOUT * 3 + rest)).build();
         }
         request.call()
     }

@@ -13,9 +13,9 @@ use crate::hub::http;
 /// Number of concurrent downloads.
 const WIDTH: usize = 16;
 /// Maximum attempts of a link that fails temporarily.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 /// Response timeout of the first attempt. Each further one is longer by [`GROWTH`].
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the first failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Growth factor of timeouts and pauses.
@@ -23,7 +23,7 @@ const GROWTH: u32 = 4;
 /// Time limit of the body, as a multiple of the response timeout.
 const BODY: u32 = 12;
 /// Maximum number of redirects.
-const REDIRECTS: u32 = 30;
+const MAX_REDIRECTS: u32 = 30;
 const LIMIT: u64 = 256 << 20;
 
 type Fetched = Result<Arc<[u8]>, ImageProblem>;
@@ -73,27 +73,27 @@ impl Links {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.entry(url.to_owned()).or_default())
         };
-        place.get_or_init(|| self.fetch_patiently(url)).clone()
+        place.get_or_init(|| self.fetch_with_retries(url)).clone()
     }
 
-    fn fetch_patiently(&self, url: &str) -> Fetched {
-        let (mut patience, mut pause) = (PATIENCE, self.pause);
-        for _ in 1..TRIES {
-            match self.fetch_once(url, patience) {
-                Err(problem) if may_pass(&problem) => std::thread::sleep(pause),
+    fn fetch_with_retries(&self, url: &str) -> Fetched {
+        let (mut timeout, mut pause) = (TIMEOUT, self.pause);
+        for _ in 1..MAX_ATTEMPTS {
+            match self.fetch_once(url, timeout) {
+                Err(problem) if is_transient(&problem) => std::thread::sleep(pause),
                 outcome => return outcome,
             }
-            patience *= GROWTH;
+            timeout *= GROWTH;
             pause *= GROWTH;
         }
-        self.fetch_once(url, patience)
+        self.fetch_once(url, timeout)
     }
 
-    fn fetch_once(&self, url: &str, patience: Duration) -> Fetched {
-        let agent = self.agent.get_or_init(|| http::config(PATIENCE).max_redirects(REDIRECTS).build().into());
+    fn fetch_once(&self, url: &str, timeout: Duration) -> Fetched {
+        let agent = self.agent.get_or_init(|| http::config(TIMEOUT).max_redirects(MAX_REDIRECTS).build().into());
         let config = agent.get(url).config();
-        let config = config.timeout_resolve(Some(patience)).timeout_connect(Some(patience));
-        let config = config.timeout_recv_response(Some(patience)).timeout_recv_body(Some(patience * BODY));
+        let config = config.timeout_resolve(Some(timeout)).timeout_connect(Some(timeout));
+        let config = config.timeout_recv_response(Some(timeout)).timeout_recv_body(Some(timeout * BODY));
         let mut response = config.build().call().map_err(|error| problem(&error))?;
         if !response.status().is_success() {
             return Err(ImageProblem::Status { status: response.status().as_u16() });
@@ -114,7 +114,7 @@ fn problem(error: &Error) -> ImageProblem {
 }
 
 /// Whether a failure may be temporary: server errors and timeouts.
-fn may_pass(problem: &ImageProblem) -> bool {
+fn is_transient(problem: &ImageProblem) -> bool {
     match problem {
         ImageProblem::Status { status } => *status >= 500,
         problem => matches!(problem, ImageProblem::Unreachable { .. }),

@@ -17,7 +17,7 @@ pub(crate) struct LengthFilter {
 }
 
 /// Minimum tokens of a prompt or an output.
-const SHORTEST: usize = 4;
+const MIN_TOKENS: usize = 4;
 
 impl LengthFilter {
     /// The limits of ShareGPT-like datasets.
@@ -25,8 +25,8 @@ impl LengthFilter {
 
     /// Whether a request of these lengths is kept.
     pub(crate) fn keeps(&self, prompt: usize, output: usize) -> bool {
-        prompt >= SHORTEST
-            && (!self.min_output || output >= SHORTEST)
+        prompt >= MIN_TOKENS
+            && (!self.min_output || output >= MIN_TOKENS)
             && prompt <= self.max_prompt
             && prompt + output <= self.max_total
     }

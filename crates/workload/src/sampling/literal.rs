@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Option<Literal> {
 }
 
 /// Maximum nesting depth of literals.
-const MAX_DEEP: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 struct Reader<'t> {
     rest: &'t str,
@@ -56,7 +56,7 @@ impl Reader<'_> {
         self.skip_blanks();
         self.depth += 1;
         let literal = match self.rest.chars().next()? {
-            _ if self.depth > MAX_DEEP => None,
+            _ if self.depth > MAX_DEPTH => None,
             '{' => self.dict(),
             '(' => self.tuple(')'),
             '[' => self.tuple(']'),

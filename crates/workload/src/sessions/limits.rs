@@ -13,7 +13,7 @@ type TurnNumber = BoundedCount<1_000_000>;
 /// Maximum earlier steps in the history of a step.
 pub(super) const MAX_HISTORY: usize = 100_000;
 /// Maximum total history of all steps of a trace.
-pub(super) const MAX_HISTORY_IN_ALL: usize = 50_000_000;
+pub(super) const MAX_TOTAL_HISTORY: usize = 50_000_000;
 
 impl Trace {
     /// Refuses a step that is larger or later than any server could handle.

@@ -11,7 +11,7 @@ use tacho_core::{Reply, Request};
 use tacho_text::Tokenizer;
 
 use super::error::TraceError;
-use super::limits::{MAX_HISTORY, MAX_HISTORY_IN_ALL};
+use super::limits::{MAX_HISTORY, MAX_TOTAL_HISTORY};
 use super::model::{History, Step, Take, Trace};
 use super::order::in_order;
 use maker::Maker;
@@ -112,7 +112,7 @@ impl Trace {
                 }
             };
             in_all += before[place].len();
-            if before[place].len() > MAX_HISTORY || in_all > MAX_HISTORY_IN_ALL {
+            if before[place].len() > MAX_HISTORY || in_all > MAX_TOTAL_HISTORY {
                 let problem = format!("request {:?} sends more than {MAX_HISTORY} earlier ones again", step.id());
                 return Err(TraceError::Setting { flag: "--sessions", problem });
             }

@@ -73,7 +73,7 @@ impl Trace {
             self.cut(turns)?;
         }
         if let Some(rounds) = scaling.rounds {
-            self.ask_again(rounds)?;
+            self.repeat_requests(rounds)?;
         }
         if scaling.branches {
             self.branch()?;
@@ -117,7 +117,7 @@ impl Trace {
         if kept.is_empty() && count > 0 {
             return Err(TraceError::Graph {
                 place: super::error::Place::file(std::path::Path::new(&self.file)),
-                problem: self.nothing_left(&begins, scaling),
+                problem: self.no_sessions_left(&begins, scaling),
             });
         }
         if kept.len() < count {
@@ -129,7 +129,7 @@ impl Trace {
     }
 
     /// Why no session is left, with the range of those in the file.
-    fn nothing_left(&self, begins: &[f64], scaling: &Scaling) -> String {
+    fn no_sessions_left(&self, begins: &[f64], scaling: &Scaling) -> String {
         let last = begins.iter().copied().filter(|begin| begin.is_finite()).fold(0.0, f64::max) / 1000.0;
         match scaling.min_turns {
             Some(turns) => format!("no session is left: none has {turns} requests or more"),
@@ -155,7 +155,7 @@ impl Trace {
     }
 
     /// Repeats the request of each session, with the server's responses in between.
-    fn ask_again(&mut self, rounds: usize) -> Result<(), TraceError> {
+    fn repeat_requests(&mut self, rounds: usize) -> Result<(), TraceError> {
         let (trees, there) = self.trees();
         if there < trees.len() {
             let problem = "is for traces of single requests, and this one has conversations".to_owned();

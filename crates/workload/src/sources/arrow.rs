@@ -26,18 +26,18 @@ const MAGIC: &[u8] = b"ARROW1";
 pub(crate) fn read(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     let broken = || Error::Broken { path: path.to_path_buf(), format: "Arrow" };
     let batches = guarded(|| read_batches(path)).ok_or_else(broken)??;
-    match batches.iter().flat_map(RecordBatch::columns).all(|column| is_sound(column.data_type())) {
+    match batches.iter().flat_map(RecordBatch::columns).all(|column| is_bounded(column.data_type())) {
         true => Ok(batches),
         false => Err(broken()),
     }
 }
 
 /// Whether values of a type take no more memory than they have bytes in the file: lists of null can have any length.
-fn is_sound(kind: &DataType) -> bool {
+fn is_bounded(kind: &DataType) -> bool {
     match kind {
-        DataType::List(item) | DataType::LargeList(item) => !item.data_type().is_null() && is_sound(item.data_type()),
-        DataType::FixedSizeList(item, _) => !item.data_type().is_null() && is_sound(item.data_type()),
-        DataType::Struct(fields) => fields.iter().all(|field| is_sound(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) => !item.data_type().is_null() && is_bounded(item.data_type()),
+        DataType::FixedSizeList(item, _) => !item.data_type().is_null() && is_bounded(item.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| is_bounded(field.data_type())),
         _ => true,
     }
 }

@@ -49,7 +49,7 @@ fn notices_what_is_broken() {
     assert_eq!(read(&[b"SSH-2.0-x\r\n\r\n"]).0, Err(Broken::Head));
     assert_eq!(read(&[b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz"]).0, Err(Broken::Chunk));
     assert_eq!(read(&[&vec![b'H'; MAX_HEAD + 1]]).0, Err(Broken::Head));
-    let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INFORMED as usize + 1);
+    let endless = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(MAX_INFORMATIONAL as usize + 1);
     assert_eq!(read(&[&endless]).0, Err(Broken::Head));
     for length in ["+2", "-2", "2x", "0x2", "99999999999999999999999", "2, 3"] {
         let response = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nhi");

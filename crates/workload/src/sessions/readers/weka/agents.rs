@@ -3,7 +3,7 @@
 use super::record::{Agent, Call, Record};
 
 /// Maximum pause within one agent whose context was compacted, unless half of it is kept.
-const LONGEST_GAP_MS: f64 = 3_600_000.0;
+const MAX_GAP_MS: f64 = 3_600_000.0;
 
 /// Moves calls that belong to another chain of prompts into agents of their own.
 pub(crate) fn infer(record: Record) -> Record {
@@ -49,7 +49,7 @@ fn splice(chains: &mut Vec<Vec<Call>>) {
             let gap = first.start_ms - last.end_ms();
             let kept = common(last, first) as f64 / last.ids.len().max(1) as f64;
             let preamble = chain == 0 && chains[0].len() == 1 && deepest(&chains[0], first) == 0;
-            gap >= 0.0 && last.model == first.model && (preamble || gap <= LONGEST_GAP_MS || kept >= 0.5)
+            gap >= 0.0 && last.model == first.model && (preamble || gap <= MAX_GAP_MS || kept >= 0.5)
         });
         match origin {
             Some(origin) => {
