@@ -18,6 +18,13 @@ use self::spill::SpilledSamples;
 use crate::Sample;
 
 /// The requests of a run.
+///
+/// ```
+/// use tacho_metrics::{Sample, Samples};
+///
+/// let samples: Samples = [0.1, 0.2].map(|ttft| Sample { ttft, ..Sample::default() }).into();
+/// assert_eq!(samples.iter().map(|sample| sample.ttft).fold(0.0, f64::max), 0.2);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Samples {
     held: Held,

@@ -71,6 +71,16 @@ pub struct PoolingSummary {
 
 impl Summary {
     /// Summarizes `samples` of a run that took `duration` seconds.
+    ///
+    /// ```
+    /// use tacho_metrics::{MetricKind, Samples, Setup, Summary};
+    ///
+    /// /// Mean TTFT in milliseconds of a run that took `duration` seconds.
+    /// fn mean_ttft(setup: &Setup, samples: &Samples, duration: f64) -> Option<f64> {
+    ///     let summary = Summary::of(setup, samples, duration);
+    ///     summary.statistics(MetricKind::Ttft).map(|ttft| ttft.mean_ms)
+    /// }
+    /// ```
     pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let totals = Totals::of(samples);
         let statistics = |of: fn(&Sample) -> f64| Statistics::of(collect(samples, of), &setup.metric_percentiles);

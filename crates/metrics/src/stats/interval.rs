@@ -28,6 +28,14 @@ pub struct Interval {
 
 impl Interval {
     /// Confidence interval of the mean of independent repeats, by Student's t; `None` for fewer than two.
+    ///
+    /// ```
+    /// use tacho_metrics::Interval;
+    ///
+    /// let interval = Interval::of_mean(&[10.0, 11.0, 12.0]).unwrap();
+    /// assert!(interval.low < 11.0 && 11.0 < interval.high);
+    /// assert_eq!(Interval::of_mean(&[10.0]), None);
+    /// ```
     pub fn of_mean(repeats: &[f64]) -> Option<Self> {
         let (mean, half) = (mean(repeats), half_width(repeats)?);
         Some(Interval { low: (mean - half).max(0.0), high: mean + half })

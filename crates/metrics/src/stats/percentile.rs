@@ -1,6 +1,14 @@
 //! Percentiles by numpy's default rule: linear between neighbors, evaluated from the nearer end.
 
 /// The `percent`-th percentile of `sorted` values; 0 when there are none.
+///
+/// ```
+/// use tacho_metrics::percentile::percentile;
+///
+/// let sorted = [0.1, 0.2, 0.3, 0.4];
+/// assert!((percentile(&sorted, 50.0) - 0.25).abs() < 1e-12);
+/// assert_eq!(percentile(&sorted, 100.0), 0.4);
+/// ```
 pub fn percentile(sorted: &[f64], percent: f64) -> f64 {
     percentile_of(sorted.len(), percent, |at| sorted[at])
 }

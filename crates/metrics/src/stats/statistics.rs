@@ -16,6 +16,15 @@ pub enum Statistic {
 }
 
 /// The statistics of one list of times. All are 0 when the list is empty.
+///
+/// ```
+/// use tacho_metrics::Statistics;
+///
+/// let ttft = Statistics::of(vec![0.010, 0.020, 0.060], &[99.0]);
+/// assert_eq!(ttft.count, 3);
+/// assert!((ttft.mean_ms - 30.0).abs() < 1e-9 && (ttft.median_ms - 20.0).abs() < 1e-9);
+/// assert!((ttft.percentile_ms(99.0).unwrap() - 59.2).abs() < 1e-9);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
     /// Number of values.
