@@ -64,14 +64,14 @@ impl FakeHub {
 
 fn serve(
     state: Arc<Mutex<State>>,
-    answer: impl Fn(&mut State, &ReceivedRequest, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
+    respond: impl Fn(&mut State, &ReceivedRequest, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let answer = Arc::new(answer);
+    let respond = Arc::new(respond);
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let (state, answer) = (Arc::clone(&state), Arc::clone(&answer));
+            let (state, respond) = (Arc::clone(&state), Arc::clone(&respond));
             std::thread::spawn(move || {
                 let mut out = stream.try_clone().unwrap();
                 if let Some(request) = read_request(stream) {
