@@ -1,5 +1,5 @@
-//! What a run tells those who watch it: work as counted phases, notes as types with their sentences, progress as
-//! counters. Whether and where any of it is shown is the report's business.
+//! Events of a run for its observers: phases of counted work, typed notes with their sentences, and progress counters.
+//! The report crate decides what is shown, and where.
 
 mod note;
 mod offline;
@@ -22,10 +22,10 @@ pub use sweep::{LevelNote, SweepNote};
 pub use talk::{Response, TalkNote};
 pub use tune::TuneNote;
 
-/// Progress of the requests, written by the workers and read by those who draw a bar.
+/// Progress of the requests, written by the workers and read by progress views.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Requests that are over, failed or not.
+    /// Finished requests, including failed ones.
     pub finished: AtomicU64,
     /// Requests that failed.
     pub failed: AtomicU64,
@@ -33,12 +33,12 @@ pub struct Counters {
     pub tokens: AtomicU64,
     /// Requests in flight.
     pub in_flight: AtomicU64,
-    /// What is finished so far; filled from rows, not by the workers.
+    /// Live metrics, filled from finished rows rather than by the workers.
     pub live: crate::live::LiveBoard,
 }
 
 impl Counters {
-    /// Finished, failed, tokens, in flight: each as it is now.
+    /// Reads the finished, failed, token and in-flight counts.
     pub fn read(&self) -> (u64, u64, u64, u64) {
         (
             self.finished.load(Ordering::Relaxed),
@@ -49,71 +49,71 @@ impl Counters {
     }
 }
 
-/// Counted or timed work that a bar may be drawn of.
+/// Counted or timed work that a progress bar can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Files from the Hub; counted in bytes.
+    /// Downloading files from the Hub; counted in bytes.
     Downloading,
-    /// Requests of a workload.
+    /// Sampling the requests of a workload.
     Sampling,
-    /// The wait until the server answers.
+    /// Waiting until the server is ready.
     WaitingForServer,
-    /// Requests before the run.
+    /// Sending warm-up requests.
     WarmUp,
-    /// The requests that are measured.
+    /// Sending the measured requests.
     Benchmark,
-    /// Runs of a sweep.
+    /// Running the combinations of a sweep.
     Sweep,
-    /// Cases of a suite.
+    /// Running the cases of a suite.
     Suite,
-    /// Settings of a tuning.
+    /// Measuring the candidates of a tuning.
     Settings,
-    /// Loads of a self-check.
+    /// Measuring the load levels of a self-check.
     Selfcheck,
-    /// Unmeasured iterations of an offline benchmark.
+    /// Warm-up iterations of an offline benchmark.
     WarmupIterations,
-    /// Measured ones.
+    /// Measured iterations of an offline benchmark.
     BenchIterations,
-    /// Starts with empty caches.
+    /// Engine starts with empty caches.
     ColdStarts,
-    /// Starts with full caches.
+    /// Engine starts with full caches.
     WarmStarts,
 }
 
-/// A moment in the life of a run that a watcher may want to show.
+/// An event of a run that a view may show.
 #[derive(Debug, Clone)]
 pub enum RunEvent {
-    /// What goes on.
+    /// A status message.
     Status(Note),
-    /// Something to be wary of.
+    /// A warning.
     Warning(Note),
-    /// Counted work begins; a bar may be drawn from `counters`.
+    /// Counted work starts; `counters` holds its progress.
     Started {
-        /// What is being done.
+        /// The kind of work.
         work: Work,
-        /// How many pieces of work there are.
+        /// The number of work items.
         total: u64,
-        /// Where progress is read.
+        /// The progress counters.
         counters: Arc<Counters>,
     },
-    /// A wait of known length begins.
+    /// A wait with a time limit starts.
     Waiting {
-        /// What is waited for.
+        /// What the run waits for.
         work: Work,
-        /// Seconds after which the wait is given up.
+        /// The time limit in seconds.
         seconds: u64,
     },
-    /// The work or wait begun last is over.
+    /// The most recently started work or wait is over.
     Finished,
 }
 
 impl RunEvent {
-    /// A note on what goes on.
+    /// Returns a status event.
     pub fn status(note: impl Into<Note>) -> Self {
         RunEvent::Status(note.into())
     }
 
-    /// A note to be wary of.
+    /// Returns a warning event.
     pub fn warning(note: impl Into<Note>) -> Self {
         RunEvent::Warning(note.into())
     }
@@ -121,11 +121,11 @@ impl RunEvent {
 
 /// Receives events; called from the thread that runs the plan.
 pub trait EventSink {
-    /// Takes one event.
+    /// Handles one event.
     fn event(&self, event: RunEvent);
 }
 
-/// Discards everything.
+/// Discards all events.
 impl EventSink for () {
     fn event(&self, _event: RunEvent) {}
 }

@@ -1,5 +1,5 @@
-//! What a run has to say, as types, each with its sentence: upstream's where upstream has one, ours elsewhere. Whether and
-//! how it is shown is the report's.
+//! Notes of a run, as types, each with its sentence: vLLM's where vLLM has one, otherwise tacho's. The report crate
+//! decides whether and how it is shown.
 
 use super::offline::OfflineNote;
 use super::search::{Load, SearchNote, SearchRow};
@@ -9,15 +9,15 @@ use super::sweep::{LevelNote, SweepNote};
 use super::talk::TalkNote;
 use super::tune::TuneNote;
 
-/// How the parts of a sentence are laid out for its reader.
+/// Formats the parts of a sentence for its reader.
 pub trait Layout {
     /// A command.
     fn command(&self, words: &[String]) -> String;
-    /// The levels of a search, a row each.
+    /// The levels of a search, one row each.
     fn search_table(&self, load: Load, metrics: &[String], rows: &[SearchRow]) -> String;
 }
 
-/// Declares a kind of notes: each variant with its sentence, in which its fields and the layout can be used.
+/// Declares a kind of notes: each variant with its sentence, which can use the variant's fields and the layout.
 macro_rules! notes {
     (
         $(#[$meta:meta])* $name:ident, $layout:ident;
@@ -31,7 +31,7 @@ macro_rules! notes {
         }
 
         impl $name {
-            /// The sentence; some take several lines.
+            /// The sentence, possibly of several lines.
             pub fn text(&self, $layout: &dyn $crate::event::Layout) -> String {
                 let _ = $layout;
                 match self {
@@ -43,27 +43,27 @@ macro_rules! notes {
 }
 pub(super) use notes;
 
-/// Something a run has to say.
+/// A note of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
-    /// Of a benchmark of a server.
+    /// From a server benchmark.
     Serve(ServeNote),
-    /// Of an engine inside this machine.
+    /// From an offline benchmark.
     Offline(OfflineNote),
-    /// Of commands over parameter sets.
+    /// From a sweep.
     Sweep(SweepNote),
-    /// Of a suite of tests.
+    /// From a test suite.
     Suite(SuiteNote),
-    /// Of a tuning.
+    /// From a tuning.
     Tune(TuneNote),
-    /// Of conversations with a server.
+    /// From a multi-turn benchmark.
     Talk(TalkNote),
-    /// Text of another source: of a dataset about its data, or of a command that shows what it was asked.
+    /// Literal text, such as a dataset's remark on its data.
     Text(String),
 }
 
 impl Note {
-    /// The sentence; some take several lines.
+    /// The sentence, possibly of several lines.
     pub fn text(&self, layout: &dyn Layout) -> String {
         match self {
             Note::Serve(note) => note.text(layout),

@@ -1,14 +1,14 @@
-//! Notes of an engine inside this machine.
+//! Notes of an offline benchmark.
 
 use super::note::notes;
 
-/// What upstream says when the engine collected nothing.
+/// vLLM's warning if the engine collected nothing.
 const NO_STATS: &str = "⚠️  Warning: No MM processor stats found in registry.\n   This may indicate that:\n   - No \
                         multimodal requests were processed\n   - Stats were already retrieved (registry is cleared \
                         after retrieval)";
 
 notes! {
-    /// Notes of an engine inside this machine.
+    /// Notes of an offline benchmark.
     OfflineNote, layout;
     WarmingUp => "Warming up...";
     Profiling { profiler: String, directory: String } => profiling(profiler, directory);

@@ -1,9 +1,9 @@
-//! Notes of a search for the largest load.
+//! Notes of a search for the maximum load.
 
 use super::note::notes;
 
 notes! {
-    /// Notes of a search for the largest load within a service level.
+    /// Notes of a search for the maximum load that meets the SLO.
     SearchNote, layout;
     Begins(criteria: Vec<String>) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", "));
     Omitted => "Omitting SLA search.";
@@ -21,12 +21,12 @@ notes! {
         "Not sustained: in {overloaded} of {runs} runs the server did not keep up with the load, or requests failed"
     );
     Verdict { met: bool } => format!("SLA criteria are {}met.", if *met { "" } else { "not " });
-    /// What was measured at each level, where it broke and why.
+    /// The measured levels, which of them failed, and why.
     Table { load: Load, metrics: Vec<String>, rows: Vec<SearchRow> } => layout.search_table(*load, metrics, rows);
     Range { load: Load, left: f64, right: f64 } =>
         format!("Range of {} to search: [{left}, {right}] {}.", load.key, load.unit);
     Most { load: Load, most: Most } => answer(*load, most);
-    /// Where no level meets the criteria: the one that comes nearest, with numbers as `p99_ttft_ms = 350.20<=200.00`.
+    /// The level that comes closest if none meets the criteria, with metrics such as `p99_ttft_ms = 350.20<=200.00`.
     Nearest { load: Load, level: f64, found: Vec<String>, sustained: bool } => {
         let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
         format!("Nearest is {} {level} {}: {}{kept_up}.", load.key, load.unit, found.join(", "))
@@ -44,7 +44,7 @@ fn spoken_time(seconds: f64) -> String {
     if seconds < 90.0 { format!("{seconds:.0} seconds") } else { format!("{:.0} minutes", seconds / 60.0) }
 }
 
-/// The headline: the largest load that was measured and met, then the estimate with its range.
+/// The headline: the highest measured load that meets the criteria, then the estimate with its range.
 fn answer(Load { key, unit }: Load, most: &Most) -> String {
     match most {
         Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
@@ -63,7 +63,7 @@ fn answer(Load { key, unit }: Load, most: &Most) -> String {
     }
 }
 
-/// What a search varies.
+/// The parameter that a search varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
     /// Its key.
@@ -72,45 +72,45 @@ pub struct Load {
     pub unit: &'static str,
 }
 
-/// The largest load within the criteria.
+/// The maximum load that meets the criteria.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Most {
-    /// None.
+    /// No load meets them.
     Nothing,
-    /// Any rate, up to the one that stands for no limit.
+    /// Any request rate; the value stands for an unlimited rate.
     Unbounded(f64),
-    /// All prompts at a time.
+    /// All prompts in flight at once.
     AllPrompts(f64),
-    /// A load that was measured and met.
+    /// A measured load that meets them.
     Level {
         /// The load.
         level: f64,
-        /// The estimate with the ends of its 95% range; no upper end where no load fails for certain.
+        /// The estimate and its 95% range; no upper end if no load fails with confidence.
         range: Option<(f64, f64, Option<f64>)>,
-        /// The criteria, as people say them.
+        /// The criteria in words.
         spoken: Vec<String>,
     },
 }
 
-/// A level of a search.
+/// A measured level of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRow {
     /// The level.
     pub level: f64,
-    /// How often it was run.
+    /// The number of runs.
     pub runs: usize,
-    /// The criteria's numbers, on average.
+    /// The mean of each criterion's metric.
     pub means: Vec<f64>,
-    /// Requests that were answered in a second.
+    /// Completed requests per second.
     pub answered: f64,
     /// Whether the criteria are met.
     pub met: bool,
-    /// Whether it was within the targets, which may have been luck.
+    /// Whether the mean meets the criteria but not with confidence.
     pub doubtful: bool,
-    /// Whether it was looked at only briefly.
+    /// Whether only a short run was made.
     pub brief: bool,
-    /// Whether the server kept up.
+    /// Whether the server kept up with the load.
     pub sustained: bool,
-    /// Whether the client was not reliable in a run.
+    /// Whether the client was unreliable in any run.
     pub client_unreliable: bool,
 }

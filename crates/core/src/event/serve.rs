@@ -1,4 +1,4 @@
-//! Notes of a benchmark of a server, and of its profiler.
+//! Notes of a server benchmark and of the server's profiler.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ const TEMPERATURE: &str = "WARNING: vllm bench serve no longer sets temperature=
                            behavior, include --temperature=0.";
 
 notes! {
-    /// Notes of a benchmark of a server.
+    /// Notes of a server benchmark.
     ServeNote, layout;
     ModelUnknown => "Model not specified, fetching first model from server...";
     ModelFound { name: String, id: String } => format!("First model name: {name}, first model id: {id}");
@@ -30,7 +30,7 @@ notes! {
     WarmupsFailed { failed: usize, of: usize, first: String } =>
         format!("{failed} of {of} warm-up requests failed; the first: {first}");
     WarmupDone => "Warmup run completed.";
-    /// `options` is what the reading assumes, such as units.
+    /// `options` are assumptions of the reader, such as units.
     Sessions { file: String, format: &'static str, options: String, sessions: usize, requests: usize } =>
         format!("Sessions: {sessions} with {requests} requests, {file}, read as {format}{options}.");
     WarmupSessions { sessions: usize } => format!("Warming up with {sessions} sessions...");

@@ -1,4 +1,4 @@
-//! Notes of commands over parameter sets and levels of load.
+//! Notes of sweeps over parameter sets and load levels.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use super::search::SearchNote;
 use crate::json::{Dict, Value, python_str, repr};
 
 notes! {
-    /// Notes of commands over parameter sets.
+    /// Notes of a sweep.
     SweepNote, layout;
     ServerBegins { overrides: Dict, command: Vec<String> } => {
         let (overrides, command) = (python_dict(overrides), layout.command(command));
@@ -23,7 +23,7 @@ notes! {
     ServerFailed { name: String, failure: String } => format!("[FAILED SERVER COMBINATION] {name}: {failure}");
     FailureDetails(path: PathBuf) => format!("Failure details: {}", path.display());
     ServerLog(path: PathBuf) => format!("what the server said is in {}", path.display());
-    /// Each parameter set with what it is called.
+    /// Each parameter set with its name.
     BenchBegins { overrides: Vec<(&'static str, Dict)>, number: i64, command: Vec<String>, output: PathBuf } => {
         let each = overrides.iter().map(|(whose, set)| format!("{whose} overrides: {}\n", python_dict(set)));
         let (overrides, command, output) = (each.collect::<String>(), layout.command(command), output.display());
@@ -48,7 +48,7 @@ notes! {
 }
 
 notes! {
-    /// Notes of a walk over levels of load; `label` is `WL` or `SLA`.
+    /// Notes of a walk over load levels; `label` is `WL` or `SLA`.
     LevelNote, layout;
     Begins { label: &'static str, serve: String, bench: String, iterations: usize, size: i64 } => format!(
         "[{label} START]\nServe parameters: {serve}\nBench parameters: {bench}\n\
@@ -56,7 +56,7 @@ notes! {
         spoken(label).to_lowercase()
     );
     Omitted { label: &'static str } => format!("Omitting intermediate {} iterations.", spoken(label));
-    /// The loads of one request at a time and of all at once.
+    /// The loads with one request at a time and with all requests at once.
     Ends { key: &'static str, serial: f64, batch: f64 } =>
         format!("Serial inference: {key}={}\nBatch inference: {key}={}", serial.ceil(), batch.floor());
     Exploring { key: &'static str, value: Value } => format!("Exploring: {key}={}", python_str(value));
@@ -67,7 +67,7 @@ notes! {
     Over { label: &'static str } => format!("[{label} END]");
 }
 
-/// What upstream calls a walk whose directories have this label.
+/// vLLM's name for a walk with this label.
 fn spoken(label: &str) -> &'static str {
     if label == "SLA" { "SLA" } else { "Workload" }
 }

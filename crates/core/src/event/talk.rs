@@ -1,15 +1,15 @@
-//! Notes of conversations with a server, in the words of vLLM's script.
+//! Notes of a multi-turn benchmark, in the words of vLLM's script.
 
 use super::note::notes;
 use crate::json::quoted;
 
-/// A line between exchanges.
+/// A line between requests.
 const SEPARATOR: &str = "----------------------------------------------------------------------";
 
 notes! {
     /// Notes of a multi-turn benchmark.
     TalkNote, layout;
-    /// Texts of the user and of the model, in turns.
+    /// Texts of the user and the assistant, in turn.
     Messages { conversation: String, messages: Vec<String> } => {
         let list: Vec<String> = messages.iter().enumerate().map(message).collect();
         let count = messages.len();
@@ -18,7 +18,7 @@ notes! {
     Response(response: Box<Response>) => answered(response);
     TakenUp { client: usize, conversation: String, active: usize } =>
         format!("Client {client} will use conversation ID {conversation} (active conversations {active})");
-    /// `since` is how many seconds ago it asked last in this conversation.
+    /// `since` is the number of seconds since the client's last request in this conversation.
     Asks { client: usize, conversation: String, messages: usize, since: Option<f64> } => {
         let since = since.map_or_else(|| "N/A".to_owned(), |seconds| format!("{seconds:.3}"));
         format!(
@@ -27,7 +27,7 @@ notes! {
     };
     HeldToEnd { client: usize, conversation: String } =>
         format!("Client {client} finished conversation ID {conversation}");
-    /// One that the server rejected does not end its client.
+    /// A rejected request does not end its client.
     Failed { client: usize, conversation: String, messages: usize, rejected: bool, reason: String } => {
         let what = if *rejected { "Request rejected" } else { "Exception" };
         format!("Client {client} - {what} during conversation ID {conversation} (turn: {messages}): {reason}")
@@ -39,7 +39,7 @@ notes! {
     };
 }
 
-/// A message as Python prints it; users and the model take turns.
+/// A message as Python prints it; user and assistant take turns.
 fn message((at, text): (usize, &String)) -> String {
     let role = if at % 2 == 0 { "user" } else { "assistant" };
     format!("{{'role': '{role}', 'content': {}}}", quoted(text))
@@ -55,31 +55,31 @@ fn answered(response: &Response) -> String {
     )
 }
 
-/// An answer and its numbers.
+/// A response and its metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The text.
+    /// The generated text.
     pub text: String,
-    /// Time to first token, ms.
+    /// TTFT in milliseconds.
     pub ttft_ms: f64,
-    /// Time per further token, ms.
+    /// TPOT in milliseconds.
     pub tpot_ms: f64,
-    /// Latency, ms.
+    /// Latency in milliseconds.
     pub latency_ms: f64,
-    /// Tokens sent.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens of the answer.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Pieces after the first.
+    /// Number of chunks after the first.
     pub chunks: u64,
-    /// Tokens of the first piece.
+    /// Tokens in the first chunk.
     pub first_chunk_tokens: u64,
-    /// Share of the prompt that was sent before.
+    /// Percentage of the prompt that was sent before.
     pub cached_percent: f64,
 }
 
 impl TalkNote {
-    /// Whether it is a part of what was said, rather than about who said it.
+    /// Whether the note shows content of the conversation rather than its progress.
     pub fn is_content(&self) -> bool {
         matches!(self, TalkNote::Messages { .. } | TalkNote::Response(_))
     }
