@@ -1,4 +1,4 @@
-//! Errors that end a run on the client's side. A failed request is an outcome, not an error.
+//! What ends a run on the client's side. A failed request is not an error but an outcome.
 
 use std::io;
 

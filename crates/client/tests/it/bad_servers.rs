@@ -302,10 +302,10 @@ fn body_faults(asked: Asked) -> Vec<Fault> {
             "compression is broken",
         ),
         fault(
-            "a coding nobody asked for",
+            "a coding that was not requested",
             chunked("Content-Encoding: br\r\n", good.as_bytes()),
             Malformed,
-            "not asked for",
+            "not requested",
         ),
         fault("gzip cut short", chunked("Content-Encoding: gzip\r\n", &packed), Truncated, "compressed"),
         fault(

@@ -119,7 +119,7 @@ fn what_servers_call_an_error_is_one() {
         let row = ask(response.clone(), Keep::Open, |_| {});
         let failure = row.outcome.failure().unwrap_or_else(|| panic!("{name}: a success"));
         assert_eq!(failure.kind, FailureKind::ErrorInStream, "{name}");
-        assert!(failure.message.contains("memory") || failure.message.contains("gave the response up"), "{name}");
+        assert!(failure.message.contains("memory") || failure.message.contains("aborted the response"), "{name}");
         assert!(ask(response, Keep::Open, |endpoint| endpoint.rules = Rules::Vllm).outcome.is_complete(), "{name}");
     }
 }

@@ -123,7 +123,7 @@ fn a_server_that_never_shakes_hands_is_given_up() {
     }
     let patient = endpoint(&url, BackendKind::OpenAi, Rules::Standard);
     let caller = Caller::new(&patient, "", Duration::from_millis(120)).unwrap();
-    assert!(first_model(&caller).unwrap_err().to_string().contains("no response in time"));
+    assert!(first_model(&caller).unwrap_err().to_string().contains("no response within"));
 }
 
 #[test]
