@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_decide_who_comes_first_where_the_policy_says_so() {
+    fn priorities_order_requests_under_the_priority_policy() {
         let request = |priority: i64| {
             let overrides = [("priority".to_owned(), Value::from(priority))].into_iter().collect();
             Request { overrides: Some(Value::Dict(overrides)), ..Request::text("word", 1, 4) }

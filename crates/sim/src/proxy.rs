@@ -122,14 +122,14 @@ async fn accept(listener: TcpListener, backends: Arc<Backends>, mut stopped: one
 async fn serve(socket: TcpStream, backends: Arc<Backends>) {
     // Without it tokens merely leave later.
     let _ = socket.set_nodelay(true);
-    let service = service_fn(move |request| answer(Arc::clone(&backends), request));
+    let service = service_fn(move |request| respond(Arc::clone(&backends), request));
     // An error here means that the client disconnected.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(socket), service).await;
 }
 
-async fn answer(backends: Arc<Backends>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
-    let answered = pass_on(&backends, request).await;
-    Ok(answered.unwrap_or_else(|error| {
+async fn respond(backends: Arc<Backends>, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
+    let response = pass_on(&backends, request).await;
+    Ok(response.unwrap_or_else(|error| {
         let text = json::dumps(&Value::from(format!("the proxy could not pass the request on: {error}")));
         let body = format!(r#"{{"error":{{"message":{text},"type":"BadGateway","param":null,"code":502}}}}"#);
         let mut response = Response::new(Either::Left(Full::from(body)));

@@ -1,6 +1,5 @@
 //! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
 
-mod answer;
 mod app;
 mod driver;
 mod engines;
@@ -10,6 +9,7 @@ mod fuzz;
 mod guide;
 mod protocol;
 mod request;
+mod response;
 mod room;
 mod routes;
 mod wire;
@@ -29,10 +29,10 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::spec::SimSpec;
-use answer::store::Store;
 use app::{App, scrambled};
 use engines::Engines;
 use front::FrontEnd;
+use response::store::Store;
 use room::Room;
 use tacho_engine::{Engine, Stats, Vocabulary};
 
@@ -179,7 +179,7 @@ async fn serve(socket: TcpStream, app: Arc<App>) {
     let _ = socket.set_nodelay(true);
     let reset = ResetSwitch::default();
     let wire = Wire::new(socket, reset.clone());
-    let service = service_fn(move |request| routes::answer(Arc::clone(&app), request, reset.clone()));
+    let service = service_fn(move |request| routes::respond(Arc::clone(&app), request, reset.clone()));
     // An error here means that the client disconnected, or an injected fault.
     let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(wire, service).await;
 }

@@ -6,10 +6,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_pyrand::{Generator, SeedSequence};
 
-use super::answer::store::Store;
 use super::engines::Engines;
 use super::front::FrontEnd;
 use super::request::problem::Problem;
+use super::response::store::Store;
 use super::room::Room;
 use crate::faults::Fault;
 use crate::spec::SimSpec;

@@ -17,8 +17,8 @@ const SPIN: Duration = Duration::from_micros(120);
 /// A step starts at the planned end of the previous one, so that delivering tokens costs no model time, unless the
 /// thread lags more than this.
 const MAX_LAG: Duration = Duration::from_millis(1);
-/// Longest sleep within a step, so that a stop is noticed soon. Sleeps are relative: a channel's deadline on the
-/// monotonic clock never comes where a library has replaced that clock.
+/// Longest sleep within a step, so that a stop is noticed soon. Sleeps are relative: if a library replaces the
+/// monotonic clock, an absolute deadline of a channel may never come.
 const NAP: Duration = Duration::from_millis(20);
 /// Polling interval while only the passing of time can allow a step; bounds how late a new request is noticed.
 const POLL: Duration = Duration::from_micros(200);
@@ -63,9 +63,9 @@ impl EngineHandle {
     }
 
     pub(crate) async fn reset_prefix_cache(&self) -> bool {
-        let (reply, answer) = oneshot::channel();
+        let (reply, receiver) = oneshot::channel();
         let _ = self.commands.send(Command::ResetPrefixCache(reply));
-        answer.await.unwrap_or(false)
+        receiver.await.unwrap_or(false)
     }
 
     pub(crate) fn stop(&self) {

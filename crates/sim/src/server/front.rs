@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_waits_for_all_of_it_and_one_alone_for_itself() {
+    fn simultaneous_requests_delay_each_other() {
         let front = Front { per_request_ns: 3e7, shared_cpu_ns: 1e7, ..Front::default() };
         let alone = taken(front, 1)[0];
         assert!(alone >= 30.0, "{alone}");
@@ -129,12 +129,12 @@ mod tests {
         // Whenever they start, the core works forty times ten; twenty follow.
         let queue = last(taken(front, 40));
         assert!(queue >= 419.0, "{queue}");
-        let apart = last(taken(Front { shared_cpu_ns: 0.0, ..front }, 40));
-        assert!((30.0..queue).contains(&apart), "{apart} {queue}");
+        let separate = last(taken(Front { shared_cpu_ns: 0.0, ..front }, 40));
+        assert!((30.0..queue).contains(&separate), "{separate} {queue}");
     }
 
     #[test]
-    fn who_leaves_is_not_worked_on() {
+    fn disconnected_clients_leave_the_queue() {
         let runtime = runtime();
         let front = Arc::new(FrontEnd::new(Front { shared_cpu_ns: 2e8, ..Front::default() }, &runtime));
         let clock = SystemClock::start();

@@ -18,7 +18,7 @@ use tacho_engine::Machine;
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+const CASES: u64 = 400;
 
 const ENDPOINTS: [Endpoint; 9] = [
     Endpoint::Completions,
@@ -38,7 +38,7 @@ fn fuzz_requests() {
     let golden = golden_json("simulator/refusals.json");
     let bodies = golden["cases"].as_array().unwrap().iter().filter_map(|case| case["body"].as_str());
     let good: Vec<Vec<u8>> = bodies.filter(|body| body.len() < 3_000).map(|body| body.as_bytes().to_vec()).collect();
-    fuzz("requests", &good, FEW, |bytes| {
+    fuzz("requests", &good, CASES, |bytes| {
         let Ok(fields) = Fields::parse(Some("application/json"), bytes) else { return };
         let sum = bytes.iter().fold(7_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(*byte)));
         // Each protocol of a family reads about every third request, chosen by its content, which makes failures
@@ -56,7 +56,7 @@ fn fuzz_forms() {
         b"--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b\r\nContent-Disposition: form-data; \
         name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--b--\r\n";
     assert!(Form::parse(Some(kind), good).is_ok());
-    fuzz("forms", &[good.to_vec()], FEW, |bytes| {
+    fuzz("forms", &[good.to_vec()], CASES, |bytes| {
         let _ = Form::parse(Some(kind), bytes).is_ok();
         let _ = Form::parse(std::str::from_utf8(bytes).ok(), good).is_ok();
     });
@@ -73,7 +73,7 @@ fn fuzz_guides() {
         b"root ::= \"a\" rest | [0-9]+\nrest ::= root?\n",
         b"start: item+ \"x\"i\nitem: /[a-z]+/ | NUMBER\nNUMBER: /[0-9]+/\n%ignore \" \"\n",
     ];
-    fuzz("guides", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("guides", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let schema = json::parse(&text).ok().and_then(|schema| Guide::schema(&schema).ok());
         for guide in [schema, Guide::pattern(&text).ok(), Guide::grammar(&text).ok()].into_iter().flatten() {
@@ -88,7 +88,7 @@ fn fuzz_profiles() {
         "per_decode_sequence_us": 4, "per_context_token_us": 0.01}, "frontend": {"per_request_us": 5,
         "per_prompt_token_us": 0.1}, "engine": {"max_num_seqs": 64, "max_num_batched_tokens": 2048, "block_size": 16,
         "num_blocks": 1000}, "noise": 0.1}"#;
-    fuzz("profiles", &[good.to_vec()], FEW, |bytes| {
+    fuzz("profiles", &[good.to_vec()], CASES, |bytes| {
         let _ = Machine::parse(&String::from_utf8_lossy(bytes), "p.json").is_ok();
     });
 }

@@ -8,7 +8,7 @@ use super::request::problem::Problem;
 /// Most bytes of all requests.
 const LIMIT: usize = 2 << 30;
 /// Bytes of a choice in addition to its prompt, running or waiting.
-const PER_ANSWER: usize = 1024;
+const PER_CHOICE: usize = 1024;
 
 /// The memory of all requests.
 #[derive(Debug, Clone, Default)]
@@ -22,9 +22,9 @@ pub(crate) struct Share {
 }
 
 impl Room {
-    /// Reserves memory for `answers` choices with `bytes` of prompts.
-    pub(crate) fn take(&self, bytes: usize, answers: usize) -> Result<Share, Problem> {
-        let bytes = bytes.saturating_add(answers.saturating_mul(PER_ANSWER));
+    /// Reserves memory for this many choices with `bytes` of prompts.
+    pub(crate) fn take(&self, bytes: usize, choices: usize) -> Result<Share, Problem> {
+        let bytes = bytes.saturating_add(choices.saturating_mul(PER_CHOICE));
         let share = Share { room: self.clone(), bytes };
         let before = self.0.fetch_add(bytes, Ordering::Relaxed);
         // Dropping the share releases it.
@@ -43,9 +43,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_dropped_is_free_again() {
+    fn dropped_memory_is_free_again() {
         let room = Room::default();
-        let most = room.take(LIMIT - PER_ANSWER, 1).unwrap();
+        let most = room.take(LIMIT - PER_CHOICE, 1).unwrap();
         assert_eq!(room.take(0, 1).unwrap_err().status, 503);
         drop(most);
         assert!(room.take(0, 1).is_ok());

@@ -12,10 +12,6 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use tacho_core::json::Value;
 
-use super::answer::generation::Generation;
-use super::answer::script::Script;
-use super::answer::stream::EventStream;
-use super::answer::whole;
 use super::app::App;
 use super::protocol::pooling::{self, Pooling};
 use super::protocol::{anthropic, audio, info, listing, metrics, sglang, tokenize};
@@ -25,6 +21,10 @@ use super::request::form::Form;
 use super::request::problem::{ON_PURPOSE, Problem};
 use super::request::prompt::{Prompt, Source};
 use super::request::read;
+use super::response::generation::Generation;
+use super::response::script::Script;
+use super::response::stream::EventStream;
+use super::response::whole;
 use super::wire::ResetSwitch;
 use crate::faults::Fault;
 
@@ -36,26 +36,26 @@ const MAX_BYTES: usize = 64 << 20;
 const LONG_TEXT: usize = 8192;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-pub(crate) enum Answer {
+pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.get_mut() {
-            Answer::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-            Answer::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
+            ResponseBody::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            ResponseBody::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Whole(body) => body.size_hint(),
-            Answer::Stream(_) => SizeHint::default(),
+            ResponseBody::Whole(body) => body.size_hint(),
+            ResponseBody::Stream(_) => SizeHint::default(),
         }
     }
 }
@@ -112,11 +112,11 @@ fn stored(path: &str) -> Option<&str> {
 }
 
 /// Answers a request. An I/O error means that the connection is to be aborted.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     app: Arc<App>,
     request: Request<Incoming>,
     reset: ResetSwitch,
-) -> io::Result<Response<Answer>> {
+) -> io::Result<Response<ResponseBody>> {
     let outcome = match app.gate(&request) {
         Ok(()) => route(&app, request, &reset).await?,
         Err(problem) => Err(problem),
@@ -136,11 +136,11 @@ impl App {
     }
 }
 
-type Outcome = io::Result<Result<Response<Answer>, Problem>>;
+type Outcome = io::Result<Result<Response<ResponseBody>, Problem>>;
 
 async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
     let path = request.uri().path().to_owned();
-    let answer = match path.as_str() {
+    let response = match path.as_str() {
         "/v1/completions" => return generate(app, Endpoint::Completions, request, reset).await,
         "/v1/chat/completions" => return generate(app, Endpoint::Chat, request, reset).await,
         "/v1/responses" => return generate(app, Endpoint::Responses, request, reset).await,
@@ -163,7 +163,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/is_sleeping" => Ok(json(info::is_sleeping(app).into_bytes())),
         "/sleep" | "/wake_up" => {
             app.sleeping.store(path == "/sleep", Ordering::Relaxed);
-            Ok(Response::new(Answer::Whole(Full::default())))
+            Ok(Response::new(ResponseBody::Whole(Full::default())))
         }
         "/docs" => Ok(html(info::DOCS)),
         "/openapi.json" => Ok(json(info::openapi().into_bytes())),
@@ -183,13 +183,13 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
             Ok(json(format!(r#"{{"success":{success}}}"#).into_bytes()))
         }
         // Health, ping, the profiler, and caches that a text model does not have.
-        _ => Ok(Response::new(Answer::Whole(Full::default()))),
+        _ => Ok(Response::new(ResponseBody::Whole(Full::default()))),
     };
-    Ok(answer)
+    Ok(response)
 }
 
-fn html(body: &'static str) -> Response<Answer> {
-    let mut response = Response::new(Answer::Whole(Full::from(body)));
+fn html(body: &'static str) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::Whole(Full::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     response
 }
@@ -234,9 +234,9 @@ async fn generate(app: &Arc<App>, endpoint: Endpoint, request: Request<Incoming>
         Err(problem) => return Ok(Err(problem)),
     };
     if !generation.ask.stream {
-        return Ok(whole::answer(generation, reset).await?.map(json));
+        return Ok(whole::respond(generation, reset).await?.map(json));
     }
-    let body = Answer::Stream(Box::new(EventStream::new(generation, reset.clone())));
+    let body = ResponseBody::Stream(Box::new(EventStream::new(generation, reset.clone())));
     let mut response = Response::new(body);
     let kind = HeaderValue::from_static(Script::content_type(endpoint));
     response.headers_mut().insert(CONTENT_TYPE, kind);
@@ -307,15 +307,15 @@ async fn pool(app: &Arc<App>, pooling: Pooling, request: Request<Incoming>, rese
         Err(problem) => return Ok(Err(problem)),
     };
     let id = named.unwrap_or_else(|| app.random_id());
-    Ok(computed.map(|prompts| pooling_response(ask.answer(app, &id, &model, &prompts), fault)))
+    Ok(computed.map(|prompts| pooling_response(ask.respond(app, &id, &model, &prompts), fault)))
 }
 
-fn pooling_response(answer: pooling::Reply, fault: Fault) -> Response<Answer> {
-    let pooling::Reply { mut body, content_type, metadata } = answer;
+fn pooling_response(reply: pooling::Reply, fault: Fault) -> Response<ResponseBody> {
+    let pooling::Reply { mut body, content_type, metadata } = reply;
     if matches!(fault, Fault::Truncate(_)) {
         body.truncate(body.len() / 2);
     }
-    let mut response = Response::new(Answer::Whole(Full::from(body)));
+    let mut response = Response::new(ResponseBody::Whole(Full::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     if let Some(value) = metadata.and_then(|text| HeaderValue::from_str(&text).ok()) {
         response.headers_mut().insert("metadata", value);
@@ -364,21 +364,21 @@ async fn tokenised(app: &Arc<App>, sources: Vec<Source>) -> Result<Vec<Prompt>, 
     Ok(prompts)
 }
 
-fn json(body: Vec<u8>) -> Response<Answer> {
-    let mut response = Response::new(Answer::Whole(Full::from(body)));
+fn json(body: Vec<u8>) -> Response<ResponseBody> {
+    let mut response = Response::new(ResponseBody::Whole(Full::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response
 }
 
-fn metrics_page(app: &App) -> Response<Answer> {
+fn metrics_page(app: &App) -> Response<ResponseBody> {
     let text = metrics::render(&app.engine.stats(), &app.names[0], &app.spec.engine);
-    let mut response = Response::new(Answer::Whole(Full::from(text)));
+    let mut response = Response::new(ResponseBody::Whole(Full::from(text)));
     let kind = HeaderValue::from_static("text/plain; version=1.0.0; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-fn problem_response(problem: Problem) -> Response<Answer> {
+fn problem_response(problem: Problem) -> Response<ResponseBody> {
     let mut response = json(problem.body.into_bytes());
     *response.status_mut() = problem.status;
     if let Some(allow) = problem.allow {

@@ -1,4 +1,4 @@
-//! Servers that prepare the next step while one runs, and whose front end works on requests in turn.
+//! Asynchronous scheduling, and a front end that handles requests one after another.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::client::{Client, get, post, spec};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// A server that prepares ahead, with these costs.
+/// A server with asynchronous scheduling and these costs.
 fn server(cost: CostModel, front: Front) -> Server {
     let mut spec = spec(Profile::Tiny);
     (spec.machine.cost, spec.machine.front) = (cost, front);
@@ -21,7 +21,7 @@ fn body(prompt: usize, tokens: usize) -> String {
     format!(r#"{{"prompt": [{prompt}, 1, 2], "max_tokens": {tokens}, "ignore_eos": true, "stream": true}}"#)
 }
 
-/// Sends `count` requests at once; says how many events each gets, and how long all of them take.
+/// Sends `count` requests at once; returns the number of events of each, and the time that all of them take.
 fn burst(server: &Server, count: usize, tokens: usize) -> (Vec<usize>, Duration) {
     let mut clients: Vec<Client> = (0..count).map(|_| Client::connect(server.addr())).collect();
     let sent = Instant::now();
@@ -33,7 +33,7 @@ fn burst(server: &Server, count: usize, tokens: usize) -> (Vec<usize>, Duration)
 }
 
 #[test]
-fn all_tokens_come_from_an_engine_that_prepares_ahead() {
+fn all_tokens_come_from_an_engine_with_asynchronous_scheduling() {
     let cost = CostModel { schedule_ns: 3e6, schedule_noise: 0.2, drain_ns: 1e5, ..Profile::Tiny.cost() };
     let server = server(cost, Front::default());
     let (events, _) = burst(&server, 60, 30);
@@ -46,7 +46,7 @@ fn all_tokens_come_from_an_engine_that_prepares_ahead() {
 }
 
 #[test]
-fn a_prompt_is_prepared_before_its_first_token() {
+fn a_prompt_is_scheduled_before_its_first_token() {
     let server = server(CostModel { schedule_ns: 4e7, ..Profile::Tiny.cost() }, Front::default());
     let sent = Instant::now();
     assert_eq!(post(&server, "/v1/completions", &body(1, 3)).events().len(), 4);

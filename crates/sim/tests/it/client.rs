@@ -1,4 +1,4 @@
-//! A plain HTTP/1.1 client on a socket, so that nothing of ours stands between the tests and the bytes.
+//! A plain HTTP/1.1 client on a socket: the tests see the bytes without tacho's own client in between.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use tacho_text::Tokenizer;
 
 static TOKENIZER: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| Arc::new(Tokenizer::builtin()));
 
-/// A simulator like the server that the recordings come from: model `tiny`, 2048 tokens of context.
+/// A simulator with the settings of the recorded server: model `tiny`, 2,048 tokens of context.
 pub(crate) fn spec(profile: Profile) -> SimSpec {
     let engine = EngineSpec { max_model_len: 2048, ..profile.engine() };
     SimSpec { model: "tiny".into(), engine, ..SimSpec::new(profile, Arc::clone(&TOKENIZER)) }
@@ -21,12 +21,12 @@ pub(crate) fn start() -> Server {
     Server::start(spec(Profile::Instant)).unwrap()
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
-    /// HTTP chunks as they were framed; one piece when the body was not chunked.
+    /// HTTP chunks as they were framed; a single piece if the body was not chunked.
     pub(crate) chunks: Vec<Vec<u8>>,
 }
 
@@ -43,7 +43,7 @@ impl Reply {
         serde_json::from_str(&self.text()).unwrap()
     }
 
-    /// What follows `data: ` in each event.
+    /// The text after `data: ` in each event.
     pub(crate) fn events(&self) -> Vec<String> {
         events(&self.text())
     }
@@ -74,7 +74,7 @@ impl Client {
         self.socket.write_all(&[head.as_bytes(), body].concat()).unwrap();
     }
 
-    /// Sends a request without its body, of which `length` bytes are promised.
+    /// Sends the head of a request whose body has `length` bytes.
     pub(crate) fn send_head(&mut self, method: &str, path: &str, headers: &str, length: usize) {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: sim\r\n{headers}Content-Length: {length}\r\n\r\n");
         self.socket.write_all(head.as_bytes()).unwrap();
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// Reads one HTTP chunk; `None` is the end.
+    /// Reads one HTTP chunk; `None` at the end.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         let size = usize::from_str_radix(&self.line()?, 16).unwrap();
         let chunk = self.bytes(size)?;

@@ -1,4 +1,4 @@
-//! Every endpoint's answer, and that answers are a function of seed and prompt.
+//! The response of every endpoint; outputs are a function of seed and prompt.
 
 use serde_json::{Value, json};
 use tacho_engine::{EngineSpec, Profile};
@@ -57,7 +57,7 @@ fn tokenize_and_detokenize_answer_as_vllm_does() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused_in_vllms_words() {
+fn invalid_requests_are_refused_as_in_vllm() {
     let server = start();
     for (rest, message) in [
         (r#""max_tokens": 0"#, "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"),
@@ -170,7 +170,7 @@ fn token_ids_and_logprobs_belong_to_the_text() {
 }
 
 #[test]
-fn metrics_count_what_happened_and_the_prefix_cache_can_be_reset() {
+fn metrics_count_events_and_the_prefix_cache_can_be_reset() {
     let server = start();
     let prompt = "one two three four five six seven eight nine ten ".repeat(8);
     let body = format!(r#"{{"prompt": "{prompt}", "max_tokens": 5, "ignore_eos": true}}"#);
@@ -223,7 +223,7 @@ fn request_ids_follow_the_header() {
 }
 
 #[test]
-fn a_sleeping_server_says_so_and_trailing_paths_exist() {
+fn a_sleeping_server_reports_it_and_trailing_paths_exist() {
     let server = start();
     let sleeps = || get(&server, "/is_sleeping").json()["is_sleeping"] == true;
     assert_eq!((post(&server, "/sleep?level=1", "").status, sleeps()), (200, true));

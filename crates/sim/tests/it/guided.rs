@@ -1,4 +1,4 @@
-//! Output under constraints and calls of tools, in every protocol that has them, whole and streamed.
+//! Structured output and tool calls in every protocol that has them, streamed or not.
 
 use serde_json::{Value, json};
 use tacho_engine::{EngineSpec, Profile};
@@ -24,7 +24,7 @@ fn chat(server: &Server, more: Value) -> Reply {
     post(server, "/v1/chat/completions", &body.to_string())
 }
 
-/// The texts of a stream's choices put together.
+/// The concatenated text of a stream's choices.
 fn streamed(reply: &Reply, member: impl Fn(&Value) -> Option<String>) -> String {
     let events = reply.events();
     assert_eq!(events.last().unwrap(), "[DONE]");
@@ -77,7 +77,7 @@ fn every_constraint_is_obeyed_whole_and_streamed() {
 }
 
 #[test]
-fn a_text_beyond_the_limit_is_cut_and_says_so() {
+fn a_text_beyond_the_limit_is_truncated_and_reported() {
     let server = start();
     let reply = chat(&server, json!({"max_tokens": 3, "structured_outputs": {"json": schema()}})).json();
     assert_eq!(reply["choices"][0]["finish_reason"], "length");
@@ -127,7 +127,7 @@ fn tools_are_called_with_arguments_by_their_schema() {
 }
 
 #[test]
-fn messages_are_answered_and_streamed_in_anthropics_form() {
+fn messages_follow_anthropics_protocol() {
     let server = start();
     let body = |more: Value| {
         let mut body = json!({"model": "tiny", "max_tokens": 60, "messages": [{"role": "user", "content": "Hi"}]});
@@ -166,7 +166,7 @@ fn messages_are_answered_and_streamed_in_anthropics_form() {
 }
 
 #[test]
-fn responses_call_tools_obey_formats_and_go_on_from_earlier_ones() {
+fn responses_call_tools_follow_formats_and_continue_earlier_ones() {
     let server = start();
     let ask = |body: Value| post(&server, "/v1/responses", &body.to_string());
     let tool = json!({"type": "function", "name": "get_weather", "parameters": schema()});
@@ -197,8 +197,8 @@ fn other_servers_ways_to_generate() {
     let stream = post(&server, "/generate", &sglang.replace("\"text\"", "\"stream\": true, \"text\""));
     let events = stream.events();
     assert_eq!((events.len(), events[4].as_str()), (5, "[DONE]"));
-    let told: Value = serde_json::from_str(&events[3]).unwrap();
-    assert_eq!(told["text"], reply["text"], "each event has the text so far");
+    let last: Value = serde_json::from_str(&events[3]).unwrap();
+    assert_eq!(last["text"], reply["text"], "each event has the text so far");
     let tgi = r#"{"inputs": "Hi", "parameters": {"max_new_tokens": 4, "details": true}}"#;
     assert!(post(&server, "/", tgi).json()["generated_text"].is_string());
     let only =
@@ -214,7 +214,7 @@ fn other_servers_ways_to_generate() {
 }
 
 #[test]
-fn cached_tokens_are_told_and_salts_keep_caches_apart() {
+fn cached_tokens_are_reported_and_salts_separate_caches() {
     let server = Server::start(SimSpec { prompt_tokens_details: true, ..spec(Profile::Instant) }).unwrap();
     let prompt = "word ".repeat(64);
     let cached = |salt: &str| {
@@ -230,7 +230,7 @@ fn cached_tokens_are_told_and_salts_keep_caches_apart() {
 }
 
 #[test]
-fn a_proxy_lets_one_compute_the_prompt_and_the_other_answer() {
+fn a_proxy_splits_prefill_and_decode() {
     let transfer = Transfer { fixed_ns: 2e7, per_token_ns: 0.0 };
     let base = spec(Profile::Tiny);
     let engine = EngineSpec { transfer, ..base.engine.clone() };
@@ -252,7 +252,7 @@ fn a_proxy_lets_one_compute_the_prompt_and_the_other_answer() {
 }
 
 #[test]
-fn the_urgent_go_first_where_the_policy_says_so() {
+fn urgent_requests_go_first_under_the_priority_policy() {
     let base = spec(Profile::Tiny);
     let engine = EngineSpec { max_num_seqs: 1, policy: Policy::Priority, ..base.engine.clone() };
     let server = Server::start(SimSpec { engine, ..base }).unwrap();

@@ -1,4 +1,4 @@
-//! Requests that ask for too much, and clients that leave in the middle of it.
+//! Requests that exceed limits, and clients that disconnect in the middle of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::client::{Client, post, spec, start};
 
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// Waits, going through the engine each time, until nothing waits and nothing runs.
+/// Waits until the engine has no waiting and no running requests; each poll goes through the engine.
 fn settle(server: &Server) {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
@@ -23,7 +23,7 @@ fn settle(server: &Server) {
 }
 
 #[test]
-fn too_many_answers_and_prompts_are_refused_in_vllms_words() {
+fn too_many_choices_and_prompts_are_refused_as_in_vllm() {
     let server = start();
     for (body, message) in [
         (
@@ -63,7 +63,7 @@ fn a_body_beyond_the_limit_is_not_read() {
 }
 
 #[test]
-fn a_client_that_leaves_takes_all_its_answers_with_it() {
+fn a_disconnect_cancels_all_choices() {
     let server = Server::start(spec(Profile::Tiny)).unwrap();
     let body = r#"{"prompt": "A", "n": 16384, "max_tokens": 2000, "ignore_eos": true, "stream": true}"#;
     for _ in 0..3 {

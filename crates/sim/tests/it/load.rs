@@ -1,4 +1,4 @@
-//! Many streams at once, clients that leave, and servers that stop.
+//! Concurrent streams, clients that disconnect, and servers that stop.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ fn two_hundred_streams_get_all_their_tokens() {
 }
 
 #[test]
-fn more_sequences_than_seats_and_blocks_wait_and_finish() {
+fn sequences_beyond_slots_and_blocks_wait_and_finish() {
     let base = spec(Profile::Tiny);
     let engine = EngineSpec { max_num_seqs: 4, num_blocks: 8, ..base.engine.clone() };
     let server = Server::start(SimSpec { engine, ..base }).unwrap();
@@ -47,7 +47,7 @@ fn more_sequences_than_seats_and_blocks_wait_and_finish() {
 }
 
 #[test]
-fn a_client_that_leaves_frees_its_blocks() {
+fn a_disconnect_frees_its_blocks() {
     let server = Server::start(spec(Profile::Tiny)).unwrap();
     let mut client = Client::connect(server.addr());
     client.send("POST", "/v1/completions", "Content-Type: application/json\r\n", &body(7, 2000));
@@ -75,10 +75,10 @@ fn stopping_cuts_streams_and_joins_at_once() {
     assert_eq!(start().stats().steps, 0);
 }
 
-/// How far apart tokens come at the client, against how far apart the model puts them.
+/// Inter-token times at the client, compared with those of the model.
 #[test]
 #[ignore = "measures the real clock; run it in release mode on a quiet machine"]
-fn tokens_leave_when_the_model_says() {
+fn tokens_are_sent_at_the_times_of_the_model() {
     let server = Server::start(spec(Profile::Tiny)).unwrap();
     let mut client = Client::connect(server.addr());
     client.send("POST", "/v1/completions", "Content-Type: application/json\r\n", &body(7, 1000));
@@ -103,7 +103,7 @@ fn tokens_leave_when_the_model_says() {
 
 #[test]
 #[ignore = "measures the real clock; run it in release mode on a quiet machine"]
-fn thousand_streams_keep_their_pace() {
+fn a_thousand_streams_keep_their_rate() {
     let base = spec(Profile::H100x8b);
     let engine = EngineSpec { max_num_seqs: 1024, ..base.engine.clone() };
     let server = Server::start(SimSpec { engine, ..base }).unwrap();

@@ -1,4 +1,4 @@
-//! The simulator over real sockets: wire shapes, endpoints, faults and load.
+//! The simulator over real sockets: wire format, endpoints, faults and load.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Answers that come whole: shapes as vLLM 0.32.0 was seen to send them, costs, and faults.
+//! Non-streamed pooling responses: the format that vLLM 0.32.0 sends, costs, and faults.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The streaming protocols beside completions and chat: their shapes, and what they share with each other.
+//! The streaming protocols other than completions and chat: their formats and what they have in common.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use tacho_testkit::golden_json;
 
 use crate::client::{Client, Reply, post, spec, start};
 
-/// Event names and data of a stream whose events have names.
+/// Event names and data of a stream with named events.
 fn named_events(text: &str) -> Vec<(String, Value)> {
     let event = |event: &str| {
         let (name, data) = event.split_once("\ndata: ").unwrap();
@@ -18,7 +18,7 @@ fn named_events(text: &str) -> Vec<(String, Value)> {
     text.split_terminator("\n\n").map(event).collect()
 }
 
-/// What differs from run to run is the same in all.
+/// Replaces the parts that differ from run to run by constants.
 fn settled(value: &Value) -> Value {
     match value {
         Value::Object(members) => members
@@ -93,7 +93,7 @@ fn transcribe(server: &Server, path: &str, file: &[u8], fields: &[(&str, &str)])
 }
 
 #[test]
-fn sounds_become_chunks_with_running_usage() {
+fn audio_becomes_chunks_with_running_usage() {
     let server = start();
     let fields = [
         ("model", "tiny"),
@@ -110,7 +110,7 @@ fn sounds_become_chunks_with_running_usage() {
         let events = transcribe(&server, path, &sound, &fields).events();
         let (id, rest) = events[4].split_once(r#"","object""#).unwrap();
         assert!(id.starts_with(r#"{"id":"trans"#), "{id}");
-        // As vLLM 0.32.0 writes the last chunk, but for its text.
+        // The last chunk of vLLM 0.32.0, except for its text.
         let end = r#""},"finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":6,"total_tokens":11,"completion_tokens":5}}"#;
         assert!(rest.contains(r#","model":"tiny","choices":[{"delta":{"content":""#), "{rest}");
         assert!(rest.ends_with(end), "{rest}");
@@ -130,7 +130,7 @@ fn sounds_become_chunks_with_running_usage() {
 }
 
 #[test]
-fn a_sound_costs_prompt_tokens_by_its_length_and_must_be_one() {
+fn audio_costs_prompt_tokens_by_its_length_and_must_be_valid() {
     let server = start();
     let tokens = |milliseconds| {
         let reply = transcribe(&server, "/v1/audio/transcriptions", &wav(milliseconds), &[("stream", "false")]);
@@ -142,7 +142,7 @@ fn a_sound_costs_prompt_tokens_by_its_length_and_must_be_one() {
 }
 
 #[test]
-fn text_generation_inference_tells_the_whole_text_at_the_end() {
+fn text_generation_inference_repeats_the_whole_text_at_the_end() {
     let server = start();
     let body = r#"{"inputs": "Hello", "parameters": {"max_new_tokens": 4, "ignore_eos_token": true, "details": true}}"#;
     let text = post(&server, "/generate_stream", body).text();
@@ -151,8 +151,8 @@ fn text_generation_inference_tells_the_whole_text_at_the_end() {
         .map(|event| serde_json::from_str(event.strip_prefix("data:").unwrap()).unwrap())
         .collect();
     assert_eq!(events.len(), 4);
-    let told: String = events.iter().map(|event| event["token"]["text"].as_str().unwrap()).collect();
-    assert_eq!(events[3]["generated_text"].as_str(), Some(told.as_str()));
+    let streamed: String = events.iter().map(|event| event["token"]["text"].as_str().unwrap()).collect();
+    assert_eq!(events[3]["generated_text"].as_str(), Some(streamed.as_str()));
     assert_eq!(events[3]["details"]["generated_tokens"], 4);
     assert!(events[..3].iter().all(|event| event["generated_text"].is_null()));
 }
@@ -185,7 +185,7 @@ fn the_demonstration_server_repeats_the_prompt_in_every_line() {
 }
 
 #[test]
-fn answers_begin_with_reasoning_when_asked_for() {
+fn responses_start_with_reasoning_on_request() {
     let server = Server::start(SimSpec { reasoning_tokens: 3, stream_interval: 4, ..spec(Profile::Instant) }).unwrap();
     let body = |stream: bool| {
         format!(
@@ -196,15 +196,15 @@ fn answers_begin_with_reasoning_when_asked_for() {
     };
     let events = post(&server, "/v1/chat/completions", &body(true)).events();
     let values: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect();
-    let told = |member: &str| -> String {
+    let streamed = |member: &str| -> String {
         let texts = values.iter().filter_map(|value| value["choices"][0]["delta"][member].as_str());
         texts.collect()
     };
     let whole = post(&server, "/v1/chat/completions", &body(false)).json();
     let message = &whole["choices"][0]["message"];
-    assert_eq!(message["reasoning"], told("reasoning"));
-    assert_eq!(message["content"], told("content"));
-    assert!(!told("reasoning").is_empty() && !told("content").is_empty());
+    assert_eq!(message["reasoning"], streamed("reasoning"));
+    assert_eq!(message["content"], streamed("content"));
+    assert!(!streamed("reasoning").is_empty() && !streamed("content").is_empty());
     let usage = values.iter().rfind(|value| value["usage"].is_object()).unwrap();
     for usage in [&usage["usage"], &whole["usage"]] {
         assert_eq!(usage["completion_tokens_details"]["reasoning_tokens"], 3, "{usage}");
@@ -213,13 +213,13 @@ fn answers_begin_with_reasoning_when_asked_for() {
     let text = post(&server, "/v1/responses", body).text();
     assert_eq!(text.matches("event: response.reasoning_text.delta").count(), 2);
     assert!(text.contains(r#""reasoning_tokens":3"#));
-    // Completions have no such thing.
+    // Completions have no such event.
     let plain = post(&server, "/v1/completions", r#"{"prompt": "A", "max_tokens": 2, "ignore_eos": true}"#).json();
     assert_eq!(plain["usage"]["completion_tokens_details"], Value::Null);
 }
 
 #[test]
-fn several_tokens_are_told_in_one_event_when_asked_for() {
+fn several_tokens_share_an_event_on_request() {
     let server = Server::start(SimSpec { stream_interval: 4, ..spec(Profile::Instant) }).unwrap();
     let body = r#"{"prompt": "A", "max_tokens": 10, "ignore_eos": true, "stream": true, "logprobs": 0,
         "stream_options": {"include_usage": true, "continuous_usage_stats": true}}"#;

@@ -1,4 +1,4 @@
-//! What a real vLLM refused and what it took, asked of the simulator.
+//! Requests that a real vLLM refused or accepted, sent to the simulator.
 
 use serde_json::Value;
 use tacho_engine::Profile;
@@ -15,14 +15,14 @@ fn ask(server: &Server, case: &Value) -> Reply {
     client.reply().unwrap()
 }
 
-/// Whether the error is told in the same words.
+/// Returns whether the error message is the same.
 fn is_same(case: &Value, reply: &Reply) -> bool {
     let body: Value = serde_json::from_str(&reply.text()).unwrap_or_default();
     case["error"].as_object().is_some_and(|error| error.iter().all(|(name, value)| body["error"][name] == *value))
 }
 
 #[test]
-fn requests_have_the_status_and_errors_the_words_of_a_real_server() {
+fn statuses_and_errors_equal_those_of_a_real_server() {
     let server = Server::start(spec(Profile::Instant)).unwrap();
     let golden = golden_json("simulator/refusals.json");
     let (mut wrong, mut same) = (Vec::new(), Vec::new());

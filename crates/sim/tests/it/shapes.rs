@@ -1,4 +1,4 @@
-//! The simulator's answers have the bytes of recorded vLLM answers, but for ids, times and what the model said.
+//! The simulator's responses equal recorded vLLM responses byte for byte, except for ids, times and generated text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use tacho_testkit::golden_json;
 
 use crate::client::{events, post, start};
 
-/// A recording's request (path and body) and the body of its answer.
+/// A recording's request (path and body) and the body of its response.
 fn recording(name: &str) -> (String, String, String) {
     let golden = golden_json(&format!("sse/{name}.json"));
     let note = golden["note"].as_str().unwrap();
@@ -19,7 +19,8 @@ fn recording(name: &str) -> (String, String, String) {
     (path.to_owned(), body.to_owned(), String::from_utf8(bytes).unwrap())
 }
 
-/// Replaces what differs from run to run; lists of what a model may say in one event or in two become one item.
+/// Replaces the parts that differ from run to run; lists that a model may send in one event or in two become one
+/// item.
 fn normal(value: &Value, key: &str) -> Value {
     match (key, value) {
         ("id", Value::String(id)) => Value::from(id.split('-').next().unwrap()),
@@ -46,7 +47,7 @@ fn normal(value: &Value, key: &str) -> Value {
     }
 }
 
-/// The text itself must be compact JSON with members in this order, so equal normal forms mean equal bytes.
+/// The text must be compact JSON with fields in this order, so equal normal forms mean equal bytes.
 fn shape(event: &str) -> String {
     if event == "[DONE]" {
         return event.to_owned();
@@ -56,7 +57,7 @@ fn shape(event: &str) -> String {
     normal(&value, "").to_string()
 }
 
-/// Events of one answer, and those of the whole request: answers may be interleaved in any way.
+/// Events per choice, and those of the whole request: choices may be interleaved in any way.
 fn by_choice(text: &str) -> Vec<(Option<u64>, Vec<String>)> {
     let mut groups: Vec<(Option<u64>, Vec<String>)> = Vec::new();
     for event in events(text) {
@@ -101,8 +102,8 @@ fn streams_have_the_recorded_bytes() {
     }
 }
 
-/// The recorded server was slower to write than its engine: two tokens came in the last event. Ours has one more event
-/// of a shape that is there already, so repeated shapes are folded, and running counts are left out.
+/// The recorded server wrote more slowly than its engine computed: two tokens came in the last event. The simulator
+/// sends one more event of a known format, so repeated formats are merged, and running counts are ignored.
 #[test]
 fn streams_recorded_with_joined_tokens_have_the_same_events() {
     let fold = |text: &str| {
@@ -140,7 +141,7 @@ fn without_running_usage(event: &str) -> String {
 }
 
 #[test]
-fn whole_answers_have_the_recorded_bytes() {
+fn non_streamed_responses_have_the_recorded_bytes() {
     let server = start();
     for name in ["real-completions-not-streamed", "real-chat-not-streamed"] {
         let (path, body, expected) = recording(name);

@@ -4,9 +4,9 @@ use super::dice::Dice;
 use super::pattern::Pattern;
 
 /// Beyond this depth the shallowest alternative is taken.
-const DEEP: usize = 12;
+const SHALLOW_DEPTH: usize = 12;
 /// A rule without finite sentences.
-const ENDLESS: usize = usize::MAX;
+const INFINITE: usize = usize::MAX;
 
 /// One side of a rule.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Rules {
             rules.push(node.ok_or_else(|| format!("rule {name:?} is not defined"))?);
         }
         let heights = heights(&rules);
-        if heights[root] == ENDLESS {
+        if heights[root] == INFINITE {
             return Err("no sentence of the grammar ends".to_owned());
         }
         Ok(Grammar { rules, heights, root })
@@ -72,7 +72,7 @@ impl Rules {
 
 /// The depth of each rule's shallowest sentence, by fixpoint iteration.
 fn heights(rules: &[Node]) -> Vec<usize> {
-    let mut known = vec![ENDLESS; rules.len()];
+    let mut known = vec![INFINITE; rules.len()];
     loop {
         let next: Vec<usize> = rules.iter().map(|rule| height(rule, &known).saturating_add(1)).collect();
         if next == known {
@@ -118,9 +118,9 @@ impl Grammar {
                 }
             }
             Node::Times(part, least, most) => {
-                let times = if depth > DEEP { (*least).min(dice.left()) } else { dice.times(*least, *most) };
-                // Endless parts are dropped.
-                let times = if height(part, &self.heights) == ENDLESS { 0 } else { times };
+                let times = if depth > SHALLOW_DEPTH { (*least).min(dice.left()) } else { dice.times(*least, *most) };
+                // Parts without a finite sentence are dropped.
+                let times = if height(part, &self.heights) == INFINITE { 0 } else { times };
                 for _ in 0..times {
                     self.write(part, depth, dice, out);
                 }
@@ -130,7 +130,7 @@ impl Grammar {
 
     fn choose<'a>(&self, parts: &'a [Node], depth: usize, dice: &mut Dice) -> Option<&'a Node> {
         let least = parts.iter().map(|part| height(part, &self.heights)).min()?;
-        let limit = if depth > DEEP || dice.size == 0 { least } else { ENDLESS - 1 };
+        let limit = if depth > SHALLOW_DEPTH || dice.size == 0 { least } else { INFINITE - 1 };
         let open: Vec<&Node> = parts.iter().filter(|part| height(part, &self.heights) <= limit).collect();
         dice.pick(&open).copied()
     }

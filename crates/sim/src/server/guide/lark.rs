@@ -4,7 +4,7 @@ use super::grammar::{Grammar, Node, Rules};
 use super::pattern::Pattern;
 use super::syntax::{Side, Token, literal, punctuation_or_name};
 
-/// What `%import common.NAME` brings.
+/// Terminals that `%import common.NAME` defines.
 const COMMON: [(&str, &str); 14] = [
     ("DIGIT", "[0-9]"),
     ("HEXDIGIT", "[0-9a-fA-F]"),
@@ -22,10 +22,10 @@ const COMMON: [(&str, &str); 14] = [
     ("NEWLINE", "\\n"),
 ];
 
-/// Reads all rules; the sentence is one of `start`.
+/// Parses all rules; sentences derive from `start`.
 ///
 /// # Errors
-/// When the text is no such grammar, in words.
+/// When the grammar is invalid.
 pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     let mut rules = Rules::default();
     for statement in statements(text) {
@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str) -> Result<Grammar, String> {
             continue;
         }
         let (name, body) = statement.split_once(':').ok_or_else(|| format!("{:?} is not a rule", shown(&statement)))?;
-        // A mark before the name and a priority behind it change the tree, not the sentences.
+        // A mark before the name and a priority after it change the parse tree, not the sentences.
         let name = name.trim().trim_start_matches(['?', '!']);
         let name = name.split('.').next().unwrap_or_default();
         if name.is_empty() || !name.chars().all(|character| character.is_alphanumeric() || character == '_') {
@@ -51,7 +51,7 @@ fn shown(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// Rules and directives, one each: a line that begins with `|` or a blank goes on with the one before.
+/// Rules and directives, one each: a line that begins with `|` or a space continues the previous one.
 fn statements(text: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     for line in text.lines().map(without_comment).filter(|line| !line.trim().is_empty()) {
@@ -69,14 +69,14 @@ fn without_comment(line: &str) -> &str {
     if start.starts_with("//") || start.starts_with('#') { "" } else { line }
 }
 
-/// Whether a line is `name: …`.
+/// Returns whether a line is `name: …`.
 fn names_a_rule(line: &str) -> bool {
     let name = line.trim_start().trim_start_matches(['?', '!']);
     let end = name.find(|character: char| !(character.is_alphanumeric() || "_.".contains(character)));
     end.is_some_and(|end| end > 0 && name[end..].trim_start().starts_with(':'))
 }
 
-/// `%import common.NAME`, with or without another name; other directives say nothing about sentences.
+/// `%import common.NAME`, optionally renamed; other directives do not affect sentences.
 fn import(directive: &str, rules: &mut Rules) -> Result<(), String> {
     let Some(what) = directive.strip_prefix("import") else { return Ok(()) };
     let what = what.trim();
@@ -129,7 +129,7 @@ fn words(text: &str) -> Result<Vec<Token>, String> {
                 words.push(word);
                 after
             }
-            // An alias names a branch of the tree.
+            // An alias names a branch of the tree, which does not affect sentences.
             '-' if rest.starts_with("->") => {
                 let after = rest[2..].trim_start();
                 let end = after.find(|character: char| !(character.is_alphanumeric() || character == '_'));
@@ -146,7 +146,7 @@ fn words(text: &str) -> Result<Vec<Token>, String> {
     Ok(words)
 }
 
-/// `"a".."z"` is a set of characters: two texts with a name of two dots between.
+/// `"a".."z"` is a character range: two literals separated by a name of two dots.
 fn ranges(words: &mut Vec<Token>) {
     let mut at = 0;
     while at + 2 < words.len() {
@@ -176,7 +176,7 @@ fn pattern(text: &str) -> Result<(Token, &str), String> {
     Ok((Token::Pattern(body), &rest[end..]))
 }
 
-/// `3` or `2..4` behind a tilde.
+/// `3` or `2..4` after a tilde.
 fn times(text: &str) -> Result<(Token, &str), String> {
     let end = text.find(|character: char| !(character.is_ascii_digit() || character == '.')).unwrap_or(text.len());
     let number = |digits: &str| digits.parse().map_err(|_| format!("~ {:?} is not a repetition", &text[..end]));

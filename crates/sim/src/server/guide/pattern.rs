@@ -5,7 +5,7 @@ use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 use super::dice::Dice;
 
 /// Preferred characters of a set.
-const PLAIN: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
+const PREFERRED: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
 
 #[derive(Debug)]
 pub(crate) struct Pattern(Hir);
@@ -74,7 +74,7 @@ fn write(hir: &Hir, dice: &mut Dice, out: &mut String) {
 /// A letter or a digit if possible, else any character.
 fn character(class: &ClassUnicode, dice: &mut Dice) -> Option<char> {
     let mut ranges: Vec<(char, char)> = Vec::new();
-    for (low, high) in PLAIN {
+    for (low, high) in PREFERRED {
         let cut = |range: &regex_syntax::hir::ClassUnicodeRange| (range.start().max(low), range.end().min(high));
         ranges.extend(class.ranges().iter().map(cut).filter(|(low, high)| low <= high));
     }

@@ -9,9 +9,9 @@ use super::dice::Dice;
 use super::pattern::Pattern;
 
 /// Beyond this depth only required parts are drawn.
-const DEEP: usize = 6;
+const OPTIONAL_DEPTH: usize = 6;
 /// Beyond this depth a recursive schema is cut off.
-const ENDLESS: usize = 60;
+const RECURSION_LIMIT: usize = 60;
 
 /// A schema that can be satisfied.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Schema {
 
     fn value(&self, schema: &Value, depth: usize, dice: &mut Dice) -> Value {
         let Value::Dict(schema) = schema else { return any(dice) };
-        if depth > ENDLESS || !dice.spend(1) {
+        if depth > RECURSION_LIMIT || !dice.spend(1) {
             return Value::Null;
         }
         if let Some(value) = schema.get("const") {
@@ -83,7 +83,7 @@ impl Schema {
         for name in ["anyOf", "oneOf"] {
             if let Some(Value::List(some)) = rest.remove(name) {
                 let shallow: Vec<&Value> = some.iter().filter(|part| !self.is_deep(part)).collect();
-                let part = match depth > DEEP || dice.size == 0 {
+                let part = match depth > OPTIONAL_DEPTH || dice.size == 0 {
                     true if !shallow.is_empty() => dice.pick(&shallow).copied(),
                     _ => dice.pick(&some),
                 };
@@ -125,7 +125,7 @@ impl Schema {
         let mut out = Dict::new();
         let properties = schema.get("properties").and_then(Value::as_dict);
         for (name, member) in properties.into_iter().flat_map(Dict::iter) {
-            if required.contains(&name) || (depth <= DEEP && dice.includes()) {
+            if required.contains(&name) || (depth <= OPTIONAL_DEPTH && dice.includes()) {
                 out.set(name, self.value(member, depth + 1, dice));
             }
         }
@@ -149,7 +149,7 @@ impl Schema {
         let free =
             schema.get("properties").is_none() && schema.get("additionalProperties") != Some(&Value::Bool(false));
         let wanted = match by_pattern.is_some() || other.is_some() || free {
-            true if depth <= DEEP => least.max(dice.times(0, Some(2)).min(most)),
+            true if depth <= OPTIONAL_DEPTH => least.max(dice.times(0, Some(2)).min(most)),
             _ => least,
         };
         for at in 0..64 {
@@ -173,7 +173,7 @@ impl Schema {
         let least = bound("minItems").unwrap_or(0);
         let closed = rest == Some(&Value::Bool(false)) || (rest.is_none() && !prefix.is_empty());
         let most = bound("maxItems").unwrap_or(usize::MAX).min(if closed { prefix.len() } else { usize::MAX });
-        let extra = if depth > DEEP { 0 } else { dice.times(0, Some(dice.size)) };
+        let extra = if depth > OPTIONAL_DEPTH { 0 } else { dice.times(0, Some(dice.size)) };
         let count = prefix.len().max(least.saturating_add(extra)).min(most).clamp(least.min(most), 4096.max(least));
         let any = Value::Bool(true);
         (0..count.min(1 << 16)).map(|at| self.value(prefix.get(at).or(rest).unwrap_or(&any), depth + 1, dice)).collect()
@@ -219,7 +219,7 @@ fn kind<'a>(schema: &'a Dict, depth: usize, dice: &mut Dice) -> Option<&'a str> 
             let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
             let deep = |name: &&str| matches!(*name, "object" | "array" | "null");
             let flat: Vec<&str> = names.iter().copied().filter(|name| !deep(name)).collect();
-            let open = if depth > DEEP && !flat.is_empty() { &flat } else { &names };
+            let open = if depth > OPTIONAL_DEPTH && !flat.is_empty() { &flat } else { &names };
             dice.pick(open).copied()
         }
         _ => inferred(schema),

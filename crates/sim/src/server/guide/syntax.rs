@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_grammar_is_said_so() {
+    fn invalid_grammars_are_errors() {
         for (text, word) in [
             ("root ::= b", "\"b\" is not defined"),
             ("root ::= ::= \"a\"", "name"),

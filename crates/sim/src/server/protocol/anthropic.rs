@@ -6,9 +6,6 @@ use std::sync::Arc;
 use hyper::body::Bytes;
 use tacho_core::json::{Dict, Value, dumps};
 
-use crate::server::answer::choice::{Choice, Piece};
-use crate::server::answer::escape::quoted;
-use crate::server::answer::generation::Generation;
 use crate::server::app::App;
 use crate::server::request::ask::{Ask, Endpoint, Form};
 use crate::server::request::fields::Fields;
@@ -18,6 +15,9 @@ use crate::server::request::prompt::{self, Source};
 use crate::server::request::tables;
 use crate::server::request::tools::{self, Calls, Tool};
 use crate::server::request::{rules, sampling};
+use crate::server::response::choice::{Choice, Piece};
+use crate::server::response::escape::quoted;
+use crate::server::response::generation::Generation;
 use tacho_engine::Finish;
 
 const BLOCKS: &[&str] = &[
@@ -34,7 +34,7 @@ const BLOCKS: &[&str] = &[
 /// Least thinking budget.
 const MIN_BUDGET: i64 = 1024;
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     rules::cache_salt(fields)?;
@@ -61,7 +61,7 @@ pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Pro
     Ok((ask, vec![source(fields).map_err(Problem::for_anthropic)?]))
 }
 
-/// The answer to `count_tokens`.
+/// The response of `count_tokens`.
 pub(crate) fn count(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
     Problem::check(&findings(fields, &["model", "messages"]))?;
     app.resolve(fields.text("model")?).map_err(Problem::for_anthropic)?;
@@ -176,7 +176,7 @@ fn choice_findings(fields: &Fields) -> Option<Invalid> {
         .then(|| value_error("tool_choice", "tool_choice.name is required when type is 'tool'", choice))
 }
 
-/// The calls that the answer consists of, if it does.
+/// The tool calls that the response may make, if any.
 fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     let given = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
     let tool = |tool: &Value| Some(Tool::new(tool.get("name")?.as_str()?, tool.get("input_schema")));
@@ -194,12 +194,12 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
             }
             Ok(tools::some(named, tools::Choice::Named))
         }
-        _ => Ok(if answered(fields) { None } else { tools::some(all, tools::Choice::Free) }),
+        _ => Ok(if has_tool_result(fields) { None } else { tools::some(all, tools::Choice::Free) }),
     }
 }
 
 /// Returns whether the last message has a tool result.
-fn answered(fields: &Fields) -> bool {
+fn has_tool_result(fields: &Fields) -> bool {
     let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
     let blocks = last.and_then(|message| message.get("content")).and_then(Value::as_list).unwrap_or(&[]);
     blocks.iter().any(|block| block.get("type").and_then(Value::as_str) == Some("tool_result"))
@@ -266,7 +266,7 @@ fn usage(generation: &Generation) -> String {
     format!(r#"{{"input_tokens":{},"output_tokens":{output}}}"#, usage.prompt)
 }
 
-/// The answer in one piece.
+/// The non-streamed response.
 pub(crate) fn whole(generation: &Generation, reasoning: &str, text: &str) -> Vec<u8> {
     let choice = &generation.choices[0];
     let mut blocks = Vec::new();
@@ -294,7 +294,7 @@ pub(crate) fn whole(generation: &Generation, reasoning: &str, text: &str) -> Vec
     .into_bytes()
 }
 
-/// What an open block holds.
+/// The kind of the open content block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
     Thinking,
@@ -302,7 +302,7 @@ enum Block {
     Call,
 }
 
-/// Writes the events of one answer.
+/// Writes the events of one response.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesScript {
     open: Option<Block>,
@@ -346,7 +346,7 @@ impl MessagesScript {
         }
     }
 
-    /// Opens a block of this kind, unless it is open.
+    /// Opens a block of this kind, unless one is open.
     fn block(&mut self, block: Block, content: &str, out: &mut VecDeque<Bytes>) {
         if self.open == Some(block) {
             return;

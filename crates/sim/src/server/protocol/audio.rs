@@ -5,16 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hyper::body::Bytes;
 
-use crate::server::answer::choice::Piece;
-use crate::server::answer::chunks;
-use crate::server::answer::escape::{escape, quoted};
-use crate::server::answer::generation::Generation;
-use crate::server::answer::usage::Usage;
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::form::Form;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
+use crate::server::response::choice::Piece;
+use crate::server::response::chunks;
+use crate::server::response::escape::{escape, quoted};
+use crate::server::response::generation::Generation;
+use crate::server::response::usage::Usage;
 
 /// Tokens that begin every output of such a model: start, language, task, no timestamps.
 const PROMPT_TOKENS: u64 = 4;
@@ -39,7 +39,7 @@ pub(crate) fn fields(form: Form) -> Result<Fields, Problem> {
     Ok(Fields::from_texts(form.texts.into_iter().chain(known.map(|(name, text)| (name.to_owned(), text)))))
 }
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let seconds = fields.float(SECONDS)?.unwrap_or(0.0);
     let hash = fields.text(HASH)?.and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -86,7 +86,7 @@ fn wav_seconds(file: &[u8]) -> Option<f64> {
     }
 }
 
-/// Writes the chunks of one answer.
+/// Writes the chunks of one response.
 pub(crate) struct AudioScript {
     head: Vec<u8>,
 }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wav_file_says_how_long_it_plays() {
+    fn a_wav_file_has_a_duration() {
         assert_eq!(seconds(&wav(4000)), Some(0.5));
         assert_eq!(seconds(b"OggS").map(|seconds| seconds > 0.0), Some(true));
         assert_eq!(seconds(b"hello"), None);

@@ -3,13 +3,13 @@
 use hyper::body::Bytes;
 
 use super::openai;
-use crate::server::answer::choice::Piece;
-use crate::server::answer::escape::{list, quote};
-use crate::server::answer::generation::Generation;
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
+use crate::server::response::choice::Piece;
+use crate::server::response::escape::{list, quote};
+use crate::server::response::generation::Generation;
 
 /// Reads a request; its fields are those of a completion with other defaults.
 pub(crate) fn read(fields: &Fields, full_vocab_size: usize) -> Result<(Ask, Vec<Source>), Problem> {
@@ -17,14 +17,15 @@ pub(crate) fn read(fields: &Fields, full_vocab_size: usize) -> Result<(Ask, Vec<
     Ok((Ask { endpoint: Endpoint::Demo, echo: false, include_usage: false, ..ask }, sources))
 }
 
-/// Writes the lines of one answer.
+/// Writes the lines of one response.
 pub(crate) struct DemoScript {
     texts: Vec<String>,
 }
 
 impl DemoScript {
     pub(crate) fn new(generation: &Generation) -> Self {
-        let text = |choice: &crate::server::answer::choice::Choice| choice.prompt.text(&generation.app.spec.tokenizer);
+        let text =
+            |choice: &crate::server::response::choice::Choice| choice.prompt.text(&generation.app.spec.tokenizer);
         DemoScript { texts: generation.choices.iter().map(text).collect() }
     }
 
@@ -36,7 +37,7 @@ impl DemoScript {
     }
 }
 
-/// The object that holds all texts.
+/// The object with all texts.
 pub(crate) fn whole<T: AsRef<str>>(texts: &[T]) -> Vec<u8> {
     let mut out = br#"{"text": "#.to_vec();
     list(&mut out, texts, |out, text| quote(out, text.as_ref()));

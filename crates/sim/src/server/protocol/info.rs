@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::server::answer::escape::quoted;
 use crate::server::app::App;
+use crate::server::response::escape::quoted;
 use crate::server::routes;
 
 /// `/server_info`: the settings, as one object or as one text.

@@ -1,9 +1,9 @@
 //! `/v1/models`: the served names and the LoRA adapters.
 
-use crate::server::answer::escape::{list, quote, quoted};
 use crate::server::app::App;
+use crate::server::response::escape::{list, quote, quoted};
 
-/// The body of the answer.
+/// The response body.
 pub(crate) fn render(app: &App) -> Vec<u8> {
     let created = app.unix_time();
     let base = app.names.iter().map(|name| (name, None));

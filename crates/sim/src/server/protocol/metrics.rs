@@ -1,8 +1,8 @@
-//! `/metrics`: the engine's counters in Prometheus' text form, under vLLM's names.
+//! `/metrics`: the engine's counters in the Prometheus text format, under vLLM's names.
 
 use tacho_core::json::float_repr;
 
-use crate::server::answer::escape::quoted;
+use crate::server::response::escape::quoted;
 use tacho_engine::{EngineSpec, Histogram, Stats};
 
 pub(crate) fn render(stats: &Stats, model: &str, engine: &EngineSpec) -> String {
@@ -84,7 +84,7 @@ impl Page {
         self.out.push_str(&format!("# HELP vllm:{name} {help}\n# TYPE vllm:{name} {kind}\n"));
     }
 
-    /// One value; `label` is a further label with its comma, in its place by name.
+    /// One sample; `label` is an extra label with its comma, at its alphabetical position.
     fn sample(&mut self, name: &str, label: &str, value: f64) {
         let (model, value) = (&self.model, float_repr(value));
         self.out.push_str(&format!("vllm:{name}{{engine=\"0\",{label}{model}}} {value}\n"));
@@ -95,7 +95,7 @@ impl Page {
         self.sample(name, "", value);
     }
 
-    /// The limits that tools read from here.
+    /// The limits that tools read from this endpoint.
     fn cache_config(&mut self, engine: &EngineSpec) {
         let name = "cache_config_info";
         self.head(name, "Information of the LLMEngine CacheConfig", "gauge");

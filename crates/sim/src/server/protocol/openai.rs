@@ -14,7 +14,7 @@ use crate::server::request::{format, members, messages, rules, sampling, tables,
 /// Default of `max_tokens` for completions.
 const COMPLETION_TOKENS: i64 = 16;
 
-/// Reads the members of a completion.
+/// Reads the fields of a completion request.
 pub(crate) fn completion(fields: &Fields, vocabulary: usize) -> Result<(Ask, Vec<Source>), Problem> {
     prompt::check_given(fields)?;
     rules::completion(fields)?;
@@ -37,7 +37,7 @@ pub(crate) fn completion(fields: &Fields, vocabulary: usize) -> Result<(Ask, Vec
     Ok((ask, sources))
 }
 
-/// Reads the members of a conversation.
+/// Reads the fields of a chat completion request.
 pub(crate) fn conversation(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     rules::chat(fields)?;
@@ -122,7 +122,7 @@ fn detection_findings(fields: &Fields) -> Vec<Invalid> {
     vec![finding.with(format!("{{'class_name': '{CLASS}'}}"))]
 }
 
-/// Rules about fields without effect in a simulator that vLLM refuses nevertheless.
+/// Rules about fields that have no effect in a simulator but that vLLM validates.
 fn common_rules(fields: &Fields) -> Result<(), Problem> {
     if let Some(budget) = fields.get("thinking_token_budget")
         && !matches!(budget, Value::Int(-1..))

@@ -7,14 +7,14 @@ use tacho_core::json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::faults::Fault;
-use crate::server::answer::escape::{list, number, quote, quoted};
-use crate::server::answer::vectors;
 use crate::server::app::App;
 use crate::server::driver::Signal;
 use crate::server::request::ask::too_long;
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::{Invalid, ON_PURPOSE, Problem};
 use crate::server::request::prompt::{self, Prompt, Source};
+use crate::server::response::escape::{list, number, quote, quoted};
+use crate::server::response::vectors;
 use crate::server::room::Share;
 use crate::server::wire::ResetSwitch;
 use tacho_engine::{Job, SeqId};
@@ -103,7 +103,7 @@ impl Ask {
     }
 
     /// Writes the response for these prompts.
-    pub(crate) fn answer(&self, app: &App, id: &str, model: &str, prompts: &[Prompt]) -> Reply {
+    pub(crate) fn respond(&self, app: &App, id: &str, model: &str, prompts: &[Prompt]) -> Reply {
         let created = app.unix_time();
         let tokens: usize = prompts.iter().map(|prompt| prompt.ids.len()).sum();
         match self.pooling {

@@ -6,13 +6,13 @@ use hyper::body::Bytes;
 use tacho_core::json::{Value, dumps, float_repr};
 
 use super::responses::message;
-use crate::server::answer::choice::Piece;
-use crate::server::answer::escape::{escape, quoted};
-use crate::server::answer::generation::Generation;
-use crate::server::answer::store::Kept;
+use crate::server::response::choice::Piece;
+use crate::server::response::escape::{escape, quoted};
+use crate::server::response::generation::Generation;
+use crate::server::response::store::Kept;
 use tacho_engine::Finish;
 
-/// Writes the events of one answer.
+/// Writes the events of one response.
 pub(crate) struct ResponsesScript {
     item: String,
     sequence: usize,
@@ -26,12 +26,12 @@ impl ResponsesScript {
         ResponsesScript { item, sequence: 0, text: String::new() }
     }
 
-    /// One event; its members are sorted by name.
+    /// One event; its fields are sorted by name.
     fn event(&mut self, kind: &str, members: &str) -> Bytes {
         self.event_with(kind, members, "")
     }
 
-    /// One event with members between its number and its type.
+    /// One event with fields between its number and its type.
     fn event_with(&mut self, kind: &str, before: &str, after: &str) -> Bytes {
         let number = self.sequence;
         self.sequence += 1;
@@ -82,7 +82,7 @@ impl ResponsesScript {
         out.push_back(event.into());
     }
 
-    /// What a piece adds to a call.
+    /// Events of the part of a tool call in a piece.
     fn call(&mut self, generation: &Generation, piece: &Piece, out: &mut VecDeque<Bytes>) {
         let choice = &generation.choices[0];
         let Some(call) = &choice.call else { return };
@@ -116,7 +116,7 @@ impl ResponsesScript {
         out.push_back(self.event("response.completed", &format!("\"response\":{response},")));
     }
 
-    /// One event with members after its type.
+    /// One event with fields after its type.
     fn event_last(&mut self, kind: &str, before: &str, after: &str) -> Bytes {
         let number = self.sequence;
         self.sequence += 1;
@@ -142,7 +142,7 @@ impl ResponsesScript {
     }
 }
 
-/// The answer in one piece.
+/// The non-streamed response.
 pub(crate) fn whole(generation: &Generation, text: &str) -> Vec<u8> {
     let choice = &generation.choices[0];
     let id = generation.app.random_id();

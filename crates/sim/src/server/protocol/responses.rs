@@ -30,7 +30,7 @@ const ITEMS: [&str; 12] = [
     "computer_call_output",
 ];
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     if fields.get("prompt").is_some() {
@@ -198,7 +198,7 @@ pub(crate) fn message(role: &str, content: &str) -> Value {
     Value::Dict(message)
 }
 
-/// The calls that the answer consists of, if it does.
+/// The tool calls that the response may make, if any.
 fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     let given = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
     let refuse = |message: &str| Err(Problem::parameter(message, "tool_choice", None));
@@ -229,7 +229,7 @@ fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     }
 }
 
-/// The guide of `text.format`.
+/// The constraint of `text.format`.
 fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     let Some(format) = fields.get("text").and_then(|text| text.get("format")) else { return Ok(None) };
     match format.get("type").and_then(Value::as_str) {
@@ -242,7 +242,7 @@ fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     }
 }
 
-/// The members that the response object repeats.
+/// The fields that the response object echoes.
 fn shown(fields: &Fields) -> Dict {
     let mut shown = Dict::new();
     let given = |name: &str| fields.get(name).cloned();

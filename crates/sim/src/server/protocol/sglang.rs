@@ -3,14 +3,14 @@
 use hyper::body::Bytes;
 use tacho_core::json::Value;
 
-use crate::server::answer::choice::Piece;
-use crate::server::answer::escape::{list, quoted};
-use crate::server::answer::generation::Generation;
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::{self, Source};
 use crate::server::request::sampling;
+use crate::server::response::choice::Piece;
+use crate::server::response::escape::{list, quoted};
+use crate::server::response::generation::Generation;
 use tacho_engine::Finish;
 
 /// Tokens generated unless the request says otherwise.
@@ -21,7 +21,7 @@ pub(crate) fn is_meant(fields: &Fields) -> bool {
     fields.has("text") || fields.has("input_ids")
 }
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, vocabulary: usize) -> Result<(Ask, Vec<Source>), Problem> {
     let sources = match fields.get("input_ids").and_then(Value::as_list) {
         Some(lists) if lists.iter().all(|list| list.as_list().is_some()) && !lists.is_empty() => lists
@@ -49,7 +49,7 @@ pub(crate) fn read(fields: &Fields, vocabulary: usize) -> Result<(Ask, Vec<Sourc
     Ok((ask, sources))
 }
 
-/// Writes the events of one answer.
+/// Writes the events of one response.
 #[derive(Default)]
 pub(crate) struct SglangScript {
     text: String,
@@ -62,7 +62,7 @@ impl SglangScript {
     }
 }
 
-/// The answer in one piece.
+/// The non-streamed response.
 pub(crate) fn whole(generation: &Generation, texts: &[&str]) -> Vec<u8> {
     if let [text] = texts {
         return object(generation, 0, text, true).into_bytes();

@@ -3,18 +3,18 @@
 use hyper::body::Bytes;
 use tacho_core::json::Value;
 
-use crate::server::answer::choice::{Choice, Piece};
-use crate::server::answer::escape::{escape, quote, quoted};
-use crate::server::answer::generation::Generation;
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::{Invalid, Problem};
 use crate::server::request::prompt::Source;
+use crate::server::response::choice::{Choice, Piece};
+use crate::server::response::escape::{escape, quote, quoted};
+use crate::server::response::generation::Generation;
 
 /// Tokens generated unless the request says otherwise.
 const NEW_TOKENS: i64 = 100;
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let prompt = match fields.required("inputs")? {
         Value::Str(text) => text.clone(),
@@ -52,7 +52,7 @@ fn details(choice: &Choice) -> String {
     )
 }
 
-/// Writes the events of one answer.
+/// Writes the events of one response.
 #[derive(Default)]
 pub(crate) struct TgiScript {
     text: String,

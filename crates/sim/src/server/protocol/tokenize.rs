@@ -2,14 +2,14 @@
 
 use tacho_core::json::Value;
 
-use crate::server::answer::escape::{ids, list, number, quote};
 use crate::server::app::App;
 use crate::server::request::fields::Fields;
 use crate::server::request::members::{out_of_range, wrong_int};
 use crate::server::request::problem::{Invalid, Problem};
 use crate::server::request::prompt::{self, Source};
+use crate::server::response::escape::{ids, list, number, quote};
 
-/// The answer to `/tokenize`: of a text or of a conversation.
+/// The response of `/tokenize`, for a text or a conversation.
 pub(crate) fn tokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
     let truthy = |name: &str| fields.get(name).is_some_and(Value::truthy);
     if truthy("continue_final_message") && truthy("add_generation_prompt") {
@@ -43,7 +43,7 @@ pub(crate) fn tokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
     Ok(out)
 }
 
-/// The answer to `/detokenize`; ids that do not exist have no text.
+/// The response of `/detokenize`; unknown ids have no text.
 pub(crate) fn detokenize(app: &App, fields: &Fields) -> Result<Vec<u8>, Problem> {
     let wrong = |value: &Value| {
         Problem::invalid(&[Invalid::member("list_type", "tokens", "Input should be a valid list", value)])

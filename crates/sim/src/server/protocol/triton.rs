@@ -3,14 +3,14 @@
 use hyper::body::Bytes;
 use tacho_core::json::Value;
 
-use crate::server::answer::choice::Piece;
-use crate::server::answer::escape::{escape, quoted};
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::{Invalid, Problem};
 use crate::server::request::prompt::Source;
+use crate::server::response::choice::Piece;
+use crate::server::response::escape::{escape, quoted};
 
-/// Reads the members of a request.
+/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let prompt = match fields.required("text_input")? {
         Value::Str(text) => text.clone(),
@@ -29,7 +29,7 @@ pub(crate) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     Ok((ask, vec![Source::Text(prompt, true)]))
 }
 
-/// `stop_words` is what others call `stop`.
+/// `stop_words`, which other protocols call `stop`.
 fn stop_words(fields: &Fields) -> Result<Vec<String>, Problem> {
     fields.texts(if fields.has("stop_words") { "stop_words" } else { "stop" })
 }
@@ -45,7 +45,7 @@ pub(crate) fn token(piece: &Piece) -> Bytes {
     out.into()
 }
 
-/// The event of an error.
+/// An error event.
 pub(crate) fn failure(message: &str) -> Bytes {
     format!("data: {{\"error\":{}}}\n\n", quoted(message)).into()
 }

@@ -5,7 +5,7 @@ use tacho_core::json::{self, Dict, Value};
 use super::members;
 use super::problem::{Invalid, Problem};
 
-/// Most members and items of a body, which take many times their bytes once parsed.
+/// Most fields and items of a body: parsed, they take many times their size in bytes.
 const MAX_MEMBERS: usize = 1 << 22;
 
 #[derive(Debug)]

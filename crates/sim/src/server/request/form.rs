@@ -2,7 +2,7 @@
 
 use super::problem::Problem;
 
-/// What a form holds.
+/// The content of a form.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) texts: Vec<(String, String)>,
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_the_file_are_told_apart() {
+    fn texts_and_the_file_are_separated() {
         let body = b"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRI\r\nFF\r\n\
             --x\r\nContent-Type: text/plain\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x--\r\n";
         let form = Form::parse(Some("multipart/form-data; boundary=x"), body).unwrap();
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn invalid_forms_are_refused() {
         assert!(Form::parse(Some("application/json"), b"{}").is_err());
         assert!(Form::parse(Some("multipart/form-data; boundary=x"), b"--x\r\nname").is_err());
         assert!(Form::parse(None, b"").is_err());

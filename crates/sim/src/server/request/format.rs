@@ -8,7 +8,7 @@ use super::members::{self, Member, always, maybe, wrong_dict, wrong_literal, wro
 use super::problem::{Invalid, Problem};
 use crate::server::guide::{Guide, Schema};
 
-/// The members of `structured_outputs`.
+/// The fields of `structured_outputs`.
 const MEMBERS: &[Member] = &[
     maybe("regex", Text),
     maybe("choice", Texts),
@@ -22,7 +22,7 @@ const MEMBERS: &[Member] = &[
 /// The fields that are constraints.
 const KINDS: [&str; 6] = ["json", "regex", "choice", "grammar", "json_object", "structural_tag"];
 
-/// Findings about the types of both members.
+/// Findings about the types of both fields.
 pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
     let mut found = Vec::new();
     if let Some(format) = fields.get("response_format") {
@@ -85,7 +85,7 @@ pub(crate) fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
     }
 }
 
-/// Fields of servers before 0.12 that vLLM ignores now; followed where possible.
+/// Deprecated fields that vLLM has ignored since 0.12; applied where possible.
 fn older(fields: &Fields) -> Option<Guide> {
     if let Some(schema) = fields.get("guided_json") {
         let parsed = schema.as_str().and_then(|text| json::parse(text).ok());
@@ -119,7 +119,7 @@ fn override_with(format: &Value, given: &mut Option<Dict>) -> Result<(), Problem
     Ok(())
 }
 
-/// The guide of `structured_outputs`.
+/// The constraint of `structured_outputs`.
 fn of_constraints(given: &Dict) -> Result<Guide, Problem> {
     let set: Vec<&str> = KINDS.into_iter().filter(|name| value_of(given, name).is_some()).collect();
     let kind = match set.as_slice() {

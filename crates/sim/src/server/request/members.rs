@@ -9,16 +9,16 @@ use super::problem::{Invalid, MAX_FINDINGS};
 pub(crate) enum Kind {
     Bool,
     Int,
-    /// An integer of at least this much that fits into 64 bits.
+    /// An integer of at least this value that fits into 64 bits.
     IntFrom(i64),
     /// An integer that fits into 64 bits.
     Int64,
     Float,
     Text,
     Dict,
-    /// One of these texts.
+    /// One of these strings.
     Literal(&'static [&'static str]),
-    /// A list of whole numbers.
+    /// A list of integers.
     Ints,
     Texts,
     /// A string, or a list of at most this many.
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     /// Lists of [`Kind::Labels`].
     LabelLists,
     Dicts,
-    /// A list of texts of which each is one of these.
+    /// A list of strings, each one of these.
     Literals(&'static [&'static str]),
     /// A list, validated elsewhere.
     List,

@@ -52,10 +52,10 @@ fn look(loc: &str, message: &Value, found: &mut Vec<Invalid>) {
         found.extend(wrong_text(&format!("{loc}.name"), name));
     }
     check_calls(&format!("{loc}.tool_calls"), message.get("tool_calls"), found);
-    let answers = message.get("role").and_then(Value::as_str) == Some("assistant");
+    let is_assistant = message.get("role").and_then(Value::as_str) == Some("assistant");
     match message.get("content") {
         None | Some(Value::Str(_)) => {}
-        Some(Value::Null) if answers => {}
+        Some(Value::Null) if is_assistant => {}
         Some(Value::List(parts)) => {
             parts.iter().enumerate().for_each(|(at, part)| check_part(&format!("{loc}.content.{at}"), part, found))
         }

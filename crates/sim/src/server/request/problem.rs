@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use tacho_core::json::{Value, float_repr, python_str, quoted as python_quoted};
 
-use crate::server::answer::escape::quoted;
+use crate::server::response::escape::quoted;
 
 /// The message of an injected fault.
 pub(crate) const ON_PURPOSE: &str = "the simulator failed this request on purpose";
@@ -179,7 +179,7 @@ impl Invalid {
         self
     }
 
-    /// The finding as one about a member of the field `name`.
+    /// Moves the finding below the field `name`.
     pub(crate) fn under(mut self, name: &str) -> Self {
         if let Invalid::Member { loc, .. } = &mut self {
             *loc = loc.replacen("body.", &format!("body.{name}."), 1);

@@ -88,7 +88,7 @@ impl Prompt {
 impl Source {
     /// Refuses a text with too many characters for `limit` tokens of at most `longest` each, without tokenizing it.
     pub(crate) fn check_length(&self, limit: usize, longest: impl FnOnce() -> usize) -> Result<(), Problem> {
-        // Most texts are so short that the longest token does not matter.
+        // Most texts are shorter than the limit, whatever the longest token is.
         if self.text_len() <= limit {
             return Ok(());
         }

@@ -12,7 +12,7 @@ const MAX_N: i64 = 16_384;
 /// Most token ids whose log-probabilities are requested.
 const MAX_LOGPROB_IDS: usize = 128;
 
-/// Checks all of them. `vocabulary` is the vocabulary size.
+/// Checks all sampling parameters. `vocabulary` is the vocabulary size.
 pub(crate) fn check(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     count(fields)?;
     within(fields, "presence_penalty", -2.0, 2.0)?;
@@ -167,7 +167,7 @@ fn token_ids(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     Err(Problem::parameter(message, "allowed_token_ids", Some(&python_str(&Value::List(wrong)))))
 }
 
-/// The ids with a bias; their names must be numbers.
+/// The ids with a logit bias; their keys must be numbers.
 fn biased(fields: &Fields) -> Result<Vec<i64>, Problem> {
     let Some(bias) = fields.get("logit_bias").and_then(Value::as_dict) else { return Ok(Vec::new()) };
     let mut wrong = Vec::new();

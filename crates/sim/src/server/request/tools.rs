@@ -151,8 +151,8 @@ pub(crate) fn of_conversation(fields: &Fields) -> Option<Calls> {
         }
         _ => {
             let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
-            let answered = last.and_then(|message| message.get("role")).and_then(Value::as_str) == Some("tool");
-            if answered { None } else { some(tools, Choice::Free) }
+            let has_result = last.and_then(|message| message.get("role")).and_then(Value::as_str) == Some("tool");
+            if has_result { None } else { some(tools, Choice::Free) }
         }
     }
 }

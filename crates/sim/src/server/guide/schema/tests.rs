@@ -55,7 +55,7 @@ fn compositions_and_references_are_followed() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused() {
+fn unsupported_schemas_are_refused() {
     for (schema, word) in [
         (r#"{"type": "nope"}"#, "Invalid type: nope"),
         (r##"{"$ref": "#/$defs/x"}"##, "Pointer '/$defs/x' does not exist"),

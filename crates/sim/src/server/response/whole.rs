@@ -23,7 +23,7 @@ struct Collected {
 }
 
 /// Waits for all tokens and writes the response. An I/O error means that the connection is to be aborted.
-pub(crate) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> io::Result<Result<Vec<u8>, Problem>> {
+pub(crate) async fn respond(mut generation: Generation, reset: &ResetSwitch) -> io::Result<Result<Vec<u8>, Problem>> {
     let mut collected: Vec<Collected> = generation.choices.iter().map(|_| Collected::default()).collect();
     let mut cut = false;
     while !generation.is_done() {
@@ -44,14 +44,14 @@ pub(crate) async fn answer(mut generation: Generation, reset: &ResetSwitch) -> i
         }
         let repeated = generation.repeated(signal.choice);
         let piece = generation.advance(&signal);
-        let answer = &mut collected[signal.choice];
+        let output = &mut collected[signal.choice];
         if let Some(Repeated { text, logprob_tokens }) = repeated {
-            *answer = Collected { text, logprob_tokens, repeats_prompt: true, ..Collected::default() };
+            *output = Collected { text, logprob_tokens, repeats_prompt: true, ..Collected::default() };
         }
         let thinking = generation.choices[signal.choice].produced <= generation.reasoning();
-        let text = if thinking { &mut answer.reasoning } else { &mut answer.text };
+        let text = if thinking { &mut output.reasoning } else { &mut output.text };
         text.push_str(&piece.text);
-        answer.logprob_tokens.extend(piece.logprob_tokens);
+        output.logprob_tokens.extend(piece.logprob_tokens);
     }
     let mut body = write(&generation, &collected);
     if cut {
@@ -67,7 +67,7 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
         Endpoint::Messages => return anthropic::whole(generation, &collected[0].reasoning, &collected[0].text),
         Endpoint::TgiWhole => return tgi::whole(generation, &collected[0].text),
         Endpoint::Sglang => {
-            let texts: Vec<&str> = collected.iter().map(|answer| answer.text.as_str()).collect();
+            let texts: Vec<&str> = collected.iter().map(|output| output.text.as_str()).collect();
             return sglang::whole(generation, &texts);
         }
         Endpoint::Transcription | Endpoint::Translation => return audio::whole(generation, &collected[0].text),
@@ -81,9 +81,9 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
     out.extend_from_slice(format!(r#","object":"{object}","created":{},"model":"#, generation.created).as_bytes());
     quote(&mut out, &generation.model);
     out.extend_from_slice(br#","choices":"#);
-    list(&mut out, collected.iter().enumerate(), |out, (index, answer)| match generation.ask.endpoint {
-        Endpoint::Chat => push_message(out, generation, index, answer),
-        _ => push_completion(out, generation, index, answer),
+    list(&mut out, collected.iter().enumerate(), |out, (index, output)| match generation.ask.endpoint {
+        Endpoint::Chat => push_message(out, generation, index, output),
+        _ => push_completion(out, generation, index, output),
     });
     out.extend_from_slice(br#","service_tier":null,"system_fingerprint":"#);
     quote(&mut out, &generation.app.fingerprint);
@@ -107,21 +107,21 @@ fn write(generation: &Generation, collected: &[Collected]) -> Vec<u8> {
 
 /// Each prompt with its output as one text.
 fn with_prompts(generation: &Generation, collected: &[Collected]) -> Vec<String> {
-    let answers = generation.choices.iter().zip(collected);
-    answers.map(|(choice, answer)| choice.prompt.text(&generation.app.spec.tokenizer) + &answer.text).collect()
+    let choices = generation.choices.iter().zip(collected);
+    choices.map(|(choice, output)| choice.prompt.text(&generation.app.spec.tokenizer) + &output.text).collect()
 }
 
-fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, answer: &Collected) {
+fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, output: &Collected) {
     let choice = &generation.choices[index];
     out.extend_from_slice(br#"{"index":"#);
     number(out, index);
     out.extend_from_slice(br#","text":"#);
-    quote(out, &answer.text);
+    quote(out, &output.text);
     out.extend_from_slice(br#","logprobs":"#);
-    if answer.logprob_tokens.is_empty() {
+    if output.logprob_tokens.is_empty() {
         out.extend_from_slice(b"null");
     } else {
-        chunks::push_completion_logprobs(out, &answer.logprob_tokens.iter().collect::<Vec<_>>(), answer.repeats_prompt);
+        chunks::push_completion_logprobs(out, &output.logprob_tokens.iter().collect::<Vec<_>>(), output.repeats_prompt);
     }
     chunks::push_finish(out, choice, true);
     out.extend_from_slice(br#","stop_reason":"#);
@@ -135,34 +135,34 @@ fn push_completion(out: &mut Vec<u8>, generation: &Generation, index: usize, ans
     out.extend_from_slice(br#","routed_experts":null}"#);
 }
 
-fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, answer: &Collected) {
+fn push_message(out: &mut Vec<u8>, generation: &Generation, index: usize, output: &Collected) {
     let choice = &generation.choices[index];
     out.extend_from_slice(br#"{"index":"#);
     number(out, index);
     out.extend_from_slice(br#","message":{"role":"assistant","content":"#);
     match choice.made_call() {
         Some(_) => out.extend_from_slice(b"null"),
-        None => quote(out, &answer.text),
+        None => quote(out, &output.text),
     }
     out.extend_from_slice(br#","refusal":null,"annotations":null,"audio":null,"function_call":null"#);
     if let Some(call) = choice.made_call() {
         let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
-        let arguments = quoted(call.arguments(&answer.text));
+        let arguments = quoted(call.arguments(&output.text));
         let call = format!(
             r#","tool_calls":[{{"id":{id},"type":"function","function":{{"name":{name},"arguments":{arguments}}}}}]"#
         );
         out.extend_from_slice(call.as_bytes());
     }
     out.extend_from_slice(br#","reasoning":"#);
-    match answer.reasoning.as_str() {
+    match output.reasoning.as_str() {
         "" => out.extend_from_slice(b"null"),
         reasoning => quote(out, reasoning),
     }
     out.extend_from_slice(br#"},"logprobs":"#);
-    if answer.logprob_tokens.is_empty() {
+    if output.logprob_tokens.is_empty() {
         out.extend_from_slice(b"null");
     } else {
-        chunks::push_chat_logprobs(out, &answer.logprob_tokens, choice.alternatives());
+        chunks::push_chat_logprobs(out, &output.logprob_tokens, choice.alternatives());
     }
     chunks::push_finish(out, choice, true);
     out.extend_from_slice(br#","stop_reason":"#);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten_when_there_are_too_many() {
+    fn the_oldest_are_evicted_first() {
         let store = Store::default();
         let kept = || Kept { messages: Vec::new(), body: "x".repeat(MAX_BYTES / 4) };
         (0..6).for_each(|at| store.keep(&format!("r{at}"), kept()));

@@ -58,8 +58,8 @@ impl Generation {
         };
         let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(cut).collect();
         let salt = written::salt(app.salt(&model), ask.cache_salt.as_deref());
-        let answers = prompts.len() * ask.n;
-        let share = app.room.take(prompts.iter().map(|prompt| prompt.bytes()).sum(), answers)?;
+        let count = prompts.len() * ask.n;
+        let share = app.room.take(prompts.iter().map(|prompt| prompt.bytes()).sum(), count)?;
         let mut choices = Vec::new();
         let mut jobs = Vec::new();
         for prompt in &prompts {
@@ -183,8 +183,8 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         self.app.serving.fetch_sub(1, Ordering::Relaxed);
-        let answers = self.sequences.iter().zip(&self.choices);
-        let open = answers.filter(|(_, choice)| choice.produced < choice.output.len());
+        let pairs = self.sequences.iter().zip(&self.choices);
+        let open = pairs.filter(|(_, choice)| choice.produced < choice.output.len());
         self.app.engine.cancel(open.map(|(sequence, _)| *sequence).collect());
     }
 }
