@@ -115,7 +115,7 @@ mod tests {
     const POLICY: SendPolicy = SendPolicy { max_concurrency: None, replicas: 1, router: Router::RoundRobin, seed: 1 };
 
     #[test]
-    fn one_request_takes_what_its_steps_take() {
+    fn one_request_takes_the_time_of_its_steps() {
         let machine = Machine::from(Profile::Tiny);
         let completions = simulate(&machine, &arrivals(1, 0), &POLICY).unwrap();
         // 1 ms, 2 us per prompt token, 5 us per sequence, 1 ns per token of context.

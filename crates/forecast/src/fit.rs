@@ -42,7 +42,7 @@ use regress::Data;
 /// Least steps for a fit.
 const MIN_STEPS: usize = 50;
 /// Steps further off than this many robust standard deviations are outliers.
-const OUTLIER: f64 = 6.0;
+const OUTLIER_DEVIATIONS: f64 = 6.0;
 /// One of this many steps is held out.
 const HELD_OUT: usize = 5;
 /// Largest median relative error of held-out steps of a good fit.
@@ -292,7 +292,7 @@ fn robust(steps: &[Step]) -> Option<Costs> {
 
 fn without_outliers(steps: &[Step], rough: &Costs) -> (Vec<Step>, usize) {
     let off = |step: &Step| (step.seconds / rough.seconds(step)).ln();
-    let (middle, limit) = (median(steps.iter().map(off)), OUTLIER * spread(steps.iter().map(off)).max(1e-3));
+    let (middle, limit) = (median(steps.iter().map(off)), OUTLIER_DEVIATIONS * spread(steps.iter().map(off)).max(1e-3));
     let kept: Vec<Step> = steps.iter().copied().filter(|step| (off(step) - middle).abs() <= limit).collect();
     let outliers = steps.len() - kept.len();
     (kept, outliers)

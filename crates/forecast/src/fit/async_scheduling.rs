@@ -9,9 +9,9 @@ pub(super) const MIN_SAMPLES: usize = 8;
 /// A step is delayed if it takes this many times its expected duration.
 pub(super) const DELAYED: f64 = 1.2;
 /// If the next step ends within this fraction of a step, the engine was waiting for the scheduler.
-const SOON: f64 = 0.5;
+const SCHEDULER_BOUND: f64 = 0.5;
 /// A step ends before the next is scheduled if it takes less than this fraction of the scheduling time.
-const SHORT: f64 = 0.75;
+const SHORT_STEP: f64 = 0.75;
 /// Sizes up to which engines capture full CUDA graphs.
 const CAPTURE_SIZES: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
@@ -75,13 +75,13 @@ pub(super) fn prepared(
         for at in 0..reading.steps.len().saturating_sub(1) {
             let [Some(step), Some(next)] = &reading.steps[at..=at + 1] else { continue };
             let (tokens, usual) = (reading.tokens(at + 1), takes(step));
-            let is_short = |ahead: &AsyncScheduling| usual < SHORT * ahead.schedule_time(tokens);
+            let is_short = |ahead: &AsyncScheduling| usual < SHORT_STEP * ahead.schedule_time(tokens);
             if next.prefill == 0.0 || (step.prefill > 0.0 && !before.is_some_and(is_short)) {
                 continue;
             }
             run.push(SchedulingSample { tokens, took: step.seconds });
             seen.expected += usual;
-            if step.prefill == 0.0 && !reading.has_prompts(at + 2) && next.seconds < SOON * usual {
+            if step.prefill == 0.0 && !reading.has_prompts(at + 2) && next.seconds < SCHEDULER_BOUND * usual {
                 seen.drained.push(next.seconds);
             }
         }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_steps_of_a_single_token_are_found_and_none_where_there_are_none_or_nothing_is_steady() {
+    fn fast_batch_1_steps_are_detected_only_in_steady_runs() {
         let mut found = runs(4e-4, |_| 1.0);
         let saved = detect(&mut found);
         assert!((saved.value - 4e-4).abs() < 2e-5, "{saved:?}");

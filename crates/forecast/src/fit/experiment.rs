@@ -89,7 +89,7 @@ impl Load {
     }
 }
 
-/// What was measured.
+/// The measurements of a server.
 #[derive(Debug, Default)]
 pub struct Experiment {
     /// Runs of prompts without common prefixes.
@@ -113,7 +113,7 @@ impl Experiment {
         if first.is_empty() {
             return Ok(None);
         }
-        // Half of the longest, since prompts that share nothing are drawn up to twice as long.
+        // Half of the longest, since prompts without a common prefix are drawn up to twice as long.
         let shared = shared_tokens(&first).min((longest / 2).saturating_sub(16));
         let until = seconds * (1.0 - BURST - PREFILL_BURST);
         let prefill = prefill_burst(&first, seconds, longest);

@@ -33,7 +33,7 @@ mod tests {
     use crate::fit::Estimate;
 
     #[test]
-    fn slow_seconds_are_found_and_a_steady_run_has_none() {
+    fn slow_periods_are_detected_and_a_steady_run_has_none() {
         let costs = Costs { fixed: Estimate { value: 0.01, half: 0.0 }, ..Costs::default() };
         let step = |at: usize, times: f64| {
             let noise = 1.0 + 0.05 * ((at * 37 % 11) as f64 - 5.0) / 5.0;

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_cost_nothing_are_found_and_none_where_there_are_none() {
+    fn the_memory_bound_region_is_detected_only_if_present() {
         assert_eq!(detect(&mut run(0.0)), 0);
         assert_eq!(detect(&mut run(192.0)), 192);
         let mut between = run(140.0);

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_apart_is_cached_and_a_slow_moment_is_no_answer() {
+    fn separated_ttfts_show_caching_and_a_slow_period_is_inconclusive() {
         let infer = |fresh: &[f64], again: &[f64]| caches(fresh, again, |share| 0.01 + 0.05 * share);
         let fresh = [0.060, 0.061, 0.058, 0.062, 0.059];
         assert_eq!(infer(&fresh, &[0.020, 0.021, 0.019, 0.022]), Some(true));

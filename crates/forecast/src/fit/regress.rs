@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_values_are_found_and_others_left_out() {
+    fn known_values_are_recovered_and_insignificant_ones_dropped() {
         let rows: Vec<[f64; 3]> = (0..200).map(|at| [1.0, f64::from(at % 17), f64::from((at * 7) % 13)]).collect();
         let targets: Vec<f64> = rows.iter().map(|row| 3.0 + 0.5 * row[1]).collect();
         let noisy: Vec<f64> = targets
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_within_moments_is_known_though_moments_are_slow_or_quick() {
+    fn effects_within_windows_are_precise_despite_slowdowns() {
         let speed = |window: usize| 1.0 + 0.3 * (((window * 29) % 17) as f64 - 8.0) / 8.0;
         let row = |at: usize| [1.0, if at.is_multiple_of(4) { (at * 7 % 13) as f64 } else { 0.0 }, 0.0];
         let took =

@@ -11,10 +11,10 @@ const STEPS: usize = 16;
 /// Number of slowdown factors (deciles).
 const VALUES: usize = 10;
 /// Smallest relative standard deviation of windows that counts as a slowdown.
-const ALIKE: f64 = 0.02;
+const MIN_DEVIATION: f64 = 0.02;
 const MIN_SAMPLES: usize = 20;
 /// Longest duration of a factor, seconds; a fit does not see longer ones.
-const LONGEST: f64 = 30.0;
+const MAX_SECONDS: f64 = 30.0;
 
 /// Assigns windows to steps and to the first tokens before them.
 pub(super) fn assign_windows(found: &mut [Found]) {
@@ -78,7 +78,7 @@ pub(super) fn estimate(found: &[Found], costs: &Costs, noise: f64) -> Option<Slo
     let seen = over(&|window| (window.times() - mean).powi(2));
     let own = over(&|window| (noise * mean).powi(2) / window.steps);
     let true_share = ((seen - own) / seen).max(0.0);
-    if all.len() < MIN_SAMPLES || seen * true_share < (ALIKE * mean).powi(2) || true_share < 0.5 {
+    if all.len() < MIN_SAMPLES || seen * true_share < (MIN_DEVIATION * mean).powi(2) || true_share < 0.5 {
         return None;
     }
     let seconds = lasting(&runs, mean, time / all.len() as f64, seen * true_share);
@@ -109,8 +109,8 @@ fn lasting(runs: &[Vec<Window>], mean: f64, length: f64, variance: f64) -> f64 {
     let pairs = runs.iter().flat_map(|run| run.windows(2)).map(|pair| [pair[0].times() - mean, pair[1].times() - mean]);
     let products: Vec<f64> = pairs.map(|[one, other]| one * other).collect();
     let alike = products.iter().sum::<f64>() / products.len().max(1) as f64 / variance;
-    let most = (-length / LONGEST).exp();
-    (-length / alike.clamp(0.05, most).ln()).clamp(0.05, LONGEST)
+    let most = (-length / MAX_SECONDS).exp();
+    (-length / alike.clamp(0.05, most).ln()).clamp(0.05, MAX_SECONDS)
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_differ_are_named_and_do_not_hold() {
+    fn differing_steps_are_named_and_fail_the_comparison() {
         let same = compare_steps(&run(0.02), &run(0.0202));
         assert_eq!((same.is_good(), same.steps), (Some(true), (39, 39)));
         let other = compare_steps(&run(0.02), &run(0.03));

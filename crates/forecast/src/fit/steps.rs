@@ -173,7 +173,7 @@ pub(super) fn read(traced: &[Traced], limits: &Limits, ahead: usize) -> Reading 
     for (at, cluster) in clusters.iter().enumerate() {
         watch.arrive(cluster.at);
         let chosen = clusters[at.saturating_sub(1 + ahead)].at;
-        steps.push(watch.look(at.checked_sub(1).map(|before| &clusters[before]), cluster, chosen));
+        steps.push(watch.read_step(at.checked_sub(1).map(|before| &clusters[before]), cluster, chosen));
         watch.take(cluster);
     }
     let found = watch.found;
@@ -220,7 +220,7 @@ impl<'a> Watch<'a> {
     }
 
     /// The step of a cluster of tokens.
-    fn look(&mut self, before: Option<&Cluster>, cluster: &Cluster, chosen: f64) -> Option<Step> {
+    fn read_step(&mut self, before: Option<&Cluster>, cluster: &Cluster, chosen: f64) -> Option<Step> {
         self.found.widest = self.found.widest.max(cluster.tokens.len());
         if let [_, _, _, ..] = cluster.tokens.as_slice() {
             self.found.token_spacing.push((cluster.until - cluster.at) / (cluster.tokens.len() - 1) as f64);

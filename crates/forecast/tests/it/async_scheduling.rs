@@ -1,4 +1,4 @@
-//! Learning engines that prepare a step while one runs.
+//! Fits of engines with asynchronous scheduling.
 
 use tacho_core::Timestamp;
 use tacho_engine::simulation::Arrival;
@@ -7,7 +7,7 @@ use tacho_forecast::fit::{self, Fitted, Profile, Traced};
 
 use crate::planted::{limits, planted, requests, sent};
 
-/// An engine on an accelerator, as one was seen: preparing a step with prompts takes longer than a step without.
+/// An engine modeled on a measured accelerator: scheduling a prefill step takes longer than a decode step.
 pub(crate) fn asynchronous(schedule_ms: f64) -> Machine {
     let mut machine = Machine { name: "async scheduling".to_owned(), ..planted() };
     machine.cost = CostModel {
@@ -31,7 +31,7 @@ pub(crate) fn asynchronous(schedule_ms: f64) -> Machine {
     machine
 }
 
-/// What the experiment of a fit sends: a few at a time and many at once, long prompts and short ones.
+/// The load of a fit: low and high concurrency, long and short prompts.
 pub(crate) fn runs(machine: &Machine, seed: u64) -> Vec<Vec<Traced>> {
     let cut = |one: Arrival, most: usize| Arrival { prompt: one.prompt[..one.prompt.len().min(most)].into(), ..one };
     let load = |limit: Option<usize>, count: usize, (most, output): (usize, usize), own: u64| {
@@ -60,7 +60,7 @@ fn learn(machine: &Machine, seed: u64) -> Fitted {
 }
 
 #[test]
-fn what_is_prepared_ahead_is_told_from_what_steps_cost() {
+fn scheduling_times_are_separated_from_step_costs() {
     for seed in 0..3 {
         let machine = asynchronous(33.0);
         let fitted = learn(&machine, seed);
@@ -79,7 +79,7 @@ fn what_is_prepared_ahead_is_told_from_what_steps_cost() {
 }
 
 #[test]
-fn what_a_step_with_prompts_takes_more_after_another_is_found() {
+fn back_to_back_prefill_costs_are_recovered() {
     for (planted, seed) in [(0.0, 0), (0.0, 1), (3e6, 0), (3e6, 1)] {
         let mut machine = asynchronous(5.0);
         machine.cost.back_to_back_prefill_ns = planted;
@@ -91,7 +91,7 @@ fn what_a_step_with_prompts_takes_more_after_another_is_found() {
     }
 }
 
-/// Mean seconds to first tokens and until all was over, at a rate that was not fitted.
+/// Mean TTFT and total duration in seconds, at a rate that was not fitted.
 fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
     let arrivals: Vec<Arrival> = requests(200, 77)
         .into_iter()
@@ -109,7 +109,7 @@ fn at_a_rate(machine: &Machine, rate: f64) -> (f64, f64) {
 }
 
 #[test]
-fn first_tokens_are_predicted_whether_steps_are_prepared_slowly_or_in_no_time() {
+fn ttfts_are_predicted_with_slow_and_fast_scheduling() {
     for prepare in [0.0, 5.0, 33.0] {
         let machine = asynchronous(prepare);
         let fitted = learn(&machine, 4);

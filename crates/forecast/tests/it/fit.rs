@@ -9,7 +9,7 @@ use tacho_forecast::fit::{self, Estimate, Fitted, Profile, Traced};
 
 use crate::planted::{learn, limits, others, planted, requests, sent, traced};
 
-/// The terms of a model with what was planted for each, in seconds.
+/// Fitted parameters with their true values, in seconds.
 fn terms(fitted: &Fitted, planted: &CostModel) -> [(&'static str, Estimate, f64); 5] {
     let costs = &fitted.costs;
     [
@@ -38,8 +38,8 @@ fn slow_group_planted_parameters_come_back_and_their_intervals_cover_them() {
                     machine.name,
                     off * 100.0
                 );
-                // What is a small part of a step is known as well as the noise lets it be: its interval says how well, and
-                // insignificant costs are dropped.
+                // The precision of a small part of the step time is limited by the noise: its interval shows how
+                // precise it is, and insignificant costs are dropped.
                 let small = name == "attention";
                 if small && found.value == 0.0 {
                     continue;
@@ -55,7 +55,8 @@ fn slow_group_planted_parameters_come_back_and_their_intervals_cover_them() {
             assert_eq!(fitted.padded_up_to, machine.cost.padded_up_to, "{fitted:?}");
             assert_eq!(fitted.single.value, 0.0, "no single token is quicker here: {fitted:?}");
             assert!((fitted.noise / machine.noise - 1.0).abs() < 0.2, "{}", fitted.noise);
-            // Of a prompt of the middle length: the costs of a request and of its tokens separate only with little noise.
+            // For a prompt of medium length: the costs per request and per prompt token separate only with little
+            // noise.
             let front = (fitted.front.request.value + 600.0 * fitted.front.prompt_token.value) * 1e9;
             assert!((front / machine.front.takes(600).as_nanos() as f64 - 1.0).abs() < 0.3, "{:?}", fitted.front);
             assert!(fitted.held_out.0 < 0.05 && fitted.unclear * 10 < fitted.steps && fitted.is_good(), "{fitted:?}");
@@ -86,7 +87,7 @@ fn limits_that_are_reached_are_found() {
         let found = reached(&runs(&machine), KnownBefore::default());
         let tokens = found.tokens.map(|held| held.limit);
         assert_eq!((found.sequences, tokens, found.splits), (Some(seqs), Some(budget), Some(true)), "{found:?}");
-        // One that takes whole prompts alone.
+        // An engine without chunked prefill.
         machine.engine.enable_chunked_prefill = false;
         let found = reached(&runs(&machine), KnownBefore::default());
         assert!(found.tokens.is_none_or(|held| held.limit == budget) && found.splits != Some(true), "{found:?}");
@@ -97,8 +98,8 @@ fn limits_that_are_reached_are_found() {
     assert_eq!((quiet.sequences, quiet.tokens, quiet.widest), (None, None, 4));
 }
 
-/// A run as a busy client sees it: a front end that hands requests over one by one, a machine that is slow at times, tokens
-/// that come late and with those of the next step, as a percentage.
+/// A run as a busy client sees it: a front end that passes requests on one by one, a machine with slow periods, and a
+/// fraction of tokens that arrive late, together with those of the next step.
 fn interfered(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Traced> {
     let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = || {
@@ -110,7 +111,7 @@ fn interfered(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Trac
     let mut arrivals = requests(count, seed);
     let mut handed = 0.0;
     for one in &mut arrivals {
-        // About three milliseconds each, and now and then a stall.
+        // About three milliseconds each, and an occasional stall.
         handed += -0.003 * (1.0 - draw()).ln() + if draw() < 0.02 { 0.15 } else { 0.0 };
         one.due = Timestamp::from_secs(handed);
         one.prompt = one.prompt.iter().copied().take(60 + one.output).collect();
@@ -131,7 +132,7 @@ fn interfered(machine: &Machine, count: usize, seed: u64, late: f64) -> Vec<Trac
 }
 
 #[test]
-fn a_disturbed_machine_makes_up_no_limits() {
+fn interference_does_not_look_like_a_limit() {
     let (mut wrong, mut right) = (Vec::new(), 0);
     for (seqs, budget) in [(256, 8192), (256, 2048), (48, 8192), (32, 1024), (48, 512)] {
         let mut machine = planted();
@@ -144,7 +145,7 @@ fn a_disturbed_machine_makes_up_no_limits() {
                 || splits == Some(false);
             wrong.extend(is_wrong.then_some((seqs, budget, seed, late, sequences, tokens, splits)));
             right += usize::from(sequences.is_some()) + usize::from(tokens.is_some());
-            // Tokens that come with those of the next step may seem to be of it.
+            // Tokens that arrive with those of the next step may seem to belong to it.
             assert!(widest <= 2 * seqs && most_tokens <= 2 * budget, "{widest} {most_tokens} of {seqs} {budget}");
         }
     }
@@ -167,7 +168,7 @@ fn slow_group_windows_are_separated_from_costs_and_simulated() {
     for seed in 0..4 {
         let fitted = learn(&machine, seed);
         let (prompt, fixed) = (fitted.costs.prefill.value / 30e-6, fitted.costs.fixed.value / 8e-3);
-        // A slowdown of a window is not a cost of prompts.
+        // The slowdown of a window is not a cost of prompts.
         assert!((prompt / fixed - 1.0).abs() < 0.04, "{fitted:?}");
         assert!(fitted.slowdown.is_some(), "{fitted:?}");
         let file = Profile { name: "slow".to_owned(), limits: limits(&machine), fitted, sources: Vec::new() };
@@ -182,13 +183,13 @@ fn slow_group_windows_are_separated_from_costs_and_simulated() {
 }
 
 #[test]
-fn a_profile_predicts_what_was_not_fitted() {
+fn a_profile_predicts_loads_that_were_not_fitted() {
     let machine = planted();
     let fitted = learn(&machine, 7);
     let limits = limits(&machine);
     let file = Profile { name: "learned".to_owned(), limits, fitted, sources: Vec::new() };
     let learned = Machine::parse(&tacho_core::json::dumps(&file.to_json()), "learned.json").unwrap();
-    // A load that was not fitted: other lengths, arrivals and a limit between.
+    // A load that was not fitted: other lengths and arrivals, and a concurrency limit.
     let mean = |machine: &Machine| {
         let run = traced(machine, 14, 200, 9);
         let ttft = run.iter().map(|one| one.tokens[0] - one.sent).sum::<f64>() / run.len() as f64;

@@ -94,7 +94,8 @@ fn the_token_budget_is_found_or_bounded_within_the_minute() {
         let is_found = source.starts_with("reached");
         found += usize::from(is_found);
         assert!(!is_found || budget == truth.max_num_batched_tokens, "{number}: {budget} {source}");
-        // What is not found is bounded from below by half of the truth, so that no prediction splits prompts that fit.
+        // A limit that is not found has a lower bound of at least half its true value, so that no prediction splits
+        // prompts that fit.
         let bound: usize = source.rsplit(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0);
         assert!(is_found || 2 * bound >= truth.max_num_batched_tokens, "{number}: {source}");
         assert!(server.elapsed < 90.0, "{number}: {} s", server.elapsed);

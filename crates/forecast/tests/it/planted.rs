@@ -26,7 +26,7 @@ pub(crate) fn planted() -> Machine {
     }
 }
 
-/// Servers that are unlike: a slow one that splits prompts, one whose batches are padded, a noisy one.
+/// Different servers: a slow one with chunked prefill, one with padded batches, and a noisy one.
 pub(crate) fn others() -> [Machine; 3] {
     let mut slow = Machine { name: "splits prompts".to_owned(), ..planted() };
     slow.cost = CostModel {
@@ -66,7 +66,7 @@ pub(crate) fn learn(machine: &Machine, seed: u64) -> Fitted {
     fit::fit(&runs, &limits(machine)).unwrap()
 }
 
-/// Requests of many lengths, all due at once.
+/// Requests of many lengths, all scheduled at once.
 pub(crate) fn requests(count: usize, seed: u64) -> Vec<Arrival> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut draw = |below: u64| {

@@ -8,7 +8,7 @@ use tacho_forecast::fit::{self, Traced};
 use crate::async_scheduling::{asynchronous, runs};
 use crate::planted::{limits, planted, sent, traced};
 
-/// Seconds to the first tokens of six prompts of 1,000 tokens, one after the other, that begin alike or do not.
+/// TTFTs in seconds of six sequential prompts of 1,000 tokens, with or without a common prefix.
 fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
     let prompt = |at: u32| -> Vec<u32> {
         let begins = if alike { 7 } else { 100 + at };
@@ -21,7 +21,7 @@ fn first_tokens(machine: &Machine, alike: bool, seed: u64) -> Vec<f64> {
 }
 
 #[test]
-fn what_a_server_caches_is_found_by_trying() {
+fn prefix_caching_is_detected_by_measurement() {
     for (name, machine, loads) in [
         ("plain", planted(), (0..4).map(|at| traced(&planted(), 1 + 5 * at, 80, at as u64)).collect::<Vec<_>>()),
         ("async scheduling", asynchronous(33.0), runs(&asynchronous(33.0), 1)),

@@ -4,13 +4,13 @@
 use super::queue::{Queue, Run};
 
 /// Least full steps with several prompts.
-const FULL: usize = 5;
+const MIN_FULL_STEPS: usize = 5;
 /// Largest distance of the bounds, as a fraction of the limit.
-const TIGHT: f64 = 0.08;
+const MAX_GAP: f64 = 0.08;
 /// Longest chain of full steps.
-const LONGEST: usize = 64;
+const MAX_CHAIN: usize = 64;
 /// Tolerance above the upper bound: a request that seems queued may not have arrived.
-const LATE: f64 = 0.02;
+const LATE_TOLERANCE: f64 = 0.02;
 
 /// An inferred limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Budget {
         self.whole.high = self.whole.high.min(step.tokens + next);
         chain.push(step);
         let mut tokens = 0.0;
-        for (count, first) in chain.iter().rev().take(LONGEST).enumerate() {
+        for (count, first) in chain.iter().rev().take(MAX_CHAIN).enumerate() {
             let steps = (count + 1) as f64;
             tokens += first.tokens;
             self.splitting.low = self.splitting.low.max((tokens - first.largest) / steps);
@@ -138,9 +138,10 @@ impl Bounds {
 
     /// The roundest number between the bounds, if they are close.
     fn limit(&self) -> Option<Held> {
-        let close = self.high.is_finite() && self.high - self.low <= TIGHT * self.high;
-        let (low, high) = (self.low, self.high * (1.0 + LATE));
-        let limit = (self.is_possible() && close && self.steps >= FULL).then(|| roundest(low, high)).flatten()?;
+        let close = self.high.is_finite() && self.high - self.low <= MAX_GAP * self.high;
+        let (low, high) = (self.low, self.high * (1.0 + LATE_TOLERANCE));
+        let limit =
+            (self.is_possible() && close && self.steps >= MIN_FULL_STEPS).then(|| roundest(low, high)).flatten()?;
         Some(Held { limit, between: (low.ceil() as usize, high as usize) })
     }
 }

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_read_from_what_servers_write() {
+    fn limits_are_read_from_server_output() {
         let page = "vllm:cache_config_info{block_size=\"128\",effective_attention_block_size=\"7\",\
             enable_prefix_caching=\"False\",num_gpu_blocks=\"1365\",num_gpu_blocks_override=\"None\"} 1.0";
         let log = "non-default args: {'max_model_len': 2048, 'max_num_seqs': 48}\n\

@@ -8,7 +8,7 @@ use crate::fit::steps::Cluster;
 use crate::fit::trace::Traced;
 
 /// Finished sequences after which the batch must have been refilled.
-const REFILLS: usize = 5;
+const MIN_REFILLS: usize = 5;
 
 /// Limits inferred from runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn sequences(runs: &[Run], widest: usize) -> Option<usize> {
             refills += usize::from(refilled(next) || refilled(later));
         }
     }
-    (widest > 1 && refills >= REFILLS && 3 * refills >= 2 * ends && 2 * full >= waited).then_some(widest)
+    (widest > 1 && refills >= MIN_REFILLS && 3 * refills >= 2 * ends && 2 * full >= waited).then_some(widest)
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_few_steps_or_wide_bounds_say_is_no_limit() {
+    fn few_steps_or_wide_bounds_give_no_limit() {
         let infer = |run: Vec<Traced>| reached(&[run], KnownBefore::default());
         // Four prompts per step: the budget is at least four, and less than five.
         let alike = infer(rush(0.0, &[100], &[4; 12]));
