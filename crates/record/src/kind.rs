@@ -5,18 +5,18 @@ use tacho_core::json::Dict;
 /// The kind of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResultKind {
-    /// Requests against a server.
+    /// A benchmark of a server.
     Serving,
-    /// One batch, repeated.
+    /// Offline latency: one batch, repeated.
     Latency,
-    /// A whole workload at once.
+    /// Offline throughput: a whole workload at once.
     Throughput,
-    /// Starts of an engine.
+    /// Startup time of an engine.
     Startup,
 }
 
 impl ResultKind {
-    /// The kind of a result; nothing where it is none.
+    /// The kind of a result; `None` if it is not recognized.
     pub fn of(result: &Dict) -> Option<Self> {
         let has = |key: &str| result.get(key).is_some();
         match () {
@@ -28,7 +28,7 @@ impl ResultKind {
         }
     }
 
-    /// In a word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             ResultKind::Serving => "serving",
@@ -45,7 +45,7 @@ mod tests {
     use tacho_core::json::parse;
 
     #[test]
-    fn kinds_are_told_by_their_keys() {
+    fn kinds_are_recognized_by_their_keys() {
         let of = |text: &str| ResultKind::of(parse(text).unwrap().as_dict().unwrap()).map(ResultKind::name);
         assert_eq!(of(r#"{"duration": 1, "completed": 2, "request_throughput": 2}"#), Some("serving"));
         assert_eq!(of(r#"{"avg_latency": 1, "percentiles": {}}"#), Some("latency"));

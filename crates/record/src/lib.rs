@@ -1,4 +1,5 @@
-//! What is kept of a run: its record, the catalog of its metrics by key, and the one place that reads and writes results.
+//! Records of runs: the record itself, the catalog of metrics by key, and the only code that reads and writes
+//! results.
 
 pub mod error;
 pub mod fields;

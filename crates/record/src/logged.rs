@@ -1,5 +1,5 @@
-//! What a log keeps of a run next to its rows: the setup before the first row, and what is known only after the last.
-//! From these and the rows the record is computed again.
+//! The parts of a log other than its rows: the setup, written before the first row, and the summary, written after
+//! the last. Together with the rows they restore the record.
 
 mod fields;
 mod measured;
@@ -15,7 +15,7 @@ use self::fields::Fields;
 pub(crate) use self::setup::{goodput, read_goodput};
 use crate::{Error, Measured, Provenance, RunRecord};
 
-/// What is known of a run before its first row.
+/// The part of a log that is written before the first row.
 pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
     let mut dict = Dict::new();
     dict.set("provenance", provenance.to_dict());
@@ -23,52 +23,52 @@ pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
     dict
 }
 
-/// Adds the sessions of a run to what is known before its first row.
+/// Adds the sessions of a run to the part that is written before the first row.
 pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
     plan.set("sessions", sessions::write(steps));
     plan.set("session_source", steps.source.clone());
 }
 
-/// The sessions that [`plan_sessions`] has written; nothing of a run without any.
+/// Reads the sessions that [`plan_sessions`] wrote; `None` for a run without sessions.
 pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
     let fields = Fields::new(logged)?;
     fields.maybe("sessions").map(|_| sessions::read(fields)).transpose()
 }
 
-/// What is known after the last row: all of the record that does not follow from rows.
+/// The part of a log that is written after the last row: everything in the record that rows do not determine.
 pub fn closing(record: &RunRecord) -> Dict {
     let mut dict = plan(&record.setup, &record.provenance);
     dict.set("measured", measured::write(&record.measured));
-    dict.set("doubts", record.caveats.iter().filter_map(write_doubt).collect::<Vec<_>>());
+    dict.set("doubts", record.caveats.iter().filter_map(write_caveat).collect::<Vec<_>>());
     dict
 }
 
-/// The setup that [`plan`] or [`closing`] has written.
+/// Reads the setup that [`plan`] or [`closing`] wrote.
 pub fn setup(logged: &Value) -> Result<Setup, Error> {
     setup::read(Fields::of(logged, "setup")?)
 }
 
-/// The provenance that [`plan`] or [`closing`] has written.
+/// Reads the provenance that [`plan`] or [`closing`] wrote.
 pub fn provenance(logged: &Value) -> Provenance {
     Provenance::from_value(logged.get("provenance").unwrap_or(&Value::Null))
 }
 
-/// The measurements that [`closing`] has written; the samples are to be made from the rows.
+/// Reads the measurements that [`closing`] wrote; the samples come from the rows.
 pub fn measured(closing: &Value) -> Result<Measured, Error> {
     measured::read(Fields::of(closing, "measured")?)
 }
 
-/// The reasons for doubt that [`closing`] has written and that do not follow from rows.
-pub fn doubts(closing: &Value) -> Result<Vec<Caveat>, Error> {
-    let doubts = closing.get("doubts").and_then(Value::as_list).unwrap_or_default();
-    doubts.iter().map(|doubt| read_doubt(Fields::new(doubt)?)).collect()
+/// Reads the caveats that [`closing`] wrote because rows do not determine them.
+pub fn caveats(closing: &Value) -> Result<Vec<Caveat>, Error> {
+    let caveats = closing.get("doubts").and_then(Value::as_list).unwrap_or_default();
+    caveats.iter().map(|caveat| read_caveat(Fields::new(caveat)?)).collect()
 }
 
-/// The names of the kinds of doubt that do not follow from rows, in addition to those of [`EndedBy`].
+/// Names of such caveats, in addition to those of [`EndedBy`].
 const MISMATCH: &str = "tokenizer_mismatch";
 const RESUMED: &str = "resumed";
 
-fn write_doubt(caveat: &Caveat) -> Option<Value> {
+fn write_caveat(caveat: &Caveat) -> Option<Value> {
     let mut dict = Dict::new();
     dict.set("kind", caveat.kind());
     match caveat {
@@ -109,7 +109,7 @@ fn write_doubt(caveat: &Caveat) -> Option<Value> {
     Some(Value::Dict(dict))
 }
 
-fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
+fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
     let kind = fields.text("kind")?;
     if let Some(by) = EndedBy::ALL.into_iter().find(|by| by.name() == kind) {
         return Ok(Caveat::Ended { by, cut_off: fields.count("cut_off")? });
@@ -144,12 +144,12 @@ fn read_doubt(fields: Fields<'_>) -> Result<Caveat, Error> {
             resent: fields.count("resent")?,
             answered: fields.count("answered")?,
         }),
-        _ => Err(fields.wrong("kind", "a kind of doubt")),
+        _ => Err(fields.wrong("kind", "a kind of caveat")),
     }
 }
 
-/// Takes the text out of a row that no number needs, unless it is to be kept.
-pub fn shed(row: &mut Observation, keep_texts: bool) {
+/// Drops texts of a row that no metric needs, unless they are to be kept.
+pub fn drop_text(row: &mut Observation, keep_texts: bool) {
     if !is_bundled(row) {
         row.text_ends = Vec::new();
     }
@@ -158,8 +158,8 @@ pub fn shed(row: &mut Observation, keep_texts: bool) {
     }
 }
 
-/// Whether a tokenizer must count the tokens of a row: the server did not say how many there are, or said that events
-/// brought several and not which.
+/// Returns whether a tokenizer must count the tokens of a row: the server reported no usage, or events with several
+/// tokens but not their number.
 pub fn needs_count(row: &Observation) -> bool {
     row.outcome.is_complete() && (reported(row).is_none() || is_bundled(row))
 }
@@ -182,7 +182,7 @@ mod tests {
         Task, WorkerUse,
     };
 
-    /// Through the text, as through a file.
+    /// Serializes and parses, as a file would.
     fn through_text(dict: Dict) -> Value {
         parse(&dumps(&Value::Dict(dict))).unwrap()
     }
@@ -260,12 +260,12 @@ mod tests {
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },
             Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
         ];
-        all.iter().rev().for_each(|doubt| record.doubt(doubt.clone()));
+        all.iter().rev().for_each(|caveat| record.add_caveat(caveat.clone()));
         let closing = through_text(closing(&record));
-        // A hole in a series is not equal to itself.
+        // NaN is not equal to itself.
         let text = |measured: &Measured| format!("{measured:?}");
         assert_eq!(text(&super::measured(&closing).unwrap()), text(&measured));
-        assert_eq!(doubts(&closing).unwrap(), all);
+        assert_eq!(caveats(&closing).unwrap(), all);
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         };
         let left = |tokens, keep| {
             let mut row = row(tokens);
-            shed(&mut row, keep);
+            drop_text(&mut row, keep);
             (row.text.len(), row.text_ends.len())
         };
         assert_eq!([left(Some(2), false), left(Some(2), true)], [(0, 0), (3, 0)]);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_fields_are_named() {
         let error = super::setup(&parse(r#"{"setup": {"date": 3}}"#).unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "date is not a text");
         assert!(super::setup(&Value::Null).is_err());

@@ -1,4 +1,4 @@
-//! Several runs of the same settings: what they have in common and how far they differ.
+//! Summary of repeated runs with the same settings: means and variation between runs.
 
 use tacho_metrics::SteadyWindow;
 use tacho_metrics::interval::student;
@@ -7,7 +7,7 @@ use tacho_metrics::statistics::mean;
 use crate::RunRecord;
 use crate::number::Known;
 
-/// The numbers that are summed up, by the keys of results, with the names that vLLM's Rust client gives them.
+/// The summarized metrics by key, with their names in vLLM's Rust client.
 pub const NUMBERS: [(&str, &str); 16] = [
     ("request_throughput", "Request throughput (req/s)"),
     ("output_throughput", "Output throughput (tok/s)"),
@@ -27,7 +27,7 @@ pub const NUMBERS: [(&str, &str); 16] = [
     ("duration", "Duration (s)"),
 ];
 
-/// The same of the steady windows.
+/// The summarized metrics of the steady-state windows.
 pub const STEADY: [(&str, &str); 6] = [
     ("request_throughput", "Request throughput (req/s)"),
     ("input_throughput", "Input throughput (tok/s)"),
@@ -37,25 +37,25 @@ pub const STEADY: [(&str, &str); 6] = [
     ("mean_tpot_ms", "Mean TPOT (ms)"),
 ];
 
-/// One number over several runs.
+/// A metric over several runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The mean.
+    /// Mean.
     pub mean: f64,
-    /// The standard deviation of the sample; nothing of one run.
+    /// Sample standard deviation; `None` for a single run.
     pub std: Option<f64>,
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The most.
+    /// Maximum.
     pub max: f64,
-    /// The 95% interval of the mean; nothing of one run.
+    /// 95% confidence interval of the mean (Student's t); `None` for a single run.
     pub interval: Option<(f64, f64)>,
-    /// How many runs have the number.
+    /// Number of runs that have the metric.
     pub runs: usize,
 }
 
 impl Spread {
-    /// Of some values; nothing of none.
+    /// The spread of these values; `None` if there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len();
         let mean = if count == 0 { return None } else { mean(values) };
@@ -72,30 +72,30 @@ impl Spread {
         })
     }
 
-    /// The standard deviation as a fraction of the mean.
+    /// Coefficient of variation.
     pub fn variation(&self) -> Option<f64> {
         self.std.filter(|_| self.mean != 0.0).map(|std| std / self.mean)
     }
 }
 
-/// A number that was summed up: its key, its name, what became of it.
+/// A summarized metric: its key, its name, and its spread.
 pub type Row = (&'static str, &'static str, Spread);
 
-/// What several runs say together.
+/// The summary of several runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MultiRun {
-    /// How many there were.
+    /// Number of runs.
     pub runs: usize,
-    /// The numbers that some run has. A run without a success says nothing of latencies.
+    /// Metrics that at least one run has. A run without successful requests has no latencies.
     pub rows: Vec<Row>,
-    /// The same of the steady windows.
+    /// Metrics of the steady-state windows.
     pub steady: Vec<Row>,
-    /// How many runs had one.
+    /// Number of runs with a steady-state window.
     pub windows: usize,
 }
 
 impl MultiRun {
-    /// Sums runs up.
+    /// Summarizes runs.
     pub fn of(records: &[RunRecord]) -> Self {
         let windows: Vec<&SteadyWindow> = records.iter().filter_map(RunRecord::window).collect();
         let rows = NUMBERS.into_iter().filter_map(|(key, name)| {
@@ -111,7 +111,7 @@ impl MultiRun {
         MultiRun { runs: records.len(), rows: rows.collect(), steady: steady.collect(), windows: windows.len() }
     }
 
-    /// What became of a number.
+    /// The spread of a metric.
     pub fn get(&self, key: &str) -> Option<Spread> {
         self.rows.iter().find(|(name, _, _)| *name == key).map(|(_, _, spread)| *spread)
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_a_success_are_no_zeros() {
+    fn runs_without_a_success_do_not_count_as_zero() {
         let run = |latency: f64, failed: bool| {
             let failure = failed.then_some(tacho_core::FailureKind::TimedOut);
             let sample = Sample { latency, ttft: latency / 2.0, output_len: 1, failure, ..Sample::default() };

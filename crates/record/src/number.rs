@@ -12,10 +12,10 @@ use tacho_metrics::{GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::{ResultKind, RunRecord};
 
-/// What a number is counted in.
+/// The unit of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Nothing: a ratio or a count of something else.
+    /// No unit: a ratio or another count.
     Plain,
     /// Requests.
     Requests,
@@ -36,12 +36,12 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Whether it counts something per second.
+    /// Returns whether it is a rate.
     pub fn is_rate(self) -> bool {
         matches!(self, Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::InputsPerSecond)
     }
 
-    /// As it stands after a value; empty for a plain number.
+    /// The suffix after a value; empty for [`Unit::Plain`].
     pub fn text(self) -> &'static str {
         match self {
             Unit::Plain => "",
@@ -57,32 +57,32 @@ impl Unit {
     }
 }
 
-/// Which way a number should go.
+/// The direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Rates, successes.
+    /// More is better: rates, successes.
     More,
-    /// Times, failures.
+    /// Less is better: times, failures.
     Less,
-    /// It describes the load: neither way is good or bad.
+    /// Neither: it describes the load.
     Neither,
 }
 
-/// A value as it is written.
+/// A value in the form in which it is written.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// A whole number.
+    /// A nonnegative integer.
     Count(u64),
-    /// A whole number that a broken counter may have made negative.
+    /// An integer that is negative if a counter was reset.
     Difference(i64),
-    /// Any number.
+    /// A floating-point number.
     Real(f64),
-    /// It was not asked for: `null`.
+    /// Not requested; written as `null`.
     Unasked,
 }
 
 impl Amount {
-    /// As a float; nothing where it was not asked for.
+    /// As a float; `None` if it was not requested.
     pub fn as_f64(self) -> Option<f64> {
         match self {
             Amount::Count(count) => Some(count as f64),
@@ -93,30 +93,30 @@ impl Amount {
     }
 }
 
-/// Which part of a result a number belongs to; parts stand together in the file and in the report.
+/// The part of a result that a metric belongs to; parts are contiguous in files and in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// What was moved in which time.
+    /// Totals and throughput.
     Totals,
-    /// The peaks, which vLLM writes after its lists.
+    /// Peaks, which vLLM writes after its lists.
     Peaks,
-    /// Small requests next to the load.
+    /// Health probes during the run.
     Probes,
     /// Speculative decoding.
     Speculative,
     /// Diffusion decoding.
     Diffusion,
-    /// A result of an engine without a server; read from files alone.
+    /// Results of an offline engine; only read from files.
     Offline(ResultKind),
 }
 
-/// One number of a result.
+/// One metric of a result.
 pub struct Number {
     /// Its key in result files.
     pub key: &'static str,
-    /// Its label in vLLM's report; empty where that has none.
+    /// Its label in vLLM's report; empty if it is not there.
     pub line: &'static str,
-    /// Where in vLLM's report it stands among the numbers of its part.
+    /// Its position in vLLM's report within its part.
     pub rank: u8,
     /// Its heading in tables.
     pub heading: &'static str,
@@ -124,9 +124,9 @@ pub struct Number {
     pub unit: Unit,
     /// Whether more is better.
     pub better: Better,
-    /// Where it belongs.
+    /// The part of the result.
     pub part: Part,
-    /// Its value in a record; nothing where such a run has none.
+    /// Its value in a record; `None` if the run does not have it.
     pub read: fn(&RunRecord) -> Option<Amount>,
 }
 
@@ -136,7 +136,7 @@ use Unit::{
     InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
 };
 
-/// All numbers but the statistics of times, in the order of result files.
+/// All metrics except statistics of latencies, in the order of result files.
 #[rustfmt::skip]
 pub static NUMBERS: &[Number] = &[
     row("duration", "Benchmark duration (s):", 2, "Duration (s)", Seconds, Less, Totals, |r| real(r.measured.duration)),
@@ -210,12 +210,12 @@ pub static NUMBERS: &[Number] = &[
         |_| None),
 ];
 
-/// The numbers of a part, in the order of result files.
+/// The metrics of a part, in the order of result files.
 pub fn part(part: Part) -> impl Iterator<Item = &'static Number> {
     NUMBERS.iter().filter(move |number| number.part == part)
 }
 
-/// The numbers of some parts that vLLM's report shows, in its order.
+/// The metrics of some parts that vLLM's report shows, in its order.
 pub fn lines(parts: &[Part]) -> Vec<&'static Number> {
     let mut lines: Vec<&Number> =
         NUMBERS.iter().filter(|number| !number.line.is_empty() && parts.contains(&number.part)).collect();

@@ -1,4 +1,4 @@
-//! One load after another in one command: a row for each, as vLLM's Rust client sums such a series up.
+//! A sweep of loads within one command: one row per load, as in the summary of vLLM's Rust client.
 
 use tacho_metrics::latency::{collect_some, tpot};
 use tacho_metrics::{Sample, Statistics, SteadyWindow, Task};
@@ -6,29 +6,29 @@ use tacho_metrics::{Sample, Statistics, SteadyWindow, Task};
 use crate::RunRecord;
 use crate::number::Known;
 
-/// Percentiles that every row has.
-const ALWAYS: [f64; 2] = [50.0, 90.0];
+/// Percentiles in every row.
+const COMMON_PERCENTILES: [f64; 2] = [50.0, 90.0];
 
-/// A load that was run.
+/// One load of a sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What it is called: `concurrency 8`.
+    /// Its name, such as `concurrency 8`.
     pub name: String,
-    /// The load; infinite where everything was sent at once.
+    /// The load; infinite if all requests were sent at once.
     pub load: f64,
-    /// Its numbers by key, in the order of the table; nothing where such a run has none.
+    /// Its metrics by key, in the order of the table; `None` if the run does not have one.
     pub numbers: Vec<(String, Option<f64>)>,
-    /// Why there are none at all.
+    /// Why the run failed, if it did.
     pub failure: Option<String>,
 }
 
-/// The percentiles of a series: those that every row has and those asked for.
+/// The percentiles of a sweep: those in every row and the requested ones.
 fn percentiles(asked: &[f64]) -> Vec<f64> {
-    let further = asked.iter().copied().filter(|percent| !ALWAYS.contains(percent));
-    ALWAYS.into_iter().chain(further).collect()
+    let further = asked.iter().copied().filter(|percent| !COMMON_PERCENTILES.contains(percent));
+    COMMON_PERCENTILES.into_iter().chain(further).collect()
 }
 
-/// The keys of a row in the order of the table.
+/// The keys of a row, in the order of the table.
 pub fn keys(asked: &[f64]) -> Vec<String> {
     let rates = ["request_throughput", "input_sequence_throughput", "output_throughput", "total_token_throughput"];
     let steady = ["steady_request_throughput", "steady_output_throughput"];
@@ -38,13 +38,13 @@ pub fn keys(asked: &[f64]) -> Vec<String> {
 }
 
 impl Point {
-    /// What a run says of its load.
+    /// The row of a finished run.
     pub fn of(name: String, load: f64, record: &RunRecord, asked: &[f64]) -> Self {
         let percentiles = percentiles(asked);
         let times = |of: fn(&Sample) -> Option<f64>| {
             let values = collect_some(&record.measured.samples, of);
-            let told = !values.is_empty() && record.setup.task == Task::Generation;
-            told.then(|| Statistics::of(values, &percentiles))
+            let has_values = !values.is_empty() && record.setup.task == Task::Generation;
+            has_values.then(|| Statistics::of(values, &percentiles))
         };
         let (ttft, tpot) = (times(|row| Some(row.ttft)), times(tpot));
         let window = record.window();
@@ -68,13 +68,13 @@ impl Point {
         Point { name, load, numbers: numbers.collect(), failure: None }
     }
 
-    /// A load that could not be run to its end.
+    /// The row of a failed run.
     pub fn failed(name: String, load: f64, failure: String, asked: &[f64]) -> Self {
         let numbers = keys(asked).into_iter().map(|key| (key, None)).collect();
         Point { name, load, numbers, failure: Some(failure) }
     }
 
-    /// A number of it.
+    /// The value of a metric.
     pub fn get(&self, key: &str) -> Option<f64> {
         self.numbers.iter().find(|(name, _)| name == key).and_then(|(_, value)| *value)
     }

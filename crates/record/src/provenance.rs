@@ -1,10 +1,10 @@
-//! Where a result comes from: enough to repeat the run and to know what it applies to.
+//! Provenance of a result: enough to repeat the run and to judge what it applies to.
 
 use tacho_core::Host;
 use tacho_core::json::{Dict, Value};
 
-/// The origin of a run. None of it holds a secret: the command is redacted, and of a server's settings only known
-/// ones are kept.
+/// The origin of a run. It contains no secrets: the command is redacted, and only known settings of a server are
+/// kept.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Provenance {
     /// Version and commit of tacho.
@@ -17,13 +17,13 @@ pub struct Provenance {
     pub dataset: Option<String>,
     /// The machine that sent the requests.
     pub host: Option<Host>,
-    /// Conditions that the run had to meet, as they were passed.
+    /// SLOs of the run, as they were passed.
     pub slos: Vec<String>,
     /// The server under test.
     pub server: ServerFacts,
 }
 
-/// What a server's API reveals of it.
+/// Facts about a server, from its API.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerFacts {
     /// The engine's name.
@@ -35,7 +35,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// Engine and version as people write them; nothing where neither is known.
+    /// Engine and version for display; `None` if neither is known.
     pub fn name(&self) -> Option<String> {
         let parts: Vec<&str> = [self.engine.as_deref(), self.version.as_deref()].into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" "))
@@ -43,7 +43,7 @@ impl ServerFacts {
 }
 
 impl Provenance {
-    /// As JSON, without what is not known.
+    /// As JSON, without unknown fields.
     pub fn to_dict(&self) -> Dict {
         let mut dict = Dict::new();
         let mut set = |key: &str, value: Option<Value>| value.into_iter().for_each(|value| dict.set(key, value));
@@ -68,7 +68,7 @@ impl Provenance {
         dict
     }
 
-    /// What [`Self::to_dict`] has written. What is missing or malformed is unknown.
+    /// Reads what [`Self::to_dict`] wrote; missing or malformed fields are unknown.
     pub fn from_value(value: &Value) -> Self {
         let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let slos = value.get("slos").and_then(Value::as_list).unwrap_or_default();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_values_are_read_back() {
         let host = Host { name: "n".into(), system: "Linux".into(), cpus: 2, cpu: "Model".into() };
         let full = Provenance {
             tacho: Some("0.1.0 (abc)".into()),

@@ -157,7 +157,7 @@ impl RunRecord {
     }
 
     /// Adds a grave reason to doubt the result that does not follow from the measurements.
-    pub fn doubt(&mut self, caveat: Caveat) {
+    pub fn add_caveat(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);
     }
 }

@@ -1,4 +1,4 @@
-//! A detailed result read back as the record of its run: vLLM's file or ours, for reports that need single requests.
+//! A detailed result of vLLM or tacho, read back as a record for reports that need single requests.
 
 use tacho_core::FailureKind;
 use tacho_core::bounded::RunTime;
@@ -13,18 +13,18 @@ use crate::logged::read_goodput;
 use crate::number::Timed;
 use crate::{Error, Measured, Provenance, RunRecord};
 
-/// A record, and what its file says of it in words.
+/// A restored record, and the texts in its file.
 #[derive(Debug)]
 pub struct Restored {
     /// The record.
     pub record: RunRecord,
-    /// The client's verdict on itself.
+    /// The client's self-assessment.
     pub client: Option<String>,
     /// Warnings in the file.
     pub warnings: Vec<String>,
 }
 
-/// The record of a detailed result; nothing where the file does not hold the times of its requests.
+/// The record of a detailed result; `None` if the file lacks the times of its requests.
 pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<Restored>, Error> {
     if ["latencies", "ttfts", "itls", "input_lens", "output_lens"].iter().any(|key| dict.get(key).is_none()) {
         return Ok(None);
@@ -42,7 +42,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     }
     let warnings = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
     if warnings.is_some() {
-        // The run knew more of itself than its file does.
+        // The original run knew more than its file contains.
         record.caveats.clear();
     }
     let text = |entry: &Value| entry.get("text")?.as_str().map(str::to_owned);
@@ -89,7 +89,7 @@ pub fn setup(dict: &Dict) -> Setup {
     }
 }
 
-/// The user's own keys stand between these two.
+/// The user's own keys are between these two.
 fn metadata(dict: &Dict) -> Vec<(String, String)> {
     let between = dict.iter().skip_while(|(key, _)| *key != "num_prompts").skip(1);
     let own = between.take_while(|(key, _)| *key != "request_rate");
@@ -121,7 +121,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
     let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
     let gaps = texts(dict.get("itls"));
-    // vLLM's times count from nowhere in particular.
+    // The origin of vLLM's times is arbitrary.
     let origin = starts.0.iter().zip(queue.0.iter().chain(std::iter::repeat(&0.0))).map(|(start, wait)| start - wait);
     let origin = if sent.0.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
     let origin = if origin.is_finite() { origin } else { 0.0 };
@@ -163,7 +163,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     (0..count).map(sample).collect()
 }
 
-/// vLLM's files say that a request failed, not how.
+/// vLLM's files state that a request failed, but not how.
 fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
     match outcome {
         "" => (!error.is_empty()).then_some(FailureKind::Http(0)),
@@ -172,7 +172,7 @@ fn failure(outcome: &str, error: &str) -> Option<FailureKind> {
     }
 }
 
-/// A list of numbers over requests; empty where the file has none.
+/// A per-request list of numbers; empty if the file lacks it.
 struct Column(Vec<f64>);
 
 impl Column {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_said() {
+    fn missing_or_invalid_fields_are_errors() {
         assert!(of(r#"{"latencies": [1.0], "duration": 1.0}"#).unwrap().is_none());
         let short = of(&VLLM.replace("[0.25, 0.0]", "[0.25]")).unwrap_err().to_string();
         assert_eq!(short, "ttfts has 1 entries where 2 requests are recorded");

@@ -1,10 +1,10 @@
-//! The members of an object by their types.
+//! Typed access to the fields of a JSON object.
 
 use tacho_core::json::Value;
 
 use crate::Error;
 
-/// An object whose members are asked for by name; what is not there or of another type is an error that names it.
+/// An object with typed fields; a missing field or one of another type is an error that names it.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a> {
     object: &'a Value,
@@ -18,7 +18,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The object under `key` of another.
+    /// The object under `key` of another object.
     pub(super) fn of(object: &'a Value, key: &str) -> Result<Self, Error> {
         let found = object.get(key).filter(|value| value.as_dict().is_some());
         found.map(|object| Fields { object }).ok_or_else(|| Error::Key { key: key.into(), expected: "an object" })
@@ -28,7 +28,7 @@ impl<'a> Fields<'a> {
         Error::Key { key: key.into(), expected }
     }
 
-    /// The member, if it is there and not null.
+    /// The field, if it is present and not null.
     pub(super) fn maybe(&self, key: &str) -> Option<&'a Value> {
         self.object.get(key).filter(|value| !matches!(value, Value::Null))
     }
@@ -72,7 +72,7 @@ impl<'a> Fields<'a> {
         self.read(key, "a list", Value::as_list)
     }
 
-    /// A list of numbers; null is one that was not there.
+    /// A list of numbers; null stands for NaN.
     pub(super) fn floats(&self, key: &str) -> Result<Vec<f64>, Error> {
         let number = |value: &Value| match value {
             Value::Null => Some(f64::NAN),
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A list of numbers as it is written.
+/// Writes a list of numbers.
 pub(super) fn floats(numbers: &[f64]) -> Value {
     let number = |&number: &f64| if number.is_nan() { Value::Null } else { Value::Float(number) };
     Value::List(numbers.iter().map(number).collect())

@@ -1,4 +1,4 @@
-//! What was measured next to the requests, as JSON, and back.
+//! Conversion of the measurements other than rows to JSON and back.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::server_metrics::Series;
@@ -159,7 +159,7 @@ fn read_seconds(fields: &Fields<'_>, key: &str) -> Result<Vec<f64>, Error> {
     Ok(fields.floats(key)?.into_iter().map(|nanos| nanos / 1e9).collect())
 }
 
-/// Older logs have them in seconds.
+/// Older logs store them in seconds.
 fn read_lags(fields: &Fields<'_>) -> Result<Vec<f64>, Error> {
     if fields.maybe("wake_lags").is_some() { fields.floats("wake_lags") } else { read_seconds(fields, "wake_lags_ns") }
 }
@@ -168,7 +168,7 @@ fn read_worker(fields: &Fields<'_>) -> Result<WorkerUse, Error> {
     Ok(WorkerUse {
         busy: fields.float("busy")?,
         wake_lags: read_lags(fields)?,
-        // Older logs have none.
+        // Older logs lack them.
         late_spans: fields.maybe("late_spans_ns").map_or(Ok(Vec::new()), |_| read_seconds(fields, "late_spans_ns"))?,
         events: fields.count("events")?,
         coalesced: fields.count("coalesced")?,

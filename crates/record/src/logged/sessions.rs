@@ -1,4 +1,4 @@
-//! The steps of sessions as JSON, and back: what a session's numbers need next to the rows.
+//! Conversion of session steps to JSON and back: session metrics need them in addition to the rows.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::sessions::{SessionStep, Steps};
@@ -27,11 +27,11 @@ fn step_json(step: &SessionStep, place: usize) -> Dict {
     dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
     dict.set("sends", step.sends);
     dict.set("own", step.own.iter().map(piece).collect::<Vec<_>>());
-    dict.set("before", step.before.iter().map(said).collect::<Vec<Value>>());
+    dict.set("before", step.before.iter().map(reference).collect::<Vec<Value>>());
     dict
 }
 
-/// Steps whose parents and sessions are among them: the numbers are computed by these places.
+/// Reads steps and checks that their parents and sessions exist, since metrics index by them.
 pub(super) fn read(fields: Fields<'_>) -> Result<Steps, Error> {
     let steps = fields.objects("sessions")?;
     let count = steps.len();
@@ -41,15 +41,15 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Steps, Error> {
     });
     let places: Vec<usize> = places.collect::<Result<_, Error>>()?;
     let steps: Vec<SessionStep> = steps.iter().map(|step| read_step(step, count)).collect::<Result<_, _>>()?;
-    if has_circle(&steps) || !places.is_sorted() {
+    if has_cycle(&steps) || !places.is_sorted() {
         return Err(fields.wrong("sessions", "a list of steps that have an order"));
     }
     let source = fields.maybe("session_source").and_then(Value::as_dict).cloned().unwrap_or_default();
     Ok(Steps { steps, places, source })
 }
 
-/// Whether some step waits for itself.
-fn has_circle(steps: &[SessionStep]) -> bool {
+/// Returns whether the dependencies have a cycle.
+fn has_cycle(steps: &[SessionStep]) -> bool {
     let mut children = vec![Vec::new(); steps.len()];
     let mut waits: Vec<usize> = steps.iter().map(|step| step.parents.len()).collect();
     for (place, step) in steps.iter().enumerate() {
@@ -88,16 +88,16 @@ fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
         parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
         sends: fields.flag("sends")?,
         own: maybe_list(fields, "own", &piece)?,
-        before: maybe_list(fields, "before", &|value| read_said(value).filter(|(before, _)| *before < count))?,
+        before: maybe_list(fields, "before", &|value| read_reference(value).filter(|(before, _)| *before < count))?,
     })
 }
 
-/// A step that stands before another: its number, and which of its answers where that is not the first.
-fn said(&(step, choice): &(usize, usize)) -> Value {
+/// A reference to an earlier step: its index, and the choice if it is not the first.
+fn reference(&(step, choice): &(usize, usize)) -> Value {
     if choice == 0 { step.into() } else { Value::List(vec![step.into(), choice.into()]) }
 }
 
-fn read_said(value: &Value) -> Option<(usize, usize)> {
+fn read_reference(value: &Value) -> Option<(usize, usize)> {
     let number = |value: &Value| usize::try_from(value.as_i64()?).ok();
     match value.as_list() {
         Some([step, choice]) => Some((number(step)?, number(choice)?)),
@@ -106,13 +106,13 @@ fn read_said(value: &Value) -> Option<(usize, usize)> {
     }
 }
 
-/// A piece of a prompt.
+/// A segment of a prompt.
 fn piece(value: &Value) -> Option<(u64, u64)> {
     let [name, tokens] = value.as_list()? else { return None };
     Some((u64::try_from(name.as_i64()?).ok()?, u64::try_from(tokens.as_i64()?).ok()?))
 }
 
-/// A list that logs of earlier versions do not have.
+/// A list that logs of earlier versions lack.
 fn maybe_list<T>(fields: &Fields<'_>, key: &str, item: &dyn Fn(&Value) -> Option<T>) -> Result<Vec<T>, Error> {
     if fields.maybe(key).is_none() {
         return Ok(Vec::new());

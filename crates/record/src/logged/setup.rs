@@ -1,4 +1,4 @@
-//! A setup as JSON, and back.
+//! Conversion of a setup to JSON and back.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{GoodputLimits, MetricKind, RampUp, RateChange, Setup, Task};
@@ -66,7 +66,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         goodput: fields.maybe("goodput").map(read_goodput),
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
-        // Logs of older versions do not have it.
+        // Logs of older versions lack it.
         workload: fields.maybe_text("workload")?,
     })
 }
@@ -77,7 +77,7 @@ fn metrics(fields: Fields<'_>) -> Result<Vec<MetricKind>, Error> {
     kinds.ok_or_else(|| fields.wrong("percentile_metrics", "a list of metrics"))
 }
 
-/// Keys may repeat, so that an object will not do.
+/// A list rather than an object, because keys may repeat.
 fn pairs(pairs: &[(String, String)]) -> Vec<Value> {
     let pair = |(key, value): &(String, String)| {
         let mut dict = Dict::new();

@@ -1,23 +1,23 @@
-//! A number by its key, whatever kind of row it comes from, and what to say of keys that no row has.
+//! Lookup of a metric by its key, and suggestions for unknown keys.
 
 use super::{Better, NUMBERS, Number, Part, TIMES, Timed, Unit};
 use crate::{Error, ResultKind, RunRecord};
 
-/// A number that a result can have.
+/// A metric that a result can have.
 #[derive(Clone, Copy)]
 pub enum Known {
     /// An individual row.
     Row(&'static Number),
-    /// A statistic of a family of times.
+    /// A statistic of a latency family.
     Timed(Timed),
     /// A statistic of an offline latency run (`p99_latency`), in seconds.
     Latency,
-    /// A phase of a start (`avg_…_time`), in seconds; engines report phases of their own.
+    /// A startup phase (`avg_…_time`), in seconds; engines may report additional phases.
     Phase,
 }
 
 impl Known {
-    /// The number of that key.
+    /// The metric with this key.
     pub fn find(key: &str) -> Option<Self> {
         let row = NUMBERS.iter().find(|number| number.key == key).map(Known::Row);
         row.or_else(|| Timed::find(key).map(Known::Timed)).or_else(|| {
@@ -30,12 +30,12 @@ impl Known {
         })
     }
 
-    /// The same, or an error that says which names there are.
+    /// Like [`Known::find`], with an error that lists the known names.
     pub fn require(key: &str) -> Result<Self, Error> {
         Known::find(key).ok_or_else(|| unknown(key))
     }
 
-    /// The same, of numbers that can get better or worse.
+    /// Like [`Known::require`], for metrics that have a better direction.
     pub fn judged(key: &str) -> Result<(Self, Better), Error> {
         let known = Known::require(key)?;
         match known.better() {
@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// Whether more of it is better.
+    /// The direction in which it improves.
     pub fn better(self) -> Better {
         match self {
             Known::Row(number) => number.better,
@@ -71,7 +71,7 @@ impl Known {
         }
     }
 
-    /// As tables head it; keys of no heading of their own stay as they are.
+    /// Its heading in tables; the key itself if it has none.
     pub fn heading(self, key: &str) -> String {
         match self {
             Known::Row(number) => number.heading.to_owned(),
@@ -80,7 +80,7 @@ impl Known {
         }
     }
 
-    /// Its value in a record; nothing where there is none, an empty sample included.
+    /// Its value in a record; `None` if it is missing or the sample is empty.
     pub fn read(self, record: &RunRecord) -> Option<f64> {
         match self {
             Known::Row(number) => (number.read)(record).and_then(super::Amount::as_f64),
@@ -90,7 +90,7 @@ impl Known {
     }
 }
 
-/// The names of numbers of serving results, for messages and help.
+/// Names of the metrics of serving results, for messages and help.
 pub fn names() -> String {
     let rows = NUMBERS.iter().filter(|number| !matches!(number.part, Part::Offline(_))).map(|number| number.key);
     let times: Vec<&str> = TIMES.iter().map(|times| times.name).collect();
@@ -101,7 +101,7 @@ pub fn names() -> String {
     )
 }
 
-/// The error about a key that no row has: the closest name, where one is close, and all of them.
+/// The error about an unknown key, with a suggestion if one is similar, and all names.
 pub fn unknown(key: &str) -> Error {
     Error::Unknown { key: key.to_owned(), names: names(), close: close(key).map_or(String::new(), suggestion) }
 }
@@ -110,7 +110,7 @@ fn suggestion(name: String) -> String {
     format!("; did you mean {name}?")
 }
 
-/// The name that differs by the fewest letters, if by few.
+/// The name with the smallest edit distance, if that is small.
 fn close(key: &str) -> Option<String> {
     let word = key.split('_').next().unwrap_or("mean");
     let words = [word, "mean", "median", "std", "p99"];
@@ -121,7 +121,7 @@ fn close(key: &str) -> Option<String> {
     (best.0 <= 3 && best.0 * 3 <= key.len()).then_some(best.1)
 }
 
-/// Letters to insert, remove or replace to make one word of the other.
+/// Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_are_told_the_known_ones() {
+    fn errors_about_unknown_names_list_the_known_ones() {
         for key in ["p101_ttft_ms", "p99_ttft", "thruput", "", "avg__tim"] {
             assert!(Known::find(key).is_none(), "{key}");
         }

@@ -1,24 +1,25 @@
-//! Families of times: each has a mean, a median, a deviation, percentiles and, among tacho's own, a largest value.
+//! Families of latencies: each has a mean, a median, a standard deviation, percentiles and, for tacho's own, a
+//! maximum.
 
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{MetricKind, Statistics};
 
 use crate::RunRecord;
 
-/// A family of times.
+/// A family of latencies.
 pub struct Times {
     /// Its name in keys: `ttft` in `p99_ttft_ms`.
     pub name: &'static str,
-    /// Its label in reports. vLLM's labels are unchanged; the others share no word with them that a script searches
-    /// for.
+    /// Its label in reports. vLLM's labels are unchanged; others contain no text that a script for vLLM's report
+    /// searches for.
     pub label: &'static str,
-    /// The title of its section in vLLM's report; empty for tacho's own.
+    /// Title of its section in vLLM's report; empty for tacho's own.
     pub title: &'static str,
-    /// Its statistics in a record; nothing where such a run has none.
+    /// Its statistics in a record; `None` if the run does not have them.
     pub read: fn(&RunRecord) -> Option<&Statistics>,
 }
 
-/// All of them: vLLM's in the order of its report, then tacho's.
+/// All families: vLLM's in the order of its report, then tacho's.
 #[rustfmt::skip]
 pub static TIMES: &[Times] = &[
     Times { name: "ttft", label: "TTFT", title: "Time to First Token", read: |r| r.summary.statistics(MetricKind::Ttft) },
@@ -47,9 +48,9 @@ pub static TIMES: &[Times] = &[
 ];
 
 impl Times {
-    /// The family of a metric of vLLM's.
+    /// The family of one of vLLM's metrics.
     pub fn of(metric: MetricKind) -> &'static Self {
-        // Both lists have vLLM's order.
+        // Both lists are in vLLM's order.
         &TIMES[metric as usize]
     }
 }
@@ -59,12 +60,12 @@ impl Times {
 pub struct Timed {
     /// The family.
     pub times: &'static Times,
-    /// What is computed of it.
+    /// The statistic.
     pub statistic: Statistic,
 }
 
 impl Timed {
-    /// What a key such as `p99_ttft_ms` names.
+    /// Parses a key such as `p99_ttft_ms`.
     pub fn find(key: &str) -> Option<Self> {
         let (word, rest) = key.strip_suffix("_ms")?.split_once('_')?;
         let times = TIMES.iter().find(|times| times.name == rest)?;
@@ -87,7 +88,7 @@ impl Timed {
         }
     }
 
-    /// As tables head it: `P99 TTFT (ms)`.
+    /// Its heading in tables, such as `P99 TTFT (ms)`.
     pub fn heading(&self) -> String {
         let word = match self.statistic {
             Statistic::Mean => "Mean".to_owned(),
@@ -98,7 +99,7 @@ impl Timed {
         format!("{word} {} (ms)", self.times.label)
     }
 
-    /// Its value in a record, ms; nothing without samples, and nothing for a percentile that was not asked for.
+    /// Its value in a record, ms; `None` without samples, and for percentiles that were not requested.
     pub fn read(&self, record: &RunRecord) -> Option<f64> {
         let statistics = (self.times.read)(record).filter(|statistics| statistics.count > 0)?;
         match self.statistic {
