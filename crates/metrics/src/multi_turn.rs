@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_counts_as_cached() {
+    fn earlier_messages_count_as_cached() {
         let tokens = TurnTokens { messages: 3, input: 40, last: 10 };
         let sample = TurnSample::of(&row(&[("a", 1)], 2), tokens, &words, "c", 0);
         assert_eq!(sample.approx_cached_percent, 75.0);

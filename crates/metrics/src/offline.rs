@@ -39,11 +39,11 @@ pub struct OfflineRecord {
     pub model_id: String,
     /// The engine.
     pub engine: EngineNote,
-    /// What the command measured.
+    /// The measurements of the command.
     pub measured: OfflineKind,
 }
 
-/// What an offline command measured.
+/// The measurements of an offline command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OfflineKind {
     /// Of `tacho latency`.
@@ -57,7 +57,7 @@ pub enum OfflineKind {
 }
 
 impl OfflineKind {
-    /// Whether nothing was measured.
+    /// Returns whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         match self {
             OfflineKind::Latency(latency) => latency.latencies.is_empty(),

@@ -73,8 +73,8 @@ impl OpenLoopMetrics {
         OpenLoopMetrics {
             requests: samples.len() as u64,
             outcomes: outcomes(samples),
-            ttft_from_schedule: tokens(|sample| sample.ttft + since_due(sample)),
-            e2el_from_schedule: statistics(|sample| sample.latency + since_due(sample)),
+            ttft_from_schedule: tokens(|sample| sample.ttft + since_schedule(sample)),
+            e2el_from_schedule: statistics(|sample| sample.latency + since_schedule(sample)),
             ttft_first_content: first_content(samples, percentiles),
             ttft_first_answer: first_answer(samples, percentiles),
             itl_per_token: per_token(samples, percentiles),
@@ -92,7 +92,7 @@ impl OpenLoopMetrics {
             goodput_from_schedule: setup
                 .goodput
                 .filter(|_| setup.task == Task::Generation)
-                .map(|limits| per_second(limits.count_delayed(samples, since_due) as f64, duration)),
+                .map(|limits| per_second(limits.count_delayed(samples, since_schedule) as f64, duration)),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
             peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),
@@ -102,7 +102,7 @@ impl OpenLoopMetrics {
     }
 }
 
-fn since_due(sample: &Sample) -> f64 {
+fn since_schedule(sample: &Sample) -> f64 {
     sample.sent - sample.due
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn latencies_from_due_contain_every_delay_of_the_client() {
+    fn latencies_from_schedule_include_every_delay_of_the_client() {
         let samples = [sample(0.0, 0.25, 0.75, 1.0)].into();
         let open_loop = OpenLoopMetrics::of(&Setup::example(), &samples, 2.0);
         assert_eq!(open_loop.e2el_from_schedule.mean_ms, 1750.0);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_compare_the_schedule_with_what_was_sent() {
+    fn rates_compare_scheduled_and_sent() {
         let one = || Samples::from([sample(0.0, 0.0, 0.0, 0.5)]);
         let more = [sample(0.5, 0.5, 1.0, 0.5), sample(1.0, 1.0, 2.0, 0.5)];
         let samples = one().iter().map(Cow::into_owned).chain(more).collect();

@@ -1,11 +1,11 @@
-//! Probe requests: small ones sent next to the load.
+//! Health probes: small requests sent during the load.
 
 use crate::Statistics;
 
 /// Latencies of the probes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ProbeStatistics {
-    /// Probes answered.
+    /// Successful probes.
     pub completed: u64,
     /// Probes that failed.
     pub failed: u64,
@@ -18,7 +18,7 @@ pub struct ProbeStatistics {
 }
 
 impl ProbeStatistics {
-    /// From the latencies (seconds) of the answered probes and the number of the others.
+    /// From the latencies (seconds) of the successful probes and the number of failed ones.
     pub fn of(latencies: Vec<f64>, failed: u64) -> Self {
         let statistics = Statistics::of(latencies, &[99.0]);
         ProbeStatistics {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_answers_and_failures() {
+    fn counts_successes_and_failures() {
         let probes = ProbeStatistics::of(vec![0.25, 0.75], 3);
         assert_eq!((probes.completed, probes.failed, probes.median_ms, probes.max_ms), (2, 3, 500.0, 750.0));
         assert_eq!(ProbeStatistics::of(Vec::new(), 1).completed, 0);

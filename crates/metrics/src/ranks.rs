@@ -1,4 +1,4 @@
-//! Each rank of a run: its share, its lateness, its load, and the bound on its clock.
+//! Statistics of each rank of a run: its requests, dispatch delay, load, and clock error bound.
 
 use tacho_core::json::{Dict, Value};
 
@@ -14,17 +14,17 @@ pub struct RankUse {
     pub rank: u64,
     /// Its machine.
     pub machine: String,
-    /// Requests of its share.
+    /// Requests assigned to it.
     pub planned: u64,
-    /// Those of them that are in the result.
+    /// Those that are in the result.
     pub requests: u64,
     /// From the scheduled time to dispatch, in ms: median, 99th percentile, maximum; `None` without a schedule.
     pub lateness_ms: Option<[f64; 3]>,
-    /// Busy fraction of its busiest worker; `None` when not reported.
+    /// Busy fraction of its busiest worker; `None` if not reported.
     pub busy: Option<f64>,
     /// Its clock relative to rank 0's; rank 0 has none.
     pub clock: Option<RankClock>,
-    /// Reason of its loss, if it was lost.
+    /// Why it was lost, if it was.
     pub lost: Option<String>,
 }
 
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_comes_back() {
+    fn written_values_come_back() {
         let full = RankUse {
             rank: 3,
             machine: "node3".into(),

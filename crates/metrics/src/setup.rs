@@ -68,13 +68,13 @@ pub struct Setup {
     pub percentile_metrics: Vec<MetricKind>,
     /// The percentiles to report.
     pub metric_percentiles: Vec<f64>,
-    /// The limits of goodput, if asked for.
+    /// The goodput limits, if requested.
     pub goodput: Option<GoodputLimits>,
     /// Whether vLLM's defects are reproduced.
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// Fingerprint of the plan: equal in runs of the same requests at the same times; `None` where unknown.
+    /// Fingerprint of the plan: equal for runs of the same requests at the same times; `None` if unknown.
     pub workload: Option<String>,
 }
 

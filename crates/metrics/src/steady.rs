@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_is_cut_off() {
+    fn a_warm_up_is_truncated() {
         let mut samples = queue(50.0, 100.0, 2000, 3);
         samples.change(|samples| samples.iter_mut().take(100).for_each(|sample| sample.latency += 0.5));
         let steady = Steady::of(&paced(), &samples).unwrap();

@@ -1,4 +1,4 @@
-//! Structured output: upstream's metrics, and the fraction of valid responses.
+//! Structured output: vLLM's metrics, and the fraction of valid responses.
 
 use crate::percentile::percentile;
 use crate::{GoodputLimits, MetricKind, Statistics};
@@ -35,9 +35,9 @@ pub struct Answer {
 /// Validity of a text. `None` where it is unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Upstream's looser score.
+    /// vLLM's looser score.
     pub loose: Option<bool>,
-    /// Whether it is valid JSON, where JSON was asked for.
+    /// Whether it is valid JSON, if JSON was requested.
     pub parses: Option<bool>,
     /// Whether it satisfies the constraint.
     pub obeys: Option<bool>,
@@ -57,13 +57,13 @@ impl Answer {
 /// pandas' description of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Description {
-    /// How many values.
+    /// Number of values.
     pub count: f64,
     /// Their mean.
     pub mean: f64,
     /// Their sample standard deviation; NaN for a single value.
     pub std: f64,
-    /// Least, quartiles and greatest.
+    /// Minimum, quartiles and maximum.
     pub quartiles: [f64; 5],
 }
 
@@ -82,31 +82,31 @@ impl Description {
 /// The metrics of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSummary {
-    /// Answered requests.
+    /// Successful requests.
     pub completed: usize,
     /// Tokens of their prompts.
     pub total_input: u64,
     /// Tokens of their texts.
     pub total_output: u64,
-    /// Answered requests per second.
+    /// Successful requests per second.
     pub request_throughput: f64,
-    /// Requests per second that met all objectives, where there are any.
+    /// Requests per second that met all SLOs, if there are any.
     pub goodput: Option<f64>,
     /// Generated tokens per second.
     pub output_throughput: f64,
     /// Tokens per second.
     pub total_throughput: f64,
-    /// The latencies that were asked for.
+    /// The requested latency metrics.
     pub latencies: Vec<(MetricKind, Statistics)>,
-    /// Upstream's score in percent, over all requests; nothing where nothing is scored.
+    /// vLLM's score in percent, over all requests; `None` if nothing is scored.
     pub loose_rate: Option<f64>,
-    /// Times to first tokens of all requests, failures as 0.
+    /// TTFTs of all requests, failures as 0.
     pub ttft: Description,
-    /// Times per token of all requests, failures as 0.
+    /// TPOTs of all requests, failures as 0.
     pub tpot: Description,
-    /// Times to first token with a constraint that is new to the server in this run: compiling is included.
+    /// TTFTs with a constraint that is new to the server in this run, including its compilation.
     pub fresh: Statistics,
-    /// Times to first token with a constraint that the server has compiled before.
+    /// TTFTs with a constraint that the server has already compiled.
     pub familiar: Statistics,
     /// Responses to constrained requests.
     pub constrained: Correct,
@@ -117,11 +117,11 @@ pub struct StructuredSummary {
 /// Valid responses, failures excluded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Correct {
-    /// Answers.
+    /// Number of responses.
     pub answers: usize,
     /// Responses whose validity is known.
     pub judged: usize,
-    /// Those that parse, where JSON was asked for.
+    /// Those that parse, if JSON was requested.
     pub parse: usize,
     /// Those that satisfy the constraint.
     pub obey: usize,

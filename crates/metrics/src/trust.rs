@@ -241,10 +241,10 @@ impl Trust {
     }
 }
 
-/// What a client with such workers adds to a time from due, 99th percentile in ms: its lateness, and its reads. A timestamp of
-/// its own is as late as the read. The kernel's is that of the last packet of a read, which is the arrival of an event unless
-/// it was coalesced with a later one; then it is too late by up to the span that the worker noted. The rest is the time
-/// through the socket on both sides, each of which costs about what a read that was not late does.
+/// The client's contribution to a time from schedule, 99th percentile in ms: its dispatch delay, and its reads. A
+/// user-space timestamp is as late as the read. The kernel's is that of the last packet of a read, which is the
+/// arrival of an event unless it was coalesced with a later one; then it is late by up to the span that the worker
+/// recorded. The rest is the time through the socket on both sides, each about that of a read that was not late.
 pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64 {
     let late = lateness.and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
     let sorted = |of: fn(&WorkerUse) -> &[f64]| {
@@ -270,7 +270,7 @@ pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64
 fn arrival_distance(samples: &Samples) -> Option<f64> {
     let gaps = |time: fn(&Sample) -> f64| {
         let mut gaps: Vec<f64> = samples.iter().map(|sample| time(&sample)).collect();
-        // Each becomes the gap to the one after it.
+        // Each time becomes the gap to the next.
         (1..gaps.len()).for_each(|at| gaps[at - 1] = gaps[at] - gaps[at - 1]);
         gaps.pop();
         gaps.sort_unstable_by(f64::total_cmp);
@@ -282,11 +282,11 @@ fn arrival_distance(samples: &Samples) -> Option<f64> {
         return None;
     }
     // Gaps that differ by less than the resolution of the clock and the loop count as equal.
-    const SAME: f64 = 1e-4;
+    const TOLERANCE: f64 = 1e-4;
     let below = |sorted: &[f64], value: f64| sorted.partition_point(|&gap| gap <= value) as f64 / count as f64;
     let distance = planned.iter().map(|&gap| {
-        let at_most = below(&actual, gap + SAME);
-        let at_least = below(&actual, gap - SAME);
+        let at_most = below(&actual, gap + TOLERANCE);
+        let at_least = below(&actual, gap - TOLERANCE);
         let wanted = below(&planned, gap);
         (wanted - at_most).max(at_least - wanted).max(0.0)
     });
@@ -374,14 +374,14 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_sends_late_says_so() {
+    fn a_client_that_sends_late_is_late() {
         let trust = trust(&samples(0.004), WorkerUse::default());
         assert_eq!(trust.verdict, TrustVerdict::Late { p99_ms: trust.error_p99_ms });
     }
 
-    /// One late request among many must not turn a verdict about the user's limit into one about the client.
+    /// One late request among many must not blame the client for the user's own limit.
     #[test]
-    fn a_cap_of_the_users_is_the_users() {
+    fn a_concurrency_limit_does_not_make_the_client_late() {
         let mut capped = samples(0.0);
         for (index, sample) in capped.iter_mut().enumerate() {
             sample.sent = index as f64 * 0.05;
@@ -413,8 +413,8 @@ mod tests {
         assert!(error(30) > 2.0, "{}", error(30));
     }
 
-    /// Half a percent of events whose arrival is unknown by up to 10 ms can move a 99th percentile, though their timestamps
-    /// lie right before their reads.
+    /// Half a percent of events with arrival times uncertain by up to 10 ms can move a 99th percentile, though their
+    /// timestamps are right before their reads.
     #[test]
     fn the_kernel_timestamp_of_a_coalesced_read_is_that_of_its_last_packet() {
         let worker = |late_coalesced| WorkerUse {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_in_bundles_are_another_process() {
+    fn coalesced_arrivals_are_another_process() {
         let mut bundled = samples(0.0);
         for (index, sample) in bundled.iter_mut().enumerate() {
             sample.released = (index / 4) as f64 * 0.04 + 0.03;
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn without_workers_there_is_nothing_to_say() {
+    fn without_workers_there_is_no_verdict() {
         let open_loop = OpenLoopMetrics::of(&Setup::example(), &Samples::default(), 1.0);
         assert!(Trust::of(&Setup::example(), &Samples::default(), &open_loop, &[]).is_none());
     }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_count_what_lies_in_the_half_open_window() {
+    fn rates_count_the_half_open_window() {
         let one = Sample { ttft: 2.0, itl: vec![2.0; 4].into(), prompt_len: 10, output_len: 5, ..sample(0.0, 10.0) };
         let window = window(&limited(3), vec![one.clone(), one.clone(), one], ALL).unwrap();
         let rates = [window.output_throughput, window.input_throughput, window.request_throughput];

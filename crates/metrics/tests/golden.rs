@@ -1,4 +1,4 @@
-//! The recorded vectors of vLLM's metrics: statistics to the bit, summaries of made-up outcomes.
+//! Golden vectors of vLLM's metrics: statistics bit for bit, and summaries of synthetic outcomes.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ fn floats(value: &Value) -> Vec<f64> {
     value.as_array().map_or_else(Vec::new, |items| items.iter().map(number).collect())
 }
 
-/// A made-up outcome; fields left out have vLLM's defaults.
+/// A synthetic outcome; missing fields have vLLM's defaults.
 fn sample(output: &Value, output_len: u64) -> Sample {
     let float = |key: &str| output[key].as_f64().unwrap_or(0.0);
     let success = output["success"].as_bool().unwrap_or(false);

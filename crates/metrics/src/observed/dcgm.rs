@@ -19,7 +19,7 @@ const FIELDS: [(&str, &str, &str, f64); 9] = [
     ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "throttled", "", 1.0),
 ];
 
-/// Returns whether a page comes from DCGM.
+/// Returns whether a metrics page comes from DCGM.
 pub fn is_page(page: &str) -> bool {
     page.lines().any(|line| line.starts_with("DCGM_FI_"))
 }
@@ -55,7 +55,7 @@ pub fn models(page: &str) -> Vec<String> {
     seen.into_iter().map(|(_, model)| model).collect()
 }
 
-/// 1 where anything but idling or a user setting limits the clocks.
+/// 1 if anything but idling or a user setting limits the clocks.
 pub fn throttled(reasons: u64) -> f64 {
     const HARMLESS: u64 = 0x1 | 0x2 | 0x100;
     f64::from(u8::from(reasons & !HARMLESS != 0))

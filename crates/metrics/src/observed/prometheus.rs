@@ -5,11 +5,11 @@ pub(crate) struct CounterLine<'a> {
     pub(crate) name: &'a str,
     /// Everything up to the value: name and labels.
     pub(crate) head: &'a str,
-    /// The value cut to a whole number; nothing when it is not a number.
+    /// The value, truncated to an integer; `None` if it is not a number.
     pub(crate) value: Option<i64>,
 }
 
-/// The counters in `text` whose names start with `prefix`, every label set on its own.
+/// The counters in `text` whose names start with `prefix`, one per label set.
 pub(crate) fn counters<'a>(text: &'a str, prefix: &'a str) -> impl Iterator<Item = CounterLine<'a>> {
     text.lines().map(str::trim).filter(move |line| line.starts_with(prefix)).filter_map(|line| {
         let (head, rest) = line.split_once(' ').unwrap_or((line, ""));

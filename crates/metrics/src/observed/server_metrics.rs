@@ -16,9 +16,9 @@ const BLOCK_SIZE: &str = "cache_block_size";
 /// Gauge or counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesKind {
-    /// A value of the time.
+    /// An instantaneous value.
     Gauge,
-    /// A count that only grows.
+    /// A monotonic count.
     Counter,
 }
 
@@ -38,13 +38,13 @@ impl Series {
         self.values.iter().copied().filter(|value| value.is_finite())
     }
 
-    /// The mean of the values; nothing when there are none.
+    /// The mean of the values; `None` if there are none.
     pub fn mean(&self) -> Option<f64> {
         let count = self.known().count();
         (count > 0).then(|| self.known().sum::<f64>() / count as f64)
     }
 
-    /// The largest value; nothing when there are none.
+    /// The largest value; `None` if there are none.
     pub fn max(&self) -> Option<f64> {
         self.known().reduce(f64::max)
     }
@@ -110,7 +110,7 @@ impl ServerMetrics {
     /// Every series as tracks of `source`: known concepts by our names where there are any, otherwise all. Counters
     /// become rates; fractions become percent.
     pub fn tracks(&self, source: &str) -> Vec<Track> {
-        const MOST: usize = 50;
+        const MAX_SERIES: usize = 50;
         let track = |name: &str, unit: &str, values: Vec<f64>| Track {
             source: source.to_owned(),
             name: name.to_owned(),
@@ -127,7 +127,7 @@ impl ServerMetrics {
         if !known.is_empty() {
             return known;
         }
-        let all = self.series.iter().take(MOST);
+        let all = self.series.iter().take(MAX_SERIES);
         all.map(|series| {
             let unit = if series.kind == SeriesKind::Counter { "1/s" } else { "" };
             track(&series.name, unit, self.values_of(series, 1.0))
@@ -179,14 +179,14 @@ fn values(page: &str) -> BTreeMap<&str, (SeriesKind, f64)> {
     let mut kinds: BTreeMap<&str, SeriesKind> = BTreeMap::new();
     let mut sums: BTreeMap<&str, (SeriesKind, f64, u32)> = BTreeMap::new();
     for line in page.lines().map(str::trim) {
-        // Any number of spaces and tabs may separate two parts.
+        // Any number of spaces and tabs may separate two fields.
         let mut words = line.split_ascii_whitespace();
         if words.next() == Some("#") && words.next() == Some("TYPE") {
             let (name, kind) = (words.next(), words.next());
             kinds.extend(name.zip(kind.and_then(series_kind)));
             let sum = name.filter(|_| kind == Some("histogram")).and_then(sum_of);
             kinds.extend(sum.map(|sum| (sum, SeriesKind::Counter)));
-        } else if !line.starts_with('#') && !PROCESS_PREFIXES.iter().any(|aside| line.starts_with(aside)) {
+        } else if !line.starts_with('#') && !PROCESS_PREFIXES.iter().any(|prefix| line.starts_with(prefix)) {
             let Some((name, labels, value)) = labelled(line) else { continue };
             if let Some(tokens) = block_size(name, labels) {
                 sums.insert(BLOCK_SIZE, (SeriesKind::Gauge, tokens, 1));
@@ -218,7 +218,7 @@ fn series_kind(text: &str) -> Option<SeriesKind> {
 const ENGINES: [(&str, &str); 4] =
     [("vllm:", "vLLM"), ("sglang:", "SGLang"), ("tgi_", "TGI"), ("trtllm_", "TensorRT-LLM")];
 
-/// The engine that a metrics page is of, by the names of its metrics.
+/// The engine of a metrics page, by the names of its metrics.
 pub fn engine(page: &str) -> Option<&'static str> {
     let of = |line: &str| ENGINES.iter().find(|(prefix, _)| line.starts_with(prefix)).map(|(_, engine)| *engine);
     page.lines().find_map(of)
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_may_stand_anywhere_between_the_parts() {
+    fn fields_may_be_separated_by_several_spaces() {
         let page = "#  TYPE   a_total\tcounter\n\
             a_total {x=\"}\"} 1\na_total\t{x=\"b\\\"} c\"}\t2\t1700000000\n  a_total{x=\"d\"} 4 # {trace=\"t\"} 9 1\na_total  8\n";
         let mut metrics = ServerMetrics::default();

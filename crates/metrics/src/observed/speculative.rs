@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_label_sets_and_skips_what_is_not_a_counter() {
+    fn sums_label_sets_and_skips_other_metrics() {
         let text = "# HELP vllm:spec_decode_num_drafts_total x\n\
             vllm:spec_decode_num_drafts_total{engine=\"0\"} 1e1\n\
             vllm:spec_decode_num_drafts_total{engine=\"1\"} 2.9\n\

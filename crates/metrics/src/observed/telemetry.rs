@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn power_is_summed_up_over_the_span_alone() {
+    fn power_is_integrated_over_the_span_only() {
         let telemetry = sampled(POWER, &[100.0, 100.0, 300.0, 300.0]);
         let energy = telemetry.energy(0.5, 2.5).unwrap();
         assert_eq!((energy.joules, energy.mean_watts), (50.0 + 200.0 + 150.0, 200.0));

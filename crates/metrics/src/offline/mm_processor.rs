@@ -42,7 +42,7 @@ impl StageStatistics {
 /// The stages of requests with media.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MmProcessor {
-    /// Requests asked for.
+    /// Requested number of requests.
     pub num_prompts: i64,
     /// `--random-input-len`.
     pub input_len: i64,

@@ -71,7 +71,7 @@ impl Start {
 /// The starts of an engine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Startup {
-    /// Starts with empty caches.
+    /// Number of starts with empty caches.
     pub cold: Vec<Start>,
     /// Starts with full ones.
     pub warm: Vec<Start>,

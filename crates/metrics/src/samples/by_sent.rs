@@ -1,33 +1,33 @@
-//! The successes of a run in the order they were sent, one number of each at a time: a list of all numbers of a long run
-//! would be larger than all else.
+//! The successes of a run in send order, one column at a time: a table of all columns of a long run would take too
+//! much memory.
 
 use std::collections::HashMap;
 
 use crate::latency::successes;
 use crate::{Sample, Samples};
 
-/// The order in which successes were sent.
+/// The send order of successes.
 pub(crate) struct BySent<'a> {
     samples: &'a Samples,
-    /// The place of each success in that order.
+    /// The rank of each success in that order.
     places: Vec<u32>,
-    /// Whether each is part of a session. Requests of one session stand together then.
+    /// Whether each belongs to a session. Requests of one session are then contiguous.
     pub(crate) sessions: bool,
 }
 
 impl<'a> BySent<'a> {
-    /// The order of times alone.
+    /// Ordered by send time.
     pub(crate) fn of(samples: &'a Samples) -> Self {
         let mut order: Vec<(f64, u32)> = Vec::with_capacity(samples.len());
         order.extend(successes(samples).zip(0..).map(|(sample, at)| (sample.sent, at)));
-        // Equal times stay in the order of the workload.
+        // Equal times keep workload order.
         order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut places = vec![0; order.len()];
         order.iter().zip(0..).for_each(|((_, at), place)| places[*at as usize] = place);
         BySent { samples, places, sessions: false }
     }
 
-    /// The same with requests of one session together, and sessions in the order of their first requests.
+    /// Ordered by session, then by send time; sessions in the order of their first requests.
     pub(crate) fn and_session(samples: &'a Samples) -> Self {
         let mut by_sent = Self::of(samples);
         let sessions: Vec<Option<u32>> = match successes(samples).any(|sample| sample.session.is_some()) {
@@ -49,17 +49,17 @@ impl<'a> BySent<'a> {
         by_sent
     }
 
-    /// How many there are.
+    /// Number of successes.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Each of them with its place in the order; they come in the order of the workload.
+    /// Calls `see` for each with its rank, in workload order.
     pub(crate) fn each(&self, mut see: impl FnMut(usize, &Sample)) {
         successes(self.samples).zip(&self.places).for_each(|(sample, place)| see(*place as usize, &sample));
     }
 
-    /// A number of each, in the order.
+    /// A value of each, in send order.
     pub(crate) fn column(&self, of: impl Fn(&Sample) -> f64) -> Vec<f64> {
         let mut values = vec![0.0; self.len()];
         self.each(|place, sample| values[place] = of(sample));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_stand_together() {
+    fn sessions_are_contiguous() {
         let at = |sent: f64, session| {
             let rare = Rare { session: Some((session, 0)), ..Rare::default() }.into();
             Sample { sent, rare, ..Sample::default() }

@@ -1,20 +1,20 @@
-//! The times between the token events of one request, in little space: most of the memory of a long run's result.
+//! The inter-token times of one request, packed: they take most of the memory of a long run's result.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use tacho_core::Timestamp;
 
-/// Whole nanoseconds up to here are exact as seconds, there and back.
-const EXACT: f64 = 9e15;
-/// The width at which values are kept as they are.
-const PLAIN: usize = size_of::<f64>();
+/// Largest number of nanoseconds that converts to seconds and back without loss.
+const MAX_EXACT_NANOS: f64 = 9e15;
+/// The width at which values are stored as floats.
+const FLOAT_WIDTH: usize = size_of::<f64>();
 
-/// Gaps in seconds. Those that are whole nanoseconds, as all measured ones are, take the bytes that the largest needs:
-/// three up to 16 ms, four up to four seconds.
+/// Gaps in seconds. Whole nanoseconds, as all measured ones are, take as many bytes as the largest needs: three up to
+/// 16 ms, four up to four seconds.
 #[derive(Clone, Default, PartialEq)]
 pub struct Gaps {
-    /// The width of a gap, then the gaps; empty where there are none.
+    /// The width of a gap in bytes, then the gaps; empty if there are none.
     bytes: Box<[u8]>,
 }
 
@@ -22,23 +22,23 @@ impl Gaps {
     /// The gaps between timestamps.
     pub fn between(timestamps: &[Timestamp]) -> Self {
         let pairs = || timestamps.windows(2);
-        match pairs().all(|pair| pair[0] <= pair[1] && ((pair[1].0 - pair[0].0) as f64) < EXACT) {
+        match pairs().all(|pair| pair[0] <= pair[1] && ((pair[1].0 - pair[0].0) as f64) < MAX_EXACT_NANOS) {
             true => Self::whole(timestamps.len().saturating_sub(1), pairs().map(|pair| pair[1].0 - pair[0].0)),
             false => pairs().map(|pair| pair[1].secs_since(pair[0])).collect::<Vec<f64>>().into(),
         }
     }
 
-    /// How many there are.
+    /// Number of gaps.
     pub fn len(&self) -> usize {
         self.bytes.split_first().map_or(0, |(&width, gaps)| gaps.len() / usize::from(width))
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no gaps.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Each of them in order.
+    /// Iterates over them in order.
     pub fn iter(&self) -> Iter<'_> {
         Iter { bytes: Cow::Borrowed(&self.bytes), at: 1 }
     }
@@ -51,28 +51,28 @@ impl Gaps {
         }
     }
 
-    /// As they are kept.
+    /// The packed bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Back from what they were kept as.
+    /// Restores gaps from [`Gaps::as_bytes`].
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         Gaps { bytes: bytes.into() }
     }
 
-    /// All of them as a list.
+    /// The gaps as a list.
     pub fn to_vec(&self) -> Vec<f64> {
         self.iter().collect()
     }
 
     fn whole(count: usize, nanos: impl Iterator<Item = u64> + Clone) -> Self {
         let most = nanos.clone().max().unwrap_or(0);
-        let width = (PLAIN - most.leading_zeros() as usize / 8).max(1);
+        let width = (FLOAT_WIDTH - most.leading_zeros() as usize / 8).max(1);
         Self::packed(count, width, nanos.map(u64::to_le_bytes))
     }
 
-    fn packed(count: usize, width: usize, values: impl Iterator<Item = [u8; PLAIN]>) -> Self {
+    fn packed(count: usize, width: usize, values: impl Iterator<Item = [u8; FLOAT_WIDTH]>) -> Self {
         if count == 0 {
             return Gaps::default();
         }
@@ -83,11 +83,11 @@ impl Gaps {
     }
 }
 
-/// The nanoseconds of a gap that is exactly as many.
+/// The gap in nanoseconds, if that is exact.
 fn nanos(gap: f64) -> Option<u64> {
     let nanos = (gap * 1e9).round();
-    // The zero with a sign would come back without it.
-    let whole = gap.is_sign_positive() && nanos < EXACT && gap.to_bits() == (nanos / 1e9).to_bits();
+    // Negative zero would lose its sign.
+    let whole = gap.is_sign_positive() && nanos < MAX_EXACT_NANOS && gap.to_bits() == (nanos / 1e9).to_bits();
     whole.then_some(nanos as u64)
 }
 
@@ -95,7 +95,7 @@ impl From<&[f64]> for Gaps {
     fn from(gaps: &[f64]) -> Self {
         match gaps.iter().all(|gap| nanos(*gap).is_some()) {
             true => Self::whole(gaps.len(), gaps.iter().filter_map(|gap| nanos(*gap))),
-            false => Self::packed(gaps.len(), PLAIN, gaps.iter().map(|gap| gap.to_le_bytes())),
+            false => Self::packed(gaps.len(), FLOAT_WIDTH, gaps.iter().map(|gap| gap.to_le_bytes())),
         }
     }
 }
@@ -127,18 +127,18 @@ impl<'a> IntoIterator for &'a Gaps {
     }
 }
 
-/// Gaps, one after the other, in seconds.
+/// Iterator over gaps, in seconds.
 #[derive(Debug, Clone)]
 pub struct Iter<'a> {
     /// The width of a gap, then the gaps.
     bytes: Cow<'a, [u8]>,
-    /// Where the next one begins.
+    /// Position of the next gap.
     at: usize,
 }
 
 impl Iter<'_> {
     fn width(&self) -> usize {
-        self.bytes.first().map_or(PLAIN, |width| usize::from(*width).clamp(1, PLAIN))
+        self.bytes.first().map_or(FLOAT_WIDTH, |width| usize::from(*width).clamp(1, FLOAT_WIDTH))
     }
 }
 
@@ -148,13 +148,14 @@ impl Iterator for Iter<'_> {
     fn next(&mut self) -> Option<f64> {
         let width = self.width();
         let rest = self.bytes.get(self.at..).filter(|rest| rest.len() >= width)?;
-        // All gaps but the last are read with what follows them, for a copy of so few bytes takes longer than the number.
-        let bits = match rest.first_chunk::<PLAIN>() {
-            Some(bytes) => u64::from_le_bytes(*bytes) & (u64::MAX >> (8 * (PLAIN - width))),
+        // All gaps but the last are read together with the bytes that follow: a single load is faster than a copy of
+        // few bytes.
+        let bits = match rest.first_chunk::<FLOAT_WIDTH>() {
+            Some(bytes) => u64::from_le_bytes(*bytes) & (u64::MAX >> (8 * (FLOAT_WIDTH - width))),
             None => rest[..width].iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)),
         };
         self.at += width;
-        Some(if width == PLAIN { f64::from_bits(bits) } else { bits as f64 / 1e9 })
+        Some(if width == FLOAT_WIDTH { f64::from_bits(bits) } else { bits as f64 / 1e9 })
     }
 
     fn count(self) -> usize {
@@ -200,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_measured_comes_back(timestamps in prop::collection::vec(any::<u64>(), 0..20), sorted: bool) {
+        fn all_measurements_come_back(timestamps in prop::collection::vec(any::<u64>(), 0..20), sorted: bool) {
             let mut timestamps: Vec<Timestamp> = timestamps.into_iter().map(Timestamp).collect();
             if sorted {
                 timestamps.sort();

@@ -1,4 +1,4 @@
-//! Collecting samples in any order: in memory as long as there is room, then in a spill file.
+//! Collects samples in any order: in memory up to a limit, then in a spill file.
 
 use tacho_core::SpillFile;
 
@@ -6,11 +6,11 @@ use super::spill::{SpillWriter, in_order};
 use super::{Held, Samples};
 use crate::Sample;
 
-/// Collects samples. Of several with one index the last counts.
+/// Collects samples. Of several with the same index the last counts.
 #[derive(Debug, Default)]
 pub struct Gather {
     kept: Vec<Sample>,
-    /// Approximate bytes of what is kept.
+    /// Approximate bytes in memory.
     bytes: usize,
     spill: Option<(usize, SpillWriter)>,
 }
@@ -35,7 +35,7 @@ impl Gather {
         }
     }
 
-    /// All of them, in the order of their indices, and how many were replaced by another of the same index.
+    /// All samples in index order, and how many were replaced by another with the same index.
     pub fn finish(mut self) -> (Samples, usize) {
         match self.spill {
             Some((room, writer)) if self.bytes > room => {

@@ -1,4 +1,4 @@
-//! Samples as bytes and back.
+//! Binary encoding of samples.
 
 use tacho_core::packed;
 use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
@@ -16,7 +16,7 @@ packed!(Sample {
     latency,
     first_content,
     first_answer,
-    said,
+    has_text,
     retries,
     connect,
     coalesced,
@@ -83,7 +83,7 @@ mod tests {
             latency: f64::MIN_POSITIVE,
             first_content: Some(0.5),
             first_answer: Some(0.0),
-            said: true,
+            has_text: true,
             retries: u32::MAX,
             connect: 1e-9,
             coalesced: 128,

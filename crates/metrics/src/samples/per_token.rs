@@ -1,8 +1,8 @@
-//! Inter-token latency by tokens where events bring several: a gap is shared by the tokens that ended it.
+//! Inter-token latency by token for events with several tokens: a gap is divided among the tokens that ended it.
 
 use tacho_core::TokenCountSource;
 
-/// Who said how many tokens each event brought, the surest first.
+/// Source of the number of tokens per event, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TokenSource {
     /// Usage with every event.
@@ -38,14 +38,14 @@ impl From<TokenCountSource> for TokenSource {
 /// The gaps of one request, one per token after those of the first event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PerToken {
-    /// Who counted.
+    /// Source of the token counts.
     pub source: TokenSource,
     /// Seconds.
     pub gaps: Vec<f64>,
 }
 
 impl PerToken {
-    /// From the gaps between events and the tokens of each; nothing when no event brought more than one.
+    /// From the gaps between events and the tokens of each; `None` if no event has more than one.
     pub fn new(source: TokenSource, event_gaps: &[f64], tokens: &[u32]) -> Option<Self> {
         if tokens.iter().all(|&count| count <= 1) {
             return None;
@@ -68,7 +68,7 @@ impl PerToken {
     }
 }
 
-/// Tokens of each of `events` events, by marks of (event, all tokens up to it); between marks an event brings one.
+/// Tokens of each of `events` events. Marks are (event, total tokens up to it); events between marks have one token.
 pub fn tokens_of_events(marks: &[(u32, u32)], events: usize) -> Vec<u32> {
     let mut tokens = vec![1; events];
     let (mut next, mut known) = (0usize, 0u32);
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn events_without_tokens_end_no_gap() {
-        // A role first: what follows is the first token, not a gap. An empty event in between: one longer gap.
+        // A role event first: the next event is the first token, not a gap. An empty event in between makes one
+        // longer gap.
         let per_token = PerToken::new(TokenSource::Usage, &[0.5, 0.25, 0.25], &[0, 1, 0, 2]).unwrap();
         assert_eq!(per_token.gaps, [0.25, 0.25]);
     }

@@ -4,27 +4,27 @@ use std::ops::{Deref, DerefMut};
 
 use crate::PerToken;
 
-/// What is empty for most requests.
+/// Fields that are empty for most requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rare {
-    /// The session it is part of and its turn there, where there are sessions.
+    /// Its session and its turn there, if there are sessions.
     pub session: Option<(u32, u32)>,
-    /// The adapter that was asked for.
+    /// The requested adapter.
     pub lora: Option<Box<str>>,
-    /// Gaps by tokens, where events brought several.
+    /// Inter-token times per token, if events had several.
     pub per_token: Option<PerToken>,
-    /// Tokens of reasoning among those generated, where the server says.
+    /// Reasoning tokens among the generated ones, if the server reports them.
     pub reasoning_tokens: Option<u64>,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
-    /// The failure in words; empty for a success.
+    /// The error message; empty for a success.
     pub error: String,
-    /// The generated text, WTF-8; empty for a failed request, and where texts are not kept.
+    /// The generated text, WTF-8; empty for a failed request, and if texts are not kept.
     pub text: Vec<u8>,
 }
 
 impl Rare {
-    /// Of a request that has nothing of it.
+    /// Without any of these fields.
     const NONE: Rare = Rare {
         session: None,
         lora: None,
@@ -42,17 +42,17 @@ impl Default for Rare {
     }
 }
 
-/// The same, in eight bytes where there is nothing.
+/// The rare fields; one pointer in size if there are none.
 #[derive(Debug, Clone, Default)]
 pub struct Rarely(Option<Box<Rare>>);
 
 impl Rarely {
-    /// What there is, if there is anything.
+    /// The fields, if any is set.
     pub(crate) fn get(&self) -> Option<&Rare> {
         self.0.as_deref()
     }
 
-    /// Forgets the text, and takes no more room than what is left.
+    /// Drops the text and frees its memory.
     pub fn forget_text(&mut self) {
         if let Some(mut rare) = self.0.take() {
             rare.text = Vec::new();

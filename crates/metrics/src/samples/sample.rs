@@ -1,4 +1,4 @@
-//! One request as the metrics see it: times in seconds and counts, made from an observation.
+//! One request as the metrics see it: times in seconds and counts, computed from an observation.
 
 use std::ops::{Deref, DerefMut};
 
@@ -7,12 +7,12 @@ use tacho_core::{FailureKind, Observation, Outcome};
 use crate::samples::per_token::tokens_of_events;
 use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
 
-/// What the client knew of a request before it was sent.
+/// The properties of a request that are known before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Asked {
-    /// Tokens of the prompt by the client's tokenizer.
+    /// Prompt tokens, by the client's tokenizer.
     pub prompt_len: u64,
-    /// Texts in the request.
+    /// Number of texts in the request.
     pub num_input_sequences: u64,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
@@ -21,51 +21,51 @@ pub struct Asked {
 /// Counts the tokens of a WTF-8 text.
 pub type TokenCounter<'a> = &'a dyn Fn(&[u8]) -> u64;
 
-/// One request. Moments are seconds since the run's origin, the rest are spans in seconds. What few requests have is read
-/// and set as if it were here.
+/// One request. Timestamps are seconds since the run's origin, durations are in seconds. The fields of [`Rare`] are
+/// accessible as if they were its own.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
-    /// Which request of the workload it was.
+    /// Its index in the workload.
     pub index: usize,
-    /// When the schedule wanted it sent.
+    /// Scheduled send time.
     pub due: f64,
-    /// When the dispatcher let it go, before any wait for a slot.
+    /// Dispatch time, before any wait for a slot.
     pub released: f64,
-    /// When sending began; vLLM's `start_time`.
+    /// Send time; vLLM's `start_time`.
     pub sent: f64,
-    /// When it was over.
+    /// End time.
     pub done: f64,
-    /// From `sent` to the first token event; kept for a request that failed later.
+    /// From `sent` to the first token event; kept even if the request failed later.
     pub ttft: f64,
-    /// Between token events.
+    /// Times between token events.
     pub itl: Gaps,
     /// From `sent` to the last token event (pooling: to the end); 0 for a failed request.
     pub latency: f64,
-    /// From `sent` to the first event that carried content.
+    /// From `sent` to the first event with content.
     pub first_content: Option<f64>,
-    /// From `sent` to the first token of the answer itself, after any reasoning.
+    /// From `sent` to the first token after any reasoning.
     pub first_answer: Option<f64>,
-    /// Whether the answer held words, rather than calls of tools alone.
-    pub said: bool,
-    /// How often it was sent again; its times contain all attempts.
+    /// Whether the response has text, not only tool calls.
+    pub has_text: bool,
+    /// Number of retries; its times include all attempts.
     pub retries: u32,
-    /// Spent connecting; 0 on a connection that was open.
+    /// Time spent connecting; 0 on an open connection.
     pub connect: f64,
-    /// Token events whose bytes came together with a later one's.
+    /// Token events whose bytes arrived together with those of a later one.
     pub coalesced: u32,
-    /// Generated tokens as the server reported them.
+    /// Generated tokens, as reported by the server.
     pub output_tokens: Option<u64>,
-    /// Generated tokens as the metrics count them.
+    /// Generated tokens, as the metrics count them.
     pub output_len: u64,
-    /// Tokens of the prompt, the server's count where it gave one.
+    /// Prompt tokens, as reported by the server if it does.
     pub prompt_len: u64,
-    /// Tokens of the prompt that the server says it had cached; not known is not none.
+    /// Cached prompt tokens, as reported by the server; `None` if unknown.
     pub cached_tokens: Option<u64>,
-    /// Texts in the request.
+    /// Number of texts in the request.
     pub num_input_sequences: u64,
-    /// Why it failed; nothing for a success.
+    /// Why it failed; `None` for a success.
     pub failure: Option<FailureKind>,
-    /// What few requests have.
+    /// Rarely used fields.
     pub rare: Rarely,
 }
 
@@ -84,8 +84,8 @@ impl DerefMut for Sample {
 }
 
 impl Sample {
-    /// Reads a sample off an observation. `count` counts the tokens of a text where the server did not; without it
-    /// such an answer counts as one token.
+    /// The sample of an observation. `count` counts the tokens of a text if the server does not report them; without
+    /// it, such a response counts as one token.
     pub fn from_observation(
         observation: Observation,
         asked: Asked,
@@ -99,7 +99,7 @@ impl Sample {
             Outcome::Complete => (None, String::new()),
             Outcome::Failed(failure) => (Some(failure.kind), failure.message),
         };
-        // An answer without token events (pooling) is timed by its end.
+        // A response without token events (pooling) is timed by its end.
         let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
         let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
         let mut sample = Sample {
@@ -113,7 +113,7 @@ impl Sample {
             latency: if failure.is_none() { last.map_or(whole, |last| last.secs_since(sent)) } else { 0.0 },
             first_content: observation.first_content.map(|time| time.secs_since(sent)),
             first_answer: observation.first_answer.map(|time| time.secs_since(sent)),
-            said: !observation.text.is_empty() || observation.text_ends.last().is_some_and(|end| *end > 0),
+            has_text: !observation.text.is_empty() || observation.text_ends.last().is_some_and(|end| *end > 0),
             retries: observation.retries,
             connect: observation.connect_ns as f64 / 1e9,
             coalesced: observation.coalesced,
@@ -146,17 +146,17 @@ impl Sample {
         sample
     }
 
-    /// Whether the answer arrived whole.
+    /// Returns whether the response is complete.
     pub fn success(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// Whether something went wrong: it failed, and no one wanted that.
+    /// Returns whether it failed other than by a deliberate cancellation.
     pub fn is_fault(&self) -> bool {
         self.failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     }
 
-    /// About the bytes that it takes next to its own.
+    /// Approximate heap memory of the sample.
     pub(crate) fn heap(&self) -> usize {
         let rare = self.rare.get().map_or(0, |rare| {
             let gaps = rare.per_token.as_ref().map_or(0, |own| own.gaps.len() * size_of::<f64>());
@@ -165,17 +165,17 @@ impl Sample {
         self.itl.as_bytes().len() + rare
     }
 
-    /// The wait for a concurrency slot.
+    /// Wait for a concurrency slot.
     pub fn queue_time(&self) -> f64 {
         self.sent - self.released
     }
 
-    /// How many token events a success had.
+    /// Number of token events of a success.
     pub fn events(&self) -> usize {
         if self.success() { self.itl.len() + 1 } else { 0 }
     }
 
-    /// Tokens of each event by their texts, where the server reports more tokens than there were events.
+    /// Tokens of each event by their texts, if the server reports more tokens than events.
     fn retokenised(&self, ends: &[u32], count: Option<TokenCounter<'_>>) -> Option<(TokenSource, Vec<u32>)> {
         let more = self.output_tokens.is_some_and(|tokens| tokens > self.events() as u64);
         let count = count.filter(|_| self.success() && more && ends.len() == self.events())?;
@@ -188,7 +188,7 @@ impl Sample {
         Some((TokenSource::Retokenised, tokens.collect()))
     }
 
-    /// The output length rule: nothing for a failure, the server's count, else the counter's, else one.
+    /// The output length: zero for a failure, the server's count, else the tokenizer's, else one.
     fn counted_output(&self, count: Option<TokenCounter<'_>>) -> u64 {
         match (self.success(), self.output_tokens, count) {
             (false, ..) => 0,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_keeps_what_came_before_it_but_no_latency() {
+    fn a_failure_keeps_its_ttft_but_has_no_latency() {
         let failed = Observation {
             outcome: Outcome::failed(FailureKind::ConnectionLost, "broken"),
             usage: Usage { completion_tokens: Some(3), ..Usage::default() },

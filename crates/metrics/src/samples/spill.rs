@@ -1,5 +1,5 @@
-//! Samples in a spill file: those of neighboring requests together, so that they are read in workload order, whatever the
-//! order they came in.
+//! Samples in a spill file: those of neighboring requests are stored together, so that they can be read in workload
+//! order, whatever the order in which they arrived.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,9 +11,9 @@ use tacho_core::spill::{Span, unpack_all};
 
 use crate::Sample;
 
-/// Neighbors that are read together; a multiple of 64.
+/// Requests per block; a multiple of 64.
 const NEIGHBORS: usize = 512;
-/// Bytes that wait to be written.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 2 << 20;
 
 /// Writes samples to a spill file.
@@ -28,7 +28,7 @@ pub(super) struct SpillWriter {
 /// The samples of neighboring requests.
 #[derive(Debug, Default)]
 struct Block {
-    /// A bit for each sample that is there.
+    /// One bit per sample that is present.
     seen: [u64; NEIGHBORS / 64],
     buffer: Vec<u8>,
     spans: Vec<Span>,
@@ -60,7 +60,7 @@ impl SpillWriter {
         self.buffered = 0;
     }
 
-    /// All of them with some more, and how many were replaced.
+    /// All samples including `more`, and how many were replaced.
     pub(super) fn finish(mut self, more: Vec<Sample>) -> (Arc<SpilledSamples>, usize) {
         more.iter().for_each(|sample| self.push(sample));
         self.flush();
@@ -88,7 +88,8 @@ impl SpilledSamples {
         self.fault.get().map(String::as_str)
     }
 
-    /// The samples of a block; none beyond the last. A block that cannot be read is left out, and remembered as a fault.
+    /// The samples of a block; `None` beyond the last. A block that cannot be read is skipped and recorded as a
+    /// fault.
     pub(super) fn read(&self, block: usize) -> Option<Vec<Sample>> {
         let block = self.blocks.get(block)?;
         let read = block.spans.iter().try_fold(Vec::new(), |mut samples, span| {
@@ -104,7 +105,7 @@ impl SpilledSamples {
     }
 }
 
-/// Sorts samples by their indices; of several with one index the last stays.
+/// Sorts samples by index; of several with the same index the last stays.
 pub(super) fn in_order(samples: &mut Vec<Sample>) {
     samples.sort_by_key(|sample| sample.index);
     samples.dedup_by(|later, earlier| {

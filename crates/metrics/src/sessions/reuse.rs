@@ -86,8 +86,8 @@ fn extend(own: &[(u64, u64)], name: &mut u64, tokens: &mut u64, prefixes: &mut V
 
 /// The hash of a prompt with its response, which later prompts begin with.
 fn answered(steps: &[SessionStep], place: usize, samples: &[Option<&Sample>]) -> u64 {
-    let said = steps[place].before.iter().copied().chain([(place, 0)]);
-    said.fold(0, |name, (at, choice)| {
+    let chain = steps[place].before.iter().copied().chain([(place, 0)]);
+    chain.fold(0, |name, (at, choice)| {
         let name = steps[at].own.iter().fold(name, |name, piece| chained(name, *piece));
         samples[at].filter(|sample| sample.success()).map_or(name, |sample| chained(name, answer(at, choice, sample)))
     })
@@ -136,23 +136,28 @@ mod tests {
     }
 
     #[test]
-    fn two_conversations_with_the_same_answers_share_them() {
+    fn two_conversations_with_equal_responses_share_prefixes() {
         let steps = [step(&[(1, 30)], &[]), step(&[(2, 30)], &[0]), step(&[(1, 30)], &[]), step(&[(2, 30)], &[2])];
-        let said = |sent, prompt_len, text: &str| Sample {
+        let responded = |sent, prompt_len, text: &str| Sample {
             rare: Rare { text: text.into(), ..Rare::default() }.into(),
             ..sample(sent, prompt_len)
         };
         // The second conversation's last prompt: question and response are 52 tokens. With the next question it equals
         // the first one's: all 100 tokens that the server counted.
         for (text, ideal) in [("the same", 96), ("another", 48)] {
-            let samples = [said(0.0, 32, "the same"), said(5.0, 100, "x"), said(0.0, 32, text), said(9.0, 100, "y")];
+            let samples = [
+                responded(0.0, 32, "the same"),
+                responded(5.0, 100, "x"),
+                responded(0.0, 32, text),
+                responded(9.0, 100, "y"),
+            ];
             let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();
             assert_eq!(known(&steps, &samples, BLOCK).unwrap()[&3].ideal, ideal);
         }
     }
 
     #[test]
-    fn a_turn_knows_the_prompt_and_the_answer_before_it() {
+    fn a_turn_reuses_the_previous_prompt_and_response() {
         let steps = [step(&[(1, 30)], &[]), step(&[(2, 10)], &[0])];
         let samples = [sample(0.0, 37), sample(5.0, 80)];
         let samples: Vec<Option<&Sample>> = samples.iter().map(Some).collect();

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_branches_count_once_and_silence_is_not_none() {
+    fn parallel_branches_count_once_and_unreported_is_not_zero() {
         // A question, two agents side by side, and the turn that joins them after a pause of half a second.
         let steps =
             [step(0, 0, &[]), step(0, 1, &[(0, 0.0)]), step(0, 1, &[(0, 0.0)]), step(0, 2, &[(1, 0.5), (2, 0.0)])];

@@ -52,7 +52,7 @@ impl Times {
 
 /// Time of the first token of a text response in the session's main thread.
 fn seen_by_user<'s>(steps: &[SessionStep], sent: impl Iterator<Item = (usize, &'s Sample)>) -> Option<f64> {
-    let seen = sent.filter(|(place, sample)| !steps[*place].child && sample.said && sample.success());
+    let seen = sent.filter(|(place, sample)| !steps[*place].child && sample.has_text && sample.success());
     let time = |sample: &Sample| sample.sent + sample.first_answer.or(sample.first_content).unwrap_or(sample.ttft);
     seen.map(|(_, sample)| time(sample)).min_by(f64::total_cmp)
 }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_stand_by_what_was_new_in_them_and_the_silent_do_not() {
+    fn prompts_are_grouped_by_uncached_tokens_if_reported() {
         let sample = |prompt_len, cached_tokens, ttft| Sample { prompt_len, cached_tokens, ttft, ..Sample::default() };
         let samples = [
             sample(1000, Some(990), 0.010),
