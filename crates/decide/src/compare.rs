@@ -12,12 +12,12 @@ use tacho_record::{Error, ResultKind, StoredRun};
 use self::paired::Alike;
 use self::side::{Runs, Side};
 
-/// How sure an interval is to hold the true change, as a fraction.
+/// The confidence level of an interval, as a fraction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// The usual one.
+    /// The default level, 95%.
     pub const USUAL: Confidence = Confidence(0.95);
 
     /// From percent, 50 to 99.9.
@@ -27,47 +27,47 @@ impl Confidence {
 
     /// In percent.
     pub fn percent(self) -> f64 {
-        // Shares such as 0.95 do not come out even.
+        // Fractions such as 0.95 are not exact in binary.
         (self.0 * 1e6).round() / 1e4
     }
 
-    /// As a share.
+    /// As a fraction.
     pub fn share(self) -> f64 {
         self.0
     }
 
-    /// So that `several` such intervals are all right as significantly as one of this confidence.
+    /// The level of each of `several` intervals whose joint level is this one (Bonferroni).
     pub fn each_of(self, several: usize) -> Self {
         Confidence(1.0 - (1.0 - self.0) / several.max(1) as f64)
     }
 }
 
-/// What is taken for granted in a comparison.
+/// Settings of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// How sure intervals shall be.
+    /// Confidence level of intervals.
     pub confidence: Confidence,
-    /// Run-to-run variation of a metric, as a fraction of it, if known.
+    /// Assumed run-to-run variation of a metric, as a fraction of it, if given.
     pub noise: Option<f64>,
 }
 
-/// What a comparison says.
+/// The result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// The new side is better, significantly.
+    /// The candidate is significantly better.
     Better,
-    /// The new side is worse, significantly.
+    /// The candidate is significantly worse.
     Worse,
     /// The change is significantly smaller than the margin.
     Equal,
     /// The interval allows either.
     Inconclusive,
-    /// The schedule fixed it: it says nothing about the server.
+    /// The schedule determined the metric: it carries no information about the server.
     Scheduled,
 }
 
 impl Verdict {
-    /// In words.
+    /// As text.
     pub fn text(self) -> &'static str {
         match self {
             Verdict::Better => "better",
@@ -79,27 +79,27 @@ impl Verdict {
     }
 }
 
-/// What an interval rests on.
+/// The data behind an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
-    /// This many values of single requests on the smaller side.
+    /// This many values of single requests, on the smaller side.
     Requests(usize),
-    /// This many runs on the smaller side.
+    /// This many runs, on the smaller side.
     Runs(usize),
-    /// The same, of the same workloads on both sides.
+    /// This many runs of the same workloads, on the smaller side.
     Alike(usize),
-    /// This many iterations on the smaller side, of runs without a server.
+    /// This many iterations of offline runs, on the smaller side.
     Iterations(usize),
-    /// A noise that was given, as a fraction.
+    /// An assumed run-to-run variation, as a fraction.
     Assumed(f64),
-    /// One number on a side: no interval.
+    /// One value per side: no interval.
     Single,
-    /// A side without a single success, or with a run whose number is zero.
+    /// A side without a successful request, or with a run whose metric is zero.
     Empty,
 }
 
 impl Basis {
-    /// In words.
+    /// As text.
     pub fn text(self) -> String {
         match self {
             Basis::Requests(count) => format!("{count} values"),
@@ -113,31 +113,32 @@ impl Basis {
     }
 }
 
-/// How one number changed from the base to the new side.
+/// The change of one metric from the baseline to the candidate.
 #[derive(Debug, Clone)]
 pub struct Effect {
-    /// The key of the number.
+    /// Key of the metric.
     pub key: String,
-    /// Which way it should go.
+    /// The direction in which it improves.
     pub better: Better,
-    /// Its value on the base side: the geometric mean of its runs; NaN where no request succeeded.
+    /// Its value on the baseline side: the geometric mean of its runs; NaN if no request succeeded.
     pub base: f64,
-    /// Its value on the new side.
+    /// Its value on the candidate side.
     pub new: f64,
-    /// The change as a fraction of the base: 0.05 is 5% more.
+    /// The relative change: 0.05 is 5% more than the baseline.
     pub change: f64,
-    /// The offered rate, where a schedule fixed the throughput of both sides and both kept up with it.
+    /// The offered rate, if a schedule determined the throughput of both sides and both kept up with it.
     pub offered: Option<f64>,
     /// The confidence interval of the true change.
     pub interval: Option<(f64, f64)>,
-    /// What the interval rests on.
+    /// The data behind the interval.
     pub basis: Basis,
     sides: Option<(Side, Side)>,
     noise: Option<f64>,
 }
 
 impl Effect {
-    /// Whether the change is real, and which way it goes; `margin` is the share up to which a change does not matter.
+    /// Whether the change is significant, and its direction; `margin` is the fraction up to which a change does not
+    /// matter.
     pub fn verdict(&self, margin: f64) -> Verdict {
         let better = |up: bool| if up == (self.better == Better::More) { Verdict::Better } else { Verdict::Worse };
         match self.interval {
@@ -150,18 +151,19 @@ impl Effect {
         }
     }
 
-    /// The change for the worse as a fraction of the base; below 0 where it got better.
+    /// The relative change for the worse; negative if it improved.
     pub fn harm(&self) -> f64 {
         if self.better == Better::More { -self.change } else { self.change }
     }
 
-    /// Its least and most at a confidence, with `data` times as much data that says the same.
+    /// The bounds of the harm at a confidence level, extrapolated to `data` times as much data of the same
+    /// distribution.
     pub(crate) fn harm_bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (low, high) = self.bounds(confidence, data)?;
         Some(if self.better == Better::More { (-high, -low) } else { (low, high) })
     }
 
-    /// What the interval rests on, or what was delivered of an offered rate, in words.
+    /// The data behind the interval, or the delivered part of an offered rate, as text.
     pub fn basis_text(&self) -> String {
         match self.offered {
             Some(offered) if self.key == "request_throughput" => {
@@ -172,7 +174,7 @@ impl Effect {
         }
     }
 
-    /// Whether several runs a side of the same workloads show what runs differ by.
+    /// Returns whether several runs per side of the same workloads show the run-to-run variation.
     pub fn is_of_the_same(&self) -> bool {
         matches!(self.basis, Basis::Alike(_))
     }
@@ -201,8 +203,8 @@ impl Effect {
         found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
     }
 
-    /// With different workloads on each side: the errors of both sides combine as independent (Zou and Donner's
-    /// recovery of variances, on logarithms).
+    /// With different workloads on each side: the errors of both sides combine as independent (MOVER, the method of
+    /// variance estimates recovery by Zou and Donner, on logarithms).
     fn apart(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
         let spread = Runs::of(base, new);
@@ -212,7 +214,7 @@ impl Effect {
     }
 }
 
-/// Compares two sides of one or more runs on `key`. The same input gives the same answer.
+/// Compares two sides of one or more runs on `key`; deterministic.
 pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -> Result<Effect, Error> {
     let (known, better) = Known::judged(key)?;
     let (before, after) = (Side::of(key, known, base)?, Side::of(key, known, new)?);
@@ -223,7 +225,7 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         base: value(&before),
         new: value(&after),
         change: change(value(&before), value(&after)),
-        // Goodput counts the requests that met their objectives: no schedule determines it.
+        // Goodput counts the requests that met their SLOs: no schedule determines it.
         offered: offered_rate(known, base, new).filter(|_| key != "request_goodput"),
         interval: None,
         basis: Basis::Empty,
@@ -233,7 +235,7 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
     if let Some((before, after)) = &effect.sides {
         let alike = Alike::of(before, after);
         if let Some(alike) = alike {
-            // The values of both sides are weighted alike, so that the change is their ratio.
+            // Both sides have the same weights, so that the change is the ratio of their values.
             effect.change = alike.change.exp() - 1.0;
             (effect.base, effect.new) = (alike.base.exp(), (alike.base + alike.change).exp());
         }
@@ -244,8 +246,8 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
     Ok(effect)
 }
 
-/// The request rate that both sides were sent, where that decided a throughput: all runs were scheduled at one rate and
-/// completed nearly all of it. Its differences are those of the last response.
+/// The request rate offered to both sides, if it determined a throughput: all runs had the same scheduled rate and
+/// completed nearly all of it. They differ only by the last response.
 fn offered_rate(known: Known, base: &[StoredRun], new: &[StoredRun]) -> Option<f64> {
     if !known.unit().is_rate() || known.kind() != ResultKind::Serving {
         return None;
@@ -288,7 +290,7 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
     keys
 }
 
-/// Engines report phases of their own.
+/// Engines may report additional startup phases.
 fn startup_keys(base: &[StoredRun]) -> Vec<String> {
     let keys = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
     keys.filter(|key| matches!(Known::find(key), Some(known) if known.kind() == ResultKind::Startup))

@@ -1,5 +1,5 @@
-//! A gate between two results: failures first, then rules that a new result must not break. Three answers: within the
-//! limit, beyond it, inconclusive.
+//! A regression gate between two results: failures first, then rules that the candidate must not break. Each rule is
+//! within its limit, beyond it, or inconclusive.
 
 mod failures;
 
@@ -10,26 +10,27 @@ use tacho_record::{Error, StoredRun};
 
 use crate::compare::{Basis, Confidence, Effect, Terms, compare};
 
-/// How much worse a number may get.
+/// By how much a metric may get worse.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// By a fraction of the base.
+    /// As a fraction of the baseline.
     Share(f64),
-    /// By an amount in the number's own unit.
+    /// In the metric's own unit.
     Amount(f64),
 }
 
-/// One rule: a number and how much worse it may get.
+/// One rule: a metric and by how much it may get worse.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The key of the number.
+    /// Key of the metric.
     pub key: String,
     /// The limit.
     pub limit: Limit,
 }
 
 impl Rule {
-    /// Reads `KEY:5%` or, in the metric's own unit, `KEY:20ms`. A limit without a unit is refused: 5 may mean either.
+    /// Parses `KEY:5%` or, in the metric's own unit, `KEY:20ms`. A limit without a unit is refused: 5 may mean
+    /// either.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Rule { rule: text.to_owned() };
         let (key, limit) = text.rsplit_once(':').ok_or_else(wrong)?;
@@ -50,7 +51,7 @@ impl Rule {
         let key = key.trim();
         match key {
             "" => return Err(wrong()),
-            // Shares of failures are no ratios: none on the base side would forbid everything or nothing.
+            // Relative limits of failure counts make no sense: a baseline of zero would forbid everything or nothing.
             "failed" | "completed" => return Err(Error::Failures { key: key.to_owned() }),
             _ => Known::judged(key)?,
         };
@@ -84,22 +85,22 @@ fn unit(key: &str) -> &'static str {
     }
 }
 
-/// What a rule says of two results.
+/// The result of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// Even the largest change that is plausible is within the limit.
+    /// Even the upper confidence bound of the change is within the limit.
     Within,
-    /// Even the least change that is plausible is beyond the limit.
+    /// Even the lower confidence bound of the change is beyond the limit.
     Beyond,
-    /// Neither is sure.
+    /// The limit is between the bounds.
     Inconclusive,
-    /// A fixed request rate determined the metric on both sides: it says nothing about the server.
+    /// A fixed request rate determined the metric on both sides: it carries no information about the server.
     Scheduled,
 }
 
 impl Judgement {
-    /// What the rules and the failures say together: the worst of them. Rules that are all determined by the schedule answer
-    /// nothing.
+    /// The combined result of the rules and the failures: the worst of them. If the schedule determined all rules,
+    /// there is none.
     pub fn overall(failures: &Failures, decisions: &[Decision]) -> Self {
         let any = |wanted: Judgement| decisions.iter().any(|decision| decision.judgement == wanted);
         match failures.judgement {
@@ -112,41 +113,41 @@ impl Judgement {
     }
 }
 
-/// What would decide an open rule.
+/// What would decide an inconclusive rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Remedy {
-    /// This many more requests on each side, if they say the same.
+    /// This many more requests per side, if the estimate stays the same.
     Requests(u64),
-    /// This many more runs on each side, if they say the same.
+    /// This many more runs per side, if the estimate stays the same.
     Runs(u64),
-    /// The change is so close to the limit that no sensible number of them would.
+    /// Nothing: the change is so close to the limit that no reasonable amount of data decides.
     TooClose,
-    /// A spread: single requests, repeated runs, or an assumption.
+    /// An estimate of the variation: single requests, repeated runs, or an assumption.
     Spread,
-    /// A side that answers.
+    /// A side with successful requests.
     Answers,
 }
 
-/// A rule and what became of it.
+/// A rule and its result.
 #[derive(Debug, Clone)]
 pub struct Decision {
     /// The rule.
     pub rule: Rule,
-    /// The change of its number.
+    /// The change of its metric.
     pub effect: Effect,
-    /// What the rule says.
+    /// Its result.
     pub judgement: Judgement,
-    /// Whether it is beyond its limit by its own interval, which is not sure enough where several are judged together.
+    /// Whether it exceeds its limit on its own, but not after the correction for several rules.
     pub alone: bool,
-    /// What would decide it; nothing where it is decided.
+    /// What would decide it; `None` if it is decided.
     pub remedy: Option<Remedy>,
 }
 
-/// Largest factor of data that is advised.
+/// Largest multiple of the data that is recommended.
 const MOST_DATA: f64 = 100.0;
 
-/// Judges `new` against `base` by all rules together: in at most one of twenty comparisons of equal builds (at 95%) is any
-/// of them, or the failures, called beyond (Holm 1979).
+/// Judges `new` against `base` by all rules. The family-wise false-positive rate over all rules and the failure test
+/// is at most 5% (at 95% confidence), by Holm's method (1979).
 pub fn judge(
     rules: &[Rule],
     failures: &FailureRule,
@@ -161,7 +162,8 @@ pub fn judge(
         let least = effects[at].harm_bounds(confidence, 1.0);
         least.is_some_and(|(least, _)| least > rules[at].share(effects[at].base))
     };
-    // Whatever is beyond at the strictest level left is beyond; then the others are judged as if it were not there.
+    // Holm's step-down: a rule that is beyond its limit at the strictest level is removed, and the rest is judged at
+    // the next level.
     let mut open: Vec<usize> = (0..rules.len()).filter(|&at| effects[at].offered.is_none()).collect();
     let mut more_fail = failures.is_testable();
     loop {
@@ -198,8 +200,8 @@ fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) 
     }
 }
 
-/// How much more data, saying the same, would decide: within the limit as sure as is asked for, or beyond it as sure as
-/// the rules that are open must be together.
+/// The amount of data that would decide, if the estimate stays the same: within the limit at the requested
+/// confidence, or beyond it at the level that the open rules share.
 fn remedy(rule: &Rule, effect: &Effect, (asked, surer): (Confidence, Confidence)) -> Remedy {
     let limit = rule.share(effect.base);
     let within = |data: f64| effect.harm_bounds(asked, data).is_some_and(|(_, most)| most <= limit);

@@ -1,5 +1,5 @@
-//! Decisions about results: comparisons, regression gates, thresholds, and the search for the highest load that meets its
-//! objectives. Pure functions of records.
+//! Decisions about results: comparisons, regression gates, thresholds, and the search for the highest load that meets
+//! its SLOs. Pure functions of records.
 
 pub mod compare;
 pub mod gate;

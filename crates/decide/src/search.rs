@@ -1,8 +1,8 @@
-//! The search for the largest load that meets a target: a pure function from the runs made so far to the next step.
+//! The search for the largest load that meets an SLO: a pure function from the runs so far to the next step.
 //!
-//! There is one engine. It grows the load until a run fails, halves it until a run passes, and narrows the bracket between
-//! the two: by bisection, repeating both ends, or where a [`Model`] of latency against load says most. Exact measurements
-//! (error 0) are not repeated.
+//! The search grows the load until a run fails, halves it until a run passes, and narrows the bracket between the
+//! two: by bisection with repeats of both ends, or where a [`Model`] of latency against load expects the most
+//! information. Exact measurements (error 0) are not repeated.
 
 mod bracket;
 mod closed_loop;
@@ -21,13 +21,13 @@ pub use levels::{Growth, Levels, Spacing, rate_step};
 pub struct Measurement {
     /// The load.
     pub level: f64,
-    /// Requests per second that arrived: by chance more or less than the load.
+    /// Actual arrival rate, requests per second: by chance more or less than the load.
     pub arrival_rate: f64,
     /// Duration.
     pub seconds: f64,
-    /// The worst criterion's distance from its target, as a fraction of it; positive when it is missed.
+    /// Relative distance of the worst criterion from its target; positive if it is missed.
     pub margin: f64,
-    /// Relative standard error of the metric; unknown without one, and exact at zero.
+    /// Relative standard error of the metric; `None` if unknown, zero if exact.
     pub error: Option<f64>,
     /// Whether the server kept up with the load.
     pub sustained: bool,
@@ -43,7 +43,7 @@ impl Measurement {
         Measurement { level, arrival_rate, seconds: 0.0, margin, error: Some(0.0), sustained: true, completed_rate }
     }
 
-    /// Whether the server kept up and met the target.
+    /// Returns whether the server kept up and met the target.
     pub fn passes(&self) -> bool {
         self.sustained && self.margin <= 0.0
     }
@@ -57,54 +57,54 @@ impl Measurement {
 /// How a metric depends on the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Model {
-    /// Nothing is known but that more load is never better.
+    /// Monotone: more load is never better.
     Monotone,
-    /// A queue fed at a rate: latency grows as the reciprocal of the spare capacity.
+    /// An open-loop queue: latency grows as the reciprocal of the spare capacity.
     OpenLoop {
-        /// The largest latency allowed, in seconds.
+        /// The largest allowed latency, in seconds.
         limit: f64,
     },
-    /// Users who wait for each response: latency grows with a power of their number.
+    /// A closed loop of users who wait for each response: latency grows with a power of their number.
     ClosedLoop,
 }
 
-/// A search.
+/// The settings of a search.
 #[derive(Clone, Copy)]
 pub struct Search<'s> {
-    /// The loads that may be tried.
+    /// The candidate loads.
     pub levels: Levels,
     /// How the metric depends on the load.
     pub model: Model,
-    /// How many seconds a run needs to decide on a load.
+    /// Seconds that a run at a load needs for a decision.
     pub unit: &'s dyn Fn(f64) -> f64,
-    /// Seconds of all runs together. Bisection takes longer if it must, but repeats nothing afterwards.
+    /// Total seconds of all runs. Bisection may exceed it, but then repeats nothing.
     pub budget: f64,
-    /// The precision of the answer, as a fraction of it: the bracket's width, or how far a model's range reaches.
+    /// Relative precision of the result: the bracket's width, or the half-width of a model's range.
     pub tolerance: f64,
 }
 
-/// What to do next.
+/// The next step of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Step {
     /// Run a load.
     Run {
         /// The load.
         level: f64,
-        /// For how long.
+        /// Its duration.
         seconds: f64,
     },
     /// The search is over.
     Done(StopReason),
 }
 
-/// Why a search makes no further run.
+/// Why a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The answer is as precise as asked.
+    /// The result has the requested precision.
     Precise,
     /// The budget is spent.
     Budget,
-    /// The largest number of runs was made.
+    /// The maximum number of runs is reached.
     Runs,
     /// Even the lowest load fails.
     Infeasible,
@@ -112,38 +112,38 @@ pub enum StopReason {
     Unlimited,
 }
 
-/// The load at which the target is just met, with its 95% range.
+/// The largest load that meets the target, with its 95% range.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// The estimate.
     pub value: f64,
     /// The lower end.
     pub low: f64,
-    /// The upper end; unknown where no load fails significantly.
+    /// The upper end; `None` if no load fails significantly.
     pub high: Option<f64>,
 }
 
 impl Estimate {
-    /// How far the range reaches from the estimate, as a fraction of it; unknown without an upper end.
+    /// Relative distance from the estimate to the far end of the range; `None` without an upper end.
     pub fn reach(&self) -> Option<f64> {
         self.high.map(|high| (high - self.value).max(self.value - self.low) / self.value)
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The largest load that was measured and met the target.
+    /// The largest measured load that met the target.
     pub largest_met: Option<f64>,
-    /// The load at which the target is just met.
+    /// The estimated largest load that meets the target.
     pub estimate: Option<Estimate>,
     /// All loads in ascending order.
     pub levels: Vec<LoadLevel>,
-    /// Whether no load passed although a lower one failed.
+    /// `true` if no load passed above a failing one.
     pub monotone: bool,
 }
 
-/// Exploring runs last this fraction of what a decision needs.
+/// Exploring runs last this fraction of the time for a decision.
 const EXPLORING: f64 = 0.4;
 
 impl Search<'_> {
@@ -155,7 +155,7 @@ impl Search<'_> {
         }
     }
 
-    /// What these runs say together.
+    /// The result of these runs.
     pub fn outcome(&self, runs: &[Measurement]) -> Outcome {
         let mut levels = bracket::summarize(runs);
         let failing = bracket::first_failing(&levels);
@@ -179,7 +179,7 @@ impl Search<'_> {
         Step::Run { level, seconds: EXPLORING * (self.unit)(level) }
     }
 
-    /// A larger load than any so far, where there is one.
+    /// A larger load than any so far, if there is one.
     fn grow(&self, largest: f64) -> Step {
         self.levels.above(largest).map_or(Step::Done(StopReason::Unlimited), |level| self.explore(level))
     }
@@ -197,7 +197,7 @@ mod tests {
         Search { levels, model: Model::Monotone, unit: NO_TIME, budget: 1.0, tolerance: 0.0 }
     }
 
-    /// The loads that a search tries where loads up to `limit` pass, and its answer.
+    /// The loads that a search tries if loads up to `limit` pass, and its result.
     fn found(search: &Search<'_>, limit: f64) -> (Vec<f64>, StopReason, Option<f64>) {
         let mut runs = Vec::new();
         loop {
@@ -255,7 +255,7 @@ mod tests {
             runs.push(noisy(level, margin));
         }
         assert_eq!(search.next(&runs), Step::Done(StopReason::Precise));
-        // A repetition may turn the verdict: the search goes on below.
+        // A repeat may reverse the verdict: the search continues below.
         runs.extend([noisy(10.0, 9.0)]);
         assert_eq!(search.next(&runs), Step::Run { level: 5.0, seconds: 0.0 });
         let spent = Search { budget: 0.0, ..search };

@@ -1,6 +1,6 @@
-//! Broken pages of servers and broken terms of users: an error or a value, never a panic or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-decide --test fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! Invalid server responses and user input: an error or a value, never a panic or unbounded memory.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-decide --test fuzz -- --nocapture --test-threads=1` tries
+//! a million of each kind on all cores.
 
 use tacho_decide::gate::Rule;
 use tacho_decide::search::Criterion;
@@ -12,7 +12,7 @@ use tacho_testkit::{Counted, fuzz};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+const CASES: u64 = 400;
 
 const VLLM: &[u8] = b"# HELP a b\n# TYPE vllm:num_requests_running gauge\n\
     vllm:num_requests_running{model=\"m\",e=\"\\\"x\"} 3.0\n# TYPE b_total counter\nb_total{} +Inf 1700\n\
@@ -25,7 +25,7 @@ const DCGM: &[u8] = b"# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n\
 
 #[test]
 fn fuzz_server_metrics() {
-    fuzz("server metrics", &[VLLM.to_vec(), DCGM.to_vec()], FEW, |bytes| {
+    fuzz("server metrics", &[VLLM.to_vec(), DCGM.to_vec()], CASES, |bytes| {
         let page = String::from_utf8_lossy(bytes);
         let mut metrics = ServerMetrics::default();
         metrics.add(0.0, &page);
@@ -38,7 +38,7 @@ fn fuzz_server_metrics() {
 #[test]
 fn fuzz_terms() {
     let good = [&b"p99_ttft_ms<=200"[..], b"request_throughput:5%", b"mean_tpot_ms>1e3", b"<=1.5", b"ttft,tpot,e2el"];
-    fuzz("terms", &good.map(<[u8]>::to_vec), FEW, |bytes| {
+    fuzz("terms", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let _ = (Threshold::parse(&text).is_ok(), Rule::parse(&text).is_ok(), MetricKind::parse_list(&text).len());
         let _ = Criterion::parse("p99_ttft_ms", &text).is_ok();

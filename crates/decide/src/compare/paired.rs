@@ -1,7 +1,8 @@
-//! Sides whose runs had the same workloads: the same requests, planned for the same times. What a workload leaves to
-//! chance (when its requests come, how long they are) is then common to both sides, and what is left is what runs of one
-//! workload differ by. Each run's logarithm is what its workload makes it, the change where it is of the new side, and
-//! chance: of one workload that is the test of two samples, of several with a run on either side that of pairs.
+//! Paired design: the runs of both sides have the same workloads, that is, the same requests at the same scheduled
+//! times. The variation of arrivals and lengths is then common to both sides and cancels; only the run-to-run
+//! variation of one workload remains. Each run's logarithm is a workload effect, plus the change on the candidate
+//! side, plus noise. With one workload this is the two-sample t test, with several and a run on each side the paired
+//! t test.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +12,26 @@ use tacho_metrics::statistics::mean;
 use super::Confidence;
 use super::side::Side;
 
-/// The change between two such sides.
+/// The change between two paired sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Alike {
     /// The change of the logarithm.
     pub(super) change: f64,
-    /// The weighted mean logarithm of the base side; that of the new side is higher by the change.
+    /// The weighted mean logarithm of the baseline; that of the candidate is higher by the change.
     pub(super) base: f64,
-    /// The variance of one run divided by this is that of the change.
+    /// The variance of the change is the variance of one run divided by this.
     weight: f64,
-    /// The sum of squares of what is left to chance.
+    /// The residual sum of squares.
     squares: f64,
     runs: f64,
     workloads: f64,
 }
 
-/// With fewer degrees of freedom the spread of runs is known too badly to count alone.
+/// With fewer degrees of freedom the run-to-run variation is too uncertain to be used alone.
 const FEW: f64 = 3.0;
 
 impl Alike {
-    /// Nothing where a workload is not known, or was run on one side only.
+    /// `None` if a workload is unknown or was run on one side only.
     pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
         let (base, new) = (by_workload(base)?, by_workload(new)?);
         if !base.keys().eq(new.keys()) {
@@ -62,25 +63,25 @@ impl Alike {
         })
     }
 
-    /// How many runs more there are, in `data` times as many, than what is to be known of them; new workloads come where
-    /// there are several.
+    /// Residual degrees of freedom with `data` times as many runs; additional runs have new workloads if there are
+    /// several.
     fn degrees_of_freedom(&self, data: f64) -> f64 {
         let runs = self.runs * data;
         runs - 1.0 - if self.workloads > 1.0 { self.workloads * data } else { 1.0 }
     }
 
-    /// Whether its runs show how far they differ by chance.
+    /// Returns whether the runs show the run-to-run variation.
     pub(super) fn is_told(&self) -> bool {
-        // Runs that agree in every digit are more likely one run than a certainty.
+        // Bit-identical runs are more likely copies of one run than exact repeats.
         self.degrees_of_freedom(1.0) > 0.0 && self.squares > 0.0
     }
 
-    /// Whether that is known well enough to count alone.
+    /// Returns whether the variation is known well enough to be used alone.
     pub(super) fn is_enough(&self, data: f64) -> bool {
         self.is_told() && self.degrees_of_freedom(data) >= FEW
     }
 
-    /// How far the change may be off, with `data` times as many runs.
+    /// Half-width of the change's interval, with `data` times as many runs.
     pub(super) fn half(&self, confidence: Confidence, data: f64) -> Option<f64> {
         let variance = self.squares / self.degrees_of_freedom(1.0);
         let half =
@@ -88,7 +89,7 @@ impl Alike {
         self.is_told().then(half)
     }
 
-    /// The same where it is given how much a number varies from run to run.
+    /// The same with an assumed run-to-run variation.
     pub(super) fn assumed(&self, noise: f64, confidence: Confidence, data: f64) -> f64 {
         student(confidence.share(), f64::INFINITY) * noise / (self.weight * data).sqrt()
     }
@@ -125,7 +126,7 @@ mod tests {
         let base = side(&[("a", 1.0), ("b", 5.0), ("c", 3.0), ("d", 9.0)]);
         let new = side(&[("c", 3.2), ("a", 1.1), ("d", 9.1), ("b", 5.2)]);
         let alike = Alike::of(&base, &new).unwrap();
-        // Differences 0.1, 0.2, 0.2, 0.1: their deviation is 0.0577, over four pairs 0.0289; t(3) is 3.182.
+        // Differences 0.1, 0.2, 0.2, 0.1: their standard deviation is 0.0577, over four pairs 0.0289; t(3) is 3.182.
         assert!((alike.change - 0.15).abs() < 1e-12);
         let half = alike.half(Confidence::USUAL, 1.0).unwrap();
         assert!((half - 3.182 * 0.028_87).abs() < 1e-3, "{half}");

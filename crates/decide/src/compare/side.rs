@@ -1,4 +1,4 @@
-//! One side of a comparison: a number of one or more runs, how far it varies within each and from run to run.
+//! One side of a comparison: a metric of one or more runs, and its variation within and between them.
 
 use tacho_metrics::interval::{Spread, student};
 use tacho_metrics::statistics::mean;
@@ -7,22 +7,22 @@ use tacho_record::{Error, ResultKind, StoredRun};
 
 use super::Confidence;
 
-/// A number of a side.
+/// A metric of one side.
 #[derive(Debug, Clone)]
 pub(super) struct Side {
-    /// The geometric mean of its runs, so that a change is the ratio of two of them; the arithmetic one where one is 0.
+    /// The geometric mean of its runs, so that a change is a ratio of two of them; the arithmetic mean if one is 0.
     pub(super) value: f64,
-    /// Logarithms of the runs' numbers.
+    /// Logarithms of the runs' values.
     pub(super) logs: Vec<f64>,
-    /// Workload of each run; `None` where a file lacks it.
+    /// Workload of each run; `None` if a file lacks it.
     pub(super) workloads: Vec<Option<String>>,
-    /// Sampling distribution of each run's metric; `None` where a file lacks it.
+    /// Sampling distribution of each run's metric; `None` if a file lacks it.
     spreads: Vec<Option<Spread>>,
-    /// Whether the spreads are those of iterations.
+    /// Whether these are distributions over iterations.
     iterations: bool,
 }
 
-/// How far numbers vary from run to run, on both sides alike.
+/// Run-to-run variance, assumed equal on both sides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Runs {
     variance: f64,
@@ -30,7 +30,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// From all sides with several runs; nothing where none has them.
+    /// Pooled over all sides with several runs; `None` if no side has them.
     pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
         let squares = |side: &Side| {
             let mean = mean(&side.logs);
@@ -43,8 +43,8 @@ impl Runs {
 }
 
 impl Side {
-    /// The number of `runs`; nothing where no request of any run succeeded. Runs without a success say nothing of a
-    /// latency: their zeros are of an empty sample.
+    /// The metric of `runs`; `None` if no request of any run succeeded. Runs without successes are excluded: their
+    /// latencies of zero come from an empty sample.
     pub(super) fn of(key: &str, known: Known, runs: &[StoredRun]) -> Result<Option<Self>, Error> {
         let foreign = |run: &&StoredRun| run.kind().is_some_and(|kind| kind != known.kind());
         if let Some(kind) = runs.iter().find(foreign).and_then(StoredRun::kind) {
@@ -72,7 +72,7 @@ impl Side {
         Ok(Some(Side { value, logs, workloads, spreads, iterations }))
     }
 
-    /// Whether it can be a ratio's part: a run with nothing but zeros has no logarithm.
+    /// Returns whether all runs have a logarithm: a run of zeros has none.
     pub(super) fn is_positive(&self) -> bool {
         self.value > 0.0 && self.logs.iter().all(|log| log.is_finite())
     }
@@ -81,12 +81,12 @@ impl Side {
         self.logs.len()
     }
 
-    /// How many values there are in all, and whether they are iterations.
+    /// Number of values in total, and whether they are iterations.
     pub(super) fn requests(&self) -> (usize, bool) {
         (self.spreads.iter().flatten().map(|spread| spread.count).sum(), self.iterations)
     }
 
-    /// How far the true value may lie below and above, on logarithms.
+    /// Distances of the lower and upper confidence bound, on logarithms.
     pub(super) fn gaps(
         &self,
         between: Option<Runs>,
@@ -107,11 +107,11 @@ impl Side {
             return Some(((spread.value / low).ln(), (high / spread.value).ln()));
         };
         let variance = own.unwrap_or(0.0).max(between.variance);
-        // Runs that agree in every digit are more likely one run than a certainty.
+        // Bit-identical runs are more likely copies of one run than exact repeats.
         if variance <= 0.0 {
             return None;
         }
-        // What requests explain is known well; only what runs add to it rests on the few runs.
+        // The variance within runs is known well; only the additional variance between runs rests on the few runs.
         let added = 1.0 - own.unwrap_or(0.0) / variance;
         let degrees_of_freedom = if data > 1.0 {
             between.degrees_of_freedom * data + 2.0 * (data - 1.0)
@@ -122,7 +122,7 @@ impl Side {
         Some((half, half))
     }
 
-    /// The variance of one run's logarithm by its own requests; `None` where a run lacks it.
+    /// The variance of one run's logarithm, from its own requests; `None` if a run lacks it.
     fn variance_within(&self) -> Option<f64> {
         const SURE: f64 = 0.95;
         let each = self.spreads.iter().map(|spread| {
@@ -137,7 +137,7 @@ impl Side {
 
 #[cfg(test)]
 impl Side {
-    /// Runs of which nothing is known but their workloads and the logarithms of their numbers.
+    /// Runs with known workloads and logarithms only.
     pub(super) fn known(runs: Vec<(Option<String>, f64)>) -> Self {
         let (workloads, logs): (Vec<_>, Vec<f64>) = runs.into_iter().unzip();
         Side { value: 1.0, spreads: vec![None; logs.len()], logs, workloads, iterations: false }

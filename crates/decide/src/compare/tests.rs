@@ -5,7 +5,7 @@ use super::*;
 
 const TERMS: Terms = Terms { confidence: Confidence::USUAL, noise: None };
 
-/// Latencies with memory: neighbours are alike, as under a queue.
+/// Autocorrelated latencies: neighbors are similar, as in a queue.
 fn latencies(seed: u64, count: usize, factor: f64) -> Vec<f64> {
     let mut random = Generator::new(seed);
     let mut state = 0.0;
@@ -70,7 +70,7 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     assert_eq!(shared_keys(&side([1.0; 3]), &side([1.0; 3])), ["request_throughput", "p99_ttft_ms"]);
 }
 
-/// Per-request lists and repeats are used together: neither takes a verdict away that the other gives.
+/// Per-request lists and repeats are used together: more data never makes a verdict inconclusive.
 #[test]
 fn more_data_never_gives_less() {
     let width = |effect: &Effect| effect.interval.map_or(f64::INFINITY, |(low, high)| high - low);
@@ -92,7 +92,7 @@ fn runs_that_differ_by_more_than_their_requests_widen_the_interval() {
 }
 
 #[test]
-fn a_side_without_a_success_has_no_number() {
+fn a_side_without_a_success_has_no_value() {
     let failed = |completed: u64| {
         let mut dict = Dict::new();
         for (key, value) in [("completed", completed as f64), ("failed", 9.0), ("duration", 1.0), ("p99_ttft_ms", 0.0)]
@@ -106,7 +106,8 @@ fn a_side_without_a_success_has_no_number() {
     assert!(effect.new.is_nan());
 }
 
-/// A run whose gaps were all zero, as where every token came with the one before, is far from all others and no proof.
+/// A run whose ITLs are all zero, as when every token arrives with the previous one, is an outlier and proves
+/// nothing.
 #[test]
 fn a_run_of_zero_gives_no_sure_answer() {
     let (base, new) = ([numbers_only(1.0), numbers_only(1.1)], [numbers_only(0.0), numbers_only(0.7)]);

@@ -5,30 +5,31 @@ use tacho_record::StoredRun;
 
 use super::Judgement;
 
-/// How many requests may fail.
+/// The limit on failures.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FailureRule {
-    /// The largest share on the new side; without it, no more than on the base side but for chance.
+    /// The largest failure rate of the candidate; without it, no significant increase over the baseline.
     pub most: Option<f64>,
 }
 
 /// Failed requests on both sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Failures {
-    /// Failed and all requests of the base; nothing where its files do not say.
+    /// Failed and all requests of the baseline; `None` if its files lack them.
     pub base: Option<(u64, u64)>,
-    /// The same of the new side.
+    /// Failed and all requests of the candidate.
     pub new: Option<(u64, u64)>,
-    /// How likely as many failures on the new side are if both sides fail alike.
+    /// p-value: the probability of at least as many failures on the candidate side under equal failure rates
+    /// (Fisher's exact test).
     pub chance: f64,
     /// The verdict.
     pub judgement: Judgement,
-    /// The limit that was given.
+    /// The given limit.
     pub most: Option<f64>,
 }
 
 impl FailureRule {
-    /// Counts both sides and holds them to the limit.
+    /// Counts both sides and judges them by the limit.
     pub(super) fn judge(&self, base: &[StoredRun], new: &[StoredRun]) -> Failures {
         let count = |runs: &[StoredRun]| {
             let counts: Option<Vec<(u64, u64)>> = runs.iter().map(StoredRun::failures).collect();
@@ -42,7 +43,7 @@ impl FailureRule {
             _ => 1.0,
         };
         let share = new.map_or(0.0, |(failed, all)| failed as f64 / all.max(1) as f64);
-        // A side without one answer has nothing that could be within a limit.
+        // A side without a successful request cannot be within a limit.
         let none = new.is_some_and(|(failed, all)| failed == all);
         let beyond = self.most.is_some_and(|most| share > most) || none;
         let judgement = if beyond { Judgement::Beyond } else { Judgement::Within };
@@ -51,15 +52,15 @@ impl FailureRule {
 }
 
 impl Failures {
-    /// Whether the sides can be compared and chance has a word in it.
+    /// Returns whether the failure rates can be tested against each other.
     pub(super) fn is_testable(&self) -> bool {
         let failed = |side: Option<(u64, u64)>| side.map_or(0, |(failed, _)| failed);
         let told = self.base.is_some() && self.new.is_some();
-        // Where nothing failed there is nothing to test, and other rules need not share their chances with it.
+        // Without failures there is nothing to test, and the other rules need no correction for it.
         self.most.is_none() && told && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
     }
 
-    /// Calls the new side's failures more than chance.
+    /// Marks the increase of failures as significant.
     pub(super) fn beyond_chance(&mut self) {
         self.judgement = Judgement::Beyond;
     }

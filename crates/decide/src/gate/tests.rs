@@ -49,7 +49,7 @@ fn what_is_open_says_what_would_decide() {
     let (base, slow) = ([run(1, 400, 1.0)], [run(2, 400, 1.1)]);
     let Some(Remedy::Requests(more)) = remedy("mean_e2el_ms:5%", &base, &slow) else { panic!() };
     assert!((100..40_000).contains(&more), "{more}");
-    // Many times what it asks for, to be on the safe side of chance, does decide.
+    // Many times the recommended amount, to exclude chance, does decide.
     let enough = 400 + 20 * more as usize;
     let (base, slow) = ([run(1, enough, 1.0)], [run(2, enough, 1.1)]);
     assert_eq!(judged("mean_e2el_ms:5%", &base, &slow), Judgement::Beyond);
@@ -122,8 +122,8 @@ fn failures_come_first() {
     assert_eq!(decisions[0].remedy, Some(Remedy::Answers));
 }
 
-/// How often a gate with these rules calls anything beyond, over `rounds` comparisons of `runs` runs a side, the second `factor`
-/// as slow.
+/// Fraction of `rounds` comparisons in which a gate with these rules reports a regression, with `runs` runs per side
+/// and a candidate slowed down by `factor`.
 fn alarms(rules: &[&str], rounds: u64, (runs, count): (u64, usize), factor: f64) -> f64 {
     let alarms = (0..rounds).filter(|round| {
         let side = |which: u64, factor: f64| -> Vec<StoredRun> {
@@ -135,7 +135,8 @@ fn alarms(rules: &[&str], rounds: u64, (runs, count): (u64, usize), factor: f64)
     alarms.count() as f64 / rounds as f64
 }
 
-/// `cargo test --release -p tacho-metrics equal_runs -- --ignored --nocapture`; TACHO_ROUNDS is how many comparisons of each.
+/// `cargo test --release -p tacho-decide equal_runs -- --ignored --nocapture`; TACHO_ROUNDS is the number of
+/// comparisons of each kind.
 #[test]
 #[ignore = "a minute with optimisation; prints the rates it finds"]
 fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
@@ -166,8 +167,8 @@ fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
     assert!(off.is_empty(), "{off:?}");
 }
 
-/// A run of a queue near its capacity: arrivals and lengths are those of the workload, how fast the server is that of the
-/// run (its `noise`, as a fraction), and each request takes a little more or less than it should.
+/// A run of a queue near its capacity: the workload determines arrivals and lengths, the run the speed of the server
+/// (its `noise`, as a fraction), and each request has a little noise of its own.
 fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
     const LOAD: f64 = 0.88;
     const REQUESTS: usize = 2500;
@@ -189,8 +190,8 @@ fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
     StoredRun::from_dict(&dict).unwrap()
 }
 
-/// How often a gate with these rules calls anything beyond: `runs` a side, all of one workload or each of its own, the same
-/// on both sides.
+/// Fraction of comparisons in which a gate with these rules reports a regression: `runs` per side, all with one
+/// workload or each with its own, the same on both sides.
 fn alarms_alike(rules: &[&str], rounds: u64, (runs, varied): (u64, bool), noise: f64, factor: f64) -> f64 {
     let alarms = (0..rounds).filter(|round| {
         let side = |which: u64, factor: f64| -> Vec<StoredRun> {
@@ -203,7 +204,7 @@ fn alarms_alike(rules: &[&str], rounds: u64, (runs, varied): (u64, bool), noise:
     alarms.count() as f64 / rounds as f64
 }
 
-/// By the command above: queues near their capacity, the same requests on both sides.
+/// With the command above: queues near their capacity, the same requests on both sides.
 #[test]
 #[ignore = "minutes with optimisation; prints the rates it finds"]
 fn equal_runs_of_the_same_requests_rarely_alarm_either() {
@@ -223,7 +224,7 @@ fn equal_runs_of_the_same_requests_rarely_alarm_either() {
                 equal * 100.0,
                 slower * 100.0
             );
-            // Four pairs of other requests each leave three degrees of freedom.
+            // Four pairs with different requests leave three degrees of freedom.
             let blind = runs >= 4 && !varied && noise <= 0.01 && slower < 0.9;
             off.extend((equal > 0.05 || blind).then_some((rules.len(), runs, varied, noise, equal, slower)));
         }

@@ -1,12 +1,12 @@
-//! Bisection: the bracket between passing and failing loads, narrowed and confirmed, and where the target is met in it.
+//! Bisection: narrows and confirms the bracket between passing and failing loads, and interpolates within it.
 
 use tacho_metrics::interval::half_width;
 
 use super::{Estimate, Measurement, Search, Step, StopReason};
 
-/// Runs that decide on a load of which the error is not known: the fewest with a spread worth the name.
+/// Runs that decide on a load without a known error: the fewest that give a usable standard deviation.
 const REPEATS: usize = 3;
-/// A run shorter than this fraction of what a decision needs is brief.
+/// A run shorter than this fraction of the time for a decision is brief.
 const BRIEF: f64 = 0.7;
 
 /// All runs of one load.
@@ -14,23 +14,23 @@ const BRIEF: f64 = 0.7;
 pub struct LoadLevel {
     /// The load.
     pub level: f64,
-    /// How many runs.
+    /// Number of runs.
     pub runs: usize,
-    /// How many of them did not keep up with the load.
+    /// Number of runs that did not keep up with the load.
     pub overloaded: usize,
-    /// The longest of them, in seconds.
+    /// Duration of the longest run, in seconds.
     pub longest: f64,
-    /// The mean distance from the target, longer runs counting more; positive when it is missed.
+    /// Mean relative distance from the target, weighted by duration; positive if it is missed.
     pub margin: f64,
-    /// Half the width of its 95% interval; infinite where a single run does not say.
+    /// Half-width of its 95% interval; infinite if a single run has no error estimate.
     half_width: f64,
     exact: bool,
-    /// Whether it passes beyond the answer of all runs, which may be chance.
+    /// Whether it passes above the estimate from all runs, possibly by chance.
     pub by_chance: bool,
 }
 
 impl LoadLevel {
-    /// One load.
+    /// The summary of the runs of one load.
     pub fn of(runs: &[Measurement]) -> Self {
         let weights: f64 = runs.iter().map(weight).sum();
         let exact = runs.iter().all(|run| run.error == Some(0.0));
@@ -47,22 +47,22 @@ impl LoadLevel {
         }
     }
 
-    /// Whether the server kept up in most runs.
+    /// Returns whether the server kept up in most runs.
     pub fn is_sustained(&self) -> bool {
         self.overloaded * 2 <= self.runs
     }
 
-    /// Whether its own runs meet the target.
+    /// Returns whether its own runs meet the target.
     pub fn passes(&self) -> bool {
         self.margin <= 0.0 && self.is_sustained()
     }
 
-    /// Whether it meets the target by its own runs and by those of all other loads.
+    /// Returns whether it meets the target both by its own runs and by those of all loads.
     pub fn is_met(&self) -> bool {
         self.passes() && !self.by_chance
     }
 
-    /// Whether no run was long enough to decide; `unit` is how long that is.
+    /// Returns whether no run was long enough to decide; `unit` is the required duration.
     pub fn is_brief(&self, unit: f64) -> bool {
         self.longest < BRIEF * unit
     }
@@ -71,18 +71,18 @@ impl LoadLevel {
         !self.exact && self.runs < REPEATS
     }
 
-    /// The largest that the margin may be.
+    /// Upper confidence bound of the margin.
     fn upper(&self) -> f64 {
         if self.is_sustained() { self.margin + self.half_width } else { f64::INFINITY }
     }
 
-    /// The least that it may be. A load that was never sustained fails, whatever its latencies.
+    /// Lower confidence bound of the margin. A load that was never sustained fails, whatever its latencies.
     fn lower(&self) -> f64 {
         if self.overloaded == self.runs && self.runs > 1 { f64::INFINITY } else { self.margin - self.half_width }
     }
 }
 
-/// Runs that took no time count equally.
+/// Runs of zero duration count equally.
 fn weight(run: &Measurement) -> f64 {
     run.seconds.max(1e-9)
 }
@@ -127,7 +127,7 @@ impl Search<'_> {
     }
 }
 
-/// Where straight lines between the loads meet the target: of the means, and of both ends of their intervals.
+/// The interpolated load that just meets the target: from the means, and from both ends of their intervals.
 pub(super) fn estimate(levels: &[LoadLevel]) -> Option<Estimate> {
     let (passing, failing) = bracket(levels);
     let passing = passing?;
@@ -135,7 +135,7 @@ pub(super) fn estimate(levels: &[LoadLevel]) -> Option<Estimate> {
         return Some(Estimate { value: passing.level, low: passing.level, high: None });
     };
     let value = crossing(passing, failing, LoadLevel::likely).unwrap_or(f64::midpoint(passing.level, failing.level));
-    // A load that passes significantly bounds the answer from below, one that fails significantly from above.
+    // A load that passes significantly bounds the result from below, one that fails significantly from above.
     let sure = levels.iter().rposition(|level| level.upper() <= 0.0 && level.level <= passing.level);
     let low =
         sure.map_or(0.0, |at| crossing(&levels[at], &levels[at + 1], LoadLevel::upper).unwrap_or(levels[at].level));
@@ -150,8 +150,8 @@ impl LoadLevel {
     }
 }
 
-/// Where the line between two loads reaches zero; nothing where it cannot be drawn: of a load that was not sustained it is
-/// only known that it is too large.
+/// The load at which the line between two loads reaches zero; `None` if a load was not sustained: its margin is
+/// unknown, only that the load is too large.
 fn crossing(passing: &LoadLevel, failing: &LoadLevel, of: impl Fn(&LoadLevel) -> f64) -> Option<f64> {
     let ((x0, y0), (x1, y1)) = ((passing.level, of(passing)), (failing.level, of(failing)));
     (y0 <= 0.0 && y1 > 0.0 && y0.is_finite() && y1.is_finite()).then(|| x0 + (x1 - x0) * -y0 / (y1 - y0))

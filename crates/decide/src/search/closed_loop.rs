@@ -1,14 +1,14 @@
-//! The most users with whom a latency meets its target. Each waits for a response, so nothing queues without bound: latency
-//! grows with an unknown power of their number.
+//! The largest number of users that meets a latency target. Each waits for a response, so that the queue is bounded:
+//! latency grows with an unknown power of the number of users.
 
 use super::Measurement;
 use super::posterior::{CURVE_MISFIT, ERROR_SCALE_GRID, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
 
-/// Prior grid of the power: from a token time that hardly grows to a queue.
+/// Prior grid of the power, from an almost constant TPOT to a queue.
 const POWER_GRID: [f64; 9] = [0.1, 0.2, 0.4, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0];
 const ERRORS: ErrorModel = ErrorModel { exponent: 0.5, floor: 0.01, skew: 1.2 };
 
-/// Where the target is met; nothing without a run.
+/// Posterior of the number of users that meets the target; `None` without a run.
 pub(super) fn posterior(runs: &[Measurement]) -> Option<Posterior> {
     let levels = || runs.iter().map(|run| run.level);
     let (least, most) = (levels().reduce(f64::min)?, levels().reduce(f64::max)?);

@@ -1,6 +1,6 @@
-//! One criterion of a latency target: a metric, a comparison and a number.
+//! One criterion of an SLO: a metric, a comparison and a target.
 
-/// How a metric is compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     AtMost,
@@ -9,31 +9,31 @@ enum Operator {
     Above,
 }
 
-/// The operators in the order in which they are looked for.
+/// The operators in the order in which they are matched.
 const OPERATORS: [(&str, Operator); 4] =
     [("<=", Operator::AtMost), (">=", Operator::AtLeast), ("<", Operator::Below), (">", Operator::Above)];
 
 /// A condition on a metric of a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criterion {
-    /// The result's key.
+    /// Key of the metric.
     pub metric: String,
     operator: Operator,
     target: f64,
 }
 
-/// A criterion that cannot be read.
+/// An invalid criterion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{metric:?}: {text:?} is not a valid SLO: write <=, <, >= or > and a number, such as \"<=200\"")]
 pub struct BadCriterion {
     /// The key.
     pub metric: String,
-    /// What was given.
+    /// The given text.
     pub text: String,
 }
 
 impl Criterion {
-    /// Reads `<=200` and the like.
+    /// Parses a condition such as `<=200`.
     pub fn parse(metric: &str, text: &str) -> Result<Self, BadCriterion> {
         let bad = || BadCriterion { metric: metric.to_owned(), text: text.to_owned() };
         let trimmed = text.trim();
@@ -49,7 +49,7 @@ impl Criterion {
         OPERATORS.iter().find(|(_, operator)| *operator == self.operator).map_or("", |(sign, _)| sign)
     }
 
-    /// The number that it compares with.
+    /// The target.
     pub fn target(&self) -> f64 {
         self.target
     }
@@ -59,13 +59,13 @@ impl Criterion {
         format!("{}{:.2}", self.sign(), self.target)
     }
 
-    /// The latency that it allows, in seconds; nothing of other conditions.
+    /// The latency limit in seconds; `None` for other conditions.
     pub fn limit_seconds(&self) -> Option<f64> {
         let upper = matches!(self.operator, Operator::AtMost | Operator::Below) && self.metric.ends_with("_ms");
         upper.then_some(self.target / 1000.0)
     }
 
-    /// Whether a value meets it.
+    /// Returns whether a value meets it.
     pub fn is_met(&self, value: f64) -> bool {
         match self.operator {
             Operator::AtMost => value <= self.target,
@@ -75,7 +75,7 @@ impl Criterion {
         }
     }
 
-    /// How far a value is on the wrong side, as a fraction of the target; positive exactly when it is not met.
+    /// Relative distance of a value on the wrong side of the target; positive exactly if it is not met.
     pub fn margin(&self, value: f64) -> f64 {
         let scale = if self.target == 0.0 { 1.0 } else { self.target.abs() };
         let distance = match self.operator {
@@ -84,13 +84,13 @@ impl Criterion {
         } / scale;
         match (self.is_met(value), distance.is_nan()) {
             (_, true) => f64::INFINITY,
-            // On the target itself a strict comparison fails by nothing at all.
+            // On the target itself a strict comparison fails by an infinitesimal margin.
             (false, _) => distance.max(f64::MIN_POSITIVE),
             (true, _) => distance.min(0.0),
         }
     }
 
-    /// The metric as people say it, with its limit: `p99 TTFT ≤ 200 ms`; other keys as they are.
+    /// The metric as a label with its limit, such as `p99 TTFT ≤ 200 ms`; other keys are unchanged.
     pub fn spoken(&self) -> String {
         let sign = match self.operator {
             Operator::AtMost => "≤",

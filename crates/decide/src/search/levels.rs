@@ -1,28 +1,28 @@
-//! The loads that a search may try.
+//! The candidate loads of a search.
 
-/// Loads that may be tried, and in which order they grow.
+/// The candidate loads, and how the load grows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Levels {
-    /// Where to begin.
+    /// The first load.
     pub first: f64,
-    /// The smallest load worth a run.
+    /// The smallest load.
     pub least: f64,
     /// The largest load.
     pub most: f64,
-    /// Which loads lie between two others.
+    /// The loads between two others.
     pub spacing: Spacing,
     /// How the load grows while it passes.
     pub growth: Growth,
 }
 
-/// Which loads lie between two others.
+/// The loads between two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// Whole numbers.
+    /// Integers.
     Whole,
-    /// Request rates: whole numbers from 10 on, two significant digits below.
+    /// Request rates: integers from 10 on, two significant digits below.
     Rates,
-    /// All numbers, bisected by their geometric mean.
+    /// All numbers; bisected at the geometric mean.
     Geometric,
 }
 
@@ -31,7 +31,7 @@ pub enum Spacing {
 pub enum Growth {
     /// By this factor.
     Factor(f64),
-    /// From a load by a step that doubles each time.
+    /// From a load, by a step that doubles each time.
     Steps {
         /// The load.
         from: f64,
@@ -40,12 +40,12 @@ pub enum Growth {
     },
 }
 
-/// A server that completes fewer requests per second is searched in fractions of one.
+/// A server with a lower throughput in requests per second is searched in fractions of one.
 const SLOW: f64 = 10.0;
-/// The fraction of the capacity at which nothing queues.
+/// The fraction of the capacity at which there is no queue.
 const ZERO_LOAD: f64 = 0.02;
 
-/// A rate with two significant digits below 10 requests per second, and a whole number above.
+/// Rounds a rate to two significant digits below 10 requests per second, to an integer above.
 pub fn rate_step(rate: f64) -> f64 {
     let digits = rate_digits(rate);
     (rate * digits).round() / digits
@@ -62,17 +62,17 @@ impl Levels {
         Levels { first, least, most, spacing: Spacing::Rates, growth: Growth::Factor(2.0) }
     }
 
-    /// The same in whole numbers, as vLLM has them, unless the server is slow.
+    /// Like [`Levels::rates`] in integers, as in vLLM, unless the server is slow.
     pub fn whole_rates(first: f64, most: f64) -> Self {
         if first < SLOW { Self::rates(first, most) } else { Self::users(first, most) }
     }
 
-    /// Whole numbers of users.
+    /// Numbers of users.
     pub fn users(first: f64, most: f64) -> Self {
         Levels { first, least: 1.0, most, spacing: Spacing::Whole, growth: Growth::Factor(2.0) }
     }
 
-    /// The load nearest to one.
+    /// The candidate nearest to a load.
     pub(super) fn nearest(&self, load: f64) -> f64 {
         let load = match self.spacing {
             Spacing::Whole => load.round(),
@@ -82,7 +82,7 @@ impl Levels {
         load.clamp(self.least, self.most.max(self.least))
     }
 
-    /// The next larger load while all pass; nothing beyond the largest.
+    /// The next larger load while all pass; `None` beyond the largest.
     pub(super) fn above(&self, largest: f64) -> Option<f64> {
         if largest >= self.most {
             return None;
@@ -98,7 +98,7 @@ impl Levels {
         Some(self.nearest(grown))
     }
 
-    /// A load that halves the range between a passing and a failing one; nothing where none lies between.
+    /// A load that halves the range between a passing and a failing one; `None` if there is none between.
     pub(super) fn between(&self, passing: f64, failing: f64) -> Option<f64> {
         let middle = f64::midpoint(passing, failing);
         let middle = match self.spacing {

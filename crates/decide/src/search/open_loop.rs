@@ -1,5 +1,6 @@
-//! The rate at which a latency meets its target. Near capacity every queue has the same form (heavy traffic): a part without
-//! queueing, and one that grows as the reciprocal of the spare capacity. A load that was not sustained only bounds the capacity.
+//! The rate at which a latency just meets its target. Near capacity every queue has the same form (heavy traffic): a
+//! zero-load part, and one that grows as the reciprocal of the spare capacity. A load that was not sustained only
+//! bounds the capacity.
 
 use super::Measurement;
 use super::posterior::{CURVE_MISFIT, ERROR_SCALE_GRID, ErrorModel, Posterior, log_student, log_sum_exp, quantiles};
@@ -9,15 +10,15 @@ const ZERO_LOAD_GRID: [f64; 9] = [0.02, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 /// Prior grid of the initialization bias (a run starts on an idle server and has too few of the rare long queues), as a
 /// multiple of that of a single queue, with log weights.
 const INITIALIZATION_BIAS_GRID: [(f64, f64); 4] = [(0.0, -1.0), (0.7, 0.0), (1.4, 0.0), (2.1, -1.0)];
-/// Prior grid of the capacity around the one that was seen, in its standard errors.
+/// Prior grid of the capacity around the observed one, in its standard errors.
 const CAPACITY_GRID: [f64; 7] = [-2.5, -1.5, -0.75, 0.0, 0.75, 1.5, 2.5];
-/// Prior grid of the capacity as a multiple of the largest load, where no load was too large.
+/// Prior grid of the capacity as a multiple of the largest load, if no load was too large.
 const UNSEEN_CAPACITY_GRID: [f64; 8] = [1.02, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0, 6.0];
 /// Queue lengths are autocorrelated, so the error falls slower than with the square root of the length.
 const ERRORS: ErrorModel = ErrorModel { exponent: 0.25, floor: 0.02, skew: 1.5 };
-/// The log likelihood of what is all but impossible.
+/// The log likelihood of a practically impossible observation.
 const IMPOSSIBLE: f64 = -8.0;
-/// More than this many times the target is not distinguished from endless.
+/// Queueing beyond this multiple of the target is treated as unbounded.
 const MAX_QUEUEING: f64 = 50.0;
 /// The logistic curve of this slope approximates the normal distribution (Haley 1952).
 const LOGISTIC_SLOPE: f64 = 1.702;
@@ -25,7 +26,7 @@ const LOGISTIC_SLOPE: f64 = 1.702;
 /// capacity.
 const RELAXATION: f64 = 0.87;
 
-/// Where the target is met; `limit` is the latency allowed in seconds. Nothing without a run.
+/// Posterior of the rate that meets the target; `limit` is the allowed latency in seconds. `None` without a run.
 pub(super) fn posterior(runs: &[Measurement], limit: f64) -> Option<Posterior> {
     let capacities = capacities(runs)?;
     let evidence = evidence(runs, limit);
@@ -35,7 +36,7 @@ pub(super) fn posterior(runs: &[Measurement], limit: f64) -> Option<Posterior> {
     quantiles(0.3 * least, largest.min(2.0 * most), |load| log_likelihood(load, &capacities, &evidence))
 }
 
-/// Capacities of the server with their log weights: what it completed of loads that were too large.
+/// Capacities of the server with their log weights: its throughput at loads that were too large.
 fn capacities(runs: &[Measurement]) -> Option<Vec<(f64, f64)>> {
     let most = runs.iter().map(|run| run.level).reduce(f64::max)?;
     Some(match capacity(runs) {
@@ -44,10 +45,10 @@ fn capacities(runs: &[Measurement]) -> Option<Vec<(f64, f64)>> {
     })
 }
 
-/// What the server completed of loads that were too large, and its standard error.
+/// The throughput at loads that were too large, and its standard error.
 pub(super) fn capacity(runs: &[Measurement]) -> Option<(f64, f64)> {
     let sustained = runs.iter().filter(|run| run.sustained).map(|run| run.completed_rate).fold(0.0, f64::max);
-    // Less than what was sustained otherwise is an outlier.
+    // Less than was sustained at another load is an outlier.
     let over = || runs.iter().filter(|run| !run.sustained && run.completed_rate > 0.9 * sustained);
     let seconds: f64 = over().map(|run| run.seconds).sum();
     let completed: f64 = over().map(|run| run.seconds * run.completed_rate).sum();
@@ -61,7 +62,7 @@ struct Evidence {
     log_ratio: f64,
     sustained: bool,
     error: f64,
-    /// Relaxation times of a queue that alone takes all of the target, while the run lasts, over the idle fraction.
+    /// Relaxation times, during the run, of a queue that alone takes all of the target, divided by the idle fraction.
     relaxations: f64,
 }
 
@@ -97,7 +98,7 @@ fn log_likelihood(load: f64, capacities: &[(f64, f64)], evidence: &[Evidence]) -
 struct Curve {
     capacity: f64,
     zero_load: f64,
-    /// Where the target is met.
+    /// The load at which the target is met.
     load: f64,
 }
 
@@ -119,12 +120,12 @@ impl Curve {
         sums
     }
 
-    /// Whether more arrives in a run than the server can do.
+    /// Returns whether the arrival rate of a run exceeds the capacity.
     fn is_overloaded(&self, run: &Evidence) -> bool {
         self.capacity - run.arrival_rate < 0.001 * self.capacity
     }
 
-    /// The queueing part of the latency, as a fraction of the target, in a run without end.
+    /// The queueing part of the latency of an infinite run, as a fraction of the target.
     fn queueing(&self, run: &Evidence) -> f64 {
         if self.is_overloaded(run) {
             return MAX_QUEUEING;
@@ -132,7 +133,8 @@ impl Curve {
         ((1.0 - self.zero_load) * (self.capacity - self.load) / (self.capacity - run.arrival_rate)).min(MAX_QUEUEING)
     }
 
-    /// The log of what a run finds. The bias is on the queue, and a shorter queue forgets its start sooner.
+    /// The expected log latency of a run. The bias affects the queueing part; a shorter queue forgets its initial
+    /// state sooner.
     fn expected(&self, run: &Evidence, queueing: f64, bias: f64) -> f64 {
         let idle = (1.0 - self.load / self.capacity).clamp(0.005, 0.7);
         let relaxations = run.relaxations * idle / (1.0 - self.zero_load);
@@ -153,8 +155,8 @@ impl Curve {
     }
 }
 
-/// By how much the log of a far percentile is too low in a run of this many relaxation times from an idle server on: a fit
-/// to simulated queues of several kinds.
+/// The bias of the log of a far percentile in a run of this many relaxation times that starts on an idle server: a
+/// fit to simulated queues of several kinds.
 fn initialization_bias(relaxations: f64) -> f64 {
     6.0 / (relaxations + 5.5)
 }

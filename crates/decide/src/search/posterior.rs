@@ -14,7 +14,7 @@ pub(super) struct Posterior {
     pub(super) low: f64,
     /// 97.5%.
     pub(super) high: f64,
-    /// 20%: below the median, where a run is next worth most.
+    /// 20%: below the median, where the next run gives the most information.
     pub(super) below: f64,
     /// 80%.
     pub(super) above: f64,
@@ -26,13 +26,13 @@ pub(super) const ERROR_SCALE_GRID: [(f64, f64); 4] = [(0.65, -0.7), (1.0, 0.0), 
 pub(super) const DEGREES_OF_FREEDOM: f64 = 5.0;
 /// Misfit of a curve far from the target, as a fraction of the log distance.
 pub(super) const CURVE_MISFIT: f64 = 0.2;
-/// Relative error of a run where no run has one.
+/// Relative error of a run if no run has an estimate.
 const UNKNOWN_ERROR: f64 = 0.2;
-/// Runs within this factor of the target say how large the error at the target is.
+/// Runs within this factor of the target determine the error at the target.
 const NEAR_TARGET: f64 = 1.8;
-/// Loads evaluated in a round.
+/// Loads evaluated per round.
 const GRID_STEPS: usize = 60;
-/// Each round zooms in.
+/// Number of rounds, each on a narrower range.
 const GRID_ROUNDS: usize = 3;
 
 /// Quantiles of a log density, evaluated between two loads.
@@ -51,7 +51,7 @@ pub(super) fn quantiles(mut from: f64, mut to: f64, log_density: impl Fn(f64) ->
     found
 }
 
-/// The load below which a fraction of the mass lies.
+/// The load below which this fraction of the mass lies.
 fn quantile(fraction: f64, masses: &[f64], from: f64, width: f64) -> f64 {
     let wanted = fraction * masses.iter().sum::<f64>();
     let mut sum = 0.0;
@@ -75,19 +75,19 @@ pub(super) fn log_student(residual: f64, deviation: f64) -> f64 {
     -0.5 * (DEGREES_OF_FREEDOM + 1.0) * (1.0 + residual * residual / DEGREES_OF_FREEDOM).ln() - deviation.ln()
 }
 
-/// How the error of a run follows from its length.
+/// The error of a run as a function of its duration.
 pub(super) struct ErrorModel {
-    /// The error falls with this power of the length: 0.5 without autocorrelation.
+    /// The error falls with this power of the duration: 0.5 without autocorrelation.
     pub(super) exponent: f64,
-    /// No run has a smaller error.
+    /// Smallest error of a run.
     pub(super) floor: f64,
-    /// The claimed error is that of the lower side; the upper one is longer by this factor.
+    /// Ratio of the upper to the lower side's error; the reported error is that of the lower side.
     pub(super) skew: f64,
 }
 
 impl ErrorModel {
-    /// The error of a run by its length. All runs near the target share one error: that of a single run is the smaller the
-    /// luckier it was.
+    /// The error of a run by its duration. All runs near the target share one error, because the estimate of a single
+    /// run is biased: the lower its latencies by chance, the smaller its error.
     pub(super) fn of(self, runs: &[Measurement]) -> impl Fn(f64) -> f64 {
         let near = |run: &&Measurement| run.sustained && run.ratio() < NEAR_TARGET && run.ratio() > 1.0 / NEAR_TARGET;
         let claimed = runs.iter().filter(near).filter_map(|run| {

@@ -1,31 +1,31 @@
-//! Runs placed by the posterior of a model: where they say most about the answer, and for how long.
+//! Places runs by the posterior of a model: at the loads that give the most information, with increasing durations.
 
 use super::posterior::Posterior;
 use super::{Estimate, Measurement, Model, Search, Step, StopReason, closed_loop, open_loop};
 
-/// This many runs explore.
+/// Most exploring runs.
 const EXPLORING_RUNS: usize = 4;
-/// A range narrower than this, as a fraction of the answer, needs no more of them.
+/// Relative width of the range below which exploration ends.
 const FOUND: f64 = 0.1;
-/// Loads up to this fraction away from the answer count as near it.
+/// Loads within this relative distance of the estimate count as near it.
 const NEAR: f64 = 0.15;
-/// More than this many times the target is not chance near the answer.
+/// A latency beyond this multiple of the target is not due to chance near the estimate.
 const CLEARLY: f64 = 1.8;
-/// Each run is this much longer than the longest before it.
+/// Each run is longer than the longest before it by this factor.
 const LONGER: f64 = 1.5;
-/// No run takes more than this fraction of the budget.
+/// Largest fraction of the budget of one run.
 const RUN_FRACTION: f64 = 0.2;
-/// A run of this fraction of what a decision needs counts as full.
+/// A run of at least this fraction of the time for a decision counts as full.
 const FULL: f64 = 0.7;
-/// A search makes no more runs than this.
+/// Most runs of a search.
 const MAX_RUNS: usize = 60;
-/// The first run, as a fraction of what the server completes under unlimited load.
+/// Load of the first run, as a fraction of the throughput under unlimited load.
 const FIRST: f64 = 0.9;
-/// A load beyond the capacity, as a multiple of that.
+/// A load beyond the capacity, as a multiple of that throughput.
 const BEYOND_CAPACITY: f64 = 1.3;
 
 impl Search<'_> {
-    /// The next run where a model places it.
+    /// The next run according to the model.
     pub(super) fn sample(&self, runs: &[Measurement]) -> Step {
         let rest = self.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
         let (made, runs) = (runs.len(), &without_lucky(runs)[..]);
@@ -85,7 +85,7 @@ impl Search<'_> {
         Step::Run { level: self.levels.nearest(load), seconds }
     }
 
-    /// The end, which is precise where the range is, whatever else was reached.
+    /// The end of the search; precise if the range is, whatever else ended it.
     fn stop(&self, runs: &[Measurement], reason: StopReason) -> Step {
         let precise = self.sampled(runs).and_then(|found| found.reach()).is_some_and(|reach| reach <= self.tolerance);
         Step::Done(if precise { StopReason::Precise } else { reason })
@@ -98,8 +98,8 @@ impl Search<'_> {
         }
     }
 
-    /// The estimate as far as runs support it: a curve continues where no run was made. Nothing where no run up to it met the
-    /// target; no upper end where none missed it.
+    /// The estimate as far as runs support it, because a model extrapolates beyond them. `None` if no run up to it
+    /// met the target; no upper end if none missed it.
     pub(super) fn sampled(&self, runs: &[Measurement]) -> Option<Estimate> {
         let runs = &without_lucky(runs)[..];
         let met = || runs.iter().filter(|run| run.passes()).map(|run| run.level);
@@ -111,19 +111,19 @@ impl Search<'_> {
         Some(Estimate { value: found.median, low: found.low, high: Some(found.high) })
     }
 
-    /// Whether even the smallest load fails more than once.
+    /// Returns whether even the smallest load fails more than once.
     fn is_infeasible(&self, runs: &[Measurement]) -> bool {
         let lowest = || runs.iter().filter(|run| run.level <= self.levels.least);
         lowest().count() > 1 && !lowest().any(Measurement::passes)
     }
 }
 
-/// Whether it fails by so much that it is not near the answer.
+/// Returns whether it fails by so much that it is not near the estimate.
 fn fails_clearly(run: &Measurement) -> bool {
     !run.sustained || run.ratio() > CLEARLY
 }
 
-/// The runs without those that met the target at a larger load than one that failed clearly every time: they were lucky.
+/// The runs without those that met the target above a load that failed clearly every time: they passed by chance.
 fn without_lucky(runs: &[Measurement]) -> Vec<Measurement> {
     let at = |level: f64| runs.iter().filter(move |run| run.level == level);
     let beyond = |run: &&Measurement| at(run.level).count() > 1 && at(run.level).all(fails_clearly);
@@ -131,7 +131,7 @@ fn without_lucky(runs: &[Measurement]) -> Vec<Measurement> {
     runs.iter().filter(|run| run.level < broken || !run.passes()).copied().collect()
 }
 
-/// The lowest level that failed, if it was run only once: that may have been an outlier, and it bounds the answer.
+/// The lowest failing load, if it was run only once: it may be an outlier, and it bounds the result.
 fn only_failure(runs: &[Measurement]) -> Option<f64> {
     let lowest = runs.iter().filter(|run| !run.passes()).map(|run| run.level).reduce(f64::min)?;
     (runs.iter().filter(|run| run.level == lowest).count() == 1).then_some(lowest)
@@ -154,7 +154,7 @@ mod tests {
         Measurement { level, arrival_rate: level, seconds, margin, error, sustained, completed_rate }
     }
 
-    /// All runs of a search, on a server whose latencies are what the closure says, and why it stopped.
+    /// All runs of a search on a server with latencies from the closure, and why it stopped.
     fn all_runs(search: &Search<'_>, server: impl Fn(f64, usize) -> (f64, bool)) -> (Vec<Measurement>, StopReason) {
         let mut runs: Vec<Measurement> = Vec::new();
         loop {
@@ -199,7 +199,7 @@ mod tests {
         let missed = [200.0, 100.0, 50.0].map(|level| at(level, 40.0));
         assert!(search(100.0).posterior(&missed).is_some(), "the curve continues below them");
         assert_eq!([search(100.0).sampled(&missed), search(100.0).sampled(&[])], [None, None]);
-        // Luck far above what failed again and again.
+        // Passes by chance, far above loads that failed repeatedly.
         let lucky = [(400.0, 0.9), (100.0, 9.0), (100.0, 9.0), (50.0, 5.0), (50.0, 5.0), (25.0, 3.0), (25.0, 3.0)];
         assert_eq!(search(100.0).sampled(&lucky.map(|(level, ratio)| at(level, ratio))), None);
         let met = [90.0, 135.0].map(|level| at(level, 0.2));
