@@ -1,5 +1,5 @@
-//! `--card`: one picture of a result for a message, a slide or an issue. What it says is decided here, from a record or
-//! from a result file; where everything stands is decided in `draw`.
+//! `--card`: one image of a result for a message, a slide or an issue. This module selects the contents, from a
+//! record or from a result file; `draw` lays them out.
 
 mod command;
 mod draw;
@@ -24,20 +24,20 @@ use crate::verdict::{Severity, Verdict};
 
 /// Points per pixel of a card: one, so that it is 1200 by 630 pixels.
 const DPI: f64 = 72.0;
-/// Into how many steps a curve is cut at least, and at most.
+/// Least and most steps of a curve.
 const STEPS: (f64, f64) = (30.0, 120.0);
 
-/// Writes the card of `record`; `about` is what its file says next to it.
+/// Writes the card of `record`; `about` has the texts of its file.
 pub fn save(record: &RunRecord, about: &About, path: &Path) -> Result<(), Error> {
     write(&of_record(record, about), path)
 }
 
-/// Writes the card of a result that keeps metrics alone.
+/// Writes the card of a result file without single requests.
 pub fn save_stored(run: &StoredRun, path: &Path) -> Result<(), Error> {
     write(&of_stored(run), path)
 }
 
-/// Refuses a name whose ending is neither `.png` nor `.svg`.
+/// Rejects a path whose extension is neither `.png` nor `.svg`.
 pub fn check(path: &Path) -> Result<(), Error> {
     is_svg(path).map(|_| ())
 }
@@ -155,14 +155,14 @@ fn of_stored(run: &StoredRun) -> Card {
     origin.card(stored_verdict(run), metrics.tiles(&setup.task), Vec::new())
 }
 
-/// Where a result comes from, in the terms of a card.
+/// The provenance of a result for a card.
 struct Origin<'a> {
     setup: &'a Setup,
     provenance: &'a Provenance,
     gpus: Vec<String>,
-    /// Mean lengths in words.
+    /// Mean lengths as text.
     lengths: Option<String>,
-    /// All requests, those that failed, and the seconds that they took.
+    /// All requests, failed requests, and the duration in seconds.
     counts: (u64, u64, f64),
 }
 
@@ -186,7 +186,7 @@ impl Origin<'_> {
         }
     }
 
-    /// The GPUs, or the processors of the client where no GPU was seen.
+    /// The GPUs, or the client's processors if no GPU was found.
     fn hardware(&self) -> Option<String> {
         let mut kinds: Vec<(&str, usize)> = Vec::new();
         for gpu in &self.gpus {
@@ -237,7 +237,7 @@ fn lengths(completed: u64, input: Option<u64>, output: Option<u64>) -> Option<St
     })
 }
 
-/// The gravest finding, and how many more there are.
+/// The most severe finding, and the number of others.
 fn verdict(record: &RunRecord, about: &About) -> (Tone, String) {
     if record.summary.completed == 0 {
         return (Tone::Bad, "no request succeeded".to_owned());
@@ -260,7 +260,7 @@ fn verdict(record: &RunRecord, about: &About) -> (Tone, String) {
     }
 }
 
-/// What the file itself says. A file without tacho's part says nothing.
+/// The verdict in the file; empty if the file lacks tacho's part.
 fn stored_verdict(run: &StoredRun) -> (Tone, String) {
     if run.is_empty() {
         return (Tone::Bad, "no request succeeded".to_owned());
@@ -282,7 +282,7 @@ fn summed(texts: &[&str]) -> Option<String> {
     }
 }
 
-/// Throughput and a latency over time; nothing of a run of a few requests.
+/// Throughput and a latency over time; empty for a run of few requests.
 fn curves(record: &RunRecord) -> Vec<Curve> {
     let samples = &record.measured.samples;
     let Some(over) = OverTime::of(samples, STEPS).filter(|_| record.summary.completed > 1) else { return Vec::new() };

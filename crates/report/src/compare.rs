@@ -1,5 +1,5 @@
 //! `tacho compare`: results side by side. Tables of values and ratios per load level, the largest level within
-//! latency limits, and for each number whether the difference is real.
+//! latency limits, and for each metric whether the difference is significant.
 
 mod file_name;
 pub mod forest;
@@ -31,44 +31,44 @@ use tacho_decide::compare::Confidence;
 
 pub use self::settings::{settings, varied};
 
-/// Which latencies are compared.
+/// The latency statistic to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
-    /// The 99th percentiles.
+    /// 99th percentiles.
     P99,
-    /// The medians.
+    /// Medians.
     Median,
 }
 
-/// How to compare.
+/// Settings of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompareSpec {
     /// The column of the load level.
     pub x: String,
-    /// Which latencies.
+    /// The latency statistic.
     pub latency: Latency,
-    /// Largest TTFT, ms, and the percentage by which it may be passed.
+    /// TTFT limit, ms, and the percentage by which it may be exceeded.
     pub ttft: (f64, f64),
-    /// Largest TPOT, ms, and the percentage by which it may be passed.
+    /// TPOT limit, ms, and the percentage by which it may be exceeded.
     pub tpot: (f64, f64),
-    /// How sure verdicts shall be.
+    /// Confidence level of verdicts.
     pub confidence: Confidence,
-    /// The share up to which a change does not matter.
+    /// The fraction up to which a change does not matter.
     pub margin: f64,
-    /// How much numbers vary from run to run, as a share, where it is known.
+    /// Run-to-run variation of metrics, as a fraction, if known.
     pub noise: Option<f64>,
-    /// Whether the user set the latency limits; those of vLLM's script are not shown otherwise.
+    /// Whether the user set the latency limits; otherwise those of vLLM's script are not shown.
     pub limits_set: bool,
     /// Whether tables name the test behind each value.
     pub debug: bool,
     /// Whether pages have charts.
     pub plots: bool,
-    /// The numbers to judge; all that both sides have without it.
+    /// The metrics to compare; by default all that both sides have.
     pub keys: Option<Vec<String>>,
 }
 
 impl CompareSpec {
-    /// What `tacho compare` does without any flag.
+    /// The settings of `tacho compare` without flags.
     pub fn usual() -> Self {
         CompareSpec {
             x: "# of max concurrency.".into(),

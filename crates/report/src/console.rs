@@ -1,4 +1,4 @@
-//! vLLM's report to the character, and after it one screen of tacho's own.
+//! vLLM's report, character for character, followed by one screen of tacho's own.
 
 mod block;
 mod chart;
@@ -22,7 +22,7 @@ use crate::style::{harmless, percent, title, two, value_line};
 /// Failures listed before the report.
 const LISTED_FAILURES: usize = 10;
 
-/// What a person asked to see of the report.
+/// Display options of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Every metric (`--verbose`).
@@ -31,7 +31,7 @@ pub struct Shown {
     pub no_charts: bool,
 }
 
-/// Prints the whole report to stdout, and to stderr that nothing succeeded when that is so.
+/// Prints the whole report to stdout, and a note to stderr if no request succeeded.
 pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
     if record.summary.completed == 0 {
         writeln!(
@@ -40,13 +40,13 @@ pub fn print(record: &RunRecord, shown: Shown) -> io::Result<()> {
         )?;
     }
     let mut out = crate::out();
-    // A person sees charts; a pipe and strict parity get text alone.
+    // Charts are for terminals; a pipe and strict parity get text only.
     if out.is_terminal() && !record.setup.strict_parity && !shown.no_charts {
         let canvas = Canvas { width: console_width(), colour: crate::style::colours() };
         out.write_all(charts(record, canvas).as_bytes())?;
     }
     out.write_all(vllm_report(record).as_bytes())?;
-    // Strict parity is upstream's block alone.
+    // Strict parity prints only vLLM's block.
     if !record.setup.strict_parity {
         let style = match out.is_terminal() {
             true => BlockStyle {
@@ -67,7 +67,7 @@ fn console_width() -> usize {
     usize::from(columns).min(100)
 }
 
-/// What vLLM prints after a run: the failures, its tip (only where its defects are kept), the report.
+/// vLLM's output after a run: the failures, its tip (only under strict parity), the report.
 pub fn vllm_report(record: &RunRecord) -> String {
     let mut lines = failures(record);
     if record.setup.strict_parity && record.summary.generation().is_some() && record.summary.completed > 0 {
@@ -89,7 +89,7 @@ pub fn vllm_report(record: &RunRecord) -> String {
     joined(&lines)
 }
 
-/// The lines with a newline after each.
+/// The lines, each with a newline.
 fn joined(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }
@@ -106,14 +106,14 @@ fn failures(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// Numbers that vLLM shows only where there is a tokenizer.
+/// Units of metrics that vLLM shows only with a tokenizer.
 const TOKENS: [Unit; 2] = [Unit::Tokens, Unit::TokensPerSecond];
 
 fn totals(record: &RunRecord) -> Vec<String> {
     let setup = &record.setup;
     let mut lines = Vec::new();
     for number in number::lines(&[Part::Totals, Part::Peaks]) {
-        // Prompt tokens are counted without a tokenizer too; a real-time factor needs sounds.
+        // Prompt tokens are counted without a tokenizer too; a real-time factor needs audio.
         let counted = setup.has_tokenizer() || !TOKENS.contains(&number.unit) || number.key == "total_input_tokens";
         let value = (number.read)(record).filter(|value| number.key != "rtfx" || *value != Amount::Real(0.0));
         lines.extend(value.filter(|_| counted).and_then(|value| number_line(number, value)));
@@ -127,7 +127,7 @@ fn totals(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// The line of a number; nothing for one that was not asked for.
+/// The line of a metric; `None` if it was not requested.
 fn number_line(number: &Number, value: Amount) -> Option<String> {
     Some(match value {
         // vLLM shows this count with two decimals.
@@ -139,7 +139,7 @@ fn number_line(number: &Number, value: Amount) -> Option<String> {
     })
 }
 
-/// The lines of a part under its title; nothing where the run has none of its numbers.
+/// The lines of a part under its title; empty if the run has none of its metrics.
 fn section(record: &RunRecord, heading: &str, part: Part) -> Vec<String> {
     let numbers = number::lines(&[part]);
     let mut lines: Vec<String> =
@@ -170,7 +170,7 @@ fn speculative(record: &RunRecord) -> Vec<String> {
     if !speculative.per_position.is_empty() {
         lines.push("Per-position acceptance (%):".into());
     }
-    // Positions are numbered by order, whatever their labels were.
+    // Positions are numbered in order, regardless of their labels.
     for (position, rate) in speculative.per_position.iter().enumerate() {
         lines.push(value_line(&format!("  Position {position}:"), two(rate * 100.0)));
     }

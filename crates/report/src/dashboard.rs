@@ -13,11 +13,11 @@ use crate::tables::headings::{order, row};
 use crate::tables::markdown::Table;
 use crate::{Error, results};
 
-/// Files that earlier reports and other tools leave among results.
+/// Files that earlier reports and other tools leave next to results.
 const NOT_RESULTS: [&str; 5] =
     ["benchmark_results.json", "_sla_summary.json", ".pytorch.json", ".failure.json", ".runs.json"];
 
-/// Whether a file is one that tacho or another tool leaves among results, by its name.
+/// Returns whether a file is a by-product of tacho or another tool, by its name.
 pub fn is_by_product(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     NOT_RESULTS.iter().any(|ending| name.ends_with(ending))
@@ -30,9 +30,9 @@ pub struct Dashboard {
     throughput: Vec<Dict>,
     serving: Vec<Dict>,
     startup: Vec<Dict>,
-    /// What the machine is: name and value.
+    /// Description of the machine: names and values.
     platform: Vec<(&'static str, Value)>,
-    /// Files that hold no result, and why.
+    /// Files without a result, and why.
     pub skipped: Vec<(String, String)>,
 }
 
@@ -47,7 +47,7 @@ impl Dashboard {
             }
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let mut skip = |error: &Error| dashboard.skipped.push((name.clone(), error.to_string()));
-            // One broken file must not cost the report of all others.
+            // One broken file must not prevent the report of all others.
             let commands = commands(&path.with_extension("commands")).inspect_err(&mut skip).unwrap_or_default();
             let Ok(results) = results::read(&path).inspect_err(&mut skip) else { continue };
             let mut found = false;
@@ -65,7 +65,7 @@ impl Dashboard {
         Ok(dashboard)
     }
 
-    /// The same with a table of the machine, as name and value.
+    /// Adds a table of the machine, as names and values.
     pub fn on(self, platform: Vec<(&'static str, Value)>) -> Self {
         Dashboard { platform, ..self }
     }
@@ -77,7 +77,7 @@ impl Dashboard {
             if let Some(rate) = result.get("request_rate").cloned() {
                 result.set("qps", rate);
             }
-            // The metadata that the suite hands to the client says the same as the server's command.
+            // The suite's metadata for the client repeats the server's command.
             for (key, column) in [("tensor_parallel_size", "tp_size"), ("pipeline_parallel_size", "pp_size")] {
                 if let Some(value) = result.get(key).and_then(Value::as_str).and_then(|text| text.parse::<i64>().ok()) {
                     result.set(column, value);
@@ -129,16 +129,16 @@ impl Dashboard {
         ]
     }
 
-    /// Whether there is nothing to show.
+    /// Returns whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         self.tables().iter().all(|table| table.2.is_empty())
     }
 
-    /// The tables as Markdown, followed by all numbers as JSON.
+    /// The tables as Markdown, followed by all metrics as JSON.
     pub fn markdown(&self) -> String {
         let mut numbers = Dict::new();
         for (_, key, rows, order) in self.tables() {
-            // Upstream's readers know three tables.
+            // vLLM's readers know three tables.
             if !(key == "startup" && rows.is_empty()) {
                 numbers.set(key, by_column(&Table::of(rows, &order)));
             }
@@ -161,7 +161,7 @@ impl Dashboard {
         out
     }
 
-    /// All rows as a list of objects with headings as keys: what comparisons read.
+    /// All rows as a list of objects with headings as keys, as comparisons read them.
     pub fn rows(&self) -> Value {
         let rows = self.tables().into_iter().flat_map(|(_, _, rows, order)| {
             let table = Table::of(rows, &order);
@@ -181,7 +181,7 @@ impl Dashboard {
     }
 }
 
-/// Without numbers that JSON has no words for.
+/// Replaces numbers that JSON cannot represent.
 fn finite(value: Value) -> Value {
     match value {
         Value::Float(number) if !number.is_finite() => Value::Null,

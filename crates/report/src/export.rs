@@ -1,4 +1,4 @@
-//! Results and requests in formats that other tools read.
+//! Results and requests in formats of other tools.
 
 pub mod otlp;
 pub mod pytorch;

@@ -1,13 +1,13 @@
-//! Text for a screen: lines are broken at words, and Markdown tables that are too wide for it are laid out again. Nothing
-//! is cut off: headings and long cells take several lines, and columns that find no room follow below.
+//! Text for a screen: lines are wrapped at words, and Markdown tables that are too wide are laid out again. Nothing
+//! is truncated: headings and long cells take several lines, and columns that do not fit follow below.
 
 use crate::style::fold;
 
-/// Blanks between two columns.
+/// Spaces between two columns.
 const GAP: usize = 2;
 
-/// Most columns that are repeated, so that one knows what a row below is about.
-const MOST_KEYS: usize = 3;
+/// Most columns that are repeated to identify the rows below.
+const MAX_KEYS: usize = 3;
 
 /// The text for a screen of this width.
 pub fn fitted(text: &str, width: usize) -> String {
@@ -23,7 +23,7 @@ pub fn fitted(text: &str, width: usize) -> String {
     blocks.map(shown).collect()
 }
 
-/// A line of text broken between words.
+/// A line of text wrapped between words.
 fn folded(line: &str, width: usize) -> String {
     let end = if line.ends_with('\n') { "\n" } else { "" };
     fold(line.trim_end_matches('\n'), width, 2).join("\n") + end
@@ -33,7 +33,7 @@ fn length(text: &str) -> usize {
     text.trim_end().chars().count()
 }
 
-/// A table as it was read.
+/// A parsed table.
 struct Screen {
     columns: Vec<Column>,
     rows: usize,
@@ -46,7 +46,7 @@ struct Column {
 }
 
 impl Screen {
-    /// The table of these lines, where they are one.
+    /// The table in these lines, if they are one.
     fn read(lines: &[&str]) -> Option<Self> {
         let [heading, rule, rows @ ..] = lines else { return None };
         let rules = cells(rule);
@@ -82,17 +82,17 @@ impl Screen {
         out
     }
 
-    /// How many of the first columns distinguish all rows.
+    /// Number of leading columns that identify all rows.
     fn keys(&self) -> usize {
-        let apart = |count: &usize| {
+        let unique = |count: &usize| {
             let key = |row: usize| self.columns[..*count].iter().map(|column| &column.cells[row]).collect::<Vec<_>>();
             (0..self.rows).all(|row| (0..row).all(|other| key(row) != key(other)))
         };
-        (1..=MOST_KEYS.min(self.columns.len())).find(apart).unwrap_or(1)
+        (1..=MAX_KEYS.min(self.columns.len())).find(unique).unwrap_or(1)
     }
 }
 
-/// The cells of a line; a bar with a backslash before it is none of the table's.
+/// The cells of a line; an escaped bar is not a separator.
 fn cells(line: &str) -> Vec<String> {
     let inside = line.trim().trim_start_matches('|');
     let inside = inside.strip_suffix('|').unwrap_or(inside);
@@ -110,7 +110,7 @@ struct Laid {
 
 impl Column {
     fn laid(&self, width: usize) -> Laid {
-        // One long text must not take the room of all numbers.
+        // One long text must not take the space of all numbers.
         let most = (width * 2 / 5).max(8);
         let longest = self.cells.iter().map(|cell| length(cell)).max().unwrap_or(0).min(most);
         let word = pieces(&self.heading).map(length).max().unwrap_or(0).min(most);
@@ -134,7 +134,7 @@ fn block(columns: &[&Laid], rows: usize) -> String {
     out
 }
 
-/// One row, in as many lines as its tallest cell has.
+/// One row, with as many lines as its tallest cell.
 fn lines(columns: &[&Laid], cells: &[&Vec<String>]) -> String {
     let tallest = cells.iter().map(|cell| cell.len()).max().unwrap_or(0);
     let line = |at: usize| {
@@ -149,8 +149,8 @@ fn lines(columns: &[&Laid], cells: &[&Vec<String>]) -> String {
     (0..tallest).map(line).collect()
 }
 
-/// A text in lines of at most this width: broken behind blanks and the marks that names are made of, and within a piece
-/// only where it alone is too long.
+/// A text in lines of at most this width: broken after spaces and punctuation of names, and within a word only if
+/// that is too long.
 fn broken(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for piece in pieces(text) {
@@ -184,7 +184,7 @@ mod tests {
 ";
 
     #[test]
-    fn what_fits_stays_as_it_is() {
+    fn tables_that_fit_are_unchanged() {
         assert_eq!(fitted(TABLE, 80), TABLE);
         let text = "some words that are long\n\n| a |\n|--:|\n| 1 |\n";
         assert_eq!(fitted(text, 12), "some words\n  that are\n  long\n\n| a |\n|--:|\n| 1 |\n");
@@ -203,7 +203,7 @@ concurrency  num_  throughput  ttft_ms
     }
 
     #[test]
-    fn columns_without_room_follow_below_with_what_tells_rows_apart() {
+    fn columns_that_do_not_fit_follow_below_with_the_keys_of_rows() {
         let expected = "       max_  max_    request_
 concurrency  num_  throughput
              seqs

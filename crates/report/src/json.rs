@@ -1,4 +1,4 @@
-//! vLLM's result file, key for key, with tacho's own numbers under one more key at its end.
+//! vLLM's result file, key for key, with tacho's own metrics under one more key at its end.
 
 mod columns;
 mod fields;
@@ -22,7 +22,7 @@ pub use self::save::{SaveMode, save, try_writing, write_whole};
 pub use self::schema::schema;
 use crate::style::percent;
 
-/// How much of single requests goes into a file.
+/// How much of single requests a file contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Latencies and waits only.
@@ -34,17 +34,17 @@ pub enum Detail {
 /// The arrays that only a detailed file keeps.
 const DETAILED: [&str; 7] = ["input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"];
 
-/// The arrays that every file keeps.
+/// The arrays in every file.
 const LISTS: [&str; 3] = ["latencies", "queue_times", "errors"];
 
-/// The content of a result file. Arrays over requests are rendered only when it is written.
+/// The content of a result file. Per-request arrays are rendered only when it is written.
 pub struct ResultFile<'a> {
     fields: Fields,
     samples: &'a Samples,
 }
 
 impl<'a> ResultFile<'a> {
-    /// The whole file; under strict parity vLLM's part is all of it.
+    /// The whole file; under strict parity only vLLM's part.
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
@@ -66,7 +66,7 @@ impl<'a> ResultFile<'a> {
         ResultFile { fields, samples: &record.measured.samples }
     }
 
-    /// The numbers of a run without any list over its requests.
+    /// The metrics of a run without per-request lists.
     pub fn summary(record: &'a RunRecord) -> Self {
         let mut file = Self::new(record, Detail::Brief);
         LISTS.iter().for_each(|key| file.fields.remove(key));
@@ -76,11 +76,11 @@ impl<'a> ResultFile<'a> {
     /// Writes it as one line without a newline.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         self.fields.write(self.samples, out)?;
-        // A list that is not whole is not a list.
+        // An incomplete list is an error.
         self.samples.check()
     }
 
-    /// The same as a value. Lone surrogates in generated texts become U+FFFD.
+    /// The file as a value. Lone surrogates in generated texts become U+FFFD.
     pub fn to_dict(&self) -> Dict {
         let mut text = Vec::new();
         self.write_to(&mut text).expect("writing to memory does not fail");
@@ -92,7 +92,7 @@ impl<'a> ResultFile<'a> {
     }
 }
 
-/// What was asked. Metadata wins over the keys before it and loses against those after it.
+/// The settings. Metadata overrides the keys before it and is overridden by those after it.
 fn setup_fields(record: &RunRecord) -> Fields {
     let setup = &record.setup;
     let mut fields = Fields::default();
@@ -106,7 +106,7 @@ fn setup_fields(record: &RunRecord) -> Fields {
     for (key, value) in &setup.metadata {
         fields.set(key, value.as_str());
     }
-    // Only this infinity becomes a text.
+    // Only positive infinity becomes a string.
     let rate = setup.request_rate;
     fields.set("request_rate", if rate.is_finite() { Value::Float(rate) } else { Value::from("inf") });
     fields.set("burstiness", setup.burstiness);
@@ -119,12 +119,12 @@ fn setup_fields(record: &RunRecord) -> Fields {
     fields
 }
 
-/// What came out.
+/// The results.
 fn result_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
     number_fields(record, Part::Totals, &mut fields);
     if matches!(record.summary.task, TaskSummary::Pooling(_)) {
-        // vLLM shows the failures of pooling and does not write them.
+        // vLLM prints the failures of pooling but does not write them.
         fields.remove("failed");
     }
     let columns: &[(&str, Column)] = match &record.summary.task {
@@ -149,7 +149,7 @@ fn result_fields(record: &RunRecord) -> Fields {
     fields
 }
 
-/// The numbers of a part that the run has.
+/// The metrics of a part that the run has.
 fn number_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
     for number in number::part(part) {
         match (number.read)(record) {
@@ -162,7 +162,7 @@ fn number_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
     }
 }
 
-/// The lists over requests of generation.
+/// Per-request lists of generation.
 const GENERATION: [(&str, Column); 9] = [
     ("input_lens", Column::InputLens),
     ("output_lens", Column::OutputLens),
@@ -175,7 +175,7 @@ const GENERATION: [(&str, Column); 9] = [
     ("errors", Column::Errors),
 ];
 
-/// Those of pooling.
+/// Per-request lists of pooling.
 const POOLING: [(&str, Column); 4] = [
     ("input_lens", Column::InputLens),
     ("latencies", Column::Latencies),

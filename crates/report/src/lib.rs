@@ -1,5 +1,5 @@
-//! Everything a person, a file or a CI job reads of a run: terminal, HTML pages, plots, JSON and other formats. Works
-//! from finished records, and from events during a run; the only library that prints.
+//! All output of a run for people, files and CI: terminal, HTML pages, plots, JSON and other formats. It is made from
+//! finished records, and from events during a run. The only library that prints.
 
 pub mod card;
 pub mod compare;

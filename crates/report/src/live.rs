@@ -1,4 +1,4 @@
-//! Views of a running benchmark: lines and bars, the whole terminal, a page for a browser.
+//! Live views of a running benchmark: lines and bars, the whole terminal, a page for a browser.
 
 mod bar;
 mod cells;

@@ -1,10 +1,10 @@
-//! Several runs of the same settings, summed up for a person and for a file.
+//! The summary of repeated runs, as text and as JSON.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::MultiRun;
 use tacho_record::multi_run::{Row, Spread};
 
-/// Columns of the table.
+/// Width of the table in columns.
 const WIDTH: usize = 80;
 
 /// The table.
@@ -38,7 +38,7 @@ fn table(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The same as an object: `files` are those of the single runs.
+/// The summary as an object; `files` are the results of the single runs.
 pub fn json(runs: &MultiRun, files: &[String]) -> Value {
     let mut all = Dict::new();
     all.set("version", 1_u64);

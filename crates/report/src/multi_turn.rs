@@ -1,4 +1,4 @@
-//! What is printed and written of a multi-turn benchmark, in the layout of vLLM's script. All columns are always shown.
+//! The output of a multi-turn benchmark, in the layout of vLLM's script. All columns are always shown.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -16,14 +16,14 @@ use crate::tables::workbook::{self, Sheet, SheetRow};
 pub const SEPARATOR: &str =
     "----------------------------------------------------------------------------------------------------";
 
-/// What the tables are about, next to the samples.
+/// The facts in the report other than samples.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// Names and values of the run's settings.
     pub parameters: Vec<(String, Value)>,
-    /// How conversations were made, where they were.
+    /// How conversations were generated, if they were.
     pub generator: Vec<(String, String)>,
-    /// Shares of the first samples to leave out, from 0 up to but not 100.
+    /// Percentages of the first samples to exclude, from 0 to below 100.
     pub warmup_percentages: Vec<f64>,
     /// Seconds of the warm-up step.
     pub warmup_runtime_sec: Option<f64>,
@@ -51,7 +51,7 @@ impl Summary {
         out
     }
 
-    /// One block per share that is left out.
+    /// One block per excluded percentage.
     fn blocks(&self, samples: &[TurnSample]) -> Vec<Block> {
         let mut sorted = samples.to_vec();
         sorted.sort_by(|left, right| left.start_time_ms.total_cmp(&right.start_time_ms));
@@ -77,7 +77,7 @@ impl Summary {
         if self.verbose {
             table.row("time_between_user_turns_sec", &gaps.iter().copied().flatten().collect::<Vec<f64>>());
         }
-        // As upstream counts: to the end of the sample that started last.
+        // As in vLLM: up to the end of the sample that started last.
         let runtime = match samples {
             [first, .., last] => (last.end_time_ms() - first.start_time_ms) / 1000.0,
             [only] => only.latency_ms / 1000.0,
@@ -138,7 +138,7 @@ impl Summary {
     }
 }
 
-/// One table with what stands before it.
+/// One table with its introduction.
 struct Block {
     percent: Option<f64>,
     numbers: Vec<(&'static str, f64)>,
@@ -174,7 +174,7 @@ impl Block {
     }
 }
 
-/// Seconds since the message before of the same conversation, in the order of sending.
+/// Seconds since the previous message of the same conversation, in send order.
 fn between_user_turns(sorted: &[TurnSample]) -> Vec<Option<f64>> {
     let mut last: HashMap<&str, f64> = HashMap::new();
     let mut gaps = Vec::with_capacity(sorted.len());

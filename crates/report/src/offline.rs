@@ -1,4 +1,4 @@
-//! What is printed and written of the offline commands: vLLM's lines and keys first, ours after them.
+//! The output of the offline commands: vLLM's lines and keys first, tacho's after them.
 
 mod latency;
 mod mm_processor;
@@ -34,7 +34,7 @@ pub fn text(record: &OfflineRecord) -> String {
     lines.join("\n")
 }
 
-/// The result file: vLLM's keys, and ours in a part of their own.
+/// The result file: vLLM's keys, then tacho's own.
 pub fn json(record: &OfflineRecord) -> Value {
     let model = record.model_id.as_str();
     let (mut dict, mut own) = match &record.measured {
@@ -48,7 +48,7 @@ pub fn json(record: &OfflineRecord) -> Value {
     Value::Dict(dict)
 }
 
-/// The records of PyTorch's format, with the ending of each one's file. `args` are all flags with their final values.
+/// The records of PyTorch's format, with the suffix of each one's file. `args` are all flags with their final values.
 pub fn records(record: &OfflineRecord, args: &Dict, output_json: &Path) -> Vec<(String, Vec<Value>)> {
     let single = |metrics| vec![("pytorch.json".to_owned(), metrics)];
     let files = match &record.measured {
@@ -61,24 +61,24 @@ pub fn records(record: &OfflineRecord, args: &Dict, output_json: &Path) -> Vec<(
     files.into_iter().map(|(ending, metrics)| (ending, make(metrics))).collect()
 }
 
-/// Writes the result file of a record, indented as vLLM does it.
+/// Writes the result file of a record, indented as in vLLM.
 pub fn save_record(path: &Path, record: &OfflineRecord) -> Result<(), Error> {
     let indent = if matches!(record.measured, OfflineKind::MmProcessor(_)) { 2 } else { 4 };
     save(path, &json(record), indent)
 }
 
-/// Writes a result file, indented as Python does it, without a final line end.
+/// Writes a result file, indented as by Python, without a final newline.
 pub fn save(path: &Path, value: &Value, indent: usize) -> Result<(), Error> {
     let text = dumps_indented(&without_nan(value), indent);
     write_whole(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// Writes records of PyTorch's format, on one line.
+/// Writes records in PyTorch's format, on one line.
 pub fn save_records(path: &Path, records: Vec<Value>) -> Result<(), Error> {
     write_whole(path, |out| out.write_all(dumps(&Value::List(records)).as_bytes()))
 }
 
-/// A number that JSON does not have becomes `null`.
+/// Numbers that JSON cannot represent become `null`.
 fn without_nan(value: &Value) -> Value {
     match value {
         Value::Float(number) if !number.is_finite() => Value::Null,
@@ -88,7 +88,7 @@ fn without_nan(value: &Value) -> Value {
     }
 }
 
-/// The part of a result file that says what ran.
+/// The part of a result file about the engine.
 fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
     dict.set("backend", engine.backend.as_str());
     dict.set("simulated", engine.simulated.is_some());
@@ -101,7 +101,7 @@ fn engine_keys(dict: &mut Dict, engine: &EngineNote) {
     }
 }
 
-/// Percentiles under text keys.
+/// Percentiles with string keys.
 fn percentile_dict(percentiles: &[(u32, f64)]) -> Dict {
     percentiles.iter().map(|(percent, value)| (percent.to_string(), Value::Float(*value))).collect()
 }

@@ -1,10 +1,10 @@
-//! Standard output. That it has no reader any more (a pipe that was closed, a terminal that hung up) is not an error: the
-//! verdict and the files that follow still count.
+//! Standard output. A missing reader (a closed pipe, a terminal that hung up) is not an error: the verdict and the
+//! files that follow still count.
 
 use std::io::{self, IsTerminal, Stdout, Write};
 use std::sync::OnceLock;
 
-/// What a write to a terminal that has hung up gives.
+/// The error of a write to a terminal that has hung up.
 const EIO: i32 = 5;
 
 /// Standard output.
@@ -19,14 +19,14 @@ pub fn out() -> Out {
     Out { stream: io::stdout() }
 }
 
-/// Whether it went to a terminal when it was first asked for: one that has hung up no longer says that it is one.
+/// Returns whether it was a terminal at the first call: one that has hung up no longer reports so.
 fn was_terminal() -> bool {
     static TERMINAL: OnceLock<bool> = OnceLock::new();
     *TERMINAL.get_or_init(|| io::stdout().is_terminal())
 }
 
 impl Out {
-    /// Whether it goes to a terminal.
+    /// Returns whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.stream.is_terminal()
     }
@@ -44,7 +44,7 @@ impl Write for Out {
     }
 }
 
-/// What came of a write: none when no reader is left.
+/// The result of a write; `None` if no reader is left.
 fn heard<T>(written: io::Result<T>, terminal: bool) -> io::Result<Option<T>> {
     match written {
         Ok(value) => Ok(Some(value)),
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_nobody_listens_is_no_error_and_a_full_disk_is_one() {
+    fn a_missing_reader_is_not_an_error_but_a_full_disk_is() {
         let failed = |code| Err::<usize, _>(io::Error::from_raw_os_error(code));
         assert_eq!(heard(Ok(3), false).unwrap(), Some(3));
         assert_eq!(heard(failed(32), false).unwrap(), None, "a closed pipe");

@@ -1,5 +1,5 @@
-//! Pictures of results: one small core (a scene of shapes, axes, panels) that is written as SVG or drawn as PNG, and
-//! the figures made with it. No system fonts, no outside library at run time.
+//! Charts of results: a small core (a scene of shapes, axes, panels) that is written as SVG or drawn as PNG, and the
+//! figures made with it. No system fonts, no external library at run time.
 
 pub mod dataset;
 mod font;

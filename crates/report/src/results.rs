@@ -1,4 +1,4 @@
-//! Result files read back: those of vLLM and of tacho, one object or several, and the row lists made of them.
+//! Reads result files of vLLM and tacho, with one object or several, and files of rows.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use tacho_core::json::{Dict, Value, parse, parse_prefix};
 
 use crate::Error;
 
-/// All objects of a file: one, a list of them, or one after another as `--append-result` writes them.
+/// All objects of a file: one, a list, or a sequence as `--append-result` writes it.
 pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
     let text = read_text(path)?;
     let bad = |problem: String| Error::NotAResult { path: path.to_owned(), problem };
@@ -44,14 +44,14 @@ pub fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })
 }
 
-/// The names directly in a directory that end in `ending`, in order.
+/// The files directly in a directory with this suffix, sorted.
 pub fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A name that begins with a dot is a file being written.
+        // A name that starts with a dot is a temporary file.
         if name.ends_with(ending) && !name.starts_with('.') && path.is_file() {
             files.push(path);
         }
@@ -60,7 +60,7 @@ pub fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Files of that exact name anywhere below a directory, in order.
+/// Files with this exact name anywhere below a directory, sorted.
 pub fn files_below(directory: &Path, name: &str) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: directory.to_owned(), source };
     let mut files = Vec::new();
@@ -68,7 +68,7 @@ pub fn files_below(directory: &Path, name: &str) -> Result<Vec<PathBuf>, Error> 
         let entry = entry.map_err(failed)?;
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            // A request log has files of the same names.
+            // Request logs contain files with the same names.
             if !tacho_rowlog::Stored::is_log(&path) {
                 files.extend(files_below(&path, name)?);
             }

@@ -1,4 +1,4 @@
-//! What a run's notes read like: for programs that know upstream's lines, and for people.
+//! The texts of a run's notes: in vLLM's wording for programs, and for people.
 
 use tacho_core::event::{Layout, Load, Note, SearchRow, Work};
 use tacho_core::json::{Value, quoted};
@@ -7,17 +7,17 @@ use tacho_core::secret::redact_words;
 use crate::style::command_lines;
 use crate::tables::markdown::Table;
 
-/// A note in words, as upstream writes it; some take several lines.
+/// The text of a note in vLLM's wording; may have several lines.
 pub fn of(note: &Note) -> String {
     note.text(&Upstream)
 }
 
-/// The same for a person with a screen of this width, who can copy the commands in it.
+/// The text of a note for a terminal of this width, with commands that can be copied.
 pub fn for_person(note: &Note, width: usize) -> String {
     note.text(&Person { width })
 }
 
-/// Room for what is said before a command.
+/// Columns for the text before a command.
 const BEFORE: usize = 20;
 
 /// Commands as Python prints a list.
@@ -34,7 +34,7 @@ impl Layout for Upstream {
     }
 }
 
-/// Commands as a shell takes them.
+/// Commands as shell command lines.
 struct Person {
     width: usize,
 }
@@ -49,12 +49,12 @@ impl Layout for Person {
     }
 }
 
-/// A load, without a fraction where it has none.
+/// A load, as an integer if possible.
 fn number(load: f64) -> Value {
     if load.fract() == 0.0 { Value::Int(load as i64) } else { Value::Float(load) }
 }
 
-/// What was measured at each level, where it broke and why.
+/// The measurements at each level, and which SLO was violated.
 fn search_table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
     let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
     let headings = first.chain(["completed/s", "verdict"]).map(str::to_owned).collect();
@@ -75,7 +75,7 @@ fn search_table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
     Table { headings, rows: rows.iter().map(row).collect() }.markdown().trim_end().to_owned()
 }
 
-/// What a bar is called.
+/// The title of a progress bar.
 pub(crate) fn title(work: Work) -> &'static str {
     match work {
         Work::Downloading => "downloading",
@@ -94,7 +94,7 @@ pub(crate) fn title(work: Work) -> &'static str {
     }
 }
 
-/// What a bar counts per second, and how many of the counted pieces make one of those.
+/// The unit of a progress bar, and the number of counted pieces per unit.
 pub(crate) fn unit(work: Work) -> (&'static str, u64) {
     match work {
         Work::Downloading => ("MB/s", 1_000_000),

@@ -1,22 +1,22 @@
-//! A run over time, in equal steps: what pages and the terminal draw.
+//! A run over time in equal steps, for pages and the terminal.
 
 use tacho_metrics::percentile::percentile;
 use tacho_metrics::{Sample, Samples};
 
-/// Requests that a step should have, for a rate in it to say something.
+/// Least requests per step for a meaningful rate.
 const REQUESTS: f64 = 5.0;
 
-/// The time that times count from: when the first request was due.
+/// The origin of times: the scheduled time of the first request.
 pub(crate) fn origin(samples: &Samples) -> f64 {
     let first = samples.iter().map(|sample| sample.due.min(sample.released)).fold(f64::INFINITY, f64::min);
     if first.is_finite() { first } else { 0.0 }
 }
 
-/// What happened in each step.
+/// The time series of a run.
 pub(crate) struct OverTime {
-    /// The length of a step in seconds.
+    /// Length of a step in seconds.
     pub(crate) step: f64,
-    /// When all was over, in seconds.
+    /// End of the run in seconds.
     pub(crate) end: f64,
     /// Rates and means by name.
     pub(crate) rows: [(&'static str, Vec<f64>); 6],
@@ -34,12 +34,12 @@ pub(crate) const RUNNING: usize = 4;
 pub(crate) const WAITING: usize = 5;
 
 impl OverTime {
-    /// The run of `samples` in this many steps at least and at most; nothing without requests.
+    /// The series of `samples` with a number of steps within these bounds; `None` without requests.
     pub(crate) fn of(samples: &Samples, (least, most): (f64, f64)) -> Option<Self> {
         let origin = origin(samples);
         let end = samples.iter().map(|sample| sample.done).reduce(f64::max)? - origin;
         let step = readable(end / (samples.len() as f64 / REQUESTS).clamp(least, most));
-        // A last step that is a sliver would show a rate that was not there.
+        // A very short last step would show a misleading rate.
         let mut over = OverTime::new(((end / step).round() as usize).max(1), step, end);
         samples.iter().for_each(|sample| over.add(&sample, origin));
         Some(over)
@@ -62,32 +62,32 @@ impl OverTime {
         self.lasting(WAITING, released, sent);
         self.lasting(RUNNING, sent, done);
         if sample.success() {
-            // Each event brought its share of the tokens.
+            // Each event counts its share of the tokens.
             let weight = sample.output_len as f64 / sample.events().max(1) as f64;
-            let mut moment = sent + sample.ttft;
-            self.event(TOKENS, moment, weight);
+            let mut time = sent + sample.ttft;
+            self.event(TOKENS, time, weight);
             for gap in &sample.itl {
-                moment += gap;
-                self.event(TOKENS, moment, weight);
+                time += gap;
+                self.event(TOKENS, time, weight);
             }
         }
     }
 
-    /// From where a step reaches how far: the last one to the run's end.
+    /// Length of a step: the last one ends with the run.
     fn length(&self, at: usize) -> f64 {
         if at + 1 == self.rows[0].1.len() { self.end - at as f64 * self.step } else { self.step }.max(1e-9)
     }
 
-    fn at(&self, moment: f64) -> usize {
-        ((moment / self.step).max(0.0) as usize).min(self.rows[0].1.len() - 1)
+    fn at(&self, time: f64) -> usize {
+        ((time / self.step).max(0.0) as usize).min(self.rows[0].1.len() - 1)
     }
 
-    fn event(&mut self, row: usize, moment: f64, amount: f64) {
-        let at = self.at(moment);
+    fn event(&mut self, row: usize, time: f64, amount: f64) {
+        let at = self.at(time);
         self.rows[row].1[at] += amount / self.length(at);
     }
 
-    /// Something that lasts counts in each step by the part of it that it fills.
+    /// Adds an interval to each step by the fraction of the step that it covers.
     fn lasting(&mut self, row: usize, from: f64, to: f64) {
         if to <= from {
             return;
@@ -100,7 +100,7 @@ impl OverTime {
     }
 }
 
-/// Latencies of the requests that were sent in each step, in ms; NaN in a step without any.
+/// Latencies of the requests sent in each step, in ms; NaN in a step without any.
 pub(crate) struct LatencyOverTime {
     rows: Vec<(&'static str, Vec<f64>, Vec<f64>)>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct LatencyOverTime {
 /// The upper percentile of each step.
 pub(crate) const UPPER_PERCENTILE: f64 = 90.0;
 
-/// A latency of a request in seconds, where it has one.
+/// A latency of a request in seconds, if it has one.
 type Latency = fn(&Sample) -> Option<f64>;
 
 impl LatencyOverTime {
@@ -150,7 +150,7 @@ impl LatencyOverTime {
     }
 }
 
-/// A length that people count in, not below `rough`.
+/// A round length for people, at least `rough`.
 fn readable(rough: f64) -> f64 {
     let power = 10f64.powf(rough.max(1e-6).log10().floor());
     [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= rough).unwrap_or(rough)
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lasts_counts_by_the_part_that_it_fills() {
+    fn intervals_count_by_the_covered_fraction_of_a_step() {
         let sample = Sample {
             released: 0.5,
             sent: 1.0,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sliver_at_the_end_is_no_peak() {
+    fn a_short_last_step_is_not_a_peak() {
         let one = |done: f64| Sample { done, latency: done, ..Sample::default() };
         let samples: Samples = (1..=41).map(|at| one(f64::from(at) * 0.25)).chain([one(10.26)]).collect();
         let over = OverTime::of(&samples, (10.0, 10.0)).unwrap();

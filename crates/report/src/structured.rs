@@ -1,4 +1,4 @@
-//! The report and the result file of constrained answers: vLLM's script's, then what it leaves out.
+//! The report and the result file of structured output: those of vLLM's script, then tacho's additions.
 
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::structured::{Answer, Correct, Description, StructuredSummary};
@@ -6,10 +6,10 @@ use tacho_metrics::{MetricKind, Statistics};
 
 use crate::style::{percent, title, two, value_line};
 
-/// What was asked for, as the report and the file name need it.
+/// The settings in the report and the file name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StructuredSetup {
-    /// The backend as it was named.
+    /// The backend's name, as given.
     pub backend: String,
     /// The model.
     pub model_id: String,
@@ -17,15 +17,15 @@ pub struct StructuredSetup {
     pub tokenizer_id: String,
     /// The dataset.
     pub dataset: &'static str,
-    /// Requests asked for.
+    /// Requested number of requests.
     pub num_prompts: i64,
-    /// Tokens asked for.
+    /// Requested output tokens.
     pub output_len: i64,
-    /// Share of constrained requests; nothing when they were switched off.
+    /// Fraction of constrained requests; `None` if constraints are disabled.
     pub ratio: Option<f64>,
     /// Requests per second.
     pub request_rate: f64,
-    /// Shape of the gaps.
+    /// Shape of the distribution of gaps.
     pub burstiness: f64,
     /// Limit on requests in flight.
     pub max_concurrency: Option<i64>,
@@ -34,7 +34,7 @@ pub struct StructuredSetup {
 }
 
 impl StructuredSetup {
-    /// The name of the result file where none is given.
+    /// The default name of the result file.
     pub fn file_name(&self) -> String {
         let ratio = self.ratio.map_or_else(|| "0".to_owned(), float_repr);
         let model = self.model_id.rsplit('/').next().unwrap_or_default();
@@ -62,7 +62,7 @@ impl StructuredSetup {
     }
 }
 
-/// The table, the score, and the answers that are right.
+/// The table, the score, and the valid responses.
 pub fn console(setup: &StructuredSetup, summary: &StructuredSummary, duration: f64) -> Vec<String> {
     let mut lines = vec![title(" Serving Benchmark Result ", '=')];
     lines.push(value_line("Successful requests:", summary.completed));
@@ -110,7 +110,7 @@ fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
     lines
 }
 
-/// What upstream's score does not report: answers that obey, and requests that failed.
+/// What vLLM's score does not report: schema-valid responses, and failed requests.
 pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
     let mut lines = vec![title(" tacho ", '=')];
     let rows = [("Constrained", &summary.constrained), ("Unconstrained", &summary.unconstrained)];
@@ -130,7 +130,7 @@ pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
     lines
 }
 
-/// The result file: upstream's keys, then goodput, judgement and failures under `tacho`.
+/// The result file: vLLM's keys, then goodput, validity and failures under `tacho`.
 pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[Answer], duration: f64) -> Dict {
     let mut file = Dict::new();
     file.set("outputs", answers.iter().map(output).collect::<Vec<Value>>());
@@ -164,7 +164,7 @@ pub fn result(setup: &StructuredSetup, summary: &StructuredSummary, answers: &[A
     file
 }
 
-/// What upstream does not save.
+/// The part that vLLM does not save.
 pub fn own(summary: &StructuredSummary, failed: usize) -> Dict {
     let correct = |correct: &Correct| {
         let mut dict = Dict::new();

@@ -1,4 +1,4 @@
-//! The layout shared by reports: titles, value lines, numbers, and text that is safe to show on a terminal.
+//! The common layout of reports: titles, value lines, numbers, and text that is safe on a terminal.
 
 use std::fmt::{Display, Write};
 
@@ -7,25 +7,25 @@ use tacho_core::json::float_repr;
 /// Width of vLLM's report.
 pub const WIDTH: usize = 50;
 
-/// `text` in the middle of a line of `fill`; an odd one goes to the right.
+/// `text` centered in a line of `fill`; an odd character goes to the right.
 pub fn title(text: &str, fill: char) -> String {
     let rest = WIDTH.saturating_sub(text.chars().count());
     let repeat = |count: usize| fill.to_string().repeat(count);
     format!("{}{text}{}", repeat(rest / 2), repeat(rest - rest / 2))
 }
 
-/// A label and its value in vLLM's columns; the blanks at the end are part of the format.
+/// A label and its value in vLLM's columns; the trailing spaces are part of the format.
 pub fn value_line(label: &str, value: impl Display) -> String {
     format!("{label:<40} {:<10}", value.to_string())
 }
 
-/// Whether people want colours on a terminal: `NO_COLOR` is not set, and the terminal is not a dumb one.
+/// Returns whether a terminal may have colors: `NO_COLOR` is not set, and the terminal is not a dumb one.
 pub fn colours() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
 
-/// Columns for lines on standard output, and whether they may be coloured: 80 and no colours for a file or a pipe.
+/// Width of standard output in columns, and whether it may have colors: 80 and no colors for a file or a pipe.
 pub fn screen() -> (usize, bool) {
     match crate::out().is_terminal() {
         true => (usize::from(console::Term::stdout().size().1).clamp(40, 100), colours()),
@@ -33,23 +33,23 @@ pub fn screen() -> (usize, bool) {
     }
 }
 
-/// Two decimals, ties to even as Python rounds.
+/// Two decimals, rounded half to even as in Python.
 pub fn two(number: f64) -> String {
     format!("{number:.2}")
 }
 
-/// A percentile as keys and labels spell it: `99`, `99.9`.
+/// A percentile as in keys and labels: `99`, `99.9`.
 pub fn percent(percentile: f64) -> String {
     if percentile.fract() == 0.0 { format!("{percentile:.0}") } else { float_repr(percentile) }
 }
 
-/// `text` with everything escaped that could move a cursor, change a terminal or reorder what is read. Line breaks
-/// and tabs stay.
+/// Escapes all characters that could move the cursor, control the terminal or reorder text. Line breaks and tabs
+/// stay.
 pub fn harmless(text: &str) -> String {
     escape(text, |character| matches!(character, '\n' | '\t'))
 }
 
-/// The same for text that must stay on one line.
+/// Like [`harmless`], for text that must stay on one line.
 pub fn harmless_line(text: &str) -> String {
     escape(text, |_| false)
 }
@@ -68,7 +68,7 @@ fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// Control characters, line and paragraph separators, and the marks that change the direction of text.
+/// Returns whether a character is a control character, a line or paragraph separator, or a bidirectional mark.
 fn is_harmful(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -77,12 +77,12 @@ fn is_harmful(character: char) -> bool {
         )
 }
 
-/// `line` in lines of at most `width` columns, broken between words; all but the first are indented.
+/// `line` in lines of at most `width` columns, wrapped between words; all but the first are indented.
 pub fn fold(line: &str, width: usize, indent: usize) -> Vec<String> {
     if line.chars().count() <= width {
         return vec![line.to_owned()];
     }
-    // Spaces at the start, and those that line up a label, stay.
+    // Leading spaces, and those that align a label, stay.
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in line.split_inclusive(' ') {
@@ -97,7 +97,7 @@ pub fn fold(line: &str, width: usize, indent: usize) -> Vec<String> {
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// A number with the digits that a person reads: `12,346`, `346`, `34.6`, `3.46`.
+/// A number with readable precision: `12,346`, `346`, `34.6`, `3.46`.
 pub fn short(value: f64) -> String {
     match value.abs() {
         size if size >= 999.5 => grouped(value.round() as i64),
@@ -107,7 +107,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// The same for a round number: without a fraction of zeros.
+/// Like [`short`] for a round number: without a fraction of zeros.
 pub fn short_tick(value: f64) -> String {
     let text = short(value);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -122,7 +122,7 @@ pub fn round_up(value: f64) -> f64 {
     [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|round| *round >= value).unwrap_or(value)
 }
 
-/// A whole number with commas between thousands.
+/// An integer with thousands separators.
 pub fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut out = String::new();
@@ -135,12 +135,12 @@ pub fn grouped(number: i64) -> String {
     if number < 0 { format!("-{out}") } else { out }
 }
 
-/// A command as a line, its words quoted where a shell would need it.
+/// A command as one line, quoted for a shell.
 pub fn command_line(words: &[String]) -> String {
     quoted(words).join(" ")
 }
 
-/// The same in lines of about this width, as a shell reads them.
+/// A command in lines of about this width, continued for a shell.
 pub fn command_lines(words: &[String], width: usize) -> String {
     let mut lines = vec![String::new()];
     for word in quoted(words) {

@@ -1,6 +1,6 @@
-//! The command of a run, reduced to what repeats it.
+//! The command of a run, reduced to the flags that affect its result.
 
-/// Flags that name files and screens, and whether a value follows.
+/// Flags for files and display, and whether a value follows.
 const NOT_NEEDED: [(&str, bool); 16] = [
     ("--card", true),
     ("--report", true),
@@ -19,10 +19,10 @@ const NOT_NEEDED: [(&str, bool); 16] = [
     ("--quiet", false),
     ("--no-charts", false),
 ];
-/// Characters of a word; what is longer is cut in its middle.
+/// Most characters of a word; longer ones are shortened in the middle.
 const LONGEST: usize = 72;
 
-/// The words of a command line that a shell would read, without the program's path and what only says where results go.
+/// The words of a shell command, without the program's path and the flags for output.
 pub(super) fn to_repeat(command: &str) -> Vec<String> {
     let mut words = words(command).into_iter();
     let mut kept: Vec<String> = words.next().map(|program| program_name(&program)).into_iter().collect();
@@ -50,7 +50,7 @@ fn shortened(word: &str) -> String {
     start.iter().chain(&['…']).chain(end).collect()
 }
 
-/// Splits at blanks outside quotes; the quotes stay.
+/// Splits at spaces outside quotes; the quotes stay.
 fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for character in command.chars() {

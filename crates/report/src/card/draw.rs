@@ -1,10 +1,10 @@
-//! Where everything on a card stands. Every text is measured and cut to the room it has.
+//! The layout of a card. Every text is measured and truncated to its space.
 
 use crate::html::Tone;
 use crate::plots::{Anchor, Color, Scene, Shape, Stroke, fit_text, text_width};
 use crate::style::{harmless_line, short, short_tick};
 
-/// The size that previews of links have.
+/// The usual size of link previews.
 pub(super) const SIZE: (f64, f64) = (1200.0, 630.0);
 const MARGIN: f64 = 48.0;
 const WIDTH: f64 = SIZE.0 - 2.0 * MARGIN;
@@ -19,7 +19,7 @@ const GOOD: Color = Color::hex(0x1d_7f_4e);
 const WARNING: Color = Color::hex(0xa8_5b_00);
 const BAD: Color = Color::hex(0xc0_26_26);
 
-/// Lines of the command.
+/// Most lines of the command.
 const COMMAND_LINES: usize = 3;
 
 /// A metric.
@@ -32,7 +32,7 @@ pub(super) struct Tile {
     pub(super) below: String,
 }
 
-/// Values in equal steps from 0 to `end` seconds; NaN where there is none.
+/// Values in equal steps from 0 to `end` seconds; NaN for a missing value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Curve {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(super) struct Curve {
     pub(super) end: f64,
 }
 
-/// All that a card says.
+/// The contents of a card.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Card {
     pub(super) title: String,
@@ -65,7 +65,7 @@ impl Card {
         };
         scene.rect((0.0, 0.0), SIZE, Some(Color::WHITE), None);
         scene.rect((0.0, 0.0), (SIZE.0, 10.0), Some(tone), None);
-        // A long name is set smaller before it is cut.
+        // A long name gets a smaller font before it is truncated.
         let size = [40.0, 34.0, 28.0].into_iter().find(|size| text_width(&self.title, *size) <= WIDTH);
         text(&mut scene, (MARGIN, 72.0), &self.title, size.unwrap_or(28.0), INK, WIDTH);
         text(&mut scene, (MARGIN, 106.0), &self.server, 19.0, SOFT, WIDTH);
@@ -123,7 +123,7 @@ impl Tile {
 }
 
 impl Curve {
-    /// The curve as an area from 0, with its name, its end in time and its highest value.
+    /// The curve as an area from 0, with its name, its end time and its maximum.
     fn draw(&self, scene: &mut Scene, x: f64, wide: f64) {
         let (top, bottom) = (382.0, 468.0);
         let most = self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max);
@@ -159,7 +159,7 @@ fn draw_piece(scene: &mut Scene, points: &[(f64, f64)], bottom: f64) {
     scene.path(points.to_vec(), false, None, Some(Stroke::solid(CURVE, 2.0)), None);
 }
 
-/// Words in lines of a width; what does not fit into the last is cut.
+/// Words in lines of a width; the last line is truncated.
 fn wrapped(words: &[String], size: f64, width: f64) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.iter().map(|word| harmless_line(word)) {

@@ -1,4 +1,4 @@
-//! Cards: their size, their texts in the frame whatever a server sends, and nothing invented.
+//! Cards: their size, texts within the frame whatever a server sends, and no invented values.
 
 use tacho_core::json::{Value, parse};
 use tacho_metrics::Sample;

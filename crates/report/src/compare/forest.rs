@@ -12,13 +12,13 @@ pub struct ForestRow {
     pub name: String,
     /// The metric of the baseline and of the candidate.
     pub values: (f64, f64),
-    /// The relative change; NaN where there is none.
+    /// The relative change; NaN if there is none.
     pub change: f64,
     /// Its confidence interval.
     pub interval: Option<(f64, f64)>,
     /// Changes that are drawn as limits.
     pub limits: Vec<f64>,
-    /// What is written below the line; empty for nothing.
+    /// Text below the line; empty for none.
     pub note: String,
 }
 
@@ -33,7 +33,7 @@ pub const PLAIN: &str = "2";
 
 /// The axis reaches at most this far: intervals beyond it end in an arrow.
 const MAX_CHANGE: f64 = 5.0;
-/// Fewest columns of the plot itself.
+/// Least columns of the plot itself.
 const MIN_PLOT: usize = 11;
 
 /// The plot in lines of at most `width` columns.
@@ -87,7 +87,7 @@ fn printed(value: f64) -> String {
     }
 }
 
-/// `text` in a colour, where colours are wanted.
+/// `text` in a color, if colors are enabled.
 pub(super) fn paint(colour: bool, code: &str, text: &str) -> String {
     if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
@@ -153,7 +153,7 @@ fn span(rows: &[ForestRow]) -> (f64, f64) {
     (-loss.min(1.0), gain)
 }
 
-/// The same as an SVG for a page; colours are the page's own.
+/// The forest plot as an SVG for a page, in the page's colors.
 pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
     const ROW: usize = 22;
     const LEFT: f64 = 330.0;

@@ -8,7 +8,7 @@ use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
 use super::terminal::SINGLE;
 use crate::style::{fold, harmless_line, short_tick};
 
-/// What a gate found.
+/// The result of a gate.
 #[derive(Debug)]
 pub struct GateView<'a> {
     /// Failed requests on both sides.
@@ -19,9 +19,9 @@ pub struct GateView<'a> {
     pub confidence: Confidence,
     /// Settings that differ between the sides; empty if none do.
     pub differs: &'a str,
-    /// How much of a fixed request rate both sides delivered.
+    /// The delivered part of a fixed request rate, on both sides.
     pub delivered: Option<&'a str>,
-    /// Whether intervals come from one run on a side.
+    /// Whether a side has a single run.
     pub single: bool,
 }
 
@@ -70,7 +70,7 @@ impl GateView<'_> {
         harmless_line(line.trim_end())
     }
 
-    /// The line about failed requests; none where nothing failed or the files do not say.
+    /// The line about failed requests; `None` if nothing failed or the files lack the counts.
     fn failure_line(&self) -> Option<String> {
         let failures = self.failures;
         let counted = |side: Option<(u64, u64)>| {
@@ -103,7 +103,7 @@ impl GateView<'_> {
         }
     }
 
-    /// The limit with its unit, the interval, and what would decide an open rule.
+    /// The limit with its unit, the interval, and what would decide an inconclusive rule.
     fn note(&self, decision: &Decision) -> String {
         let effect = &decision.effect;
         let sign = if effect.better == Better::More { '-' } else { '+' };
@@ -134,7 +134,7 @@ fn word(judgement: Judgement) -> (&'static str, &'static str) {
     }
 }
 
-/// What would decide; `same` where both sides had the same workloads already, in several runs.
+/// What would decide; `same` if both sides already had the same workloads in several runs.
 fn advice(remedy: Remedy, same: bool) -> String {
     let more = match remedy {
         Remedy::Requests(more) => format!("about {more} more requests a side would decide"),

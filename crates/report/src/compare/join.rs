@@ -1,4 +1,4 @@
-//! Rows of all sides joined by what they measured: values, ratios, and the largest load within the limits.
+//! Rows of all sides joined by workload: values, ratios, and the largest load within the limits.
 
 use tacho_core::json::{Dict, Value};
 
@@ -11,9 +11,9 @@ use crate::Error;
 use crate::compare::settings::{Settings, varying};
 use crate::tables::markdown::{Table, plain, significant};
 
-/// The columns that say what was measured.
+/// The columns that identify a measurement.
 const KEYS: [&str; 6] = ["Model", "Dataset Name", "Input Len", "Output Len", "# of max concurrency.", "qps"];
-/// Those that make a group: one model under one workload.
+/// Those that form a group: one model under one workload.
 const GROUP: [&str; 4] = ["Model", "Dataset Name", "Input Len", "Output Len"];
 /// Other names of the concurrency column.
 const CONCURRENCY: [&str; 5] =
@@ -23,7 +23,7 @@ const THROUGHPUT: &str = "Output Tput (tok/s)";
 /// All tables about one model and workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// What they are about: column and value.
+    /// The group's columns and values.
     pub about: Vec<(String, String)>,
     /// The tables.
     pub metrics: Vec<MetricTable>,
@@ -43,7 +43,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Joins the sides. Only serving runs have load levels: where a side has none of them, there are no groups.
+    /// Joins the sides. Only serving runs have load levels: if a side has none, there are no groups.
     pub fn new(sides: &[Side], spec: &CompareSpec) -> Result<Self, Error> {
         let labels = sides.iter().map(|side| side.label.clone()).collect();
         let sides: Vec<Side> = sides.iter().map(Side::serving).collect();
@@ -55,7 +55,7 @@ impl Comparison {
         let sides = &sides[..];
         let mut keys: Vec<&str> =
             KEYS.into_iter().filter(|key| sides.iter().all(|side| has(side, key)) && *key != x).collect();
-        // What has one value on each side is what is compared.
+        // A column with one value per side is the subject of the comparison.
         keys.retain(|key| GROUP.contains(key) || !differs_between_alone(sides, key));
         keys.extend(swept.iter().map(String::as_str));
         let group_keys: Vec<&str> = keys.iter().copied().filter(|key| GROUP.contains(key)).collect();
@@ -105,7 +105,7 @@ impl Comparison {
 }
 
 impl Group {
-    /// A table with columns that say what it is about.
+    /// A table with the columns that identify its group.
     fn with_about(&self, table: &Table) -> Table {
         let headings = self.about.iter().map(|(key, _)| key.clone()).chain(table.headings.clone());
         let values = || self.about.iter().map(|(_, value)| Value::from(value.as_str()));
@@ -113,7 +113,7 @@ impl Group {
         Table { headings: headings.collect(), rows: rows.collect() }
     }
 
-    /// What it is about, in one line.
+    /// The group as one line.
     pub fn heading(&self) -> String {
         if self.about.is_empty() {
             return "All results".into();
@@ -123,7 +123,7 @@ impl Group {
     }
 }
 
-/// The bare headings of vLLM's tables with the name of their metric.
+/// The bare headings of vLLM's tables, with the name of their metric.
 pub(super) fn named(metric: &str) -> &str {
     match metric {
         "P99" => "P99 TPOT (ms)",
@@ -136,7 +136,7 @@ fn has(side: &Side, key: &str) -> bool {
     side.rows.iter().any(|row| row.cells.get(key).is_some_and(|value| *value != Value::Null))
 }
 
-/// Whether a column has one value on each side, and not the same one on all.
+/// Returns whether a column has one value per side, but not the same on all sides.
 fn differs_between_alone(sides: &[Side], key: &str) -> bool {
     let values = |side: &Side| {
         let mut values: Vec<String> = side.rows.iter().map(|row| cell(&row.cells, key)).collect();
@@ -148,7 +148,7 @@ fn differs_between_alone(sides: &[Side], key: &str) -> bool {
     all.iter().all(|values| values.len() == 1) && all.windows(2).any(|pair| pair[0] != pair[1])
 }
 
-/// The rows with a column for each setting that distinguishes rows of one side and level, as those of a sweep do.
+/// The rows with a column for each setting that distinguishes rows of one side and level, as in a sweep.
 fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
     let mut keys: Vec<String> = Vec::new();
     for side in &sides {
@@ -158,8 +158,8 @@ fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
         for key in varying(sets.iter()).into_iter().filter(|key| !SHOWN.contains(&key.as_str())) {
             let count = sets.len();
             let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
-            let mut apart = pairs.filter(|&(a, b)| value(a, &key) != value(b, &key) && place(a) == place(b));
-            if apart.next().is_some() && !keys.contains(&key) {
+            let mut conflicting = pairs.filter(|&(a, b)| value(a, &key) != value(b, &key) && place(a) == place(b));
+            if conflicting.next().is_some() && !keys.contains(&key) {
                 keys.push(key);
             }
         }
@@ -173,10 +173,10 @@ fn with_swept(mut sides: Vec<Side>, x: &str) -> (Vec<Side>, Vec<String>) {
     (sides, keys)
 }
 
-/// Settings that have columns of their own, or that say nothing of what was measured.
+/// Settings that have their own columns, or that do not affect the measurement.
 const SHOWN: [&str; 5] = ["max_concurrency", "request_rate", "model_id", "label", "test"];
 
-/// The column of the load level: the one asked for, another name of it, or the request rate.
+/// The column of the load level: the requested one, another name of it, or the request rate.
 fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
     let mut names = vec![wanted];
     if CONCURRENCY.contains(&wanted) {
@@ -190,7 +190,7 @@ fn level_column(sides: &[Side], wanted: &str) -> Result<String, Error> {
     })
 }
 
-/// A column of whole numbers that is called something with concurrency and takes several values.
+/// A column of integers whose name contains concurrency and that has several values.
 fn other_concurrency(sides: &[Side], wanted: &str) -> Option<String> {
     let columns = sides.first()?.rows.first()?.cells.iter().map(|(key, _)| key);
     let fits = |key: &&str| {
@@ -238,7 +238,7 @@ fn group(sides: &[Side], spec: &CompareSpec, x: &str, keys: &[&str], about: Vec<
     Group { about, metrics, summary }
 }
 
-/// The level of a row and what else distinguishes it.
+/// The level of a row, and its other distinguishing values.
 type Level = (f64, Vec<String>);
 
 fn metric_table(
@@ -302,7 +302,7 @@ fn metric_table(
     MetricTable { metric: metric.to_owned(), curves: curves.collect(), table: Table { headings, rows } }
 }
 
-/// The points of a side as curves: one, unless some level occurs with several values of what else varies.
+/// The points of a side as curves: one, unless a level occurs with several values of the other settings.
 fn curves(side: usize, label: &str, keys: &[&str], points: &[(&Level, f64)]) -> Vec<Curve> {
     let repeated = points.iter().enumerate().any(|(at, one)| points[..at].iter().any(|other| other.0.0 == one.0.0));
     let curve = |name: String, points: Vec<(f64, f64)>| Curve { side, name, points };
@@ -316,9 +316,9 @@ fn curves(side: usize, label: &str, keys: &[&str], points: &[(&Level, f64)]) -> 
         }
     }
     let differing = |at: &usize| kinds.iter().any(|kind| kind[*at] != kinds[0][*at]);
-    let told: Vec<usize> = (0..keys.len()).filter(differing).collect();
+    let distinguishing: Vec<usize> = (0..keys.len()).filter(differing).collect();
     let name = |kind: &Vec<String>| {
-        let parts: Vec<String> = told.iter().map(|&at| format!("{} {}", keys[at], kind[at])).collect();
+        let parts: Vec<String> = distinguishing.iter().map(|&at| format!("{} {}", keys[at], kind[at])).collect();
         format!("{label}, {}", parts.join(", "))
     };
     let of = |kind: &Vec<String>| {
@@ -327,7 +327,7 @@ fn curves(side: usize, label: &str, keys: &[&str], points: &[(&Level, f64)]) -> 
     kinds.iter().map(|kind| curve(name(kind), of(kind))).collect()
 }
 
-/// Above 1 is better than the first side, whatever the number.
+/// The ratio to the first side, inverted if less is better: above 1 is an improvement.
 fn ratio(metric: &str, base: Option<f64>, value: Option<f64>) -> Option<f64> {
     let (base, value) = (base?, value?);
     let ratio = if metric == THROUGHPUT { value / base } else { base / value };
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_sweep_are_told_apart() {
+    fn settings_of_a_sweep_distinguish_rows() {
         let run = |seqs: i64, throughput: f64| {
             let text = format!(
                 r#"{{"max_concurrency": 8, "max_num_seqs": {seqs}, "request_rate": "inf", "output_throughput": {throughput},

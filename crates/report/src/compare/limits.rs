@@ -6,7 +6,7 @@ use super::CompareSpec;
 use super::metric_table::{MetricTable, whole};
 use crate::tables::markdown::{Table, significant};
 
-/// A row per curve: the largest level within each limit and within both, and what was measured there. `metrics` are
+/// A row per curve: the largest level within each limit and within both, and the measurements there. `metrics` are
 /// throughput, TTFT and TPOT.
 pub(super) fn summary(spec: &CompareSpec, x: &str, metrics: &[MetricTable]) -> Table {
     let bound = |name: &str, (limit, slack): (f64, f64)| {

@@ -1,4 +1,4 @@
-//! What the parts of a comparison are called: sheets, tables, pages.
+//! Names of the parts of a comparison: sheets, tables, pages.
 
 use super::Side;
 use super::join::{Comparison, Group};
@@ -6,16 +6,16 @@ use super::settings::{Settings, varying};
 use crate::plots::bare;
 use crate::tables::workbook::sheet_names;
 
-/// Longer names of files hide what differs.
+/// In longer file names the difference is hard to see.
 const MAX_NAME: usize = 24;
 
-/// The sides under names that say what differs, where their own are long.
+/// Renames sides with long names after what distinguishes them.
 pub fn by_difference(sides: Vec<Side>) -> Vec<Side> {
     let names = short_names(&sides);
     sides.into_iter().zip(names).map(|(side, label)| Side { label, ..side }).collect()
 }
 
-/// Names of sides: their own without what all share, or else the settings that differ, or else numbers.
+/// Names of sides: their own without the common part, or else the settings that differ, or else numbers.
 pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
     let own = unshared(sides);
     let fits = |names: &[String], most: usize| {
@@ -37,7 +37,7 @@ pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
     let servers: Vec<String> = sides.iter().map(of_run).collect();
     let numbers: Option<Vec<String>> = own.iter().map(|name| Some(format!("run {}", repeat(name)?))).collect();
     let numbers = numbers.unwrap_or_default();
-    // The time of a run says nothing of it.
+    // The time of a run does not identify it.
     let telling = !own.iter().all(|name| name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-').is_empty());
     match () {
         () if fits(&numbers, MAX_NAME) && numbers.len() > 1 => numbers,
@@ -48,14 +48,14 @@ pub(super) fn short_names(sides: &[Side]) -> Vec<String> {
     }
 }
 
-/// The number in the name that one of several runs gets: 2 of `…-run2`.
+/// The repetition number in a run's name: 2 for `…-run2`.
 fn repeat(name: &str) -> Option<&str> {
     let (before, number) = name.rsplit_once("run")?;
     let plain = before.chars().all(|c| c.is_ascii_digit() || c == '-') && number.chars().all(|c| c.is_ascii_digit());
     (plain && !number.is_empty()).then_some(number)
 }
 
-/// Labels without the path and ending that all of them share.
+/// Labels without their common path and extension.
 fn unshared(sides: &[Side]) -> Vec<String> {
     let labels: Vec<&str> = sides.iter().map(|side| side.label.as_str()).collect();
     let first = labels.first().copied().unwrap_or_default();

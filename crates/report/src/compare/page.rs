@@ -39,7 +39,7 @@ impl Comparison {
         }
         let named: Vec<_> = sides.iter().zip(names).map(|(side, label)| (label, side.runs())).collect();
         put(&mut body, &distributions(&named, &mut figures));
-        // One load level is in the verdicts already.
+        // A single load level is already in the verdicts.
         let several = |group: &&Group| group.metrics.iter().any(|one| one.table.rows.len() > 1);
         let levels = |group: &&Group| !repeated && (verdicts.is_empty() || several(group));
         for group in self.groups.iter().filter(levels) {
@@ -48,7 +48,7 @@ impl Comparison {
         page(&head, &body, figures)
     }
 
-    /// The page of one group alone.
+    /// The page of a single group.
     pub fn group_html(&self, group: &Group, spec: &CompareSpec) -> String {
         let mut figures = Figures::default();
         let body = self.section(group, spec, &mut figures);
@@ -147,7 +147,7 @@ impl Comparison {
     }
 }
 
-/// Levels that were doubled again and again would crowd at the left end of a linear axis.
+/// Levels that double from one to the next would be crowded at the left end of a linear axis.
 fn level_scale(levels: impl Iterator<Item = f64>) -> ScaleKind {
     let (low, high) = levels.fold((f64::INFINITY, 0.0_f64), |(low, high), level| (low.min(level), high.max(level)));
     if low > 0.0 && high.is_finite() && high / low >= 20.0 { ScaleKind::Log } else { ScaleKind::Linear }
@@ -161,7 +161,7 @@ fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
     }
 }
 
-/// The head with a verdict: its sentence, and the change of three metrics where there is one pair.
+/// The head with a verdict: its sentence, and the change of three metrics if there is one pair.
 fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec) -> Head {
     let verdict = |effect: &Effect| effect.verdict(spec.margin);
     let any = |wanted: Verdict| verdicts.effects.iter().any(|effect| verdict(effect) == wanted);

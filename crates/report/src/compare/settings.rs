@@ -1,5 +1,5 @@
-//! What was set for a run: everything in its result that was not measured. Runs are repeats of each other only if all of
-//! it is equal; what differs is what distinguishes them.
+//! The settings of a run: everything in its result that was not measured. Runs are repeats of each other only if all
+//! settings are equal; those that differ distinguish them.
 
 use tacho_record::StoredRun;
 use tacho_record::number::Known;
@@ -9,7 +9,7 @@ use crate::tables::markdown::plain;
 /// Names and values in order.
 pub(crate) type Settings = Vec<(String, String)>;
 
-/// Keys that are neither numbers of the table nor settings: when it was, which repetition, and what else was measured.
+/// Keys that are neither metrics of the table nor settings: time, repetition, and other measurements.
 const MEASURED: [&str; 7] = [
     "date",
     "run_number",
@@ -20,7 +20,7 @@ const MEASURED: [&str; 7] = [
     "percentiles",
 ];
 
-/// All that was set for a run.
+/// All settings of a run.
 pub fn settings(run: &StoredRun) -> Settings {
     let is_set = |key: &str| !MEASURED.contains(&key) && !key.starts_with("measured_") && Known::find(key).is_none();
     let lists = |key: &str| key.ends_with("_times") || key == "latencies";
@@ -28,7 +28,7 @@ pub fn settings(run: &StoredRun) -> Settings {
     fields.map(|(key, value)| (key.to_owned(), plain(value))).collect()
 }
 
-/// The keys that do not have one and the same value in all of `sets`, in order of appearance.
+/// The keys that do not have the same value in all of `sets`, in order of appearance.
 pub(crate) fn varying<'a>(sets: impl Iterator<Item = &'a Settings> + Clone) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for (key, _) in sets.clone().flatten() {
@@ -44,7 +44,7 @@ pub(crate) fn varying<'a>(sets: impl Iterator<Item = &'a Settings> + Clone) -> V
     keys
 }
 
-/// The entries of `set` under `keys`, in words.
+/// The entries of `set` under `keys`, as text.
 pub(crate) fn named(set: &Settings, keys: &[String]) -> String {
     let parts = keys.iter().filter_map(|key| {
         let (_, value) = set.iter().find(|(name, _)| name == key)?;
@@ -53,12 +53,12 @@ pub(crate) fn named(set: &Settings, keys: &[String]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The entries of `set` under `keys` alone.
+/// The entries of `set` under `keys`.
 pub(crate) fn only(set: &Settings, keys: &[String]) -> Settings {
     set.iter().filter(|(key, _)| keys.contains(key)).cloned().collect()
 }
 
-/// What distinguishes runs that should be repeats of each other; nothing where they are.
+/// The settings that distinguish runs that should be repeats of each other; `None` if they are.
 pub fn varied(runs: &[StoredRun]) -> Option<String> {
     let sets: Vec<Settings> = runs.iter().map(settings).collect();
     let keys = varying(sets.iter());

@@ -1,4 +1,4 @@
-//! The sides of a comparison: what files and directories hold, as rows under vLLM's headings.
+//! The sides of a comparison: the contents of files and directories, as rows under vLLM's headings.
 
 use std::path::{Path, PathBuf};
 
@@ -15,22 +15,22 @@ use crate::{Error, results};
 pub(super) struct Row {
     /// Its values under headings.
     pub(super) cells: Dict,
-    /// The run itself, where the file is of a run and not of a table.
+    /// The run itself, if the file is a result and not a table.
     pub(super) run: Option<StoredRun>,
 }
 
 impl Row {
-    /// How much is known of its run.
+    /// Amount of detail of its run.
     fn size(&self) -> usize {
         self.run.as_ref().map_or(0, StoredRun::details)
     }
 
-    /// What was measured. Rows of tables are of serving runs.
+    /// The kind of result. Rows of tables are serving runs.
     pub(super) fn kind(&self) -> ResultKind {
         self.run.as_ref().and_then(StoredRun::kind).unwrap_or(ResultKind::Serving)
     }
 
-    /// All that is known of what it was run with; a test's name counts where there is one.
+    /// All known settings, including a test's name if there is one.
     pub(super) fn settings(&self) -> Settings {
         let mut all = self.run.as_ref().map(settings).unwrap_or_default();
         all.extend(self.cells.get("Test name").map(|name| ("test".to_owned(), plain(name))));
@@ -62,8 +62,7 @@ impl Side {
         kinds
     }
 
-    /// The same with the results of serving runs alone. A table next to the runs that it was made of says more of them
-    /// than they do themselves.
+    /// This side with serving runs only. A table next to its runs has more columns than they do.
     pub(super) fn serving(&self) -> Side {
         let tabled = self.rows.iter().any(|row| row.run.is_none());
         let wanted = |row: &&Row| row.kind() == ResultKind::Serving && (row.run.is_none() || !tabled);
@@ -81,7 +80,7 @@ pub fn load(paths: &[PathBuf]) -> Result<Vec<Side>, Error> {
     load_known(paths, vec![None; paths.len()])
 }
 
-/// The same, where the results of some paths are known already: of logs, which this crate does not read.
+/// Like [`load`], with known results for some paths: logs, which this crate does not read.
 pub fn load_known(paths: &[PathBuf], known: Vec<Option<Dict>>) -> Result<Vec<Side>, Error> {
     let mut sides = Vec::new();
     for ((path, label), known) in paths.iter().zip(labels(paths)).zip(known) {
@@ -95,7 +94,7 @@ pub fn load_known(paths: &[PathBuf], known: Vec<Option<Dict>>) -> Result<Vec<Sid
     }
 }
 
-/// Every side must have something that the first has too.
+/// Checks that every side has a kind of result in common with the first.
 fn check_kinds(sides: &[Side]) -> Result<(), Error> {
     let Some((base, others)) = sides.split_first() else { return Ok(()) };
     let kinds = base.kinds();
@@ -126,7 +125,7 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
     for dict in dicts {
         let label = || path.display().to_string();
         if has_headings(&dict) {
-            // Tables hold other kinds of results too, which have no load level.
+            // Tables may contain other kinds of results, which have no load level.
             let name = dict.get("Test name").and_then(Value::as_str).unwrap_or_default().to_lowercase();
             if name.contains("serving") {
                 rows.push(Row { cells: dict, run: None });
@@ -147,8 +146,8 @@ fn rows_of(path: &Path, dicts: Vec<Dict>) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What tells a run from others next to it where results do not say their settings: a suite names its files after tests,
-/// a sweep over starts its directories after combinations.
+/// The name of a test, which distinguishes runs whose results do not contain their settings: a suite names its files
+/// after tests, a sweep names its directories after combinations.
 fn test_name(path: &Path, kind: ResultKind) -> Option<String> {
     let name = match path.file_name().is_some_and(|name| name == "summary.json") {
         true if kind == ResultKind::Startup => path.parent().and_then(Path::file_name),
@@ -167,7 +166,7 @@ fn directory_rows(directory: &Path) -> Result<Vec<Row>, Error> {
     for file in files.iter().filter(is_result) {
         match rows(file) {
             Ok(rows) => found.extend(rows),
-            // Other JSON files may lie there too.
+            // Other JSON files may be there too.
             Err(Error::NotAResult { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -175,7 +174,7 @@ fn directory_rows(directory: &Path) -> Result<Vec<Row>, Error> {
     if found.is_empty() {
         return Err(Error::NotAResult { path: directory.to_owned(), problem: "no results in this directory".into() });
     }
-    // A run may lie there with its summary, or twice.
+    // A run may be there with its summary, or twice.
     let mut once: Vec<Row> = Vec::new();
     for row in found {
         let same = |known: &&mut Row| known.run.as_ref().zip(row.run.as_ref()).is_some_and(|(a, b)| a.is_same_run(b));
@@ -188,7 +187,7 @@ fn directory_rows(directory: &Path) -> Result<Vec<Row>, Error> {
     Ok(once)
 }
 
-/// Short names: the directory of a table, the file's own name otherwise, the whole path where those are not unique.
+/// Short names: the directory of a table, otherwise the file name, or the whole path if those are not unique.
 fn labels(paths: &[PathBuf]) -> Vec<String> {
     let short = |path: &PathBuf| {
         let directory = path.parent().filter(|parent| *parent != Path::new(""));
@@ -218,7 +217,7 @@ fn labels(paths: &[PathBuf]) -> Vec<String> {
     names
 }
 
-/// One side per tensor and pipeline parallel size, where there are several.
+/// One side per tensor and pipeline parallel size, if there are several.
 fn split(side: Side) -> Vec<Side> {
     let size = |row: &Row, names: [&str; 3]| {
         names.iter().find_map(|name| row.cells.get(name).and_then(Value::as_f64)).unwrap_or(1.0)

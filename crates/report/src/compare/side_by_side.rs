@@ -1,5 +1,5 @@
-//! Two results side by side in the form of vLLM's Rust client: a line per number, the difference, and a sign that says
-//! whether it is for the better. What the difference is worth is said by the verdicts, not here.
+//! Two results side by side in the format of vLLM's Rust client: a line per metric, the difference, and a sign for
+//! better or worse. The verdicts, not this table, show whether a difference is significant.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::number::{Better, Known};
@@ -7,7 +7,7 @@ use tacho_record::number::{Better, Known};
 /// Columns of the table.
 const WIDTH: usize = 90;
 
-/// The numbers of the table; latencies follow, three of each.
+/// The metrics of the table; latencies follow, three of each.
 const RATES: [&str; 6] = [
     "request_throughput",
     "input_sequence_throughput",
@@ -18,7 +18,7 @@ const RATES: [&str; 6] = [
 ];
 const LATENCIES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
 const COUNTS: [&str; 3] = ["completed", "failed", "duration"];
-/// The numbers of the steady windows; higher rates and lower times are better.
+/// The metrics of the steady-state windows; higher rates and lower times are better.
 const STEADY: [(&str, &str); 8] = [
     ("request_throughput", "Request throughput (req/s)"),
     ("input_throughput", "Input throughput (tok/s)"),
@@ -55,7 +55,7 @@ pub fn side_by_side(base: &Dict, new: &Dict) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Whether more is better.
+/// Returns whether more is better.
 fn higher(key: &str, known: Known) -> bool {
     match key {
         "max_concurrent_requests" | "completed" => true,
@@ -100,7 +100,7 @@ mod tests {
     use tacho_core::json::parse;
 
     #[test]
-    fn signs_say_what_is_better() {
+    fn signs_show_the_better_side() {
         let read = |text: &str| parse(text).unwrap().as_dict().unwrap().clone();
         let base = read(r#"{"request_throughput": 10.0, "mean_ttft_ms": 50.0, "failed": 0, "only_here": 1}"#);
         let new = read(r#"{"request_throughput": 12.0, "mean_ttft_ms": 60.0, "failed": 2}"#);

@@ -6,7 +6,7 @@ use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, forest};
 use super::{CompareSpec, Verdicts};
 use crate::style::{fold, harmless_line};
 
-/// What one run on a side cannot show.
+/// The limitation of a single run per side.
 pub(super) const SINGLE: &str =
     "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
 
@@ -31,7 +31,7 @@ pub fn terminal(verdicts: &[Verdicts], spec: &CompareSpec, width: usize, colour:
 }
 
 impl Verdicts {
-    /// The lines of a forest plot; the margin is drawn to both sides.
+    /// The lines of a forest plot; the margin is drawn on both sides.
     pub(super) fn rows(&self, spec: &CompareSpec) -> Vec<ForestRow> {
         let row = |effect: &Effect| {
             let verdict = effect.verdict(spec.margin);

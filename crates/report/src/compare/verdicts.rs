@@ -1,4 +1,4 @@
-//! Whether differences between runs are real: each side against the first, number by number.
+//! Significance of differences: each side against the first, metric by metric.
 
 use tacho_core::json::Value;
 use tacho_decide::compare::{Effect, Terms, Verdict, compare, shared_keys};
@@ -15,15 +15,16 @@ use crate::tables::markdown::Table;
 /// The effects between two sides at one setting.
 #[derive(Debug, Clone)]
 pub struct Verdicts {
-    /// What is compared with what.
+    /// The names of the compared sides.
     pub title: String,
     /// The effects.
     pub effects: Vec<Effect>,
-    /// Whether a side has one run only, which cannot tell what differs from run to run.
+    /// Whether a side has a single run, which does not show the run-to-run variation.
     pub single: bool,
-    /// What was set otherwise on the two sides, in words; empty where nothing was.
+    /// The settings that differ between the sides, as text; empty if none do.
     pub differs: String,
-    /// Under a fixed request rate: how much of it was sent. Throughput is then given by the load and has no verdict.
+    /// Under a fixed request rate: the delivered part of it. Throughput is then determined by the load and has no
+    /// verdict.
     pub delivered: Option<String>,
 }
 
@@ -43,7 +44,7 @@ impl Verdicts {
         Table { headings, rows: rows.collect() }
     }
 
-    /// One sentence: which side is better, in what, by how much, how sure.
+    /// One sentence: which side is better, in which metric, by how much, at which confidence.
     pub fn sentence(&self, spec: &CompareSpec) -> String {
         let of = |verdict: Verdict| -> Vec<&Effect> {
             self.effects.iter().filter(|effect| effect.verdict(spec.margin) == verdict).collect()
@@ -68,20 +69,20 @@ impl Verdicts {
     }
 }
 
-/// The effect that stands for others: the largest that is sure, by its nearer bound.
+/// The effect shown in place of the others: the largest significant one, by its nearer bound.
 fn most<'a>(effects: &[&'a Effect]) -> Option<&'a Effect> {
     let sure = |effect: &Effect| effect.interval.map_or(0.0, |(low, high)| low.abs().min(high.abs()));
     effects.iter().copied().max_by(|a, b| sure(a).total_cmp(&sure(b)))
 }
 
-/// Changes beyond this share are reported as being beyond it.
+/// Changes beyond this fraction are reported as being beyond it.
 const BEYOND: f64 = 100.0;
 
 fn percent(share: f64) -> String {
     match share {
         share if share.is_nan() => String::new(),
         share if share.is_infinite() => "no upper bound".into(),
-        // A base that may be next to nothing bounds no ratio that anybody can use.
+        // A baseline near zero bounds no usable ratio.
         share if share > BEYOND => format!("over +{:.0}%", BEYOND * 100.0),
         share if share >= 9.995 => format!("+{}%", short(share * 100.0)),
         share if share >= 0.995 => format!("{:+.0}%", share * 100.0),
@@ -93,8 +94,8 @@ fn bounds(effect: &Effect) -> String {
     effect.interval.map_or_else(String::new, |(low, high)| format!("{} … {}", percent(low), percent(high)))
 }
 
-/// Compares every side with the first where both have runs at the same setting. Two sides of one setting each are
-/// compared even when the settings differ: that is then what was asked for.
+/// Compares every side with the first where both have runs with the same settings. Two sides with one setting each
+/// are compared even if the settings differ: the difference is then the subject of the comparison.
 pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Error> {
     let Some((base, others)) = sides.split_first() else { return Ok(Vec::new()) };
     let kinds = base.kinds();
@@ -106,7 +107,7 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
             let keys = spec.keys.clone().unwrap_or_else(|| shared_keys(&before.runs, &after.runs));
             let terms = Terms { confidence: spec.confidence, noise: spec.noise };
             let effects = keys.iter().map(|key| compare(key, &before.runs, &after.runs, terms));
-            // Numbers that were asked for need not be those of every kind.
+            // Requested metrics need not exist for every kind.
             let mut effects: Vec<Effect> = match kinds.len() {
                 1 => effects.collect::<Result<_, _>>().map_err(failed)?,
                 _ => effects.filter_map(Result::ok).collect(),
@@ -125,7 +126,7 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
     Ok(all)
 }
 
-/// How much of a fixed request rate both sides delivered; none where they have no such rate in common.
+/// The delivered part of a fixed request rate on both sides; `None` if they have no common rate.
 pub fn delivered(base: &[StoredRun], new: &[StoredRun]) -> Option<String> {
     let rate = |runs: &[StoredRun]| runs.first().and_then(StoredRun::offered_rate);
     let wanted = rate(base).filter(|wanted| rate(new) == Some(*wanted))?;
@@ -163,8 +164,8 @@ fn grouped(side: &Side) -> Vec<Setting> {
     groups
 }
 
-/// The settings that belong together, with words for the place. What has one value on each side is what is compared;
-/// all the rest must be equal.
+/// Matching settings of both sides, with a text for each pair. A setting with one value per side is the subject of
+/// the comparison; all others must be equal.
 fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a Setting, String)> {
     if let ([one], [other]) = (base, new)
         && one.kind == other.kind
@@ -191,7 +192,7 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
     found
 }
 
-/// What two settings differ in, in words.
+/// The difference of two settings, as text.
 pub fn difference(base: &Settings, new: &Settings) -> String {
     let value = |set: &Settings, key: &String| {
         let found = set.iter().find(|(name, value)| name == key && !value.is_empty());

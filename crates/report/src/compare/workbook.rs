@@ -19,7 +19,7 @@ impl Comparison {
                 add(&mut rows, named(&metric.metric), &metric.table);
             }
             add(&mut rows, "Valid Max Concurrency Summary", &group.summary);
-            // The first sheet's name is taken.
+            // The first sheet has this name already.
             let name = if name.eq_ignore_ascii_case("environment") { format!("{name}_2") } else { name };
             sheets.push(Sheet { name, rows });
         }
@@ -27,7 +27,7 @@ impl Comparison {
     }
 }
 
-/// A table below what is there, with a column that says what it is.
+/// Appends a table with a column for the section.
 fn add(rows: &mut Vec<SheetRow>, section: &str, table: &Table) {
     if !rows.is_empty() {
         rows.push(SheetRow { cells: Vec::new(), heading: false });

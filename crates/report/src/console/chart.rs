@@ -1,19 +1,19 @@
-//! Column charts for a terminal: round ticks, muted colours, fixed width, so that two stand next to each other.
+//! Column charts for a terminal: round ticks, muted colors and a fixed width, so that two fit side by side.
 
 /// A column is filled in eighths of a line.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// How much of a terminal there is to draw on.
+/// The area of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Canvas {
     /// Columns.
     pub width: usize,
-    /// Whether there may be colours.
+    /// Whether colors are allowed.
     pub colour: bool,
 }
 
 impl Canvas {
-    /// Fewer columns show nothing.
+    /// Least width of a chart.
     pub(super) const MIN_WIDTH: usize = 30;
 
     fn paint(self, code: &str, text: &str) -> String {
@@ -24,18 +24,18 @@ impl Canvas {
 /// Columns as high as their values, with a round number as the top of the axis.
 pub(super) struct Columns<'a> {
     pub(super) title: &'a str,
-    /// NaN where there is no value.
+    /// NaN for a missing value.
     pub(super) values: &'a [f64],
     /// Lines without title and axis.
     pub(super) rows: usize,
-    /// Below the axis: at its left end, and at its right one.
+    /// Labels below the axis: at its left and at its right end.
     pub(super) ends: (String, String),
-    /// The colour of the columns, as a terminal's code.
+    /// The color of the columns, as a terminal code.
     pub(super) code: &'a str,
 }
 
 impl Columns<'_> {
-    /// The chart, every line `canvas.width` wide. A long list has several values to a column, the largest of them.
+    /// The chart, every line `canvas.width` wide. In a long list, a column shows the largest of several values.
     pub(super) fn lines(&self, canvas: Canvas) -> Vec<String> {
         let top =
             crate::style::round_up(self.values.iter().copied().filter(|value| value.is_finite()).fold(0.0, f64::max));
@@ -61,7 +61,7 @@ impl Columns<'_> {
         lines
     }
 
-    /// The values as one per character.
+    /// One value per character.
     fn columns(&self, room: usize) -> Vec<f64> {
         let room = room.saturating_sub(1).max(1);
         let stretch = (room / self.values.len().max(1)).max(1);
@@ -70,7 +70,7 @@ impl Columns<'_> {
         self.values.chunks(merge).flat_map(|group| std::iter::repeat_n(largest(group), stretch)).collect()
     }
 
-    /// The character of a column in a line counted from the bottom.
+    /// The character of a column in a line, counted from the bottom.
     fn block(&self, value: f64, top: f64, row: usize) -> char {
         // Values below 1% of the axis draw nothing.
         let fraction = if top > 0.0 && value > top / 100.0 { value / top } else { 0.0 };

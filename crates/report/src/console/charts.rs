@@ -1,4 +1,4 @@
-//! Charts of a run for a person at a terminal: throughput and latency over time, next to each other.
+//! Terminal charts of a run: throughput and latency over time, side by side.
 
 use tacho_record::RunRecord;
 
@@ -10,14 +10,14 @@ use crate::style::short;
 const ROWS: usize = 5;
 /// Columns between the two charts.
 const GAP: usize = 2;
-/// Fewest steps of time.
+/// Least steps of time.
 const MIN_STEPS: f64 = 10.0;
 /// Muted colours of the 256-colour palette: steel blue and sand.
 const COLOURS: [&str; 2] = ["38;5;67", "38;5;179"];
-/// Fewer columns have room for one chart only.
+/// Below this width there is only one chart.
 const TWO_CHARTS: usize = 64;
 
-/// The charts; nothing where no request succeeded, or where there is no room.
+/// The charts; empty if no request succeeded or there is no space.
 pub fn charts(record: &RunRecord, canvas: Canvas) -> String {
     let samples = &record.measured.samples;
     if record.summary.completed == 0 || canvas.width < Canvas::MIN_WIDTH {

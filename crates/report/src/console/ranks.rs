@@ -1,11 +1,11 @@
-//! How each rank of a run did: one line each.
+//! One line per rank of a run.
 
 use tacho_metrics::RankUse;
 use tacho_record::RunRecord;
 
 use crate::style::{harmless_line, title, two};
 
-/// The lines of the block; none for a run of one process.
+/// The lines of the block; empty for a run of one process.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     if record.measured.ranks.is_empty() {
         return Vec::new();

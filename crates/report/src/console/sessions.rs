@@ -1,14 +1,14 @@
-//! What the users of sessions felt, after vLLM's lines.
+//! Session metrics, after vLLM's lines.
 
 use tacho_metrics::sessions::{Reuse, SessionEnd, Spread};
 use tacho_record::RunRecord;
 
 use crate::style::{title, two, value_line};
 
-/// Turns that are shown one by one.
+/// Most turns shown individually.
 const SHOWN_TURNS: usize = 12;
 
-/// The lines of the block; none for a run without sessions.
+/// The lines of the block; empty for a run without sessions.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     let Some(summary) = &record.sessions else { return Vec::new() };
     let mut lines = vec![title(" Sessions ", '-')];
@@ -61,7 +61,7 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// What of the prompts was found in the server's cache; what it does not report is not 0.
+/// Use of the prefix cache; a value that the server does not report is not 0.
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
     let (name, cached) = match (reuse.cached_tokens, reuse.reported_cached_tokens) {

@@ -45,7 +45,7 @@ fn typed(text: &str) -> Value {
     }
 }
 
-/// The words of a shell command: blanks part them, quotes and backslashes keep them together.
+/// The words of a shell command: separated by spaces, joined by quotes and backslashes.
 fn split(command: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! A run as OTLP in JSON: its series and numbers as metrics, its requests as spans.
+//! A run as OTLP in JSON: its series and metrics as metrics, its requests as spans.
 
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{MetricKind, Sample};
@@ -8,17 +8,17 @@ use tacho_record::number::NUMBERS;
 use crate::series::OverTime;
 use crate::style::percent;
 
-/// Steps that the run's own series have, at least and at most.
+/// Least and most time steps of the run's own series.
 const STEPS: (f64, f64) = (40.0, 600.0);
-/// Spans in one body.
+/// Most spans per request body.
 const SPANS: usize = 1000;
 
-/// When the run began, in nanoseconds since 1970.
+/// Start of the run in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin(pub i64);
 
 impl Origin {
-    /// A moment of the run; 64-bit numbers are texts in this JSON.
+    /// A timestamp of the run; 64-bit integers are strings in OTLP JSON.
     fn at(self, seconds: f64) -> Value {
         Value::from(self.0.saturating_add((seconds * 1e9) as i64).to_string())
     }
@@ -47,7 +47,7 @@ pub fn metrics(record: &RunRecord, origin: Origin) -> String {
     body("resourceMetrics", "scopeMetrics", record, scope)
 }
 
-/// What happened in each step of the run.
+/// The time series of the run.
 fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
     let Some(over) = OverTime::of(&record.measured.samples, STEPS) else { return Vec::new() };
     let shift = crate::series::origin(&record.measured.samples);
@@ -59,7 +59,7 @@ fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
     series.collect()
 }
 
-/// The numbers of the report: those of result files, by their keys.
+/// The metrics of the report, by their keys in result files.
 fn numbers(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
     let rows = NUMBERS.iter().filter_map(|number| {
         let value = (number.read)(record)?.as_f64().filter(|value| value.is_finite())?;
@@ -80,7 +80,7 @@ fn numbers(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
     rows.chain(times).collect()
 }
 
-/// The bodies for `/v1/traces`: each of a thousand requests at most.
+/// The bodies for `/v1/traces`, each with at most a thousand requests.
 pub fn traces(record: &RunRecord, origin: Origin) -> Vec<String> {
     let run = u64::from_ne_bytes(origin.0.to_ne_bytes());
     let mut spans = record.measured.samples.iter().map(|sample| Value::Dict(span(&sample, run, origin))).peekable();
@@ -99,7 +99,7 @@ fn span(sample: &Sample, run: u64, origin: Origin) -> Dict {
     dict.set("traceId", format!("{run:016x}{index:016x}"));
     dict.set("spanId", format!("{index:016x}"));
     dict.set("name", "request");
-    // A client's call.
+    // `SPAN_KIND_CLIENT`.
     dict.set("kind", 3u64);
     dict.set("startTimeUnixNano", origin.at(sample.sent));
     dict.set("endTimeUnixNano", origin.at(sample.done.max(sample.sent)));
@@ -174,7 +174,7 @@ fn scope() -> Dict {
     dict
 }
 
-/// One resource, this run, with one scope, this program.
+/// One resource, the run, with one scope, this program.
 fn body(resources: &str, scopes: &str, record: &RunRecord, scope: Dict) -> String {
     let text = |key: &str, value: &str| attribute(key, Value::from(value), "stringValue");
     let setup = &record.setup;

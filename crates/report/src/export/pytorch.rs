@@ -9,7 +9,7 @@ use tacho_record::RunRecord;
 use crate::Error;
 use crate::json::{Detail, ResultFile, write_whole};
 
-/// The metrics that get a record, in its order.
+/// The metrics that get a record, in order.
 const METRICS: [&str; 12] = [
     "median_ttft_ms",
     "mean_ttft_ms",
@@ -25,11 +25,11 @@ const METRICS: [&str; 12] = [
     "p99_itl_ms",
 ];
 
-/// The arrays a record leaves out.
+/// Arrays that a record omits.
 const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 
-/// The records of a result, one per metric it has. `args` are the flags with their final values, `result_filename`
-/// is the name the user gave, if any.
+/// The records of a result, one per metric that it has. `args` are the flags with their final values,
+/// `result_filename` is the user's name for the file, if any.
 pub fn records(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Vec<Value> {
     let benchmark = benchmark(result, args, result_filename);
     let mut model = Dict::new();
@@ -85,7 +85,7 @@ fn benchmark(result: &Dict, args: &Dict, result_filename: Option<&str>) -> Dict 
     benchmark
 }
 
-/// This format spells every infinity as a text.
+/// This format writes infinities as strings.
 fn without_infinities(value: Value) -> Value {
     match value {
         Value::Float(number) if number.is_infinite() => Value::from("inf"),

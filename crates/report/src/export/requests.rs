@@ -1,4 +1,4 @@
-//! `--save-requests`: one row a request, flat, with named columns. One table says what they are; the formats follow.
+//! `--save-requests`: one flat row per request with named columns. One table defines the columns for all formats.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,14 +13,14 @@ use tacho_rowlog::{Columns, Values, write_parquet};
 use crate::Error;
 use crate::json::write_whole;
 
-/// What a column holds of a request. Times that were not there are nothing, never 0.
+/// The value of a column. Missing times are null, never 0.
 enum Of {
     Int(fn(&Sample) -> Option<i64>),
-    /// Seconds from the time that the first request was due.
-    Moment(fn(&Sample) -> Option<f64>),
+    /// Seconds since the scheduled time of the first request.
+    Time(fn(&Sample) -> Option<f64>),
     Float(fn(&Sample) -> Option<f64>),
     Text(fn(&Sample) -> Option<String>),
-    /// Left out of CSV.
+    /// Omitted from CSV.
     List(fn(&Sample) -> Vec<f64>),
 }
 
@@ -28,7 +28,7 @@ enum Of {
 pub struct Column {
     /// Its name, which ends in its unit.
     pub name: &'static str,
-    /// What it holds.
+    /// Its meaning.
     pub about: &'static str,
     of: Of,
 }
@@ -37,46 +37,46 @@ const fn column(name: &'static str, of: Of, about: &'static str) -> Column {
     Column { name, about, of }
 }
 
-/// All columns, in their order.
+/// All columns in order.
 #[rustfmt::skip]
 pub static COLUMNS: &[Column] = &[
-    column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Number of the request in the workload, from 0."),
+    column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Index of the request in the workload, from 0."),
     column("outcome", Of::Text(|s| Some(s.failure.map_or("complete", |kind| kind.name()).to_owned())), "complete, or the kind of failure."),
-    column("error", Of::Text(|s| (!s.success()).then(|| s.error.clone())), "The failure in words."),
-    column("scheduled_s", Of::Moment(|s| Some(s.due)), "When the schedule wanted it sent."),
-    column("dispatched_s", Of::Moment(|s| Some(s.released)), "When the dispatcher let it go, before any wait for a slot."),
-    column("sent_s", Of::Moment(|s| Some(s.sent)), "When sending began."),
-    column("done_s", Of::Moment(|s| Some(s.done)), "When it was over."),
+    column("error", Of::Text(|s| (!s.success()).then(|| s.error.clone())), "The error message."),
+    column("scheduled_s", Of::Time(|s| Some(s.due)), "Scheduled send time."),
+    column("dispatched_s", Of::Time(|s| Some(s.released)), "Dispatch time, before any wait for a slot."),
+    column("sent_s", Of::Time(|s| Some(s.sent)), "Send time."),
+    column("done_s", Of::Time(|s| Some(s.done)), "End time."),
     column("queue_ms", Of::Float(|s| Some(s.queue_time() * 1e3)), "Wait for a concurrency slot."),
-    column("connect_ms", Of::Float(|s| Some(s.connect * 1e3)), "Spent connecting; 0 on a connection that was open."),
+    column("connect_ms", Of::Float(|s| Some(s.connect * 1e3)), "Time spent connecting; 0 on an open connection."),
     column("ttft_ms", Of::Float(|s| (s.ttft > 0.0).then_some(s.ttft * 1e3)), "From sending to the first token event."),
     column("first_content_ms", Of::Float(|s| s.first_content.map(|t| t * 1e3)), "From sending to the first token with content."),
     column("first_answer_ms", Of::Float(|s| s.first_answer.map(|t| t * 1e3)), "From sending to the first token after any reasoning."),
     column("tpot_ms", Of::Float(|s| s.success().then(|| tpot(s)).flatten().map(|t| t * 1e3)), "Time per output token after the first."),
     column("e2el_ms", Of::Float(|s| s.success().then_some(s.latency * 1e3)), "From sending to the last token event."),
-    column("prompt_tokens", Of::Int(|s| i64::try_from(s.prompt_len).ok()), "Tokens of the prompt."),
-    column("output_tokens", Of::Int(|s| i64::try_from(s.output_len).ok()), "Tokens generated; 0 for a failure."),
-    column("reasoning_tokens", Of::Int(|s| s.reasoning_tokens.and_then(|n| i64::try_from(n).ok())), "Tokens of reasoning among them, where the server says."),
+    column("prompt_tokens", Of::Int(|s| i64::try_from(s.prompt_len).ok()), "Prompt tokens."),
+    column("output_tokens", Of::Int(|s| i64::try_from(s.output_len).ok()), "Generated tokens; 0 for a failure."),
+    column("reasoning_tokens", Of::Int(|s| s.reasoning_tokens.and_then(|n| i64::try_from(n).ok())), "Reasoning tokens among them, if the server reports them."),
     column("token_events", Of::Int(|s| Some(s.events() as i64)), "Token events; 0 for a failure."),
-    column("coalesced_events", Of::Int(|s| Some(i64::from(s.coalesced))), "Token events that came in one read with a later one."),
-    column("retries", Of::Int(|s| Some(i64::from(s.retries))), "How often it was sent again."),
+    column("coalesced_events", Of::Int(|s| Some(i64::from(s.coalesced))), "Token events that arrived in one read with a later one."),
+    column("retries", Of::Int(|s| Some(i64::from(s.retries))), "Number of retries."),
     column("itl_ms", Of::List(|s| s.itl.iter().map(|gap| gap * 1e3).collect()), "Times between token events."),
-    column("generated_text", Of::Text(|s| (!s.text.is_empty()).then(|| String::from_utf8_lossy(&s.text).into_owned())), "The answer, where texts are kept (--save-detailed)."),
+    column("generated_text", Of::Text(|s| (!s.text.is_empty()).then(|| String::from_utf8_lossy(&s.text).into_owned())), "The generated text, if texts are kept (--save-detailed)."),
 ];
 
-/// How the rows are written.
+/// File format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// An object a line.
+    /// One object per line.
     JsonLines,
-    /// A line a request, names first; without lists.
+    /// One line per request after a header; without lists.
     Csv,
-    /// Columns, packed.
+    /// Compressed columns.
     Parquet,
 }
 
 impl Format {
-    /// The format that a file's name asks for.
+    /// The format of a file's extension.
     pub fn of(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
             "jsonl" | "ndjson" => Some(Format::JsonLines),
@@ -87,10 +87,10 @@ impl Format {
     }
 }
 
-/// Rows of a table that are in memory together.
-const TOGETHER: usize = 1 << 16;
+/// Rows of a table in memory at a time.
+const ROWS_IN_MEMORY: usize = 1 << 16;
 
-/// Writes the requests of `record` to `path`, in the format of its name.
+/// Writes the requests of `record` to `path`, in the format of its extension.
 pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
     let samples = &record.measured.samples;
     match Format::of(path) {
@@ -99,11 +99,11 @@ pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
         Some(Format::Parquet) => save_parquet(samples, path)?,
         None => return Err(Error::RequestsFormat { path: path.to_owned() }),
     }
-    // A table that is not whole is not a table.
+    // An incomplete table is an error.
     samples.check().map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// The time that others are counted from.
+/// The origin of the times.
 fn first_due(samples: &Samples) -> f64 {
     samples.iter().map(|sample| sample.due).fold(f64::INFINITY, f64::min)
 }
@@ -112,7 +112,7 @@ impl Column {
     fn cell(&self, sample: &Sample, origin: f64) -> Value {
         match self.of {
             Of::Int(of) => Value::from(of(sample)),
-            Of::Moment(of) => Value::from(of(sample).map(|moment| moment - origin)),
+            Of::Time(of) => Value::from(of(sample).map(|time| time - origin)),
             Of::Float(of) => Value::from(of(sample)),
             Of::Text(of) => Value::from(of(sample)),
             Of::List(of) => Value::List(of(sample).into_iter().map(Value::Float).collect()),
@@ -123,7 +123,7 @@ impl Column {
         let each = samples.iter();
         match self.of {
             Of::Int(of) => Values::Ints(each.map(|s| of(s)).collect()),
-            Of::Moment(of) => Values::Floats(each.map(|s| of(s).map(|moment| moment - origin)).collect()),
+            Of::Time(of) => Values::Floats(each.map(|s| of(s).map(|time| time - origin)).collect()),
             Of::Float(of) => Values::Floats(each.map(|s| of(s)).collect()),
             Of::Text(of) => Values::Texts(each.map(|s| of(s)).collect()),
             Of::List(of) => Values::Lists(each.map(|s| of(s)).collect()),
@@ -160,7 +160,7 @@ fn csv(samples: &Samples, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A cell by RFC 4180: quoted where it holds what separates cells.
+/// A cell by RFC 4180: quoted if it contains a separator.
 fn csv_cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -175,21 +175,21 @@ fn save_parquet(samples: &Samples, path: &Path) -> Result<(), Error> {
     let mut left = samples.iter();
     let mut first = true;
     let parts = std::iter::from_fn(|| {
-        let part: Vec<Cow<'_, Sample>> = left.by_ref().take(TOGETHER).collect();
+        let part: Vec<Cow<'_, Sample>> = left.by_ref().take(ROWS_IN_MEMORY).collect();
         // A table without rows has columns too.
         let wanted = !part.is_empty() || std::mem::take(&mut first);
         first = false;
         let columns = || COLUMNS.iter().map(|column| (column.name, column.values(&part, origin)));
         wanted.then(|| columns().collect::<Columns>())
     });
-    // Written next to it and renamed, as every other file.
-    let beside = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = write_parquet(&beside, parts);
+    // Written to a temporary file next to it and renamed, like every other file.
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = write_parquet(&temporary, parts);
     if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
+        let _ = std::fs::remove_file(&temporary);
     }
     written.map_err(|error| Error::Requests { path: path.to_owned(), source: error })?;
-    std::fs::rename(&beside, path).map_err(|source| Error::Write { path: path.to_owned(), source })
+    std::fs::rename(&temporary, path).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_separates_and_has_no_lists() {
+    fn csv_quotes_separators_and_omits_lists() {
         let text = text(|out| csv(&samples(), out));
         assert!(!text.lines().next().unwrap().contains("itl_ms"));
         assert!(text.contains("\"a \"\"b\"\",\nc\""), "{text}");
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_says_the_format() {
+    fn the_extension_selects_the_format() {
         assert_eq!(Format::of(Path::new("a/b.PARQUET")), Some(Format::Parquet));
         assert_eq!(Format::of(Path::new("b.jsonl")), Some(Format::JsonLines));
         assert_eq!([Format::of(Path::new("b.xlsx")), Format::of(Path::new("b"))], [None, None]);

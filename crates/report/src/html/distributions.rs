@@ -7,22 +7,22 @@ use tacho_record::StoredRun;
 use super::Figures;
 use crate::plots::category;
 
-/// What is drawn, in words.
+/// The drawn metrics with their titles.
 const TIMES: [(MetricKind, &str); 4] = [
     (MetricKind::Ttft, "Time to first token (TTFT)"),
     (MetricKind::Tpot, "Time per output token (TPOT)"),
     (MetricKind::Itl, "Inter-token latency (ITL)"),
     (MetricKind::E2el, "End-to-end latency (E2EL)"),
 ];
-/// Points of a curve; more could not be distinguished.
+/// Points of a curve; more would not be visible.
 const POINTS: usize = 400;
 /// Bars of a histogram.
 const BARS: usize = 40;
 
-/// Runs under one name.
+/// Runs with a name.
 type Named = (String, Vec<StoredRun>);
 
-/// The part of a page with all distributions that at least one of some runs has.
+/// The section with all distributions that at least one run has.
 pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
     let mut places = String::new();
     for (kind, title) in TIMES {
@@ -44,7 +44,7 @@ pub(crate) fn distributions(sides: &[Named], figures: &mut Figures) -> String {
     )
 }
 
-/// All times of a side above 0, in milliseconds and in order.
+/// All positive times of a side in milliseconds, ascending.
 fn times((_, runs): &Named, kind: MetricKind) -> Vec<f64> {
     let mut times: Vec<f64> = runs.iter().flat_map(|run| run.times_ms(kind)).filter(|ms| *ms > 0.0).collect();
     times.sort_unstable_by(f64::total_cmp);
@@ -125,7 +125,7 @@ fn figure(title: String, y: Dict, layers: Vec<Value>) -> Value {
     Value::Dict(dict)
 }
 
-/// Five digits are more than a pixel shows.
+/// Five digits: more than a pixel can show.
 fn short(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }

@@ -1,8 +1,8 @@
-//! Text that is safe in a page.
+//! Escapes text for HTML.
 
 use crate::style::harmless_line;
 
-/// `text` as HTML text or attribute value; what moves a cursor or changes the reading order is made visible.
+/// `text` as HTML text or attribute value; control and bidirectional characters are made visible.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in harmless_line(text).chars() {

@@ -1,28 +1,28 @@
-//! Panels for a page's own drawing: what becomes PNG and SVG files elsewhere, as data that the page's script draws.
+//! Panels as data for the page's own script; elsewhere they become PNG and SVG files.
 
 use tacho_core::json::{Dict, Value};
 
 use crate::plots::{AxisSpec, Color, Marker, Panel, ScaleKind, Series};
 
-/// The figures of a page, and the places they have on it.
+/// The figures of a page with their placeholders.
 #[derive(Default)]
 pub(crate) struct Figures {
     all: Vec<Value>,
 }
 
 impl Figures {
-    /// Takes a figure; what is returned is its place in the page's text.
+    /// Adds a figure; returns its placeholder for the page's text.
     pub(crate) fn place(&mut self, figure: Value) -> String {
         self.all.push(figure);
         format!("<div data-figure=\"{}\"></div>\n", self.all.len() - 1)
     }
 
-    /// Takes a panel. Those of one group are zoomed together.
+    /// Adds a panel. Panels of one group are zoomed together.
     pub(crate) fn panel(&mut self, panel: &Panel, group: &str) -> String {
         self.place(figure(panel, group))
     }
 
-    /// All of them, as the script reads them.
+    /// All figures, as the script reads them.
     pub(crate) fn into_value(self) -> Value {
         Value::List(self.all)
     }
@@ -52,7 +52,7 @@ fn layers(series: &[Series]) -> Vec<Value> {
     let mut layers: Vec<Dict> = Vec::new();
     for one in series {
         match one {
-            // Words belong to the points that they stand next to.
+            // Notes belong to the points next to them.
             Series::Note { at, lines } => note(&mut layers, *at, &lines.join("\n")),
             Series::Points { points, .. } if points.is_empty() => {}
             other => layers.push(layer(other)),
@@ -113,7 +113,7 @@ fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {
         let (xs, ys) = (list(dict, "x"), list(dict, "y"));
         xs.iter().zip(&ys).position(|(x, y)| (x.as_f64(), y.as_f64()) == (Some(at.0), Some(at.1)))
     };
-    // The last layer is drawn on top: what a note is next to is most likely there.
+    // The last layer is drawn on top: a note most likely belongs to it.
     let Some((layer, place)) = layers.iter_mut().rev().find_map(|layer| place(layer).map(|place| (layer, place)))
     else {
         return;
@@ -124,7 +124,7 @@ fn note(layers: &mut [Dict], at: (f64, f64), text: &str) {
     layer.set("notes", notes);
 }
 
-/// JSON has no word for what is not a number.
+/// JSON has no NaN: missing values are null.
 fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
     values.map(|value| if value.is_finite() { Value::Float(value) } else { Value::Null }).collect()
 }

@@ -1,4 +1,4 @@
-//! The head of every page: what was run, the verdict, and the metrics that answer most questions.
+//! The head of every page: the run, the verdict, and the most important metrics.
 
 use tacho_core::json::Dict;
 use tacho_metrics::{Interval, Setup};
@@ -12,14 +12,14 @@ use crate::tables::markdown::plain;
 /// Facts by name.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
-/// How good the news is.
+/// The tone of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// As wanted.
+    /// Good.
     Good,
     /// To be interpreted with care.
     Warning,
-    /// Not as wanted.
+    /// Bad.
     Bad,
 }
 
@@ -38,7 +38,7 @@ impl Head {
         Head { title: title.into(), ..Head::default() }
     }
 
-    /// The head of a page about several results: with the facts in which they agree.
+    /// The head of a page about several results, with the facts that they have in common.
     pub fn of_results(title: impl Into<String>, results: &[&Dict]) -> Self {
         let runs: Vec<StoredRun> = results.iter().filter_map(|result| StoredRun::from_dict(result).ok()).collect();
         let mut head = Head::new(title).facts(common(&runs.iter().collect::<Vec<_>>()));
@@ -57,13 +57,13 @@ impl Head {
         self
     }
 
-    /// Sets the verdict, with its reason and the command that helps where there are any.
+    /// Sets the verdict, with its reason and a recommended command if there are any.
     pub fn verdict(self, tone: Tone, sentence: &str, reason: Option<&str>, next: Option<&str>) -> Self {
         let items = reason.map_or_else(String::new, |reason| format!("<li>{}</li>", escape(reason)));
         self.verdict_with(tone, sentence, &items, next)
     }
 
-    /// Sets the verdict with reasons that are list items already.
+    /// Sets the verdict with reasons that are already list items.
     pub(crate) fn verdict_with(mut self, tone: Tone, sentence: &str, items: &str, next: Option<&str>) -> Self {
         let class = match tone {
             Tone::Good => "",
@@ -97,7 +97,7 @@ impl Head {
     }
 }
 
-/// Facts of a run's origin that belong in the head of its page.
+/// Facts about a run's provenance for the head of its page.
 pub(crate) fn origin(provenance: &Provenance) -> Facts {
     let version = |tacho: &String| tacho.split(' ').next().unwrap_or_default().to_owned();
     let facts = [
@@ -122,7 +122,7 @@ pub(crate) fn load(setup: &Setup) -> String {
     if parts.is_empty() { "all at once".to_owned() } else { parts.join(", ") }
 }
 
-/// The facts in which several runs agree.
+/// The facts that several runs have in common.
 pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
     let of = |run: &&StoredRun| {
         let text = |key: &str| run.fields.get(key).map(plain).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `--report`: one page for a run. What was run, whether to believe it, the numbers, and pictures that explain them.
-//! One file, nothing fetched; the pictures are drawn by the page itself.
+//! `--report`: one page for a run: the settings, the verdict, the metrics, and charts. A single file that loads
+//! nothing; the page's script draws the charts.
 
 mod adapters;
 mod data;
@@ -19,12 +19,12 @@ use crate::json::write_whole;
 
 const SCRIPT: &str = include_str!("run/run.js");
 
-/// What a page says next to its record.
+/// The texts of a page in addition to its record.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// The client's verdict on itself, where the record cannot tell it.
+    /// The client's self-assessment, if the record does not have it.
     pub client: Option<String>,
-    /// Reasons for doubt next to those of the record.
+    /// Warnings in addition to those of the record.
     pub warnings: Vec<String>,
 }
 

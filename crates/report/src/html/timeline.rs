@@ -1,5 +1,5 @@
-//! `--plot-timeline`: every request as a row of coloured segments, on one page that opens quickly however many there
-//! are. The page gets the times as compressed arrays and draws only what a pixel can show.
+//! `--plot-timeline`: every request as a row of colored segments, on one page that opens quickly even with many
+//! requests. The page gets the times as compressed arrays and draws only what is visible.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use crate::plots::number;
 
 const STYLE: &str = include_str!("timeline.css");
 const SCRIPT: &str = include_str!("timeline.js");
-/// Seconds per unit of the segments' ends: ten microseconds, a hundredth of what the page prints.
+/// Seconds per unit of the segments' ends: ten microseconds, a hundredth of the page's resolution.
 const UNIT: f64 = 1e-5;
-/// An error text is cut to this many characters.
+/// Most characters of an error text.
 const ERROR_LENGTH: usize = 300;
 
-/// The bounds between the three classes of gaps, in milliseconds.
+/// The thresholds between the three classes of inter-token times, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds(pub f64, pub f64);
 
@@ -44,14 +44,14 @@ impl Thresholds {
     }
 }
 
-/// What a row shows next to its segments: the wait before it was sent, and the time after the last token of a request
-/// that failed. They follow the classes of segments in the page's list of names.
+/// Parts of a row other than segments: the wait before sending, and the time after the last token of a failed
+/// request. They follow the classes of segments in the page's list of names.
 const MORE: [&str; 3] = ["wait for a slot", "failed", "cut off"];
 
-/// Classes of segments.
+/// Number of segment classes.
 const SEGMENTS: usize = 4;
 
-/// How a request ended, as a place in [`MORE`]; nothing for a success.
+/// How a request ended, as an index into [`MORE`]; `None` for a success.
 fn ending(sample: &Sample) -> Option<usize> {
     match sample.failure? {
         FailureKind::Truncated | FailureKind::ConnectionLost | FailureKind::Aborted => Some(2),
@@ -59,7 +59,7 @@ fn ending(sample: &Sample) -> Option<usize> {
     }
 }
 
-/// Writes the page of `record`; says whether there was anything to draw.
+/// Writes the page of `record`; returns whether there was anything to draw.
 pub fn save(record: &RunRecord, thresholds: Thresholds, path: &Path) -> Result<bool, Error> {
     if record.measured.samples.is_empty() {
         return Ok(false);
@@ -103,7 +103,7 @@ pub fn write_page(record: &RunRecord, thresholds: Thresholds, out: &mut impl Wri
     record.measured.samples.check()
 }
 
-/// The requests in the order of the page: as they stand in the workload, and of sessions one session after the other.
+/// The requests in page order: workload order, or session by session.
 fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
     let mut rows: Vec<Cow<'_, Sample>> = record.measured.samples.iter().collect();
     if record.sessions.is_some() {
@@ -114,7 +114,7 @@ fn rows(record: &RunRecord) -> Vec<Cow<'_, Sample>> {
     rows
 }
 
-/// What the page knows of the requests in addition to their times.
+/// Data of the requests other than times.
 fn facts(samples: &[Cow<'_, Sample>], thresholds: Thresholds, total: usize) -> Dict {
     let whole = |of: fn(&Sample) -> u64| Value::List(samples.iter().map(|sample| Value::from(of(sample))).collect());
     let mut dict = Dict::new();
@@ -158,28 +158,28 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// When each request was sent, in seconds after the first was dispatched, as doubles.
+/// Send time of each request in seconds after the first dispatch, as doubles.
 fn starts(samples: &[Cow<'_, Sample>]) -> Vec<u8> {
     let first = samples.iter().map(|sample| sample.released.min(sample.sent)).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
 }
 
-/// A span of each request in seconds, as floats.
+/// A duration of each request in seconds, as floats.
 fn spans(samples: &[Cow<'_, Sample>], of: fn(&Sample) -> f64) -> Vec<u8> {
     samples.iter().flat_map(|sample| (of(sample).max(0.0) as f32).to_le_bytes()).collect()
 }
 
-/// From the last token of a request that failed to its end.
+/// From the last token of a failed request to its end.
 fn tail(sample: &Sample) -> f64 {
     let told = sample.ttft + sample.itl.iter().sum::<f64>();
     if sample.success() { 0.0 } else { sample.done - sample.sent - told }
 }
 
-/// All segments of all requests one after another.
+/// The concatenated segments of all requests.
 struct Segments {
     total: usize,
-    /// Lengths in units, 32 bits each: all lowest bytes first, then the next ones, so that the nearly constant
-    /// high bytes shrink to nothing.
+    /// Lengths in units, 32 bits each, as planes: all lowest bytes first, then the next, so that the nearly constant
+    /// high bytes compress well.
     ends: Vec<u8>,
     /// Classes, four to a byte. They are stored because a rounded length may fall on the wrong side of a threshold.
     classes: Vec<u8>,
@@ -196,7 +196,7 @@ impl Segments {
             let gaps = sample.itl.iter().map(|gap| (gap, thresholds.class(gap)));
             for (gap, class) in std::iter::once((sample.ttft, 0)).chain(gaps) {
                 time += gap;
-                // The ends are rounded, not the lengths, so that errors do not add up.
+                // The ends are rounded, not the lengths, so that errors do not accumulate.
                 let end = (time / UNIT).round() as u64;
                 let length = u32::try_from(end.saturating_sub(before)).unwrap_or(u32::MAX);
                 before = end.max(before);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tacho_core::json::{Value, write_str, write_value, write_wtf8};
 use tacho_metrics::{Sample, Samples};
 
-/// What of a request an array holds.
+/// The value per request in an array.
 #[derive(Clone, Copy)]
 pub(super) enum Column {
     InputLens,
@@ -29,7 +29,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// Writes the array one request at a time, so that memory holds one row of text and not all of them.
+    /// Writes the array one request at a time, so that only one text is in memory.
     pub(super) fn write(self, samples: &Samples, out: &mut impl Write) -> io::Result<()> {
         out.write_all(b"[")?;
         let mut text = Vec::new();
@@ -68,8 +68,8 @@ impl Column {
     }
 }
 
-/// The text of a float. In this range Rust's own is Python's too, and several times faster, which counts for lists
-/// of all token times.
+/// The text of a float. In this range Rust's own format equals Python's, and it is several times faster, which
+/// matters for lists of all token times.
 fn write_float(text: &mut Vec<u8>, number: f64) {
     if (1e-4..1e16).contains(&number) {
         write!(text, "{number:?}").expect("writing to memory does not fail");

@@ -7,7 +7,7 @@ use tacho_metrics::Samples;
 
 use super::columns::Column;
 
-/// Keys in Python's order: a key set again keeps its place.
+/// Keys in Python's order: a key that is set again keeps its position.
 #[derive(Default)]
 pub(super) struct Fields {
     entries: Vec<(String, Field)>,

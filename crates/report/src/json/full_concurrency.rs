@@ -1,14 +1,14 @@
-//! The steady window of vLLM's Rust client, as it writes and shows it.
+//! The steady-state window of vLLM's Rust client, as it is written and printed there.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{SteadyState, SteadyWindow};
 
 use crate::style::{percent, two, value_line};
 
-/// Columns of its block.
+/// Width of its block in columns.
 const WIDTH: usize = 47;
 
-/// The object under `steady_state`; `null` where the run was never full.
+/// The object under `steady_state`; `null` if the run never reached its concurrency limit.
 pub(crate) fn json(state: &SteadyState) -> Value {
     let Some(found) = &state.window else { return Value::Null };
     let mut window = Dict::new();
@@ -42,7 +42,8 @@ pub(crate) fn json(state: &SteadyState) -> Value {
     Value::Dict(all)
 }
 
-/// Its block in the report, where it was asked for. The names share none with vLLM's: what a script looks for is there once.
+/// Its block in the report, if requested. Its labels differ from vLLM's, so that a script finds each of those only
+/// once.
 pub(crate) fn lines(state: &SteadyState) -> Vec<String> {
     if !state.asked {
         return Vec::new();

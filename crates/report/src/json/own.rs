@@ -1,4 +1,4 @@
-//! The `tacho` key of a result file: our own numbers, apart from vLLM's.
+//! The `tacho` key of a result file: tacho's own metrics, separate from vLLM's.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{Interval, Statistics, Steady, Trust};
@@ -71,7 +71,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     fields
 }
 
-/// The steady part of the run.
+/// The steady state of the run.
 fn steady_fields(steady: &Steady) -> Fields {
     let mut fields = Fields::default();
     fields.set("rule", tacho_metrics::steady::RULE);
@@ -87,7 +87,7 @@ fn steady_fields(steady: &Steady) -> Fields {
     fields
 }
 
-/// Lower and upper bound by key; an upper bound that the run is too short to tell is `null`.
+/// Lower and upper bound by key; `null` if the run is too short for an upper bound.
 fn intervals(record: &RunRecord) -> Dict {
     let bound = |value: f64| Value::from(Some(value).filter(|value| value.is_finite()));
     let pair = |(key, interval): (&str, Interval)| {
@@ -124,7 +124,7 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
     }
 }
 
-/// The times by name: tacho's own, and those that vLLM measures but does not always write.
+/// The latencies by name: tacho's own, and those that vLLM measures but does not always write.
 fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
     let wanted = |times: &&Times| match times.name {
         "ttft" | "tpot" | "itl" => !record.setup.has_tokenizer(),
@@ -134,7 +134,7 @@ fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
     TIMES.iter().filter(wanted).filter_map(|times| Some((times.name, (times.read)(record)?))).collect()
 }
 
-/// The client's report on itself.
+/// The client's self-assessment.
 fn client(trust: &Trust) -> Dict {
     let mut client = Dict::new();
     client.set("trustworthy", trust.is_ok());

@@ -1,4 +1,4 @@
-//! Result files on disk: a file is written whole or not at all.
+//! Result files on disk, written atomically.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -11,14 +11,14 @@ use tacho_record::RunRecord;
 use super::{Detail, ResultFile};
 use crate::Error;
 
-/// What to do with a file that is already there.
+/// What to do if the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveMode {
     /// Replace it.
     Overwrite,
-    /// Add a line to it.
+    /// Append a line.
     Append,
-    /// Leave it alone, and fail.
+    /// Fail, and leave it unchanged.
     New,
 }
 
@@ -32,33 +32,33 @@ pub fn save(record: &RunRecord, path: &Path, detail: Detail, mode: SaveMode) -> 
     }
 }
 
-/// How long a pipe's reader is waited for.
+/// How long to wait for a reader of a pipe.
 const READER: Duration = Duration::from_secs(2);
 
-/// A file being written.
+/// A file that is being written.
 type Out = BufWriter<File>;
 
-/// Writes `path` through a file next to it that takes its name only when complete. What is there but is not a plain
-/// file (a pipe, a terminal) is written to directly.
+/// Writes `path` through a temporary file next to it that is renamed when complete. Special files (a pipe, a
+/// terminal) are written directly.
 pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
-    // A link keeps pointing where it does: the file behind it is replaced.
+    // A symbolic link is kept: the file behind it is replaced.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if fs::metadata(&target).is_ok_and(|found| !found.is_file()) {
         let file = open_special(&target).map_err(|source| open_error(path, source))?;
         return fill(file, content).map_err(|source| write_error(path, source));
     }
     let beside = beside(&target);
-    // What an earlier process of this number has left behind, or somebody has put there.
+    // A leftover of an earlier process with the same id, or of someone else.
     let _ = fs::remove_file(&beside);
     let file = create_new(&beside).map_err(|source| open_error(path, source))?;
     fill(file, content).and_then(|()| fs::rename(&beside, &target)).map_err(|source| {
-        // Nothing more can be done when this fails too.
+        // If this fails too, nothing more can be done.
         let _ = fs::remove_file(&beside);
         write_error(path, source)
     })
 }
 
-/// Opens a pipe or a device. Without a reader a blocking open of a pipe would never end.
+/// Opens a pipe or a device. Without a reader, a blocking open of a pipe would never return.
 fn open_special(path: &Path) -> io::Result<File> {
     let open = || OpenOptions::new().write(true).open(path);
     if !fs::metadata(path)?.file_type().is_fifo() {
@@ -68,7 +68,7 @@ fn open_special(path: &Path) -> io::Result<File> {
     let deadline = Instant::now() + READER;
     loop {
         match OpenOptions::new().write(true).custom_flags(nonblocking).open(path) {
-            // There is a reader: now it can be opened to wait for room.
+            // There is a reader: now a blocking open returns at once.
             Ok(_held) => return open(),
             Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
             Err(_) => return Err(io::Error::other("it is a pipe without a reader")),
@@ -76,7 +76,7 @@ fn open_special(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Writes a file where there is none; a link is something, wherever it points.
+/// Writes a file that must not exist; a symbolic link counts as existing, wherever it points.
 fn write_new(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
     let file = create_new(path).map_err(|source| open_error(path, source))?;
     fill(file, content).map_err(|source| {
@@ -85,7 +85,7 @@ fn write_new(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> R
     })
 }
 
-/// Sees whether files can be made in a directory.
+/// Checks that files can be created in a directory.
 pub fn try_writing(directory: &Path) -> io::Result<()> {
     let trial = directory.join(format!(".tacho-{}", std::process::id()));
     drop(create_new(&trial)?);
@@ -96,7 +96,7 @@ fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Adds a line to `path`, and takes it back when it cannot be completed.
+/// Appends a line to `path`, and removes it if it cannot be completed.
 fn append(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>) -> Result<(), Error> {
     let is_new = fs::symlink_metadata(path).is_err();
     let file = open_locked(path).map_err(|source| open_error(path, source))?;

@@ -1,4 +1,4 @@
-//! What the server said of itself during the run: series in a detailed file, their summary in every one.
+//! The server's own metrics during the run: series in a detailed file, their summary in every one.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{SeriesKind, ServerMetrics};
@@ -19,7 +19,7 @@ pub(super) fn metrics(metrics: &ServerMetrics, detail: Detail) -> Dict {
     dict
 }
 
-/// Mean and maximum of gauges, growth of counters.
+/// Mean and maximum of gauges, increase of counters.
 fn summary(metrics: &ServerMetrics) -> Dict {
     let entry = |series: &tacho_metrics::server_metrics::Series| {
         let mut entry = Dict::new();
@@ -35,7 +35,7 @@ fn summary(metrics: &ServerMetrics) -> Dict {
     metrics.series.iter().map(entry).collect()
 }
 
-/// JSON has no word for a value that was not there.
+/// JSON has no NaN: missing values are null.
 fn floats(numbers: &[f64]) -> Vec<Value> {
     numbers.iter().map(|&number| if number.is_finite() { Value::Float(number) } else { Value::Null }).collect()
 }

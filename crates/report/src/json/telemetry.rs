@@ -1,4 +1,4 @@
-//! What the machines did during the run: energy and means in every file, the series in a detailed one.
+//! Telemetry of the machines: energy and means in every file, the series in a detailed one.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::telemetry::{ENERGY, Energy};
@@ -35,7 +35,7 @@ pub(super) fn telemetry(record: &RunRecord, detail: Detail) -> Dict {
     dict
 }
 
-/// All energy over what succeeded; nothing where nothing did.
+/// Total energy per success; `None` without successes.
 pub(crate) fn per(joules: f64, count: u64) -> Option<f64> {
     (count > 0).then(|| joules / count as f64)
 }

@@ -1,5 +1,5 @@
-//! Status lines and progress bars from a run's events; without a terminal, a line every few seconds. A thread of its
-//! own reads the counters ten times a second; the workers are never touched.
+//! Status lines and progress bars from a run's events; without a terminal, a line every few seconds. A separate
+//! thread reads the counters ten times per second and never touches the workers.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use crate::fitted::fitted;
 use crate::sentence;
 use crate::style::{harmless, harmless_line};
 
-/// Whether the progress of work is drawn.
+/// Whether progress is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// Yes, where stderr is a terminal.
+    /// Yes, if stderr is a terminal.
     Shown,
     /// No (`--disable-tqdm`); the wait of the ready check is still drawn.
     Hidden,
@@ -28,16 +28,16 @@ pub enum Progress {
 
 /// Updates of a bar per second.
 const HERTZ: u8 = 10;
-/// Between two lines where there is no terminal; work that is over sooner prints none.
+/// Interval between two lines without a terminal; shorter work prints none.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Shows events: status lines on stdout, warnings and bars on stderr.
 pub struct Live {
     progress: Progress,
     colour: bool,
-    /// Where bars are drawn; nothing when stderr is not a terminal.
+    /// Where bars are drawn; `None` if stderr is not a terminal.
     target: Option<fn() -> ProgressDrawTarget>,
-    /// Whether a person reads the status lines.
+    /// Whether the status lines go to a terminal.
     is_read: bool,
     state: Arc<Mutex<State>>,
 }
@@ -45,13 +45,13 @@ pub struct Live {
 struct State {
     out: Box<dyn Write + Send>,
     warnings: Box<dyn Write + Send>,
-    /// The screen area of the bars while there are any.
+    /// The screen area of the bars, while there are any.
     area: Option<MultiProgress>,
     /// The active bars, the outermost first: a run inside a sweep has its own below the sweep's.
     running: Vec<Running>,
 }
 
-/// A bar, if one is drawn, and the thread that moves it or prints lines instead.
+/// A bar, if one is drawn, and the thread that updates it or prints lines instead.
 struct Running {
     bar: Option<ProgressBar>,
     ticker: Ticker,
@@ -84,7 +84,7 @@ impl Live {
         }
     }
 
-    /// A note as upstream prints it to a file, or for a person and no wider than the screen.
+    /// The text of a note: vLLM's wording for a file, tacho's for a terminal, no wider than the screen.
     fn status(&self, note: &Note) -> String {
         match self.is_read {
             true => {
@@ -109,7 +109,7 @@ impl Live {
         let mut state = self.state();
         let area = state.area.get_or_insert_with(|| MultiProgress::with_draw_target(target()));
         let bar = area.add(ProgressBar::new(total));
-        // A bar gives way to what is said next to it.
+        // A bar yields space to the text next to it.
         let wide = Term::stderr().size().1 >= 100;
         let template = if wide { "{prefix} |{bar:30}| {msg}" } else { "{prefix} |{bar:10}| {msg}" };
         bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
@@ -142,7 +142,7 @@ impl Live {
     fn start_heartbeat(&self, line: impl Fn() -> String + Send + 'static) {
         let shared = Arc::clone(&self.state);
         let ticker = Ticker::start(HEARTBEAT, HEARTBEAT, move || {
-            // Whoever holds it is about to say something itself, or to end this.
+            // If the lock is taken, its holder is about to print or to end this.
             if let Ok(mut state) = shared.try_lock() {
                 state.say(|state| &mut state.warnings, &line());
             }
@@ -202,7 +202,7 @@ impl Drop for Live {
 }
 
 impl State {
-    /// Writes a line, with the bar out of the way. A reader that went away is not a reason to end a run.
+    /// Writes a line, with the bar hidden meanwhile. A reader that disconnected does not end a run.
     fn say(&mut self, stream: fn(&mut State) -> &mut Box<dyn Write + Send>, line: &str) {
         let area = self.area.clone();
         let mut write = || {
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// Takes down the innermost bar.
+    /// Removes the innermost bar.
     fn finish(&mut self) {
         if let Some(running) = self.running.pop() {
             running.finish();
@@ -235,20 +235,20 @@ impl Running {
     }
 }
 
-/// Does something again and again on a separate thread.
+/// Calls a function periodically on a separate thread.
 struct Ticker {
     over: Arc<AtomicBool>,
-    /// None where the system has no thread left: the run goes on without progress.
+    /// `None` if no thread could be started: the run continues without progress.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
     fn start(first: Duration, period: Duration, beat: impl Fn() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
+        let stopped = Arc::clone(&over);
         let tick = move || {
             let mut next = Instant::now() + first;
-            while !told.load(Ordering::Acquire) {
+            while !stopped.load(Ordering::Acquire) {
                 let now = Instant::now();
                 if now >= next {
                     beat();
@@ -339,12 +339,12 @@ mod tests {
 
     #[test]
     fn without_a_terminal_there_are_lines_and_no_bar() {
-        let told = Written::default();
-        let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(told.clone()));
+        let stderr = Written::default();
+        let live = Live::onto(Progress::Shown, true, None, Box::new(io::sink()), Box::new(stderr.clone()));
         live.event(RunEvent::Started { work: Work::Benchmark, total: 4, counters: Arc::default() });
         assert!(live.state().running[0].bar.is_none());
         live.event(RunEvent::Finished);
-        assert_eq!((told.text(), live.state().running.len()), (String::new(), 0));
+        assert_eq!((stderr.text(), live.state().running.len()), (String::new(), 0));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! A grid of styled characters, and the shortest output that turns one into another on a terminal.
+//! A grid of styled characters, and the shortest output that updates a terminal from one to another.
 
 use std::fmt::Write;
 
-/// How a character is drawn. The color is of the 256-color palette; 0 is the terminal's own.
+/// The style of a character. The color is from the 256-color palette; 0 is the terminal's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) color: u8,
@@ -30,7 +30,7 @@ impl Style {
     }
 }
 
-/// One place of the grid.
+/// One cell of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     symbol: char,
@@ -66,7 +66,7 @@ impl Area {
     }
 }
 
-/// A grid of cells; what is drawn outside is cut off.
+/// A grid of cells; drawing outside of it has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     pub(super) width: usize,
@@ -123,7 +123,7 @@ impl Grid {
         self.cells.chunks(self.width.max(1)).map(|cells| row(cells) + "\n").collect()
     }
 
-    /// What turns `before` into this grid on a terminal; the whole grid where the sizes differ.
+    /// The output that updates a terminal from `before` to this grid; the whole grid if the sizes differ.
     pub(super) fn difference(&self, before: &Grid) -> String {
         let same_size = (self.width, self.height) == (before.width, before.height);
         let mut out = String::new();
@@ -131,7 +131,7 @@ impl Grid {
             out.push_str("\x1b[0m\x1b[2J");
         }
         let mut style = None;
-        // Where the cursor is after the character written last.
+        // Position of the cursor after the last character.
         let mut cursor = None;
         for (at, cell) in self.cells.iter().enumerate() {
             if *cell == if same_size { before.cells[at] } else { BLANK } {
@@ -145,7 +145,7 @@ impl Grid {
                 style = Some(cell.style);
             }
             out.push(cell.symbol);
-            // At the end of a row terminals differ in where the cursor is.
+            // At the end of a row terminals differ in the cursor position.
             cursor = Some(at + 1).filter(|next| next % self.width != 0);
         }
         if style.is_some() {
@@ -155,12 +155,12 @@ impl Grid {
     }
 }
 
-/// Columns that a text takes.
+/// Width of a text in columns.
 pub(super) fn columns(text: &str) -> usize {
     text.chars().filter_map(one_column).count()
 }
 
-/// A character that takes one column: wide ones become `?`, those without width and control characters nothing.
+/// A character of one column: wide ones become `?`, those of zero width and control characters are dropped.
 fn one_column(symbol: char) -> Option<char> {
     match u32::from(symbol) {
         _ if symbol.is_control() => None,

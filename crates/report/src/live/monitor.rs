@@ -37,7 +37,7 @@ pub struct Point {
     pub time: f64,
     /// Requests finished per second.
     pub requests_per_s: f64,
-    /// Requests per second that the schedule wanted.
+    /// Scheduled requests per second.
     pub target_per_s: Option<f64>,
     /// Token events per second.
     pub tokens_per_s: f64,
@@ -152,7 +152,7 @@ pub struct Monitor {
 #[derive(Default)]
 struct State {
     work: Vec<Watched>,
-    /// What is shown after the last phase has ended.
+    /// The last phase, which is shown after its end.
     last: Option<Watched>,
     lines: VecDeque<String>,
 }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn work_inside_of_other_work_says_where_it_is() {
+    fn nested_work_shows_its_position() {
         let monitor = Monitor::default();
         let outer = Arc::new(Counters::default());
         monitor.event(RunEvent::Started { work: Work::Sweep, total: 12, counters: outer.clone() });

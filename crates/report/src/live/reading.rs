@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tacho_core::Counters;
 
-/// What a line is made of.
+/// The values of a line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reading {
     pub(super) finished: u64,
@@ -19,7 +19,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads the counters; `size` pieces of them make one that is shown.
+    /// Reads the counters; `size` counted pieces make one unit.
     pub(super) fn of(counters: &Counters, total: u64, unit: (&'static str, u64), elapsed: Duration) -> Self {
         let (finished, failed, tokens, in_flight) = counters.read();
         let (unit, size) = unit;
@@ -28,8 +28,8 @@ impl Reading {
         Reading { finished: finished / size, failed, tokens, in_flight, total: total / size, unit, elapsed, ttft_ms }
     }
 
-    /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, with as much of it as `width` has room
-    /// for. What says more about trouble goes last.
+    /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, as far as it fits into `width`. Parts
+    /// that indicate problems are dropped last.
     pub(super) fn text(&self, width: usize, colour: bool) -> String {
         let elapsed = clock(self.elapsed.as_secs());
         let head = match self.total {
@@ -53,7 +53,7 @@ impl Reading {
     /// A line for a log: `benchmark: 3 of 10 (30 %), 00:02 elapsed, 00:05 left, …`.
     pub(super) fn heartbeat(&self, title: &str) -> String {
         let (finished, elapsed) = (self.finished, clock(self.elapsed.as_secs()));
-        // How much there is to do is not always known.
+        // The total is not always known.
         let mut line = match (finished * 100).checked_div(self.total) {
             None => format!("{title}: {finished} done, {elapsed} elapsed"),
             Some(share) => {
@@ -94,7 +94,7 @@ impl Reading {
     }
 }
 
-/// A piece of the line; the lightest are left out first.
+/// A part of the line; the lowest weights are dropped first.
 struct Part {
     weight: u8,
     alarm: bool,
@@ -105,7 +105,7 @@ fn short(ms: f64) -> String {
     if ms >= 10.0 { format!("{ms:.0}") } else { format!("{ms:.1}") }
 }
 
-/// How far it is: of how much is not always known.
+/// The progress; the total is not always known.
 pub(super) fn done(finished: u64, total: u64, of: &str) -> String {
     if total == 0 { finished.to_string() } else { format!("{finished}{of}{total}") }
 }

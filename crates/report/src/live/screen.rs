@@ -16,7 +16,7 @@ const RECENT_SECONDS: f64 = 60.0;
 /// A part of a line and its style.
 type Part = (String, Style);
 
-/// What is shown.
+/// The page that is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Page {
     /// Rates, latencies and messages.
@@ -33,7 +33,7 @@ pub enum Page {
 const PAGES: [(Page, &str); 4] =
     [(Page::Overview, "overview"), (Page::Latency, "latency"), (Page::Load, "load"), (Page::Messages, "messages")];
 
-/// What the user chose by keys.
+/// The user's choices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct View {
     /// The page.
@@ -96,7 +96,7 @@ pub(super) fn draw(shown: &Snapshot, view: View, (width, height): (usize, usize)
     grid
 }
 
-/// Progress and rates in the lines that there are.
+/// Progress and rates in the available lines.
 fn small(grid: &mut Grid, area: Area, shown: &Snapshot) {
     let progress = format!("{} {}", done(shown.finished, shown.total, "/"), clock(shown.elapsed as u64));
     let mut rows = vec![vec![(progress, Style::BOLD)]];
@@ -111,7 +111,7 @@ fn small(grid: &mut Grid, area: Area, shown: &Snapshot) {
     }
 }
 
-/// Parts in as many rows as they need, with a dot between two.
+/// Parts in as many rows as necessary, separated by dots.
 fn flow(parts: Vec<Part>, width: usize) -> Vec<Vec<Part>> {
     let mut rows: Vec<Vec<Part>> = Vec::new();
     let mut used = 0;
@@ -131,7 +131,7 @@ fn flow(parts: Vec<Part>, width: usize) -> Vec<Vec<Part>> {
     rows
 }
 
-/// The latency panel of each metric, in two columns where there is room.
+/// The latency panel of each metric, in two columns if there is space.
 fn latency(grid: &mut Grid, area: Area, span: Span<'_>) {
     let curves = [
         Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) },
@@ -142,7 +142,7 @@ fn latency(grid: &mut Grid, area: Area, span: Span<'_>) {
         let row = if half == 0 { area.split_rows(rows).0 } else { area.split_rows(rows).1 };
         for (column, cell) in row.columns(2, 2).into_iter().enumerate() {
             let metric = 2 * half + column;
-            // Where there is room, the distribution stands below the percentiles.
+            // If there is space, the distribution is below the percentiles.
             let (top, below) =
                 if cell.height >= 14 { cell.split_rows(cell.height * 3 / 5) } else { cell.split_rows(cell.height) };
             let title = format!("{} ms", LATENCIES[metric]);

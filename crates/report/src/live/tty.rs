@@ -12,21 +12,21 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetpgrp, tcgetwinsi
 
 use super::cells::Grid;
 
-/// Size of a terminal that does not know its own.
+/// Size of a terminal that does not report its own.
 const USUAL_SIZE: (usize, usize) = (80, 24);
-/// Largest grid: a terminal that claims more gets this much.
+/// Largest grid, whatever the terminal reports.
 const MAX_SIZE: (usize, usize) = (500, 200);
 
 /// Alternate screen on, cursor off, lines not wrapped.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
 /// The reverse of [`ENTER`].
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
-/// Around a frame, for terminals that can show it at once.
+/// Marks around a frame for terminals that support synchronized output.
 const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 
-/// The modes of the terminal before it was taken; none while it is not.
+/// The modes of the terminal before it was taken; `None` while it is not.
 static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
-/// Whether the terminal is taken, for those who must not wait for a lock.
+/// Whether the terminal is taken, for callers that must not wait for a lock.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Whether the whole screen has to be drawn again.
 static STALE: AtomicBool = AtomicBool::new(false);
@@ -37,7 +37,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The terminal of standard error, and where its keys are read.
+/// The terminal of standard error, and the source of its keys.
 pub(super) struct Tty {
     keys: File,
     shown: Grid,
@@ -54,7 +54,7 @@ pub(super) enum Input {
 }
 
 impl Tty {
-    /// Takes the terminal; none where standard error is not one, or belongs to another process group.
+    /// Takes the terminal; `None` if standard error is not one, or belongs to another process group.
     pub(super) fn take(colors: bool) -> io::Result<Option<Self>> {
         let stderr = io::stderr();
         if !stderr.is_terminal() || !is_foreground() {
@@ -79,7 +79,7 @@ impl Tty {
         (width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
     }
 
-    /// Draws what changed.
+    /// Draws the changes.
     pub(super) fn draw(&mut self, grid: Grid) -> io::Result<()> {
         if STALE.swap(false, Ordering::AcqRel) {
             self.shown = Grid::new(0, 0, false);
@@ -112,7 +112,7 @@ impl Tty {
         let mut bytes = [0; 32];
         match io::Read::read(&mut &self.keys, &mut bytes) {
             Ok(0) | Err(_) => Input::HungUp,
-            // Arrow keys and the like come as several bytes and mean nothing here.
+            // Arrow keys and the like arrive as several bytes and are ignored.
             Ok(_) if bytes[0] == 0x1b => Input::Nothing,
             Ok(_) => Input::Key(bytes[0]),
         }
@@ -154,7 +154,7 @@ pub(super) fn is_taken() -> bool {
     TAKEN.load(Ordering::Acquire)
 }
 
-/// Restores the terminal if it was taken, and prints what was deferred. For every way in which the program may end.
+/// Restores the terminal if it was taken, and prints deferred messages. Called on every exit path.
 pub fn restore() {
     let Some(before) = lock(&SAVED).take() else { return };
     leave(&before);
@@ -183,7 +183,7 @@ fn release() {
     let _ = io::stderr().write_all(&std::mem::take(&mut *deferred));
 }
 
-/// A panic message belongs on a restored terminal.
+/// Restores the terminal before a panic message is printed.
 fn restore_on_panic() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

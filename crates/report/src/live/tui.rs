@@ -1,4 +1,4 @@
-//! `--live`: a thread draws the monitor's state on the whole terminal four times a second and reads keys.
+//! `--live`: a thread draws the monitor's state on the whole terminal four times per second and reads keys.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::monitor::{Monitor, Snapshot};
 use super::screen::{self, View};
 use super::tty::{Input, Tty, is_taken, restore};
 
-/// Between two frames; keys are waited for meanwhile.
+/// Interval between two frames; also the timeout for keys.
 const PERIOD: Duration = Duration::from_millis(250);
 /// Ctrl-C as a byte.
 const INTERRUPT: u8 = 3;

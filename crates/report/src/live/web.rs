@@ -65,7 +65,7 @@ pub fn event(snapshot: &Snapshot) -> String {
 /// The history as columns; null where there is no value.
 fn series(history: &[Point]) -> Dict {
     let column = |of: &dyn Fn(&Point) -> Option<f64>| -> Vec<Value> {
-        // Four digits are more than a chart shows.
+        // Four digits: more than a chart can show.
         let digits = |value: f64| Value::Float((value * 1e3).round() / 1e3);
         history.iter().map(|point| of(point).map_or(Value::Null, digits)).collect()
     };

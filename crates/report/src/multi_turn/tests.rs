@@ -1,4 +1,4 @@
-//! Tables and workbooks against those that vLLM's script made of the same samples.
+//! Tables and workbooks compared with those of vLLM's script for the same samples.
 
 use serde_json::Value as Json;
 use tacho_testkit::{golden_files, golden_json};
@@ -27,7 +27,7 @@ fn sample(json: &Json) -> TurnSample {
     }
 }
 
-/// The sample of this number where a case says only how many there are.
+/// The sample with this index, for cases that state only their number.
 fn formula(at: u64, count: u64) -> TurnSample {
     let (a, b) = ((7919 * at % 1009) as f64 / 8.0, (31 * at % 97) as f64);
     TurnSample {
@@ -55,7 +55,7 @@ fn samples(case: &Json) -> Vec<TurnSample> {
 
 fn summary(case: &Json) -> Summary {
     let value = |value: &Json| tacho_core::json::parse(&value.to_string()).unwrap();
-    let told = |value: &Json| match value.as_array() {
+    let text = |value: &Json| match value.as_array() {
         Some(files) => files.iter().map(|file| file.as_str().unwrap()).collect::<Vec<&str>>().join(", "),
         None => value.as_str().unwrap().to_owned(),
     };
@@ -63,14 +63,14 @@ fn summary(case: &Json) -> Summary {
     let shares = case["warmup_percentages"].as_array().unwrap();
     Summary {
         parameters: pairs("parameters").map(|(name, given)| (name.clone(), value(given))).collect(),
-        generator: pairs("generator").map(|(name, given)| (name.clone(), told(given))).collect(),
+        generator: pairs("generator").map(|(name, given)| (name.clone(), text(given))).collect(),
         warmup_percentages: shares.iter().map(|share| share.as_f64().unwrap() * 100.0).collect(),
         warmup_runtime_sec: case["warmup_runtime_sec"].as_f64(),
         verbose: case["verbose"].as_bool().unwrap(),
     }
 }
 
-/// Without the codes of colours.
+/// Without color codes.
 fn plain(text: &str) -> String {
     text.replace("\u{1b}[93m", "").replace("\u{1b}[0m", "")
 }
@@ -85,7 +85,7 @@ fn same(found: &Value, expected: &Json) -> bool {
     }
 }
 
-/// Empty cells and rows at the end are not there.
+/// Drops empty cells and rows at the end.
 fn trimmed<T: Clone>(list: &[T], empty: impl Fn(&T) -> bool) -> Vec<T> {
     let end = list.iter().rposition(|item| !empty(item)).map_or(0, |last| last + 1);
     list[..end].to_vec()
@@ -101,7 +101,7 @@ fn tables_and_workbooks_are_those_of_the_script() {
         let case = golden_json(&format!("scenarios/multi-turn/stats/{name}"));
         let (samples, summary) = (samples(&case), summary(&case));
         let text = if samples.is_empty() { String::new() } else { summary.text(&samples) };
-        // All columns, whatever the width of the terminal.
+        // All columns, regardless of the terminal's width.
         if text.trim_end() != plain(case["stdout"]["240"].as_str().unwrap()).trim_end() {
             wrong.push(format!("{name}:\n{text}\nis not\n{}", plain(case["stdout"]["240"].as_str().unwrap())));
         }

@@ -7,7 +7,7 @@ use crate::style::{percent, two};
 
 const WIDTH: usize = 80;
 
-/// The report, up to where results are said to be saved.
+/// The report, up to the line about saved results.
 pub(super) fn lines(record: &MmProcessor) -> Vec<String> {
     let rule = "=".repeat(WIDTH);
     let heading = "Multimodal Processor Benchmark Results".to_owned();
@@ -48,7 +48,7 @@ fn e2e_table(e2e: &StageStatistics) -> Vec<String> {
     table(rows.into_iter().map(Vec::from).collect())
 }
 
-/// Columns to the right, a blank between them.
+/// Right-aligned columns, separated by a space.
 fn table(rows: Vec<Vec<String>>) -> Vec<String> {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -92,7 +92,7 @@ pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
     (dict, own)
 }
 
-/// vLLM writes `p99.0`; the plain `p99` stands next to it.
+/// vLLM writes `p99.0`; the plain `p99` is added.
 fn stage_dict(stage: &StageStatistics) -> Value {
     let mut dict = Dict::new();
     dict.set("mean", stage.mean);

@@ -1,4 +1,4 @@
-//! Records of PyTorch's benchmark format, for metrics that are lists.
+//! Records of PyTorch's benchmark format for metrics that are lists.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
     extra.set("optimization_level", level);
     extra.set("use_compile", !eager);
     if let Some(profile) = &engine.simulated {
-        // Dashboards that collect these records must be able to tell them from measured ones.
+        // Dashboards must be able to distinguish simulated records from measured ones.
         extra.set("simulated", true);
         extra.set("sim_profile", profile.as_str());
     }
@@ -54,7 +54,7 @@ fn benchmark(engine: &EngineNote, args: &Dict, output_json: &Path) -> Dict {
     benchmark
 }
 
-/// This format spells every infinity as a text.
+/// This format writes infinities as strings.
 fn plain(value: Value) -> Value {
     match value {
         Value::Float(number) if number.is_infinite() => Value::from("inf"),

@@ -11,7 +11,7 @@ use crate::style::two;
 const WIDTH: usize = 60;
 const PHASES: [(Phase, &str); 2] = [(Phase::Cold, "COLD STARTUP:"), (Phase::Warm, "WARM STARTUP:")];
 
-/// The phases of which there is something to tell: a run that was ended early has no warm one.
+/// The phases with data: a run that ended early has no warm one.
 fn finished(record: &Startup) -> impl Iterator<Item = (Phase, &'static str)> {
     PHASES.into_iter().filter(|(phase, _)| !record.starts(*phase).is_empty())
 }
@@ -49,7 +49,7 @@ pub(super) fn lines(record: &Startup) -> Vec<String> {
     lines
 }
 
-/// What vLLM leaves out: the import, and the whole wait.
+/// What vLLM omits: the import, and the total time.
 fn own_lines(record: &Startup) -> Vec<String> {
     let average = |starts: &[Start], of: fn(&Start) -> f64| two(mean(&starts.iter().map(of).collect::<Vec<_>>()));
     let mut lines = Vec::new();
@@ -91,7 +91,7 @@ pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
     (dict, own)
 }
 
-/// The metrics of PyTorch's format, with the ending of each one's file.
+/// The metrics of PyTorch's format, with the suffix of each one's file.
 pub(super) fn metrics(record: &Startup) -> Vec<(String, Vec<Metric>)> {
     let mut files = Vec::new();
     for (phase, _) in finished(record) {

@@ -1,4 +1,4 @@
-//! `--plot-dataset-stats`: how long prompts and answers were, as four panels.
+//! `--plot-dataset-stats`: the distribution of prompt and output lengths, as four panels.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const STEEL_BLUE: Color = Color::hex(0x46_82_B4);
 const CORAL: Color = Color::hex(0xFF_7F_50);
 const SEA_GREEN: Color = Color::hex(0x3C_B3_71);
 const BINS: usize = 30;
-/// More bars than this have no pixel of their own; neighbours are then drawn as one, with the largest of them.
+/// Most bars that are visible individually; more are merged with their neighbors, with the maximum of each group.
 const MOST_BARS: usize = 2000;
 const DPI: f64 = 150.0;
 
@@ -26,8 +26,8 @@ struct Lengths {
     output: f64,
 }
 
-/// Draws the lengths of all requests of `record` into a PNG file, with a line of text below; says whether there were
-/// any.
+/// Draws the lengths of all requests of `record` into a PNG file, with a line of text below; returns whether there
+/// were any.
 pub fn save(record: &RunRecord, note: &str, path: &Path) -> Result<bool, Error> {
     let Some(mut scene) = scene(&record.measured.samples) else { return Ok(false) };
     scene.text((7.0 * 72.0, 10.0 * 72.0 - 6.0), note, 10.0, Anchor::Middle);
@@ -36,7 +36,7 @@ pub fn save(record: &RunRecord, note: &str, path: &Path) -> Result<bool, Error> 
     Ok(true)
 }
 
-/// The figure: 14 by 10 inches; nothing without requests.
+/// The figure: 14 by 10 inches; `None` without requests.
 pub fn scene(samples: &Samples) -> Option<Scene> {
     if samples.is_empty() {
         return None;
@@ -76,7 +76,7 @@ pub fn scene(samples: &Samples) -> Option<Scene> {
     Some(scene)
 }
 
-/// Counts in equal bins from the least to the greatest value; equal values get a bin range of one around them.
+/// Counts in equal bins from the minimum to the maximum; equal values get a range of one around them.
 fn bins(values: &[f64]) -> (f64, f64, [u64; BINS]) {
     let (mut low, mut high) =
         values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| (low.min(value), high.max(value)));
@@ -126,7 +126,7 @@ fn stacked(lengths: &[Lengths]) -> Panel {
     Panel {
         title: vec!["Tokens per Request (Stacked)".into()],
         x: AxisSpec::linear("Request ID", -0.5, lengths.len() as f64 - 0.5).whole(),
-        // Room for the legend.
+        // Space for the legend.
         y: AxisSpec::linear("Tokens", 0.0, (most * 1.25).max(1.0)).whole(),
         grid: Grid::Horizontal,
         series: vec![

@@ -1,5 +1,5 @@
-//! The embedded font: outlines and widths. DejaVu Sans, reduced to Latin, Greek, Cyrillic and a few signs; what it
-//! does not have is shown as its sign for an unknown character.
+//! The embedded font: outlines and widths. DejaVu Sans, reduced to Latin, Greek, Cyrillic and a few symbols; other
+//! characters use its replacement glyph.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     units * size / f64::from(FACE.units_per_em())
 }
 
-/// `text`, or as much of it as `width` points hold at `size`, with an ellipsis.
+/// `text`, truncated with an ellipsis if it is wider than `width` points at `size`.
 pub(crate) fn fit(text: &str, size: f64, width: f64) -> String {
     const ELLIPSIS: char = '…';
     let advance = |character: char| self::width(character.encode_utf8(&mut [0; 4]), size);

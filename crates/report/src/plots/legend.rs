@@ -1,4 +1,4 @@
-//! The legend of a figure: what each colour, line and shape stands for.
+//! The legend of a figure: the meaning of each color, line and marker.
 
 use super::panel::{Marker, draw_marker};
 use super::scene::{Anchor, Scene, Stroke};
@@ -14,9 +14,9 @@ const SAMPLE: f64 = 24.0;
 pub enum LegendEntry {
     /// A heading.
     Heading(String),
-    /// A coloured field.
+    /// A color swatch.
     Field(Color, String),
-    /// A line with a shape on it.
+    /// A line with a marker.
     Line(Stroke, Marker, String),
     /// A disc.
     Point(Color, String),
@@ -33,7 +33,7 @@ impl LegendEntry {
     }
 }
 
-/// How wide a legend is.
+/// Width of a legend.
 pub fn legend_width(entries: &[LegendEntry]) -> f64 {
     let widest = entries.iter().map(|entry| font::width(entry.text(), LEGEND_SIZE)).fold(0.0, f64::max);
     if entries.is_empty() { 0.0 } else { widest + SAMPLE + 22.0 }

@@ -7,13 +7,13 @@ use super::{AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKin
 /// One metric over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadCurve {
-    /// What it is, with its unit.
+    /// Its label with the unit.
     pub label: String,
     /// SLOs on it, each with its text.
     pub limits: Vec<(f64, String)>,
-    /// Rate, and the least, the middle and the largest value over simulated runs; in ascending rates.
+    /// Rate, and minimum, median and maximum over simulated runs; in ascending rates.
     pub predicted: Vec<(f64, [f64; 3])>,
-    /// Rate, value and name of runs.
+    /// Rate, value and name of measured runs.
     pub measured: Vec<(f64, f64, String)>,
 }
 
@@ -24,7 +24,7 @@ fn limit_stroke() -> Stroke {
 const PREDICTED: &str = "predicted";
 const MEASURED: &str = "measured";
 
-/// A panel per curve; nothing without one.
+/// A panel per curve; `None` without curves.
 pub fn picture(curves: &[LoadCurve]) -> Option<Picture> {
     let mut legend = vec![LegendEntry::Line(Stroke::solid(category(0), 1.6), Marker::Disc, PREDICTED.into())];
     if curves.iter().any(|curve| !curve.measured.is_empty()) {
@@ -49,7 +49,7 @@ fn panel(curve: &LoadCurve) -> Panel {
     let highest = curve.predicted.iter().map(|(_, values)| values[2]).chain(curve.measured.iter().map(|one| one.1));
     let limit = curve.limits.iter().map(|(limit, _)| *limit).fold(0.0, f64::max);
     let highest = highest.filter(|value| value.is_finite()).fold(limit * 1.2, f64::max);
-    // Beyond saturation latency has no bound, which would press everything else flat.
+    // Beyond saturation latency is unbounded, which would compress everything else.
     let top = if limit > 0.0 { highest.min(limit * 4.0) } else { highest };
     let low = |value: f64| value.min(top);
     let hint = |(rate, [least, middle, most]): &(f64, [f64; 3])| {

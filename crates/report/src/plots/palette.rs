@@ -1,6 +1,6 @@
-//! Colours: one type, and the lists that curves take theirs from.
+//! Colors: one type, and the palettes of curves.
 
-/// A colour with opacity.
+/// A color with opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Color {
     /// Red, green and blue.
@@ -12,7 +12,7 @@ pub struct Color {
 impl Color {
     /// Black.
     pub const BLACK: Color = Color::hex(0x00_00_00);
-    /// The colour of axis lines and texts.
+    /// The color of axis lines and texts.
     pub const INK: Color = Color::hex(0x26_26_26);
     /// A medium grey.
     pub const GREY: Color = Color::hex(0x80_80_80);
@@ -24,7 +24,7 @@ impl Color {
         Color { rgb: [(code >> 16) as u8, (code >> 8) as u8, code as u8], alpha: 1.0 }
     }
 
-    /// The same with another opacity.
+    /// The color with another opacity.
     pub const fn with_alpha(self, alpha: f64) -> Self {
         Color { alpha, ..self }
     }
@@ -36,19 +36,19 @@ impl Color {
     }
 }
 
-/// Ten hues after Okabe and Ito, distinct for readers with common colour blindness.
+/// Ten hues after Okabe and Ito, distinct for readers with common color vision deficiencies.
 const HUES: [u32; 10] =
     [0x0072B2, 0xE69F00, 0x009E73, 0xC4361C, 0x8A5FB5, 0x56B4E9, 0xCC79A7, 0x6E6E6E, 0x8F8A00, 0x004D66];
 
-/// From dark blue over green to yellow: an order that can be seen.
+/// From dark blue over green to yellow: a sequential palette.
 const RAMP: [u32; 9] = [0x440154, 0x472D7B, 0x3B528B, 0x2C728E, 0x21918C, 0x28AE80, 0x5EC962, 0xADDC30, 0xE8C51C];
 
-/// The colour of the `at`-th of some names.
+/// The color of the `at`-th category.
 pub fn category(at: usize) -> Color {
     Color::hex(HUES[at % HUES.len()])
 }
 
-/// The colour of the `at`-th of `count` numbers in order.
+/// The color of the `at`-th of `count` ordered values.
 pub fn sequence(at: usize, count: usize) -> Color {
     let place = if count < 2 { 0.0 } else { at as f64 / (count - 1) as f64 * (RAMP.len() - 1) as f64 };
     let (below, above) = (place.floor() as usize, place.ceil() as usize);

@@ -1,4 +1,4 @@
-//! A panel: two axes with what is drawn between them.
+//! A panel: two axes and the series between them.
 
 use super::scale::Scale;
 use super::scene::{Anchor, Scene, Shape, Stroke};
@@ -26,30 +26,30 @@ pub struct Rect {
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AxisSpec {
-    /// What it shows, with its unit.
+    /// Its label with the unit.
     pub label: String,
-    /// How values are spread.
+    /// The kind of scale.
     pub kind: ScaleKind,
     /// The lowest value.
     pub low: f64,
     /// The highest value.
     pub high: f64,
-    /// Whether only whole numbers have a meaning.
+    /// Whether only integers are meaningful.
     pub whole: bool,
 }
 
 impl AxisSpec {
-    /// An even axis.
+    /// A linear axis.
     pub fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
         AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high, whole: false }
     }
 
-    /// The same with ticks at whole numbers alone.
+    /// Restricts ticks to integers.
     pub fn whole(self) -> Self {
         AxisSpec { whole: true, ..self }
     }
 
-    /// An axis over `values`, with a little room at both ends. Values without a place on it do not count.
+    /// An axis over `values`, with a margin at both ends. Values without a position on it are ignored.
     pub fn over(label: impl Into<String>, kind: ScaleKind, values: impl Iterator<Item = f64>) -> Self {
         let mut whole = true;
         let placed = values.filter(|&value| match kind {
@@ -83,10 +83,10 @@ pub enum Grid {
     Dashed,
 }
 
-/// The shape of a point.
+/// The marker of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marker {
-    /// No shape.
+    /// No marker.
     None,
     /// A disc.
     Disc,
@@ -101,7 +101,7 @@ pub enum Marker {
 }
 
 impl Marker {
-    /// Those that can be distinguished, in the order of use.
+    /// The distinguishable markers, in the order of use.
     pub const ALL: [Marker; 5] = [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
 }
 
@@ -114,7 +114,7 @@ pub struct Bar {
     pub y: (f64, f64),
 }
 
-/// Data to draw, in data units.
+/// A data series, in data units.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Series {
     /// Bars.
@@ -126,22 +126,22 @@ pub enum Series {
         /// The colour of their edges.
         edge: Option<Color>,
     },
-    /// A line through points, and a shape at each.
+    /// A line through points, with a marker at each.
     Line {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// The points.
         points: Vec<(f64, f64)>,
         /// The line.
         stroke: Stroke,
-        /// The shape.
+        /// The marker.
         marker: Marker,
-        /// What a pointer on the points shows: one text each, or none.
+        /// Tooltips of the points: one text each, or none.
         hints: Vec<String>,
     },
     /// The area between two lines: x, lower and upper y.
     Band {
-        /// The name of the line that it belongs to.
+        /// The name of its line.
         name: String,
         /// The edges.
         edges: Vec<(f64, f64, f64)>,
@@ -150,18 +150,18 @@ pub enum Series {
     },
     /// Single points.
     Points {
-        /// What they are called.
+        /// Their name.
         name: String,
         /// The points.
         points: Vec<(f64, f64)>,
         /// Their colour.
         fill: Color,
-        /// What a pointer on them shows: one text each, or none.
+        /// Tooltips of the points: one text each, or none.
         hints: Vec<String>,
     },
     /// A horizontal line with a name.
     Level {
-        /// Where.
+        /// Its y value.
         y: f64,
         /// The line.
         stroke: Stroke,
@@ -177,7 +177,7 @@ pub enum Series {
     },
 }
 
-/// Axes and what is between them.
+/// Axes and the series between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
     /// The lines above.
@@ -188,7 +188,7 @@ pub struct Panel {
     pub y: AxisSpec,
     /// The grid.
     pub grid: Grid,
-    /// What is drawn, from back to front.
+    /// The series, from back to front.
     pub series: Vec<Series>,
 }
 
@@ -198,12 +198,12 @@ struct Frame<'a> {
     rect: Rect,
     x: Scale,
     y: Scale,
-    /// Where points and notes are already.
+    /// Areas that points and notes occupy.
     taken: Vec<Rect>,
 }
 
 impl Panel {
-    /// Draws it with its axes along the edges of `rect`; titles and labels go outside.
+    /// Draws it with its axes along the edges of `rect`; titles and labels are outside.
     pub fn draw(&self, scene: &mut Scene, rect: Rect) {
         let x = Scale::new(self.x.kind, self.x.low, self.x.high).whole(self.x.whole);
         let y = Scale::new(self.y.kind, self.y.low, self.y.high).whole(self.y.whole);
@@ -271,7 +271,7 @@ impl Frame<'_> {
         );
     }
 
-    /// As many as have room side by side.
+    /// As many ticks as fit side by side.
     fn x_ticks(&self) -> Vec<(f64, String)> {
         let mut wish = ((self.rect.width / 55.0) as usize).clamp(2, 9);
         loop {
@@ -289,7 +289,7 @@ impl Frame<'_> {
         self.scene.rect((x, y), (x + width, y + height), None, Some(Stroke::solid(Color::INK, 0.9)));
     }
 
-    /// Where a point is drawn; nothing for one that has no place.
+    /// The position of a point; `None` if it has none.
     fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
         let (x, y) = (self.x.place(x)?, self.y.place(y)?);
         Some((self.rect.x + x * self.rect.width, self.rect.y + (1.0 - y) * self.rect.height))
@@ -327,7 +327,7 @@ impl Frame<'_> {
     }
 
     fn line(&mut self, points: &[(f64, f64)], stroke: &Stroke, marker: Marker, hints: &[String]) {
-        // A point without a place leaves a gap.
+        // A point without a position leaves a gap.
         let placed: Vec<Option<(f64, f64)>> = points.iter().map(|&point| self.at(point)).collect();
         for run in placed.split(Option::is_none).filter(|run| run.len() > 1) {
             let run: Vec<(f64, f64)> = run.iter().flatten().copied().collect();
@@ -340,14 +340,14 @@ impl Frame<'_> {
             if marker != Marker::None {
                 self.marker(marker, *point, 3.2, stroke.color, hints.get(at));
             } else if let (Some(hint), Some(center)) = (hints.get(at), self.at(*point)) {
-                // Nothing to see, but something to point at.
+                // An invisible target for the tooltip.
                 let (fill, hint) = (Color::WHITE.with_alpha(0.0), Some(hint.clone()));
                 self.scene.shapes.push(Shape::Disc { center, radius: 6.0, fill, hint });
             }
         }
     }
 
-    /// Words must not lie on a line.
+    /// Keeps notes off a line.
     fn keep_off(&mut self, line: &[(f64, f64)]) {
         const STEP: f64 = 5.0;
         for pair in line.windows(2) {
@@ -373,7 +373,7 @@ impl Frame<'_> {
                 upper.push((x, place(top, high)));
             }
         }
-        // Around a curve that turns back a band would cover what is not meant.
+        // Around a curve that turns back a band would cover the wrong area.
         if upper.len() > 1 && upper.is_sorted_by(|a, b| a.0 < b.0) {
             upper.extend(lower.into_iter().rev());
             self.scene.path(upper, true, Some(fill), None, None);
@@ -396,7 +396,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Next to the point, where no other point or note is.
+    /// Places a note next to the point, where no other point or note is.
     fn note(&mut self, at: (f64, f64), lines: &[String]) {
         let Some(point) = self.at(at) else { return };
         let widest = lines.iter().map(|line| font::width(line, NOTE_SIZE)).fold(0.0, f64::max);
@@ -404,15 +404,15 @@ impl Frame<'_> {
         let places: Vec<Rect> = note_places(point, size).collect();
         let free =
             places.iter().find(|place| self.inside(place) && !self.taken.iter().any(|taken| overlap(taken, place)));
-        // A crowd of points may leave no room at all: rather no note than one that hides others.
+        // If a crowd of points leaves no space, the note is omitted rather than drawn over others.
         let Some(&place) = free else { return };
         if places.first() != Some(&place) {
-            // Away from the usual place, a thin line says whose note it is.
+            // Away from the usual position, a thin line connects the note with its point.
             let edge = if place.x > point.0 { place.x - 1.0 } else { place.x + place.width + 1.0 };
             let middle = (edge, place.y + place.height / 2.0);
             self.scene.line(point, middle, Stroke::solid(Color::GREY.with_alpha(0.7), 0.6));
         }
-        // Lines may pass behind the words, not through them.
+        // Lines may pass behind the text, not through it.
         let corner = (place.x + place.width, place.y + place.height);
         self.scene.rect((place.x, place.y), corner, Some(Color::WHITE.with_alpha(0.75)), None);
         for (at, line) in lines.iter().enumerate() {
@@ -428,9 +428,9 @@ impl Frame<'_> {
     }
 }
 
-/// Places for a note of that size around a point, the nearest first.
+/// Candidate positions for a note of that size around a point, the nearest first.
 fn note_places((x, y): (f64, f64), (width, height): (f64, f64)) -> impl Iterator<Item = Rect> {
-    // Right before left, and flat before steep.
+    // Right before left, and horizontal before diagonal.
     let corners =
         [(1.0, -0.4), (1.0, 0.4), (-1.0, -0.4), (-1.0, 0.4), (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)];
     let place = move |away: f64, (right, down): (f64, f64)| Rect {
@@ -475,7 +475,7 @@ pub(super) fn draw_marker(
     scene.path(points, true, Some(fill), None, hint);
 }
 
-/// `text`, cut short where it is wider than `room`.
+/// `text`, truncated if it is wider than `room`.
 fn fitted(text: &str, size: f64, room: f64) -> String {
     if font::width(text, size) <= room {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! `sweep plot_pareto`: speed for a user against speed of a GPU, and the settings that no other beats in both.
+//! `sweep plot_pareto`: throughput per user against throughput per GPU, and the Pareto frontier.
 
 use tacho_core::json::{Dict, Value};
 
@@ -9,16 +9,16 @@ use super::{
 use crate::Error;
 use crate::tables::markdown::Table;
 
-/// What to draw.
+/// Settings of the plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoSpec {
     /// The key with the number of users.
     pub user_count: String,
     /// The key with the number of GPUs.
     pub gpu_count: Option<String>,
-    /// The keys written at the points of the frontier; without them, what was swept.
+    /// The keys in the labels of the frontier; by default the swept settings.
     pub label_by: Option<Vec<String>>,
-    /// Whether runs are single points and dominated ties stay, as vLLM has it.
+    /// Whether runs are single points and dominated ties stay, as in vLLM.
     pub strict: bool,
 }
 
@@ -30,14 +30,14 @@ struct Point {
     record: Dict,
 }
 
-/// The points of a sweep and which of them are the frontier.
+/// The points of a sweep and its Pareto frontier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pareto {
     points: Vec<Point>,
     frontier: Vec<usize>,
     /// Records without a number of users.
     pub skipped: usize,
-    /// The keys written at points.
+    /// The keys in labels.
     labels: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ impl Pareto {
         Ok(Pareto { points, frontier, skipped, labels })
     }
 
-    /// How many points there are, and how many of them are the frontier.
+    /// Number of points, and of points on the frontier.
     pub fn sizes(&self) -> (usize, usize) {
         (self.points.len(), self.frontier.len())
     }
@@ -100,7 +100,7 @@ impl Pareto {
                 hints: best.iter().copied().map(hint).collect(),
             },
         ];
-        // From right to left the points rise, so that notes stack up in their order.
+        // From right to left the points rise, so that labels stack in order.
         series.extend(
             best.iter()
                 .rev()
@@ -126,7 +126,7 @@ impl Pareto {
         }
     }
 
-    /// The settings of the frontier, the fastest for a user last.
+    /// The settings of the frontier, ordered by throughput per user.
     fn table(&self, best: &[&Point]) -> Table {
         let labels = self.labels.iter().map(|key| bare(key));
         let headings = labels.chain(["tok/s/user".to_owned(), "tok/s/GPU".to_owned()]).collect();
@@ -143,7 +143,7 @@ impl Pareto {
     }
 }
 
-/// What distinguishes the points: what was swept, and the number of GPUs where it differs.
+/// The settings that distinguish the points: the swept ones, and the number of GPUs if it varies.
 fn labels(combinations: &[Combination], points: &[Point]) -> Vec<String> {
     let mut keys = swept(combinations);
     let gpus = |point: &Point| count(&point.record, "gpu_count");
@@ -153,10 +153,10 @@ fn labels(combinations: &[Combination], points: &[Point]) -> Vec<String> {
     keys
 }
 
-/// The key that stands for users where none was given.
+/// The default key of the number of users.
 const USERS: &str = "max_concurrency";
 
-/// Refuses keys that no result has and counts that are no numbers: what was asked for would silently be something else.
+/// Rejects keys that no result has, and counts that are not numbers.
 fn check_keys(combinations: &[Combination], spec: &ParetoSpec) -> Result<(), Error> {
     let records = || combinations.iter().flat_map(|combination| &combination.runs);
     let known = |key: &str| records().any(|record| lookup(record, key).is_some());
@@ -185,13 +185,13 @@ fn check_keys(combinations: &[Combination], spec: &ParetoSpec) -> Result<(), Err
     Ok(())
 }
 
-/// A value by its key; dashes and underscores are the same.
+/// A value by its key; dashes and underscores are equivalent.
 fn lookup<'a>(record: &'a Dict, key: &str) -> Option<&'a Value> {
     let plain = |key: &str| key.replace('-', "_");
     record.iter().find(|(name, _)| plain(name) == plain(key)).map(|(_, value)| value)
 }
 
-/// A number that is not zero.
+/// A nonzero number.
 fn count(record: &Dict, key: &str) -> Option<f64> {
     lookup(record, key)?.as_f64().filter(|number| *number != 0.0 && !number.is_nan())
 }
@@ -231,7 +231,7 @@ fn gpus(record: &Dict, spec: &ParetoSpec) -> f64 {
     named.or_else(stored).unwrap_or_else(product)
 }
 
-/// The runs of one combination as their mean.
+/// The mean of the runs of each combination.
 fn averaged(points: Vec<Point>) -> Vec<Point> {
     let count = points.len() as f64;
     let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / count;
@@ -239,7 +239,7 @@ fn averaged(points: Vec<Point>) -> Vec<Point> {
     points.first().map(|first| Point { per_user, per_gpu, record: first.record.clone() }).into_iter().collect()
 }
 
-/// The points that no other beats in both.
+/// The points that no other point dominates.
 fn frontier(points: &[Point], ties: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|&a, &b| {

@@ -1,38 +1,37 @@
-//! A picture: panels next to and below each other with a title and a legend. It becomes a file, or part of a page that
-//! draws it itself.
+//! A chart: a grid of panels with a title and a legend. It becomes a file, or part of a page that draws it itself.
 
 use crate::tables::markdown::Table;
 
 use super::{Anchor, LegendEntry, Panel, Rect, Scene, draw_legend, legend_width};
 
-/// A line of the title.
+/// Font size of the title.
 const TITLE_SIZE: f64 = 13.0;
-/// Room around the axes of a panel: left, right, above without its title, below.
+/// Margins around the axes of a panel: left, right, top without its title, bottom.
 const ROOM: [f64; 4] = [72.0, 16.0, 14.0, 44.0];
-/// A line above a panel.
+/// Height of a line above a panel.
 const LINE: f64 = 15.0;
 
 /// Panels with a title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// How to read it; may be empty.
     pub note: String,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
-    /// How many are side by side.
+    /// Number of columns.
     pub columns: usize,
-    /// The size of each in points, its labels included.
+    /// Size of each panel in points, including its labels.
     pub size: (f64, f64),
-    /// What each look stands for.
+    /// The legend.
     pub legend: Vec<LegendEntry>,
     /// The values behind it, which pages show below it; may be empty.
     pub table: Table,
 }
 
 impl Picture {
-    /// The picture as shapes.
+    /// The chart as shapes.
     pub fn scene(&self) -> Scene {
         let columns = self.columns.max(1);
         let rows = self.panels.len().div_ceil(columns);

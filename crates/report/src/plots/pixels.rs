@@ -1,4 +1,4 @@
-//! A scene as PNG.
+//! Renders a scene as PNG.
 
 use tiny_skia::{
     Color as Ink, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke as Pen, StrokeDash, Transform,
@@ -9,7 +9,7 @@ use super::scene::{Anchor, Scene, Shape, Stroke};
 use super::{Color, font};
 use crate::Error;
 
-/// Most pixels of a chart; beyond it memory would be the limit.
+/// Most pixels of a chart, to bound memory.
 const MOST: f64 = 3e8;
 
 /// The scene as a PNG file at `dpi` dots per inch.
@@ -56,7 +56,7 @@ fn draw(pixels: &mut Pixmap, shape: &Shape, transform: Transform) {
             let place = Transform::from_translate(at.0 as f32, at.1 as f32)
                 .pre_rotate(if *upwards { -90.0 } else { 0.0 })
                 .pre_translate(-shift as f32, 0.0)
-                // Fonts count upwards.
+                // The y axis of fonts points upwards.
                 .pre_scale(unit, -unit);
             pixels.fill_path(&path, &paint(*color), FillRule::Winding, place.post_concat(transform), None);
         }
@@ -96,7 +96,7 @@ fn pen(stroke: &Stroke) -> Pen {
     }
 }
 
-/// Collects outlines, each moved to its place in the line.
+/// Collects outlines, each moved to its position in the line.
 struct Letters {
     path: PathBuilder,
     distance: f32,

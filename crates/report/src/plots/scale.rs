@@ -1,23 +1,23 @@
-//! Scales of axes: from a value to its place between 0 and 1, and the values worth a tick.
+//! Scales of axes: from a value to its position between 0 and 1, and the values of ticks.
 
-/// How values are spread along an axis.
+/// The kind of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaleKind {
-    /// Evenly.
+    /// Linear.
     Linear,
-    /// By their logarithm; only values above 0 have a place.
+    /// Logarithmic; only positive values have a position.
     Log,
-    /// Evenly around 0, by the logarithm beyond 2.
+    /// Linear around 0, logarithmic beyond 2.
     Symlog,
-    /// By the inverse hyperbolic sine.
+    /// Inverse hyperbolic sine.
     Asinh,
-    /// Shares by the logarithm of their odds; only values between 0 and 1 have a place.
+    /// Log-odds of fractions; only values between 0 and 1 have a position.
     Logit,
-    /// By the square root.
+    /// Square root.
     Sqrt,
 }
 
-/// Below this a symlog scale is even.
+/// Below this a symlog scale is linear.
 const LINEAR_BELOW: f64 = 2.0;
 
 impl ScaleKind {
@@ -36,14 +36,14 @@ impl ScaleKind {
         }
     }
 
-    /// The scale of that name.
+    /// The scale with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let kinds =
             [ScaleKind::Linear, ScaleKind::Log, ScaleKind::Symlog, ScaleKind::Asinh, ScaleKind::Logit, ScaleKind::Sqrt];
         Self::NAMES.iter().position(|known| *known == name).map(|at| kinds[at])
     }
 
-    /// Where `value` lies on an endless axis; nothing for a value the scale has no place for.
+    /// Position of `value` on an unbounded axis; `None` if it has none.
     fn forward(self, value: f64) -> Option<f64> {
         let place = match self {
             ScaleKind::Linear => value,
@@ -58,7 +58,7 @@ impl ScaleKind {
     }
 }
 
-/// A stretch of a scale.
+/// A range of a scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     kind: ScaleKind,
@@ -70,7 +70,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The stretch from `low` to `high`; where that is none, one around them.
+    /// The range from `low` to `high`; if that is empty, one around them.
     pub(super) fn new(kind: ScaleKind, low: f64, high: f64) -> Self {
         let (low, high) = match (kind.forward(low), kind.forward(high)) {
             (Some(from), Some(to)) if from < to => (low, high),
@@ -82,12 +82,12 @@ impl Scale {
         Scale { kind, low, high, from: place(low), to: place(high), whole: false }
     }
 
-    /// The same, with ticks at whole numbers alone where `whole` is set.
+    /// Restricts ticks to integers if `whole` is set.
     pub(super) fn whole(self, whole: bool) -> Self {
         Scale { whole, ..self }
     }
 
-    /// A stretch with one value in its middle.
+    /// A range with one value in its middle.
     fn around(kind: ScaleKind, value: f64) -> (f64, f64) {
         match kind {
             ScaleKind::Log => (value / 2.0, value * 2.0),
@@ -99,7 +99,7 @@ impl Scale {
         }
     }
 
-    /// The place of `value`: 0 at the low end, 1 at the high one.
+    /// Position of `value`: 0 at the low end, 1 at the high end.
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = (self.kind.forward(value)? - self.from) / (self.to - self.from);
         (-1e-9..=1.0 + 1e-9).contains(&place).then_some(place)
@@ -169,7 +169,7 @@ fn decimals_of(step: f64) -> usize {
         .unwrap_or(12) as usize
 }
 
-/// The text of a tick: in millions or billions where all digits would be too many to read.
+/// The label of a tick: in millions or billions if all digits would be too long.
 fn labelled(value: f64, decimals: usize, largest: f64) -> String {
     let value = if value == 0.0 { 0.0 } else { value };
     for (unit, name) in [(1e9, "G"), (1e6, "M")] {

@@ -1,15 +1,15 @@
-//! What a chart consists of: shapes in points (1/72 inch) from the top left corner. Knows nothing of data or files.
+//! A scene: shapes in points (1/72 inch) from the top left corner, independent of data and files.
 
 use super::Color;
 
-/// A line's looks.
+/// The style of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stroke {
     /// Its colour.
     pub color: Color,
     /// Its width in points.
     pub width: f64,
-    /// Lengths of dashes and gaps in points; none for a solid line.
+    /// Lengths of dashes and gaps in points; empty for a solid line.
     pub dash: Vec<f64>,
 }
 
@@ -25,7 +25,7 @@ impl Stroke {
     }
 }
 
-/// Which end of a text its position is.
+/// The anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// The start.
@@ -39,17 +39,17 @@ pub enum Anchor {
 /// A shape.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// Points joined by straight lines.
+    /// A polyline.
     Path {
         /// The points.
         points: Vec<(f64, f64)>,
-        /// Whether the last is joined to the first.
+        /// Whether the last point is joined to the first.
         closed: bool,
-        /// The inside.
+        /// Fill color.
         fill: Option<Color>,
         /// The line.
         stroke: Option<Stroke>,
-        /// What a pointer on it shows, where the format can.
+        /// The tooltip, if the format supports it.
         hint: Option<String>,
     },
     /// A disc.
@@ -60,7 +60,7 @@ pub enum Shape {
         radius: f64,
         /// Its colour.
         fill: Color,
-        /// What a pointer on it shows, where the format can.
+        /// The tooltip, if the format supports it.
         hint: Option<String>,
     },
     /// One line of text.
@@ -71,9 +71,9 @@ pub enum Shape {
         text: String,
         /// The font size in points.
         size: f64,
-        /// Which end of it is at the position.
+        /// The anchor at that position.
         anchor: Anchor,
-        /// Whether it runs upwards.
+        /// Whether it is rotated to run upwards.
         upwards: bool,
         /// Its colour.
         color: Color,
@@ -87,7 +87,7 @@ pub struct Scene {
     pub width: f64,
     /// Its height in points.
     pub height: f64,
-    /// What is on it, from back to front.
+    /// The shapes, from back to front.
     pub shapes: Vec<Shape>,
 }
 

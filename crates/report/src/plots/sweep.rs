@@ -11,33 +11,33 @@ pub(crate) use swept::swept;
 
 use super::ScaleKind;
 
-/// What to draw.
+/// Settings of the plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlotSpec {
-    /// The variables that make figures.
+    /// The variables that separate figures.
     pub fig_by: Vec<String>,
-    /// The variables that make rows.
+    /// The variables that separate rows.
     pub row_by: Vec<String>,
-    /// The variables that make columns.
+    /// The variables that separate columns.
     pub col_by: Vec<String>,
-    /// The variables that make curves; without them, those that were swept.
+    /// The variables that separate curves; by default the swept ones.
     pub curve_by: Option<Vec<String>>,
     /// The variable of the horizontal axis.
     pub x: String,
     /// The variable of the vertical axis.
     pub y: String,
-    /// Which records count.
+    /// Filters of records.
     pub filters: Vec<Filter>,
-    /// What is rounded.
+    /// Rounding of variables.
     pub binners: Vec<Binner>,
     /// The scale of the horizontal axis.
     pub scale_x: ScaleKind,
     /// The scale of the vertical axis.
     pub scale_y: ScaleKind,
-    /// The name of the figure's file.
+    /// Base name of the figure's file.
     pub name: String,
-    /// Whether the spread over runs is shown.
+    /// Whether the variation between runs is shown.
     pub error_bars: bool,
-    /// The side of a panel in inches.
+    /// Side length of a panel in inches.
     pub panel: f64,
 }

@@ -1,11 +1,11 @@
-//! What axes, titles and points say: a key of a result in words, with its unit.
+//! Labels of axes, titles and points: a result key as text, with its unit.
 
 use tacho_core::json::Value;
 use tacho_record::number::Known;
 
 use super::sweep::python_text;
 
-/// Settings that have better words than their names.
+/// Settings with better labels than their names.
 const SETTINGS: [(&str, &str); 5] = [
     ("request_rate", "request rate (requests/s)"),
     ("max_concurrency", "maximum concurrency (requests)"),
@@ -14,7 +14,7 @@ const SETTINGS: [(&str, &str); 5] = [
     ("random_output_len", "answer length (tokens)"),
 ];
 
-/// The key in words, with its unit where it has one.
+/// The key as text, with its unit if it has one.
 pub fn in_words(key: &str) -> String {
     let plain = key.replace('-', "_");
     if let Some((_, words)) = SETTINGS.iter().find(|(known, _)| *known == plain) {
@@ -34,13 +34,13 @@ pub fn in_words(key: &str) -> String {
     }
 }
 
-/// The key in words without its unit.
+/// The key as text without its unit.
 pub(crate) fn bare(key: &str) -> String {
     let words = in_words(key);
     words.split(" (").next().unwrap_or(&words).to_owned()
 }
 
-/// A value as people write it: whole numbers without a point.
+/// A value as text: integers without a decimal point.
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),

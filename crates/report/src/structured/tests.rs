@@ -6,7 +6,7 @@ use tacho_testkit::{golden_files, golden_json};
 
 use super::*;
 
-/// The value behind a flag of the case's command line.
+/// The value of a flag in the case's command line.
 fn flag<'c>(case: &'c Json, name: &str) -> Option<&'c str> {
     let argv = case["argv"].as_array().unwrap();
     let at = argv.iter().position(|word| word == name)?;
@@ -38,7 +38,7 @@ fn setup(case: &Json) -> StructuredSetup {
     }
 }
 
-/// The answers as recorded; lengths are those that the tokenizer gave, verdicts those that the score gave.
+/// The recorded responses, with the tokenizer's lengths and the score's verdicts.
 fn answers(case: &Json) -> Vec<Answer> {
     let file = &case["file"];
     let number = |value: &Json| value.as_f64().unwrap_or(0.0);
@@ -95,7 +95,7 @@ fn recorded_reports_are_made_again() {
     }
 }
 
-/// Equal but for the last bits of numbers, whose sums are made in another order.
+/// Equal except for the last bits of numbers, whose sums have another order.
 fn assert_same(ours: &Dict, theirs: &Json, name: &str) {
     for (key, value) in ours.iter() {
         let theirs = &theirs[key];

@@ -1,5 +1,5 @@
-//! Tables of distributions as pandas prints the transposed result of `describe`: a metric a row, each column with as many
-//! decimals as its values share.
+//! Tables of distributions as pandas prints the transposed result of `describe`: one row per metric, and each column
+//! with a common number of decimals.
 
 use tacho_metrics::percentile::percentile;
 
@@ -12,7 +12,7 @@ pub struct Describe {
 }
 
 impl Describe {
-    /// A table with these percentiles, of which 50 is always one.
+    /// A table with these percentiles; 50 is always included.
     pub fn new(percentiles: &[f64]) -> Self {
         let mut percentiles = percentiles.to_vec();
         if !percentiles.contains(&50.0) {
@@ -68,7 +68,7 @@ impl Describe {
     }
 }
 
-/// Makes texts equally long.
+/// Pads texts to equal length.
 fn pad(cells: &mut [String], right: bool) {
     let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
     for cell in cells {

@@ -1,11 +1,11 @@
-//! The rows of vLLM's dashboard tables: result keys under the headings that people and scripts know them by. Numbers
-//! have theirs in the table of numbers; here are the columns that say what was run.
+//! The rows of vLLM's dashboard tables: result keys under the headings that people and scripts know. Headings of
+//! metrics are in the table of metrics; here are those of settings.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::ResultKind;
 use tacho_record::number::Known;
 
-/// Headings of columns that are no numbers, or that vLLM's tables call otherwise than its report.
+/// Headings of columns that are not metrics, or that vLLM's tables name differently from its report.
 const NAMED: &[(&str, &str)] = &[
     ("test_name", "Test name"),
     ("model_id", "Model"),
@@ -16,14 +16,14 @@ const NAMED: &[(&str, &str)] = &[
     ("pp_size", "PP Size"),
     ("gpu_type", "GPU"),
     ("max_concurrency", "# of max concurrency."),
-    // These two have no name of their metric in vLLM's tables, and scripts read them so.
+    // vLLM's tables omit the metric of these two, and scripts rely on it.
     ("median_tpot_ms", "Median"),
     ("p99_tpot_ms", "P99"),
     ("P50", "Median latency (ms)"),
     ("P99", "P99 latency (ms)"),
 ];
 
-/// The keys of each table's columns; those that no row has are left out.
+/// The keys of each table's columns; columns without values are omitted.
 fn keys(kind: ResultKind) -> &'static [&'static str] {
     match kind {
         ResultKind::Serving => &[
@@ -91,7 +91,7 @@ pub(crate) fn row(kind: ResultKind, result: &Dict) -> Dict {
     present.map(|(heading, value)| (heading, value.clone())).collect()
 }
 
-/// The row of a serving result as written by the run itself, without the commands that led to it.
+/// The row of a serving result as the run wrote it, without its commands.
 pub(crate) fn serving_row(result: &Dict) -> Dict {
     let mut result = result.clone();
     if result.get("qps").is_none()
@@ -107,7 +107,7 @@ pub(crate) fn serving_row(result: &Dict) -> Dict {
     row(ResultKind::Serving, &result)
 }
 
-/// Whether a row has headings already.
+/// Returns whether a row already has headings.
 pub(crate) fn has_headings(row: &Dict) -> bool {
     row.get("Test name").is_some()
 }

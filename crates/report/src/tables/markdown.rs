@@ -14,7 +14,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of `rows`: every heading that occurs, in `order` first.
+    /// The table of `rows` with all headings that occur, those in `order` first.
     pub fn of(rows: &[Dict], order: &[impl AsRef<str>]) -> Self {
         let known = order.iter().map(AsRef::as_ref).filter(|heading| rows.iter().any(|row| row.get(heading).is_some()));
         let mut headings: Vec<String> = known.map(str::to_owned).collect();
@@ -29,7 +29,7 @@ impl Table {
         Table { headings, rows }
     }
 
-    /// A pipe table: numbers to the right, six significant digits.
+    /// A pipe table: right-aligned numbers with six significant digits.
     pub fn markdown(&self) -> String {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
         let numeric: Vec<bool> = (0..self.headings.len())
@@ -94,7 +94,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Nothing in a cell may end it or its line.
+/// Escapes characters that would end a cell or its line.
 fn escaped(text: &str) -> String {
     harmless_line(text).replace('|', "\\|")
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_right_and_hostile_text_stays_in_its_cell() {
+    fn numbers_are_right_aligned_and_hostile_text_stays_in_its_cell() {
         let rows: Vec<Dict> = [("a|b\nc", 1.5), ("d", 22.0)]
             .map(|(name, number)| {
                 [("n".to_owned(), Value::from(name)), ("x".to_owned(), Value::Float(number))].into_iter().collect()

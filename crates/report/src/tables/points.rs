@@ -1,9 +1,9 @@
-//! A series of loads in one table, and as an object.
+//! A sweep of loads as a table and as an object.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::points::{Point, best};
 
-/// The table, and the best of it.
+/// The table, and the best load.
 pub fn text(title: &str, points: &[Point]) -> String {
     let Some(first) = points.first() else { return String::new() };
     let mut rows =
@@ -34,7 +34,7 @@ fn row(point: &Point) -> Vec<String> {
     std::iter::once(point.name.clone()).chain(point.numbers.iter().map(|(_, value)| cell(*value))).collect()
 }
 
-/// What the column of a key is called.
+/// The column heading of a key.
 fn heading(key: &str) -> String {
     match key {
         "request_throughput" => "Req/s".into(),
@@ -53,7 +53,7 @@ fn heading(key: &str) -> String {
     }
 }
 
-/// The same as an object: `files` are those of the single loads, in their order.
+/// The sweep as an object; `files` are the results of the single loads, in order.
 pub fn json(variable: &str, points: &[Point], files: &[Option<String>]) -> Value {
     let entry = |(point, file): (&Point, &Option<String>)| {
         let mut entry = Dict::new();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_load_has_not_is_a_dash() {
+    fn missing_metrics_of_a_load_are_dashes() {
         let numbers =
             |rate: Option<f64>| vec![("request_throughput".to_owned(), rate), ("p50_ttft_ms".to_owned(), rate)];
         let point = |name: &str, load: f64, rate: Option<f64>| Point {

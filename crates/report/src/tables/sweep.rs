@@ -20,8 +20,9 @@ pub fn summary_csv(rows: &[Dict]) -> String {
     out
 }
 
-/// `summary_stats.csv`: the runs of each combination as one line. What all runs of every combination agree on stays as
-/// it is; other numbers become their mean, standard deviation and half the width of the mean's 95% interval.
+/// `summary_stats.csv`: the runs of each combination as one line. Values that are equal in all runs of every
+/// combination are kept; other numbers become their mean, standard deviation and the half-width of the mean's 95%
+/// confidence interval.
 pub fn stats_csv(rows: &[Dict]) -> String {
     let groups = combinations(rows);
     let keys: Vec<&str> = keys(rows).into_iter().filter(|key| *key != "run_number").collect();
@@ -51,7 +52,7 @@ pub fn stats_csv(rows: &[Dict]) -> String {
     out
 }
 
-/// Mean, sample deviation and half width; the latter two are empty for a single run.
+/// Mean, sample standard deviation and half-width; the latter two are empty for a single run.
 fn statistics(values: &[f64]) -> [String; 3] {
     let half = half_width(values).unwrap_or(f64::INFINITY);
     let mean = mean(values);
@@ -62,7 +63,7 @@ fn statistics(values: &[f64]) -> [String; 3] {
     [number(mean), number(variance.sqrt()), number(half)]
 }
 
-/// The runs of each combination: a new one begins where the numbers of the runs do not go on.
+/// The runs of each combination: a new one begins where the run numbers are not consecutive.
 fn combinations(rows: &[Dict]) -> Vec<&[Dict]> {
     let run = |row: &Dict| row.get("run_number").and_then(Value::as_i64).unwrap_or(0);
     rows.chunk_by(|a, b| run(b) > run(a)).collect()
@@ -78,7 +79,7 @@ fn keys(rows: &[Dict]) -> Vec<&str> {
     keys
 }
 
-/// Whether pandas holds the column as floats: numbers only, one of them a float or missing.
+/// Returns whether pandas stores the column as floats: numbers only, one of them a float or missing.
 fn is_float(rows: &[Dict], key: &str) -> bool {
     let mut gaps = false;
     for row in rows {
@@ -104,7 +105,7 @@ fn number(value: f64) -> String {
     if value.is_nan() { String::new() } else { float_repr(value) }
 }
 
-/// A text, quoted where it must be.
+/// A text, quoted if necessary.
 fn cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

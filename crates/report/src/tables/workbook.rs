@@ -1,5 +1,5 @@
-//! Workbooks for spreadsheet programs: sheets of texts and numbers in the Office Open XML format (ECMA-376), with as
-//! few parts as it allows.
+//! Workbooks for spreadsheet programs: sheets of strings and numbers in the Office Open XML format (ECMA-376), with
+//! as few parts as possible.
 
 mod zip;
 
@@ -34,13 +34,13 @@ pub struct SheetRow {
 /// A sheet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// Its name, fit for a sheet and different from all others of its workbook.
+    /// Its name: valid for a sheet and unique in the workbook.
     pub name: String,
     /// Its rows.
     pub rows: Vec<SheetRow>,
 }
 
-/// Names fit for sheets: no longer than allowed, without the characters that are not, each different from the others.
+/// Valid sheet names: short enough, without forbidden characters, and unique.
 pub fn sheet_names(wanted: &[String]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in wanted {
@@ -52,7 +52,7 @@ pub fn sheet_names(wanted: &[String]) -> Vec<String> {
             let ending = format!("_{number}");
             cut(NAME_LENGTH - ending.len()) + &ending
         });
-        // Programs do not distinguish capitals.
+        // Sheet names are case-insensitive.
         let taken = |name: &String| names.iter().any(|other| other.to_lowercase() == name.to_lowercase());
         let free = std::iter::once(cut(NAME_LENGTH)).chain(numbered).find(|name| !taken(name));
         names.extend(free);
@@ -172,7 +172,7 @@ fn letters(column: usize) -> String {
     if column < 26 { last.to_string() } else { letters(column / 26 - 1) + &last.to_string() }
 }
 
-/// Text as XML; what XML cannot hold is made visible.
+/// Text as XML; characters that XML cannot represent are made visible.
 fn escape(text: &str) -> String {
     let text = harmless_line(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -1,10 +1,10 @@
-//! Pages opened and used in a browser, where there is one; elsewhere these tests say that they were skipped.
+//! Tests of pages in a browser, if one is installed; otherwise they report that they were skipped.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What all scripts of users begin with. They tell what they found in the page's body: `fine`, or what was not.
+/// The common prologue of user scripts. They write their result to the page's body: `fine`, or the problem.
 pub(crate) const STEPS: &str = r##"
 addEventListener("error", (event) => { document.body.dataset.fault = String(event.message); });
 const wait = (ms) => new Promise((go) => setTimeout(go, ms));
@@ -28,13 +28,13 @@ const clean = () => {
 };
 "##;
 
-/// Whether a script found everything as it should be.
+/// Asserts that a script found no problem.
 pub(crate) fn fine(text: &str) {
     let at = text.find("data-use=\"").map_or("no answer", |at| &text[at..text.len().min(at + 200)]);
     assert!(at.starts_with("data-use=\"fine\""), "{at}");
 }
 
-/// The page after `script` ran in it; nothing where there is no browser.
+/// The page after `script` ran in it; `None` without a browser.
 pub(crate) fn used(page: &str, script: &str) -> Option<String> {
     let Some(browser) = browser() else {
         let _ = writeln!(std::io::stderr(), "skipped: no Chromium is installed");
@@ -43,7 +43,7 @@ pub(crate) fn used(page: &str, script: &str) -> Option<String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("page.html");
     std::fs::write(&path, page.replace("</body>", &format!("<script>{script}</script></body>"))).unwrap();
-    // In virtual time a busy machine may not have painted when it is looked at: a fault stays one in every try.
+    // In virtual time a busy machine may not have painted yet: a real fault persists in every attempt.
     let mut text = String::new();
     for number in 0..6 {
         text = look(&browser, &directory.path().join(format!("profile{number}")), &path);

@@ -1,4 +1,4 @@
-//! `result/name-*`: the names vLLM makes up.
+//! `result/name-*`: vLLM's default file names.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! Broken results: an error or a value, never a panic, an abort or memory without end, whatever is made of them.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-report --test it fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! Invalid results: an error or a value, never a panic, an abort or unbounded memory, in every use of them.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-report --test it fuzz -- --nocapture --test-threads=1`
+//! tries a million of each kind on all cores.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use tacho_testkit::{Counted, fuzz_files, golden_files};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 200;
+const CASES: u64 = 200;
 
-/// Results of vLLM's, small ones of different kinds.
+/// Small results of vLLM, of different kinds.
 fn good() -> Vec<Vec<u8>> {
     let mut files: Vec<Vec<u8>> = Vec::new();
     for directory in std::fs::read_dir(tacho_testkit::golden_path("result")).unwrap().flatten() {
@@ -50,7 +50,7 @@ fn spec() -> CompareSpec {
     }
 }
 
-/// Results of which everything is made, beside those that are only read: pages and pictures take a hundred times as long.
+/// Selects the results that are rendered, not only read: pages and charts take a hundred times as long.
 fn is_drawn(bytes: &[u8]) -> bool {
     bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) < 4
 }
@@ -59,7 +59,7 @@ fn is_drawn(bytes: &[u8]) -> bool {
 fn fuzz_results() {
     let good = good();
     let prepare = |directory: &Path| std::fs::write(directory.join("w.json"), &good[0]).unwrap();
-    fuzz_files("results", &good, FEW, prepare, |directory, bytes| {
+    fuzz_files("results", &good, CASES, prepare, |directory, bytes| {
         let path = directory.join("r.json");
         std::fs::write(&path, bytes).unwrap();
         for dict in results::read(&path).unwrap_or_default() {

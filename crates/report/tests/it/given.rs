@@ -54,7 +54,7 @@ impl<'a> Flags<'a> {
         self.all(name).first().copied()
     }
 
-    /// The setup these flags ask for, as far as a report shows it.
+    /// The setup of these flags, as far as a report shows it.
     pub(crate) fn setup(&self) -> Setup {
         let backend = self.one("--backend").unwrap_or("openai");
         let pooling = ["embeddings", "pooling", "rerank"].iter().any(|part| backend.contains(part));
@@ -116,14 +116,14 @@ fn goodput(items: &[&str]) -> Option<GoodputLimits> {
     (!items.is_empty()).then_some(limits)
 }
 
-/// The rate changes a result file lists; their moments are those of the recorded run.
+/// The rate changes in a result file, with the times of the recorded run.
 pub(crate) fn rate_changes(result: &Value) -> Vec<RateChange> {
     let change =
         |event: &Value| RateChange { rps: float(event, "rps") as i64, timestamp: text(event, "timestamp").into() };
     list(result, "rps_change_events").iter().map(change).collect()
 }
 
-/// One made-up outcome, let go at `released`; fields left out have vLLM's defaults.
+/// A synthetic outcome, dispatched at `released`; missing fields have vLLM's defaults.
 pub(crate) fn sample(output: &Value, released: f64, output_len: u64) -> Sample {
     let success = output.get("success") == Some(&Value::Bool(true));
     let sent = float(output, "start_time");

@@ -1,4 +1,4 @@
-//! The live terminal view at four sizes, to the character. `UPDATE_SNAPSHOTS=1` writes the files again.
+//! The live terminal view at four sizes, character for character. `UPDATE_SNAPSHOTS=1` rewrites the files.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tacho_core::live::{Histogram, LoadTitle};
 use tacho_report::live::{Page, Point, Snapshot, View, text};
 
-/// Numbers from 0 to 1 without order, the same in every run.
+/// Pseudorandom numbers from 0 to 1, the same in every run.
 fn noise(at: usize) -> f64 {
     (at as f64 * 0.754_877_666).fract()
 }

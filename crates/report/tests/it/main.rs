@@ -1,5 +1,5 @@
-//! Recorded runs of vLLM: the same outcomes must give the same report and the same result file. And what is ours:
-//! the block after vLLM's report.
+//! Recorded runs of vLLM: the same outcomes must give the same report and the same result file. Also tests of tacho's
+//! own block after vLLM's report.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod blocks;

@@ -16,7 +16,7 @@ fn floats(value: &Json) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-/// What is written, without our key.
+/// The written file, without tacho's own key.
 fn written(value: &tacho_core::json::Value, indent: usize) -> String {
     let mut dict: Dict = value.as_dict().unwrap().clone();
     assert!(dict.remove("tacho").is_some());
@@ -32,7 +32,7 @@ fn same_record(ours: &tacho_core::json::Value, theirs: &Json) {
     assert_eq!(ours["model"], theirs["model"]);
     let info = |record: &Json| {
         let mut info = record["benchmark"]["extra_info"].clone();
-        // Upstream leaves it true for eager runs, which is wrong.
+        // vLLM leaves it true for eager runs, which is wrong.
         info.as_object_mut().unwrap().remove("use_compile");
         info
     };

@@ -1,4 +1,4 @@
-//! A run for an OpenTelemetry collector: bodies that its JSON mapping reads.
+//! A run for an OpenTelemetry collector: bodies in the OTLP JSON encoding.
 
 use tacho_core::FailureKind;
 use tacho_core::json::{Value, parse};
@@ -37,7 +37,7 @@ fn list<'a>(value: &'a Value, keys: &[&str]) -> &'a [Value] {
 }
 
 #[test]
-fn series_and_numbers_are_gauges_with_moments() {
+fn series_and_metrics_are_gauges_with_timestamps() {
     let body = parse(&metrics(&record(), Origin(1_700_000_000_000_000_000))).unwrap();
     let all = list(&body, &["resourceMetrics", "scopeMetrics", "metrics"]);
     let named =

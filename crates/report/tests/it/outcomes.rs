@@ -1,4 +1,4 @@
-//! `report/`: fixed outcomes, the printed lines and the dict that follow from them.
+//! `report/`: fixed outcomes, and the printed lines and the result that follow from them.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{
@@ -57,7 +57,7 @@ fn record(case: &Value) -> RunRecord {
     RunRecord::compute(setup(case), measured)
 }
 
-/// What follows the keys of the setup.
+/// The keys after those of the setup.
 fn results(file: &ResultFile<'_>) -> Value {
     let dict = file.to_dict();
     let entries = dict.iter().skip_while(|(key, _)| *key != "duration");

@@ -1,4 +1,4 @@
-//! What is printed and written beyond vLLM's part, on made-up runs.
+//! Output beyond vLLM's part, for synthetic runs.
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
@@ -9,7 +9,7 @@ use tacho_report::json::{Detail, ResultFile};
 
 use crate::given::plain_setup;
 
-/// Requests due every quarter of a second, sent an eighth late, the role of the answer first and its content later.
+/// Requests scheduled every quarter of a second and sent an eighth late, with a role event before the content.
 fn samples(count: usize) -> Vec<Sample> {
     let sample = |at: usize| {
         let due = at as f64 * 0.25;
@@ -90,7 +90,7 @@ fn pooling_has_no_token_lines() {
     assert!(block.contains("E2EL p50 ms") && !block.contains("TTFT") && !block.contains("tokens in"), "{block}");
 }
 
-/// Scripts look for a label in the whole output and take what they find.
+/// Scripts search the whole output for a label and take what they find.
 #[test]
 fn labels_of_vllms_report_occur_once() {
     let limited = Setup { request_rate: 4.0, max_concurrency: Some(8), ..plain_setup() };

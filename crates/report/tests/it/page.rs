@@ -1,5 +1,5 @@
-//! The page of a run: complete, small, and harmless whatever a server or a user has called things. Where there is a
-//! browser, the page is opened and used in it.
+//! The page of a run: complete, small, and safe whatever names a server or a user has chosen. If a browser is
+//! installed, the page is opened and used in it.
 
 use tacho_core::FailureKind;
 use tacho_metrics::{Rare, Sample, Setup};
@@ -87,7 +87,7 @@ fn texts_of_others_stay_texts_and_nothing_is_fetched() {
 }
 
 #[test]
-fn a_run_without_an_answer_has_a_page_too() {
+fn a_run_without_a_success_has_a_page_too() {
     let failed: Vec<Sample> =
         (0..3).map(|index| Sample { failure: Some(FailureKind::Connect), ..sample(index * 40 + 7) }).collect();
     for samples in [failed, Vec::new()] {
@@ -103,7 +103,7 @@ fn a_run_without_an_answer_has_a_page_too() {
     }
 }
 
-/// What a user does, told in the page's title: `fine`, or what was not.
+/// User actions; the result is in the page's title: `fine`, or the problem.
 const USE: &str = r##"
 (async () => {
   await drawn();
@@ -162,7 +162,7 @@ fn ten_thousand_requests_open_within_a_second() {
     let began = std::time::Instant::now();
     let Some((text, _)) = used(&page, &format!("{STEPS}{told}")).zip(empty) else { return };
     fine(&text);
-    // The browser's own start is not the page's. A loaded machine gets five times what a free one needs.
+    // The browser's own startup does not count. A loaded machine gets five times the time of an idle one.
     let took = began.elapsed().saturating_sub(alone);
     assert!(took < std::time::Duration::from_secs(5), "{took:?}");
 }

@@ -1,4 +1,4 @@
-//! `result/pytorch-*`: the records made of a result file, byte for byte.
+//! `result/pytorch-*`: the records of a result file, byte for byte.
 
 use tacho_core::json::{Value, dumps};
 use tacho_report::export::pytorch::records;
@@ -20,7 +20,7 @@ fn records_equal_vllms() {
         }
         let result = golden(&format!("result/{stem}.files/{filename}"));
         let theirs = golden(&side);
-        // The flags are the caller's; what the metadata adds to them is not.
+        // The flags are the caller's; additions by the metadata are not.
         let first = &theirs.as_list().unwrap()[0];
         let extra = first.get("benchmark").unwrap().get("extra_info").unwrap();
         let mut args = extra.get("args").unwrap().as_dict().unwrap().clone();

@@ -1,5 +1,5 @@
-//! `console/` and `result/`: runs against a scripted server. A detailed file holds every value of its run, so the
-//! printed numbers and the other keys must follow from it.
+//! `console/` and `result/`: runs against a scripted server. A detailed file contains every value of its run, so that
+//! the printed numbers and the other keys must follow from it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use tacho_testkit::{golden_files, golden_text};
 
 use crate::given::{Flags, assert_same, float, list, rate_changes, read, text, whole};
 
-/// The recorded runs that ended well and saved one result file, with that file.
+/// The recorded runs that succeeded and saved one result file, with that file.
 fn runs() -> Vec<(String, Value, Value)> {
     let mut found = Vec::new();
     for directory in ["console", "result"] {
@@ -42,7 +42,7 @@ fn saved(directory: &Path) -> Option<PathBuf> {
     files.into_iter().next()
 }
 
-/// The setup of a run; what only the server knew is taken from the file.
+/// The setup of a run; facts that only the server knew come from the file.
 fn setup(case: &Value, file: &Value) -> Setup {
     Setup {
         date: text(file, "date").into(),
@@ -81,7 +81,7 @@ fn samples(file: &Value) -> Vec<Sample> {
             }
         })
         .collect();
-    // The file holds only the sums of these.
+    // The file contains only the sums of these.
     if let Some(first) = samples.iter_mut().find(|sample| sample.success()) {
         first.num_input_sequences = file.get("total_input_sequences").map_or(0, whole);
         first.input_audio_duration = float(file, "rtfx") * float(file, "duration");
@@ -89,7 +89,7 @@ fn samples(file: &Value) -> Vec<Sample> {
     samples
 }
 
-/// The counters come from the texts the scripted server answered with: two before the run, two after.
+/// The counters come from the texts of the scripted server: two before the run, two after.
 fn measured(case: &Value, file: &Value) -> Measured {
     let routes = case.get("server_script").and_then(|script| script.get("routes"));
     let bodies =
@@ -120,9 +120,9 @@ fn measured(case: &Value, file: &Value) -> Measured {
     }
 }
 
-/// The part of a recorded stdout that the report makes.
+/// The part of a recorded stdout that the report prints.
 fn printed(stdout: &str) -> String {
-    // Saved files keep the ports that the recorded text leaves out.
+    // Saved files keep the ports that the recorded text omits.
     let stdout = stdout.replace("{tls_port}", "18612").replace("{port}", "18611");
     let lines: Vec<&str> = stdout.lines().collect();
     let starts = ["Failed requests during", "tip: ", "====="];
@@ -140,7 +140,7 @@ fn detailed_files_give_the_printed_report_and_their_own_numbers() {
         }
         let record = RunRecord::compute(setup(&case, &file), measured(&case, &file));
         assert_eq!(vllm_report(&record), printed(&golden_text(&format!("{name}.txt"))), "{name}");
-        // Queue times were saved, not the moments of release: their last digits are lost.
+        // Queue times were saved, not dispatch times: their last digits are lost.
         let ours = Value::Dict(ResultFile::vllm(&record, Detail::PerRequest).to_dict());
         assert_same(&ours, &file, 1e-8, &name);
         checked += 1;
@@ -160,7 +160,7 @@ fn brief_files_have_the_same_keys_and_setup() {
         let keys: Vec<&str> = ours.iter().map(|(key, _)| key).collect();
         let theirs = file.as_dict().unwrap();
         assert_eq!(keys, theirs.iter().map(|(key, _)| key).collect::<Vec<_>>(), "{name}");
-        // The setup comes before the first number, metadata with it.
+        // The setup comes before the first metric, including metadata.
         for (key, value) in ours.iter().take_while(|(key, _)| *key != "completed") {
             assert_eq!(Some(value), theirs.get(key), "{name}.{key}");
         }

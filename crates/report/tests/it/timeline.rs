@@ -1,4 +1,4 @@
-//! The timeline page: what others wrote stays text, and nothing is fetched.
+//! The timeline page: foreign text is escaped, and nothing is loaded.
 
 use tacho_core::FailureKind;
 use tacho_metrics::{Rare, Rarely, Sample};
@@ -35,7 +35,7 @@ fn sample(error: &str) -> Sample {
 fn hostile_texts_cannot_leave_their_place() {
     let page = page(vec![sample(HOSTILE), sample("")]);
     assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
-    // The facts, five arrays, and the page's own script.
+    // The data, five arrays, and the page's own script.
     assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (7, 7));
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
@@ -62,7 +62,7 @@ fn ten_thousand_requests_stay_small() {
 }
 
 #[test]
-fn failures_and_waits_are_shown_and_told() {
+fn failures_and_waits_are_drawn_and_labeled() {
     let failed = Sample {
         released: 0.0,
         sent: 0.2,

@@ -1,4 +1,4 @@
-//! A table of the adapters that were asked for: whether one of them is slower than the others.
+//! A table of the requested adapters, which shows whether one is slower than the others.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use tacho_record::RunRecord;
 use crate::html::escape;
 use crate::style::two;
 
-/// Adapters that have a row of their own.
+/// Most adapters with their own row.
 const SHOWN: usize = 100;
 
-/// The section; nothing for a run without adapters.
+/// The section; empty for a run without adapters.
 pub(super) fn section(record: &RunRecord) -> String {
     let mut by_name: BTreeMap<String, Adapter> = BTreeMap::new();
     for sample in &record.measured.samples {
@@ -33,7 +33,7 @@ pub(super) fn section(record: &RunRecord) -> String {
     )
 }
 
-/// What is known of the requests for one adapter.
+/// Statistics of the requests of one adapter.
 #[derive(Default)]
 struct Adapter {
     /// In milliseconds.

@@ -1,4 +1,4 @@
-//! The server's own series and those of the machines, on the page's time axis and in one vocabulary.
+//! Series of the server and the machines, on the page's time axis and with common names.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::telemetry::Track;
@@ -6,10 +6,10 @@ use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{ServerMetrics, Telemetry};
 use tacho_record::RunRecord;
 
-/// Moments and values.
+/// Times and values.
 type Points = Vec<(f64, f64)>;
 
-/// The charts that can be drawn of what the server said.
+/// The charts of the server's metrics.
 pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
     let server = &record.measured.server;
     let gauge = |concept| server.by_concept(concept).map(|series| server.points(series));
@@ -34,7 +34,7 @@ pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
     served.chain(machines(&record.measured.telemetry)).collect()
 }
 
-/// What is drawn of the machines: a name of their tracks, and what it is called.
+/// The charts of the machines: names of their tracks, and titles.
 const MACHINES: [(&str, &str, &str); 9] = [
     ("gpu", "power", "GPU: power"),
     ("gpu", "utilization", "GPU: share of time at work"),
@@ -57,7 +57,7 @@ fn machines(telemetry: &Telemetry) -> Vec<Value> {
     MACHINES.into_iter().filter_map(picture).chain(exporters(telemetry)).collect()
 }
 
-/// What other exporters say: a chart for each name, with a line for each exporter.
+/// Metrics of other exporters: a chart per name, with a line per exporter.
 fn exporters(telemetry: &Telemetry) -> Vec<Value> {
     let foreign = |track: &&Track| !(track.source.starts_with("gpu") || track.source == "host");
     let mut names: Vec<&str> = Vec::new();
@@ -75,7 +75,7 @@ fn exporters(telemetry: &Telemetry) -> Vec<Value> {
     names.into_iter().filter_map(picture).collect()
 }
 
-/// One chart; nothing where no line has two points, or all are 0.
+/// One chart; `None` if no line has two points, or all are 0.
 fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Value> {
     let known = lines.into_iter().filter_map(|(name, points)| Some((name, points?)));
     let lines: Vec<(&str, Points)> = known.filter(|(_, points)| points.len() > 1).collect();
@@ -97,7 +97,7 @@ fn set(title: &str, unit: &str, lines: Vec<(&str, Option<Points>)>) -> Option<Va
     })
 }
 
-/// The share of hits between two looks at which anything was looked for.
+/// Hit rate between two scrapes, where there were queries.
 fn hits(server: &ServerMetrics) -> Option<Points> {
     let hits = server.rates(server.by_concept(Concept::PrefixHits)?);
     let queries = server.rates(server.by_concept(Concept::PrefixQueries)?);

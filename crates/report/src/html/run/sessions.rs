@@ -1,14 +1,14 @@
-//! What the users of sessions felt, on the page.
+//! Session metrics on the page.
 
 use tacho_metrics::sessions::{SessionEnd, SessionSummary, Spread, TurnSummary, UncachedSummary};
 use tacho_record::RunRecord;
 
 use crate::style::two;
 
-/// Turns that are shown one by one.
+/// Most turns shown individually.
 const SHOWN_TURNS: usize = 50;
 
-/// The section; nothing for a run without sessions.
+/// The section; empty for a run without sessions.
 pub(super) fn section(record: &RunRecord) -> String {
     let Some(summary) = &record.sessions else { return String::new() };
     let ends = SessionEnd::ALL.map(|(end, name)| format!("{} {}", summary.ended(end), name.replace('_', " ")));
@@ -81,7 +81,7 @@ fn turns(turns: &[TurnSummary]) -> String {
     )
 }
 
-/// By what the server had to compute of the prompt; nothing where it does not report.
+/// TTFT by uncached prompt tokens; empty if the server does not report them.
 fn ranges(ranges: &[UncachedSummary]) -> String {
     if ranges.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The page of a result that keeps numbers, and of its requests only how long each took.
+//! The page of a result file that has metrics and, of its requests, only latencies.
 
 use tacho_core::json::Value;
 use tacho_record::StoredRun;
@@ -21,7 +21,7 @@ pub fn page(title: &str, run: &StoredRun) -> String {
     whole_page(&head, &body, figures)
 }
 
-/// The client's verdict and the caveats that the file reports.
+/// The client's self-assessment and the caveats in the file.
 fn warnings(run: &StoredRun) -> Vec<String> {
     let Some(own) = run.fields.get("tacho") else { return Vec::new() };
     let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
@@ -30,7 +30,7 @@ fn warnings(run: &StoredRun) -> Vec<String> {
     verdict.into_iter().chain(texts).map(str::to_owned).collect()
 }
 
-/// Every number that the file has. An empty sample is not a zero.
+/// All metrics in the file. An empty sample is not a zero.
 fn cards(run: &StoredRun) -> String {
     if run.is_empty() {
         return card("Successful requests", 0.0, "", None);

@@ -14,11 +14,11 @@ pub(super) const SAND: u8 = 179;
 pub(super) const RED: u8 = 167;
 pub(super) const GRAY: u8 = 244;
 
-/// Shortest time on an axis, in seconds: the first points of a run are not stretched.
+/// Shortest time axis in seconds, so that the first points of a run are not stretched.
 const MIN_SPAN: f64 = 10.0;
 /// Eighths of a character.
 const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Shades by share of a column's requests.
+/// Shades by fraction of a column's requests.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
 /// The part of the history that is drawn.
@@ -78,12 +78,12 @@ pub(super) struct Curve {
 pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
     pub(super) curves: &'a [Curve],
-    /// Passed to the curves: which latency they show.
+    /// Index of the latency that the curves show.
     pub(super) metric: usize,
 }
 
 impl Chart<'_> {
-    /// Title, plot and time axis; nothing where there is no room for a plot.
+    /// Title, plot and time axis; nothing if there is no space for a plot.
     pub(super) fn draw(&self, grid: &mut Grid, area: Area, span: Span<'_>) {
         if area.height < 4 || area.width < 16 {
             return;
@@ -131,7 +131,7 @@ fn time_axis(grid: &mut Grid, area: Area, span: Span<'_>) {
     }
 }
 
-/// A line with a title, and with the names of curves at its end.
+/// A line with a title on the left and a legend on the right.
 pub(super) fn rule(grid: &mut Grid, area: Area, title: &str, legend: &[(String, u8)]) {
     let gray = Style::color(GRAY);
     (0..area.width).for_each(|at| grid.set(area.x + at, area.y, '─', gray));
@@ -197,7 +197,7 @@ impl Dots {
     }
 }
 
-/// A value over time in one line, from zero to its largest.
+/// A value over time in one line, from zero to its maximum.
 pub(super) fn sparkline(grid: &mut Grid, area: Area, span: Span<'_>, color: u8, of: impl Fn(&Point) -> Option<f64>) {
     let values = span.values(area.width, of);
     let top = values.iter().flatten().copied().fold(0.0, f64::max);
@@ -208,7 +208,7 @@ pub(super) fn sparkline(grid: &mut Grid, area: Area, span: Span<'_>, color: u8, 
     }
 }
 
-/// How a latency is distributed over time: a column per step, a row per band, darker where more requests are.
+/// The distribution of a latency over time: a column per step, a row per band, darker for more requests.
 pub(super) fn heat_strip(grid: &mut Grid, area: Area, span: Span<'_>, metric: usize) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, &format!("{} over time, ms", LATENCIES[metric]), &[]);

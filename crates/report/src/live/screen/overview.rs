@@ -1,4 +1,4 @@
-//! The first page: title, progress, rates, latencies, charts, messages.
+//! The overview page: title, progress, rates, latencies, charts, messages.
 
 use super::chart::{BLUE, Chart, GRAY, GREEN, RED, SAND, Span, compact, heat_strip, rule, sparkline};
 use super::{LOAD, Part, flow, messages};
@@ -18,7 +18,7 @@ pub(super) fn title(grid: &mut Grid, area: Area, shown: &Snapshot) {
     grid.put((right, area.y), area.width, &elapsed, Style::BOLD);
     let about = &shown.title;
     let mut parts: Vec<Part> = vec![(" tacho".to_owned(), Style { bold: true, ..Style::color(BLUE) })];
-    // The end of a model's name says more than its owner.
+    // The end of a model's name is more informative than its owner.
     let rest = columns(&about.server) + columns(&about.load) + 16;
     let model = match about.model.rsplit_once('/') {
         Some((_, name)) if columns(&about.model) + rest > right => name,
@@ -67,7 +67,7 @@ pub(super) fn rates(shown: &Snapshot) -> Vec<Part> {
     let target = shown.mean(|point| point.target_per_s).filter(|_| !shown.over);
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), short);
     parts.extend(target.map(|target| (format!("target {} req/s", short(target)), Style::PLAIN)));
-    // Less than nine tenths of the target is behind.
+    // Below 90% of the target the run is behind.
     let behind = target.zip(achieved).is_some_and(|(target, achieved)| achieved < 0.9 * target);
     let style = if behind { Style::color(SAND) } else { Style::PLAIN };
     let word = if target.is_some() { "achieved " } else { "" };
@@ -125,7 +125,7 @@ pub(super) fn draw(grid: &mut Grid, area: Area, shown: &Snapshot, (span, metric)
     }
 }
 
-/// Percentiles of all requests, and their course.
+/// Percentiles of all requests, and sparklines over time.
 fn latencies(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "latency ms", &[]);

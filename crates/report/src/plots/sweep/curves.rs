@@ -1,4 +1,4 @@
-//! The curves of a panel: means over runs with their spread, and what distinguishes curves.
+//! The curves of a panel: means over runs with confidence intervals, and the styles that distinguish curves.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::half_width;
@@ -8,19 +8,19 @@ use tacho_record::number::Known;
 use super::data::{natural, python_text};
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
 
-/// Dashes that can be distinguished.
+/// Distinguishable dash patterns.
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
 
-/// What each value of the curve variables looks like, the same in all panels.
+/// The style of each value of the curve variables, the same in all panels.
 pub(super) struct Looks {
     keys: Vec<String>,
-    /// The values of each variable in order, and whether they are numbers.
+    /// The values of each variable in order, and whether they are numeric.
     values: Vec<(Vec<String>, bool)>,
 }
 
 impl Looks {
     pub(super) fn new(keys: &[String], records: &[Dict]) -> Self {
-        // More than three variables cannot be distinguished each by its own means.
+        // More than three variables do not have one distinguishing style each.
         let keys: Vec<String> = if keys.len() > 3 { vec![keys.join(", ")] } else { keys.to_vec() };
         let mut looks = Looks { values: vec![(Vec::new(), true); keys.len()], keys };
         for record in records {
@@ -43,7 +43,7 @@ impl Looks {
         looks
     }
 
-    /// The values of the curve variables in a record, one text per means of distinction.
+    /// The values of the curve variables in a record, one text per style dimension.
     fn texts(&self, record: &Dict) -> Vec<String> {
         let text = |key: &str| record.get(key).map_or_else(String::new, python_text);
         self.keys
@@ -69,13 +69,13 @@ impl Looks {
     fn stroke(&self, texts: &[String]) -> (Stroke, Marker) {
         let place = |at: usize| texts.get(at).map_or(0, |text| self.place(at, text));
         let dash = if texts.len() > 1 { DASHES[place(1) % DASHES.len()] } else { &[] };
-        // What was measured is a mark; what lies between marks is only a line.
+        // Markers are measurements; the lines between them are not.
         let marker = if texts.len() > 1 { Marker::ALL[place(1) % Marker::ALL.len()] } else { Marker::Disc };
         let width = if texts.len() > 2 { 1.2 + 1.2 * place(2) as f64 } else { 1.8 };
         (Stroke::dashed(self.color(place(0)), width, dash), marker)
     }
 
-    /// The curves of `records`: repeats as their mean with its interval, in order along what curves run along.
+    /// The curves of `records`: means of repeats with confidence intervals, ordered by the load variable.
     pub(super) fn series(&self, records: &[&Dict], by: &Points<'_>, error_bars: bool) -> Vec<Series> {
         let mut names: Vec<Vec<String>> = records.iter().map(|record| self.texts(record)).collect();
         names.sort_by_key(|texts| texts.iter().enumerate().map(|(at, text)| self.place(at, text)).collect::<Vec<_>>());
@@ -98,7 +98,7 @@ impl Looks {
                 });
             }
             if error_bars && means.iter().any(|mean| mean.spread > 0.0) {
-                // No time and no rate is below 0.
+                // Times and rates are never negative.
                 let low = |mean: &Mean| (mean.y - mean.spread).max(mean.y.min(0.0));
                 let edges = means.iter().map(|mean| (mean.x, low(mean), mean.y + mean.spread)).collect();
                 bands.push(Series::Band { name: name.clone(), edges, fill: stroke.color.with_alpha(0.2) });
@@ -111,7 +111,7 @@ impl Looks {
         bands
     }
 
-    /// What each look stands for.
+    /// The legend of the styles.
     pub(super) fn legend(&self) -> Vec<LegendEntry> {
         let mut entries = Vec::new();
         for (at, (values, _)) in self.values.iter().enumerate() {
@@ -137,19 +137,19 @@ pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
 }
 
-/// How the points of a curve are made.
+/// How the points of a curve are computed.
 pub(super) struct Points<'a> {
     /// The variable of the horizontal axis.
     pub(super) x: &'a str,
     /// The variable of the vertical axis.
     pub(super) y: &'a str,
-    /// All that was swept.
+    /// All swept variables.
     pub(super) swept: &'a [String],
-    /// What curves run along.
+    /// The variable along the curves.
     pub(super) along: Option<&'a str>,
 }
 
-/// Student's t with one degree of freedom says next to nothing: an interval needs three runs.
+/// With one degree of freedom Student's t interval is useless: an interval needs three runs.
 const MIN_REPEATS: usize = 3;
 
 /// The mean of repeats.
@@ -157,16 +157,16 @@ const MIN_REPEATS: usize = 3;
 pub(super) struct Mean {
     x: f64,
     y: f64,
-    /// Half of the confidence interval of `y`; 0 for too few runs.
+    /// Half-width of the confidence interval of `y`; 0 for too few runs.
     spread: f64,
-    /// Where it lies along the curve, in words.
+    /// Its position along the curve, as text.
     along: String,
-    /// How many runs it is the mean of.
+    /// Number of runs.
     runs: usize,
 }
 
 impl Points<'_> {
-    /// Where `x` was measured, the runs of one setting are one point; where it was set, all runs at that `x` are.
+    /// If `x` was measured, the runs of one setting form one point; if it was set, all runs at that `x` do.
     fn of(&self, records: &[&Dict]) -> Vec<Mean> {
         let measured = Known::find(self.x).is_some() && !self.swept.is_empty();
         let key = |record: &Dict| match measured {
@@ -191,7 +191,7 @@ impl Points<'_> {
         means.into_iter().map(|(_, mean)| mean).collect()
     }
 
-    /// The single runs where there are repeats: at the x that was set, or where each was measured.
+    /// The single runs if there are repeats: at the set x, or at each measured one.
     fn repeats(&self, records: &[&Dict]) -> Vec<(f64, f64)> {
         records.iter().filter_map(|record| self.place(record)).collect()
     }
@@ -213,7 +213,7 @@ impl Points<'_> {
         }
     }
 
-    /// What a pointer on a point shows.
+    /// The tooltip of a point.
     fn hint(&self, name: &str, mean: &Mean) -> String {
         let spread = if mean.spread > 0.0 { format!(" ± {:.4}", mean.spread) } else { String::new() };
         let mut lines = vec![name.to_owned(), mean.along.clone()];
@@ -225,7 +225,7 @@ impl Points<'_> {
     }
 }
 
-/// A number to order by, infinity included.
+/// A number for sorting, infinity included.
 fn order(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| !number.is_nan())
 }

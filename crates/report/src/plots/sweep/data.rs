@@ -1,4 +1,4 @@
-//! The records of a sweep, and the rules that leave some out or round them.
+//! The records of a sweep, with filters and binning.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub fn read_sweep(directory: &Path) -> Result<Vec<Combination>, Error> {
     Ok(combinations)
 }
 
-/// Texts that stand for numbers JSON does not have.
+/// Strings that stand for numbers which JSON cannot represent.
 fn numbers_for_words(run: &mut Dict) {
     let words: Vec<(String, f64)> = run
         .iter()
@@ -51,14 +51,14 @@ fn numbers_for_words(run: &mut Dict) {
     words.into_iter().for_each(|(key, number)| run.set(key, number));
 }
 
-/// A text in parts that sort as people sort: numbers by size.
+/// A text as a natural sort key: numbers by value.
 pub(super) fn natural(text: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let words = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         let digits = rest[words..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - words);
-        // Words before numbers, and a word's own order among words.
+        // Words before numbers, and words in alphabetical order.
         parts.push((0, rest[..words].to_owned()));
         if digits > 0 {
             parts.push((rest[words..words + digits].parse().unwrap_or(u64::MAX), String::new()));
@@ -80,7 +80,7 @@ pub fn python_text(value: &Value) -> String {
     }
 }
 
-/// How a filter compares.
+/// A comparison operator of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Equal,
@@ -91,7 +91,7 @@ enum Operator {
     Greater,
 }
 
-/// In the order in which they are looked for: the longer ones first.
+/// In the order of matching: the longer ones first.
 const OPERATORS: [(&str, Operator, &str); 6] = [
     ("==", Operator::Equal, "PlotEqualTo"),
     ("!=", Operator::NotEqual, "PlotNotEqualTo"),
@@ -101,7 +101,7 @@ const OPERATORS: [(&str, Operator, &str); 6] = [
     (">", Operator::Greater, "PlotGreaterThan"),
 ];
 
-/// A rule that records must meet.
+/// A filter for records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     variable: String,
@@ -111,7 +111,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads `key<op>value`.
+    /// Parses `key<op>value`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::PlotRule { problem };
         let Some((sign, operator, name)) = OPERATORS.into_iter().find(|(sign, ..)| text.contains(sign)) else {
@@ -136,7 +136,7 @@ impl Filter {
         self.target.trim().parse().ok()
     }
 
-    /// Whether the record meets it; an error where it has no such variable.
+    /// Returns whether the record passes; an error if it lacks the variable.
     pub(super) fn holds(&self, record: &Dict) -> Result<bool, Error> {
         let value = variable(record, &self.variable, "filter")?;
         let Some(target) = self.number() else {
@@ -160,7 +160,7 @@ impl Filter {
     }
 }
 
-/// A rule that rounds a variable down.
+/// Rounds a variable down to a multiple.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binner {
     variable: String,
@@ -168,7 +168,7 @@ pub struct Binner {
 }
 
 impl Binner {
-    /// Reads `key%size`.
+    /// Parses `key%size`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = |problem: String| Error::PlotRule { problem };
         let (variable, size) = text

@@ -1,4 +1,4 @@
-//! The figures of a sweep: which records go where, and the chart of each.
+//! The figures of a sweep: the assignment of records to panels, and the chart of each.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::statistics::mean;
@@ -19,14 +19,14 @@ type Group = Vec<(String, String)>;
 pub struct Figure {
     /// The values that distinguish it.
     pub group: Group,
-    /// The values of the rows, one entry where there is one row.
+    /// The values of the rows; a single entry if there is one row.
     rows: Vec<Group>,
     /// The values of the columns.
     columns: Vec<Group>,
     /// Its file name without ending.
     pub name: String,
     records: Vec<Dict>,
-    /// What the whole sweep varied.
+    /// The swept variables.
     swept: Vec<String>,
 }
 
@@ -75,18 +75,18 @@ fn belongs(record: &Dict, group: &Group) -> bool {
     group.iter().all(|(key, value)| record.get(key).is_some_and(|found| python_text(found) == *value))
 }
 
-/// vLLM's cleaning of file names.
+/// File names cleaned as in vLLM.
 fn clean(name: &str) -> String {
     name.replace('/', "_").replace("..", "__").trim_matches('\'').trim_matches('"').to_owned()
 }
 
 impl Figure {
-    /// How many rows and columns of panels it has.
+    /// Number of rows and columns of panels.
     pub fn grid(&self) -> (usize, usize) {
         (self.rows.len().max(1), self.columns.len().max(1))
     }
 
-    /// The chart; nothing where the filters leave no record.
+    /// The chart; `None` if the filters leave no record.
     pub fn picture(&self, spec: &SweepPlotSpec) -> Result<Option<Picture>, Error> {
         let records = self.kept(spec)?;
         if records.is_empty() {
@@ -120,7 +120,7 @@ impl Figure {
         }))
     }
 
-    /// What was swept and the mean over its runs, a row per setting.
+    /// The swept settings and the means over their runs, one row per setting.
     fn table(&self, spec: &SweepPlotSpec, records: &[Dict]) -> Table {
         let own = [&spec.x, &spec.y];
         let keys: Vec<&String> = self.swept.iter().filter(|key| !own.contains(key)).collect();
@@ -156,7 +156,7 @@ impl Figure {
         Table { headings, rows: groups.iter().map(row).collect() }
     }
 
-    /// What it shows: the numbers, and the values that distinguish it.
+    /// Its title: the metrics, and the values that distinguish it.
     fn title(&self, spec: &SweepPlotSpec) -> String {
         let mut title = format!("{} against {}", bare(&spec.y), bare(&spec.x));
         let values = self.group.iter().map(|(key, value)| format!("{} {value}", bare(key)));
@@ -177,7 +177,7 @@ impl Figure {
         parts.join(" ")
     }
 
-    /// The records that the filters leave, rounded.
+    /// The records after filters and binning.
     fn kept(&self, spec: &SweepPlotSpec) -> Result<Vec<Dict>, Error> {
         let mut kept = Vec::new();
         for record in &self.records {
@@ -210,7 +210,7 @@ impl Figure {
     }
 }
 
-/// The axes over all runs. Means lie between them; intervals are clipped.
+/// The axes over all runs. Means are within them; intervals are clipped.
 fn axes(spec: &SweepPlotSpec, records: &[Dict]) -> (AxisSpec, AxisSpec) {
     let axis =
         |key: &str, scale| AxisSpec::over(in_words(key), scale, records.iter().filter_map(|one| number(one, key)));

@@ -1,4 +1,4 @@
-//! What a sweep varied, and along which of it curves run.
+//! The swept variables, and the one along the curves.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::StoredRun;
@@ -7,7 +7,7 @@ use super::SweepPlotSpec;
 use super::data::Combination;
 use crate::compare::settings::{settings, varying};
 
-/// Variables of load: where one of them was swept, curves run along it.
+/// Load variables: if one of them was swept, curves run along it.
 const LOADS: [&str; 2] = ["request_rate", "max_concurrency"];
 
 /// The settings that differ between the combinations of a sweep, in order of appearance.
@@ -16,7 +16,7 @@ pub(crate) fn swept(combinations: &[Combination]) -> Vec<String> {
     let sets: Vec<_> = first.filter_map(|run| StoredRun::from_dict(run).ok()).map(|run| settings(&run)).collect();
     let spelt = |key: &str| key.replace('-', "_");
     let mut keys: Vec<String> = Vec::new();
-    // A parameter may stand next to the result's own key of the same meaning.
+    // A parameter may appear in addition to the result's own key of the same meaning.
     for key in varying(sets.iter()) {
         if !keys.iter().any(|known| spelt(known) == spelt(&key)) {
             keys.push(key);
@@ -25,14 +25,14 @@ pub(crate) fn swept(combinations: &[Combination]) -> Vec<String> {
     keys
 }
 
-/// The variables that make curves, and the one that curves run along.
+/// The variables that separate curves, and the one along them.
 pub(super) struct Curves {
     pub(super) by: Vec<String>,
     pub(super) along: Option<String>,
 }
 
 impl Curves {
-    /// What was asked for; without that, every swept setting but the one that curves run along.
+    /// The requested variables; by default every swept one except the one along the curves.
     pub(super) fn of(spec: &SweepPlotSpec, swept: &[String], records: &[&Dict]) -> Self {
         let placed = [&spec.fig_by, &spec.row_by, &spec.col_by];
         let free: Vec<&String> = swept.iter().filter(|key| !placed.iter().any(|by| by.contains(key))).collect();

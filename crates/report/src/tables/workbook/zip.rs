@@ -1,14 +1,14 @@
-//! ZIP archives, as far as workbooks need them: deflated members, no more than four gigabytes.
+//! ZIP archives, as far as workbooks need them: deflated members, at most four gigabytes.
 
 use std::io::Write;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
-/// The first of January 1980: the same content gives the same bytes.
+/// January 1, 1980: a constant date makes the output reproducible.
 const DATE: u16 = 0x21;
 
-/// An archive being made.
+/// An archive in progress.
 #[derive(Default)]
 pub(super) struct Zip {
     bytes: Vec<u8>,
