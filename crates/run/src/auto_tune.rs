@@ -1,5 +1,5 @@
-//! `tacho auto-tune`: the server settings with the highest request throughput within a latency limit. For each pair of
-//! batch limits a server is started and the largest load that it takes within the limit is searched.
+//! `tacho auto-tune`: the server settings with the highest request throughput within a latency limit. For each pair
+//! of batch limits a server is started, and the largest load within the limit is searched.
 
 mod answer;
 mod plan;

@@ -1,5 +1,6 @@
-//! Experiments: commands run against servers, point by point (sweeps, SLO searches, suites, auto-tune). A plan says which
-//! points; here is how one is measured and stored, with parameter sets, command words, processes, servers and files.
+//! Experiments: commands run against servers, point by point (sweeps, SLO searches, suites, auto-tune). A plan
+//! selects the points; this module measures and stores them, with parameter sets, commands, processes, servers and
+//! files.
 
 mod after;
 mod archive;

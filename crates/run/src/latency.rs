@@ -1,4 +1,4 @@
-//! `tacho latency`: one batch of made-up tokens, run again and again.
+//! `tacho latency`: one batch of synthetic tokens, run repeatedly.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use tacho_pyrand::RandomState;
 use crate::Error;
 use crate::offline::{Batch, EngineError, Loaded, Measured, OfflineEngine, Sampling, Slot, Step};
 
-/// Token ids are drawn below this, as vLLM does, or below the vocabulary's size where that is smaller.
+/// Token ids are drawn below this, as in vLLM, or below the vocabulary size if that is smaller.
 const HIGHEST_ID: u64 = 10_000;
 
 /// A run of `tacho latency`.
@@ -20,7 +20,7 @@ const HIGHEST_ID: u64 = 10_000;
 pub struct LatencyPlan {
     /// The model's name.
     pub model_id: String,
-    /// What runs it.
+    /// The engine.
     pub engine: EngineNote,
     /// Tokens of each prompt.
     pub input_len: u64,
@@ -28,24 +28,24 @@ pub struct LatencyPlan {
     pub output_len: u64,
     /// Prompts in the batch.
     pub batch_size: u64,
-    /// How tokens are drawn.
+    /// Sampling parameters.
     pub sampling: Sampling,
-    /// Iterations before those measured.
+    /// Warm-up iterations.
     pub warmups: u64,
-    /// Iterations measured.
+    /// Measured iterations.
     pub iterations: u64,
-    /// Profile one iteration instead.
+    /// Whether to profile one iteration instead.
     pub profile: bool,
     /// Seed of the prompts.
     pub seed: u32,
 }
 
-/// What came of it.
+/// The result of the run.
 #[derive(Debug)]
 pub enum LatencyOutcome {
-    /// Times; of fewer iterations than planned where the run was ended early.
+    /// Measured latencies; fewer iterations than planned if the run was ended early.
     Measured(Box<Measured>),
-    /// A profile, and where it is, if the engine says.
+    /// A profile, and its path if the engine reports it.
     Profiled(Option<String>),
 }
 
@@ -83,7 +83,7 @@ fn step() -> Step {
     Step { single_sampling: true, ..Step::of(Slot::Measured) }
 }
 
-/// Prompts of uniform ids, from the generator that vLLM uses but seeded, so that a run can be repeated.
+/// Prompts of uniformly drawn ids, from vLLM's generator but seeded, so that a run can be repeated.
 fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
     let mut random = RandomState::new(plan.seed);
     let highest = loaded.vocab_size.unwrap_or(HIGHEST_ID).min(HIGHEST_ID);
@@ -96,7 +96,7 @@ fn batch(plan: &LatencyPlan, loaded: &Loaded) -> Batch {
     Batch { requests, adapters: Vec::new(), lora_path: None, sampling: plan.sampling }
 }
 
-/// The seconds of each iteration, and why they are fewer than asked for.
+/// The seconds of each iteration, and why there are fewer than requested.
 fn iterate(
     engine: &mut dyn OfflineEngine,
     work: Work,

@@ -1,4 +1,4 @@
-//! One module per subcommand: compose the parts, return a record. No flags, no terminal, no printing.
+//! One module per subcommand: it composes the parts and returns a record. No flags, no terminal, no printing.
 
 pub mod auto_tune;
 mod error;

@@ -1,4 +1,4 @@
-//! `tacho mm-processor`: requests with media, and what each stage of their processing takes.
+//! `tacho mm-processor`: requests with media, and the time of each stage of their processing.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ use crate::offline::{Batch, Batches, OfflineEngine, OfflineWorkload, Sampling, S
 /// A run of `tacho mm-processor`.
 #[derive(Debug, Clone)]
 pub struct MmProcessorPlan {
-    /// What runs the model.
+    /// The engine.
     pub engine: EngineNote,
-    /// What makes the requests.
+    /// The source of the requests.
     pub source: Source,
     /// The requests.
     pub workload: OfflineWorkload,
-    /// Requests asked for.
+    /// Requested number of requests.
     pub num_prompts: i64,
     /// `--random-input-len`, for the report.
     pub input_len: i64,
@@ -31,13 +31,13 @@ pub struct MmProcessorPlan {
     pub ignore_eos: bool,
     /// Percentiles to report.
     pub percentiles: Vec<f64>,
-    /// Whether the engine draws its own bar.
+    /// Whether the engine draws its own progress bar.
     pub progress: bool,
-    /// Where the measured requests are written, if anywhere.
+    /// File to write the measured requests to, if any.
     pub save_workload: Option<PathBuf>,
 }
 
-/// Draws the requests, which takes a while: media are made. Nothing is lost when that is interrupted.
+/// Generates the requests. It takes a while because of the media; an interrupt loses nothing.
 pub fn draw(plan: &MmProcessorPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut sampler = plan.source.open(sink)?;
     let mut batch = |slot, temperature| {
@@ -73,7 +73,7 @@ pub fn run(
     }
     let count = measured.requests.len() as u64;
     engine.queue(Slot::Measured, measured)?;
-    // What the warm-up left is thrown away.
+    // Discards the times of the warm-up.
     engine.stage_times(true)?;
     say(OfflineNote::Processing { requests: count, measured: true });
     let generated = engine.generate(&Step { progress: plan.progress, ..Step::of(Slot::Measured) })?;

@@ -28,27 +28,27 @@ use clients::Clients;
 pub struct MultiTurnPlan {
     /// The server.
     pub endpoint: EndpointSpec,
-    /// What requests call the model.
+    /// Model name in requests.
     pub model_name: String,
-    /// Seed of choices and pauses.
+    /// Seed of random choices and pauses.
     pub seed: u32,
-    /// Clients.
+    /// Number of clients.
     pub num_clients: usize,
     /// Settings of each client.
     pub client: ClientSpec,
     /// Whether all first turns are sent before the measurement.
     pub warmup_step: bool,
-    /// Whether the first client to end ends all.
+    /// Whether all clients end with the first one.
     pub early_stop: bool,
-    /// Tokens to generate: 0 as recorded, below 0 no limit.
+    /// Tokens to generate: 0 as recorded, negative without limit.
     pub limit_max_tokens: i64,
-    /// Whether answers must have exactly as many.
+    /// Whether responses must have exactly this length.
     pub exact_lengths: bool,
-    /// Whether answers are streamed.
+    /// Whether responses are streamed.
     pub stream: bool,
-    /// Whether requests name their conversation.
+    /// Whether requests contain their conversation id.
     pub send_conversation_id: bool,
-    /// Whether an answer that differs from the recorded one is a failure.
+    /// Whether a response that differs from the recorded one is a failure.
     pub verify_output: bool,
     /// Whether messages are printed.
     pub print_content: bool,
@@ -56,24 +56,24 @@ pub struct MultiTurnPlan {
     pub verbose: bool,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct MultiTurnResult {
-    /// A sample per answered exchange, in the order in which they ended.
+    /// A sample per successful exchange, in the order in which they ended.
     pub samples: Vec<TurnSample>,
-    /// Conversations that were held to their end, with the server's answers.
+    /// Completed conversations, with the server's responses.
     pub finished: Vec<Conversation>,
-    /// Conversations there were.
+    /// Number of conversations.
     pub num_conversations: usize,
-    /// Answered exchanges.
+    /// Successful exchanges.
     pub successes: usize,
-    /// Failed ones, and why, by how often.
+    /// Causes of failed exchanges, with their counts.
     pub failures: Vec<(String, usize)>,
     /// Conversations abandoned in the middle when their client ended.
     pub abandoned: usize,
-    /// Attempts beyond the first of an exchange.
+    /// Number of retries.
     pub retries: usize,
-    /// Seconds of the warm-up, where there was one.
+    /// Duration of the warm-up in seconds, if there was one.
     pub warmup_runtime_sec: Option<f64>,
     /// Whether the user stopped it.
     pub interrupted: bool,
@@ -88,10 +88,10 @@ impl MultiTurnResult {
     }
 }
 
-/// Runs the conversations. A last question without an answer must have been cut off.
+/// Runs the conversations. A final question without a recorded response must have been removed.
 ///
 /// # Errors
-/// When the client cannot be made.
+/// When the client cannot be created.
 pub fn run(
     plan: &MultiTurnPlan,
     conversations: &[Conversation],
@@ -128,7 +128,7 @@ pub fn run(
     Ok(MultiTurnResult { warmup_runtime_sec: Some(warmup), ..result })
 }
 
-/// Runs one phase on the event loop of all loads. A stop lets requests in flight end; a second one aborts them.
+/// Runs one phase on the common event loop. A stop lets requests in flight end; a second one aborts them.
 fn run_phase(
     mut clients: Clients<'_>,
     http: &HttpClient,
@@ -146,7 +146,7 @@ fn run_phase(
     Ok(clients.finish(stop.draining()))
 }
 
-/// Shows rows in the live view.
+/// Records rows for the live view.
 struct Shown<'a>(LiveRecorder<'a>);
 
 impl RowSink for Shown<'_> {

@@ -1,4 +1,4 @@
-//! Offline engines: what the four offline commands need of one, and the driver of those that run in Python.
+//! Offline engines: the interface of the four offline commands, and the driver of engines in Python.
 
 mod batches;
 mod driver;

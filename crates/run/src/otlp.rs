@@ -1,4 +1,4 @@
-//! Sends what was made of a run to an OpenTelemetry collector: OTLP over HTTP, in JSON.
+//! Sends a run to an OpenTelemetry collector: OTLP over HTTP, in JSON.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tacho_client::{BackendKind, EndpointSpec, Url};
 
 use crate::Error;
 
-/// How long a collector may take for one body.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of one request to a collector.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A collector.
 pub struct Collector {
@@ -16,12 +16,12 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// The collector at this address; the paths of signals are added to its own.
+    /// The collector at this address; the paths of signals are appended to its own.
     pub fn at(address: &str) -> Result<Self, Error> {
         let url = Url::parse(address).map_err(Error::Client)?;
         let path = url.path.trim_end_matches('/').to_owned();
         let endpoint = EndpointSpec::new(url, BackendKind::OpenAi);
-        Ok(Collector { caller: Caller::new(&endpoint, &path, PATIENCE).map_err(Error::Client)? })
+        Ok(Collector { caller: Caller::new(&endpoint, &path, TIMEOUT).map_err(Error::Client)? })
     }
 
     /// Posts a body for one signal: `metrics` or `traces`.

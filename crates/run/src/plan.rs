@@ -1,4 +1,4 @@
-//! What a run is to do: compositions of the specs of its parts.
+//! The plan of a run, composed of the specs of its parts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,80 +20,80 @@ use crate::telemetry::TelemetryPlan;
 pub struct ServePlan {
     /// The server.
     pub endpoint: EndpointSpec,
-    /// The path that control calls begin with: the base URL's.
+    /// The base URL's path, a prefix of control calls.
     pub base_path: String,
     /// The model.
     pub model: ModelPlan,
-    /// What counts tokens.
+    /// The tokenizer.
     pub tokenizer: TokenizerPlan,
-    /// Where tokenizers and datasets that are not local come from.
+    /// The Hub for tokenizers and datasets that are not local.
     pub hub: Hub,
     /// The requests.
     pub workload: WorkloadPlan,
     /// Adapters, if any.
     pub lora: Option<LoraPlan>,
-    /// Most tokens of a prompt and its completion together; longer requests are dropped.
+    /// Most tokens of a prompt and its output together; longer requests are dropped.
     pub max_model_len: Option<u64>,
     /// Seeds both of Python's global generators.
     pub seed: u32,
-    /// When requests go out.
+    /// Schedule, limits, warm-up and stop rules.
     pub traffic: TrafficPlan,
-    /// What is reported.
+    /// Metrics to report.
     pub report: ReportPlan,
-    /// Where its rows are logged, if anywhere.
+    /// The row log, if there is one.
     pub log: Option<LogPlan>,
-    /// This process's place among several ranks, if it is one.
+    /// This process's rank, if there are several.
     pub ranks: Option<tacho_fleet::Membership>,
 }
 
 /// The model of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct ModelPlan {
-    /// `--model`; the server's first one when absent.
+    /// `--model`; the server's first model if absent.
     pub model: Option<String>,
     /// The name it is served under.
     pub served_name: Option<String>,
 }
 
-/// Where the tokenizer comes from.
+/// The source of the tokenizer.
 #[derive(Debug, Clone)]
 pub enum TokenizerPlan {
-    /// The one built into the program.
+    /// The built-in tokenizer.
     Builtin,
-    /// One that is loaded.
+    /// A tokenizer to load.
     Named(NamedTokenizer),
-    /// None at all.
+    /// No tokenizer.
     Skipped,
 }
 
 /// A tokenizer to load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedTokenizer {
-    /// A path or a Hub id; the model's own when absent.
+    /// A path or a Hub id; the model's own if absent.
     pub name: Option<String>,
     /// The branch, tag or commit on the Hub.
     pub revision: Option<String>,
-    /// Which of its files are read.
+    /// The files to read.
     pub mode: TokenizerMode,
 }
 
-/// Where the requests come from.
+/// The source of the requests.
 #[derive(Debug, Clone)]
 pub enum WorkloadPlan {
-    /// Sampled from a data set.
+    /// Sampled from a dataset.
     Sample {
-        /// The data set and its settings.
+        /// The dataset and its settings.
         spec: Box<WorkloadSpec>,
-        /// How many requests were asked for; the data may give another number.
+        /// Requested number of requests; the dataset may yield another.
         num_prompts: i64,
-        /// Whether prompts are cut to what the server's tokenizer counts.
+        /// Whether prompts are truncated by the server's tokenizer.
         align: bool,
-        /// Whether requests go out at the times that the data set gives.
+        /// Whether the dataset sets the send times.
         self_timed: bool,
     },
     /// Conversations, agents or recorded traffic.
     Sessions(Box<SessionsPlan>),
-    /// Read from a file that an earlier run saved, due times and all.
+    /// Read from a file that an earlier run saved, with scheduled times.
     File {
         /// The file.
         path: PathBuf,
@@ -102,16 +102,16 @@ pub enum WorkloadPlan {
     },
 }
 
-/// How requests get adapters.
+/// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct LoraPlan {
     /// Their names.
     pub modules: Vec<String>,
-    /// Who gets which.
+    /// The assignment policy.
     pub assignment: LoraAssignment,
 }
 
-/// Who gets which adapter.
+/// An assignment policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoraAssignment {
     /// Drawn from Python's global generator.
@@ -120,55 +120,55 @@ pub enum LoraAssignment {
     RoundRobin,
 }
 
-/// When requests go out, and what comes before them.
+/// Schedule, limits, warm-up and stop rules of a run.
 #[derive(Debug, Clone)]
 pub struct TrafficPlan {
     /// The schedule.
     pub schedule: ScheduleSpec,
     /// Most requests in flight.
     pub max_concurrency: Option<usize>,
-    /// At most this many that wait for their first token.
+    /// Most requests without a first token (in prefill).
     pub max_prefills: Option<usize>,
-    /// Requests that are cancelled on purpose.
+    /// Deliberate cancellations.
     pub cancellation: Option<Cancellation>,
     /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
-    /// Log probabilities to ask for.
+    /// Number of log-probabilities to request.
     pub logprobs: Option<i64>,
-    /// A temperature right after the messages of a chat.
+    /// The temperature, placed right after the messages of a chat.
     pub chat_temperature: Option<f64>,
-    /// Sampling flags overlaid by `--extra-body`.
+    /// Sampling flags, overridden by `--extra-body`.
     pub extra_body: Dict,
-    /// Whether `--temperature` was given; without it upstream warns.
+    /// Whether `--temperature` was given; vLLM warns otherwise.
     pub temperature_given: bool,
-    /// How long to wait for the server; zero does not ask.
+    /// How long to wait until the server is ready; zero skips the check.
     pub ready_timeout: Duration,
-    /// Requests to send before the run.
+    /// Number of warm-up requests.
     pub warmups: usize,
-    /// Whether there is no run when one of them fails.
+    /// Whether a failed warm-up request aborts the run.
     pub warmups_must_pass: bool,
-    /// Whether to empty the server's caches after them.
+    /// Whether to reset the server's caches after the warm-up.
     pub reset_caches: bool,
     /// Whether to run the server's profiler.
     pub profile: bool,
-    /// When it runs, if not from the first request to the last.
+    /// When the profiler runs, if not during the whole run.
     pub profile_when: Option<BusyProfile>,
     /// Probes per second during the load; zero for none.
     pub probe_rate: f64,
-    /// Between two scrapes of the server's metrics; zero scrapes only before and after the run.
+    /// Interval between two scrapes of the server's metrics; zero scrapes only before and after the run.
     pub metrics_interval: Duration,
     /// Telemetry in addition to the server's metrics.
     pub telemetry: Option<TelemetryPlan>,
-    /// Threads; none leaves it to the machine.
+    /// Number of worker threads; `None` chooses by the machine.
     pub workers: Option<usize>,
     /// How long requests may continue after the user stopped the run.
     pub grace: Duration,
-    /// What ends the run before its workload does.
+    /// Rules that end the run before its workload does.
     pub stops: StopPlan,
 }
 
 impl TrafficPlan {
-    /// All requests at once, answers of whole length, and nothing else.
+    /// All requests at once, with full-length outputs and no background tasks.
     pub fn at_once() -> Self {
         TrafficPlan {
             schedule: ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 },
@@ -196,62 +196,62 @@ impl TrafficPlan {
     }
 }
 
-/// Requests that are cancelled on purpose.
+/// Deliberate cancellations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cancellation {
-    /// Of all of them, from 0 to 1.
+    /// Fraction of requests to cancel, from 0 to 1.
     pub share: f64,
-    /// How long after they were written.
+    /// Time from sending to cancellation.
     pub delay: Duration,
 }
 
-/// A profile of a busy server: it begins when this many requests run at once.
+/// A profile of a busy server: it starts when this many requests run concurrently.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BusyProfile {
-    /// Requests that are served at once, by the server's own count.
+    /// Number of running requests, by the server's own metrics.
     pub running: u64,
-    /// How long it lasts; the end of the run ends it too.
+    /// Its duration; the end of the run ends it too.
     pub lasting: Duration,
 }
 
-/// What ends a run before its workload does.
+/// Rules that end a run before its workload does.
 #[derive(Debug, Clone, Default)]
 pub struct StopPlan {
     /// No request is sent after this time.
     pub duration: Option<Duration>,
-    /// Whether requests are generated until then, where a concurrency limit paces them.
+    /// Whether requests are generated until then, if a concurrency limit paces them.
     pub endless: bool,
     /// How long requests may continue after such an end.
     pub drain: Duration,
-    /// The same after an end by overload.
+    /// How long requests may continue after an end by overload.
     pub hopeless: Duration,
-    /// More failures than this.
+    /// The limit on failures.
     pub failures: Option<FailureLimit>,
-    /// A backlog that grows.
+    /// Whether a growing backlog ends the run.
     pub overload: bool,
-    /// A metric that is precise enough.
+    /// A precision that ends the run.
     pub precision: Option<Precision>,
 }
 
 /// The precision that a metric must reach.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
-    /// Its name in results.
+    /// Key of the metric.
     pub metric: String,
-    /// Half of its 95% interval as a fraction of its value.
+    /// Relative half-width of its 95% confidence interval.
     pub share: f64,
 }
 
-/// How many requests may fail.
+/// The limit on failed requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FailureLimit {
-    /// Of all that are over, from 0 to 1.
+    /// As a fraction of the finished requests, from 0 to 1.
     Share(f64),
-    /// So many.
+    /// As a number.
     Count(u64),
 }
 
-/// What is reported, and under which names.
+/// The metrics to report, and names.
 #[derive(Debug, Clone)]
 pub struct ReportPlan {
     /// The run's name.
@@ -262,11 +262,11 @@ pub struct ReportPlan {
     pub percentile_metrics: Vec<MetricKind>,
     /// Percentiles to report.
     pub metric_percentiles: Vec<f64>,
-    /// Limits a good request keeps.
+    /// Goodput limits.
     pub goodput: Option<GoodputLimits>,
-    /// Whether generated texts are wanted in the record.
+    /// Whether the record keeps generated texts.
     pub keep_texts: bool,
-    /// The command, the dataset and the SLOs of a run that describes itself; then the server is asked for its version
-    /// after the run. Nothing for a run that sends only what vLLM sends.
+    /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a
+    /// run that sends only what vLLM sends.
     pub provenance: Option<Provenance>,
 }

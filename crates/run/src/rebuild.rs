@@ -1,4 +1,4 @@
-//! The record of a run computed again from its log: the metrics that the run reported, or others of the same rows.
+//! Computes the record of a run from its log: the reported metrics, or others from the same rows.
 
 mod ranks;
 
@@ -21,32 +21,32 @@ use crate::{Error, NamedTokenizer, TokenizerPlan};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 
-/// What is to be reported otherwise than the run did.
+/// Changes of what is reported.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// Other latencies.
+    /// Other latency metrics.
     pub percentile_metrics: Option<Vec<MetricKind>>,
     /// Other percentiles.
     pub metric_percentiles: Option<Vec<f64>>,
-    /// Other limits of goodput.
+    /// Other goodput limits.
     pub goodput: Option<GoodputLimits>,
-    /// Only requests that ended in this part of the run.
+    /// Restricts the result to requests that ended in this part of the run.
     pub window: Option<Window>,
-    /// The tokenizer to count with, where it is not found under its old name.
+    /// The tokenizer for counting, if it is not found under its old name.
     pub tokenizer: Option<String>,
 }
 
 /// A part of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Window {
-    /// From one time to another, in seconds from the origin.
+    /// From one time to another, in seconds since the origin.
     Span(f64, f64),
-    /// What the run's own numbers call its steady part.
+    /// The steady-state window of the run.
     Steady,
 }
 
 impl Window {
-    /// The moments, where the run has such a part.
+    /// Start and end of the window, if the run has it.
     fn span(self, setup: &Setup, samples: &Samples, origin: f64) -> Result<(f64, f64), Error> {
         match self {
             Window::Span(start, end) => Ok((start, end)),
@@ -60,18 +60,18 @@ impl Window {
     }
 }
 
-/// A run that was read back.
+/// A run read from its log.
 #[derive(Debug)]
 pub struct Rebuilt {
     /// Its record.
     pub record: RunRecord,
-    /// Its rows, as they were joined; without the rows themselves.
+    /// Its merged log, without the rows.
     pub log: Joined,
-    /// Whether the run came to its end and said so.
+    /// Whether the log was closed at the end of the run.
     pub closed: bool,
-    /// How many requests were planned, where the log has it.
+    /// Number of planned requests, if the log has it.
     pub requests: Option<u64>,
-    /// The command line without secrets; empty where the log does not have it.
+    /// The redacted command line; empty if the log does not have it.
     pub command: Vec<String>,
 }
 
@@ -101,34 +101,34 @@ pub fn rebuild_within(
     read.compute(changes, |take| Ok(stored.each(take)?))
 }
 
-/// What is read of a run.
+/// The parts of a log.
 struct Read<'a> {
     directory: &'a Path,
     /// Bytes of samples that stay in memory.
     room: usize,
     manifest: &'a Manifest,
-    /// What was known at its end, if it came to that.
+    /// The summary at its end, if it was closed.
     closing: Option<&'a Value>,
-    /// How workers kept up, where the closing does not say.
+    /// Utilization of workers, if the summary does not have it.
     workers: Vec<WorkerUse>,
     hub: &'a Hub,
     sink: &'a dyn EventSink,
 }
 
 impl Read<'_> {
-    /// Computes the record of the rows that `each` hands over, one at a time.
+    /// Computes the record of the rows from `each`, one at a time.
     fn compute(
         mut self,
         changes: &Changes,
         each: impl FnOnce(&mut dyn FnMut(Row)) -> Result<Joined, Error>,
     ) -> Result<Rebuilt, Error> {
-        let (mut setup, mut measured, doubts) = self.stored()?;
+        let (mut setup, mut measured, caveats) = self.stored()?;
         let mut reading = Reading {
             samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
             task: setup.task,
-            // Requests that the end of the run cut off are not part of its result.
-            leaves_cut_off: doubts.iter().any(|doubt| matches!(doubt, Caveat::Ended { .. })),
+            // Requests that the end of the run aborted are not part of its result.
+            leaves_cut_off: caveats.iter().any(|caveat| matches!(caveat, Caveat::Ended { .. })),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
         };
         let log = each(&mut |row| reading.take(row))?;
@@ -143,7 +143,7 @@ impl Read<'_> {
         }
         let origin = log.segments.first().map_or(Timestamp::ZERO, |segment| segment.start);
         changes.apply(&mut setup);
-        // A part of a run is not the workload that it had.
+        // The fingerprint applies to the whole workload only.
         setup.workload = setup.workload.filter(|_| changes.window.is_none());
         let steps = logged::session_steps(&self.manifest.more)?;
         if let Some(steps) = &steps {
@@ -159,32 +159,32 @@ impl Read<'_> {
         let mut record = RunRecord::compute(setup, measured);
         record.provenance = self.provenance();
         check_read_back(Some(self.directory), &record.measured.samples)?;
-        // A part of a run says nothing about whole sessions.
+        // Session metrics need the whole run.
         record.sessions = steps.filter(|_| changes.window.is_none()).map(|steps| {
             let block = record.measured.server.block_size();
             steps.summary(&record.measured.samples, block)
         });
-        doubts.into_iter().rev().for_each(|doubt| record.doubt(doubt));
+        caveats.into_iter().rev().for_each(|caveat| record.add_caveat(caveat));
         let command = self.manifest.command.clone();
         Ok(Rebuilt { record, closed: self.closing.is_some(), requests, log, command })
     }
 
-    /// What the log states of the run's origin; logs of a run that did not end have it in their manifest.
+    /// The provenance in the log; that of a run without an end is in the manifest.
     fn provenance(&self) -> Provenance {
         let stated = logged::provenance(self.closing.unwrap_or(&self.manifest.more));
         let Manifest { seed, host, .. } = self.manifest;
         Provenance { seed: stated.seed.or(*seed), host: stated.host.or_else(|| Some(host.clone())), ..stated }
     }
 
-    /// What the log holds in addition to its rows.
+    /// The contents of the log other than rows.
     fn stored(&self) -> Result<(Setup, Measured, Vec<Caveat>), Error> {
         Ok(match self.closing {
-            Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::doubts(closing)?),
+            Some(closing) => (logged::setup(closing)?, logged::measured(closing)?, logged::caveats(closing)?),
             None => (logged::setup(&self.manifest.more)?, Measured::default(), Vec::new()),
         })
     }
 
-    /// Keeps the requests that ended in the window, which is then the length of the run.
+    /// Keeps the requests that ended in the window, whose length becomes the duration.
     fn cut(&self, measured: &mut Measured, origin: Timestamp, (start, end): (f64, f64)) {
         let (origin, end) = (origin.secs(), end.min(measured.duration));
         let inside = measured.samples.iter().filter(|sample| (start..=end).contains(&(sample.done - origin)));
@@ -192,13 +192,13 @@ impl Read<'_> {
         inside.for_each(|sample| kept.push(sample.into_owned()));
         measured.samples = kept.finish().0;
         measured.duration = end - start;
-        // Counted over the whole run, they say nothing of a part of it.
+        // Counters cover the whole run, not a part of it.
         measured.speculative = None;
         measured.diffusion = None;
     }
 }
 
-/// Rows on their way to samples.
+/// Conversion of rows to samples.
 struct Reading<F> {
     samples: Gather,
     rows: usize,
@@ -224,7 +224,7 @@ impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
     }
 }
 
-/// The run's tokenizer, which is looked for when the first row needs counting.
+/// The run's tokenizer, loaded when the first row needs counting.
 struct Counting<F> {
     load: F,
     loaded: Option<Option<Tokenizer>>,
@@ -247,7 +247,7 @@ impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Counting<F> {
 }
 
 impl Changes {
-    /// Changes what is reported of a run.
+    /// Applies the changes to a setup.
     pub fn apply(&self, setup: &mut Setup) {
         if let Some(metrics) = &self.percentile_metrics {
             setup.percentile_metrics.clone_from(metrics);
@@ -259,7 +259,7 @@ impl Changes {
     }
 }
 
-/// From the origin to the end of the last request, in seconds.
+/// Seconds from the origin to the end of the last request.
 fn span(log: &Joined) -> f64 {
     match (log.segments.first(), log.segments.last()) {
         (Some(first), Some(last)) => last.end.secs_since(first.start),
@@ -267,11 +267,11 @@ fn span(log: &Joined) -> f64 {
     }
 }
 
-/// The setup of a run that did not come to its end: what it would have said had it been stopped at its last row.
+/// The setup of a run without an end, as if it had been stopped at its last row.
 fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> Setup {
     let local = |unix_ns: i64, format: &str| {
-        let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        moment.to_zoned(TimeZone::system()).strftime(format).to_string()
+        let timestamp = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        timestamp.to_zoned(TimeZone::system()).strftime(format).to_string()
     };
     let started = log.segments.first().map_or(0, |first| first.origin.unix_ns);
     let ended = log
@@ -324,8 +324,8 @@ fn tokenizer(
     Ok(load_tokenizer(&plan, &name, hub, sink)?.0)
 }
 
-/// Several runs as one: requests that several machines sent at the same time. Moments are put on one clock by the
-/// calendar of each machine, so that they are as good as these agree.
+/// Merges several runs: requests that several machines sent at the same time. Times are aligned by the wall clocks of
+/// the machines and are as accurate as these agree.
 pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
     if runs.len() == 1 {
         return runs.remove(0).record;
@@ -356,8 +356,8 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
 
 fn moved(mut sample: Sample, base: usize, shift: f64) -> Sample {
     sample.index += base;
-    for moment in [&mut sample.due, &mut sample.released, &mut sample.sent, &mut sample.done] {
-        *moment += shift;
+    for time in [&mut sample.due, &mut sample.released, &mut sample.sent, &mut sample.done] {
+        *time += shift;
     }
     sample
 }

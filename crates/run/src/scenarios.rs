@@ -1,4 +1,4 @@
-//! Scenario benchmarks: workloads of their own on the same engines and the same client.
+//! Scenario benchmarks: special workloads on the same engines and the same client.
 
 pub mod batch;
 mod cache;

@@ -14,17 +14,17 @@ use tacho_pyrand::RandomState;
 use crate::Error;
 use crate::serve::worker_use;
 
-/// Seconds that answers may take beyond their plan.
-const LONGEST_WAIT: f64 = 5.0;
+/// Seconds that responses may take beyond their plan.
+const MAX_WAIT: f64 = 5.0;
 
 /// One load to check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CheckLoad {
-    /// Streams at once.
+    /// Number of concurrent streams.
     pub streams: usize,
     /// Tokens per second of each.
     pub tokens_per_second: f64,
-    /// How long each stream lasts.
+    /// Duration of each stream.
     pub seconds: f64,
 }
 
@@ -40,32 +40,32 @@ impl CheckLoad {
     }
 }
 
-/// What the client made of one load.
+/// The measurements under one load.
 #[derive(Debug, Clone)]
 pub struct CheckPoint {
     /// The load.
     pub load: CheckLoad,
-    /// Distance of each reported arrival from the truth, in seconds, ascending.
+    /// Error of each reported arrival time in seconds, ascending.
     errors: Vec<f64>,
-    /// Distance of each reported gap between tokens from the true one, ascending.
+    /// Error of each reported inter-token time, ascending.
     gap_errors: Vec<f64>,
-    /// Each reported gap between tokens and each true one, ascending.
+    /// Reported and true inter-token times, each ascending.
     gaps: [Vec<f64>; 2],
-    /// Distance of each reported time to first token from the true one, ascending.
+    /// Error of each reported TTFT, ascending.
     first_errors: Vec<f64>,
-    /// What each measured time from due is off by: the distance of its end, and how late its request was dispatched.
+    /// Error of each time from schedule: the error of its end, plus the dispatch delay.
     own_errors: Vec<f64>,
-    /// How late the server itself sent each token, ascending.
+    /// Delay of the server's own sends, ascending.
     server_delays: Vec<f64>,
     /// The client's estimate of its error, 99th percentile in ms.
     pub claimed_ms: f64,
-    /// Busy share of the busiest worker.
+    /// Busy fraction of the busiest worker.
     pub busiest: f64,
-    /// Share of events whose own arrival is not known.
+    /// Fraction of events with an unknown arrival time.
     pub late_coalesced_fraction: f64,
     /// Requests that failed or did not end in time.
     pub failed: usize,
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: usize,
 }
 
@@ -74,13 +74,13 @@ pub struct CheckPoint {
 pub enum Broken {
     /// The client's times are off by more than the limit.
     Client,
-    /// The reference server sent later than planned: it measures itself.
+    /// The reference server sent later than planned, by its own timestamps.
     Server,
     /// Requests failed or did not end.
     Requests,
 }
 
-/// A percentile of sorted values; zero of none.
+/// A percentile of sorted values; zero if there are none.
 fn percentile(sorted: &[f64], percent: f64) -> f64 {
     if sorted.is_empty() { 0.0 } else { sorted[((sorted.len() - 1) as f64 * percent / 100.0).round() as usize] }
 }
@@ -91,17 +91,17 @@ impl CheckPoint {
         percentile(&self.errors, percent) * 1e3
     }
 
-    /// A percentile of the error of gaps between tokens, ms.
+    /// A percentile of the inter-token error, ms.
     pub fn gap_error_ms(&self, percent: f64) -> f64 {
         percentile(&self.gap_errors, percent) * 1e3
     }
 
-    /// A percentile of the gaps between tokens as reported, and as they were, ms.
+    /// A percentile of the inter-token times, reported and true, ms.
     pub fn gap_ms(&self, percent: f64) -> [f64; 2] {
         self.gaps.each_ref().map(|gaps| percentile(gaps, percent) * 1e3)
     }
 
-    /// A percentile of what times from due are off by, ms.
+    /// A percentile of the error of times from schedule, ms.
     pub fn own_error_ms(&self, percent: f64) -> f64 {
         percentile(&self.own_errors, percent) * 1e3
     }
@@ -111,7 +111,7 @@ impl CheckPoint {
         percentile(&self.server_delays, percent) * 1e3
     }
 
-    /// The side that failed, if the error is to stay below `limit_ms`. A server that is late says nothing of its client.
+    /// The side that failed, if the error is to stay below `limit_ms`. A late server says nothing about its client.
     pub fn broken(&self, limit_ms: f64) -> Option<Broken> {
         match self {
             _ if self.server_delay_ms(99.0) >= limit_ms => Some(Broken::Server),
@@ -127,7 +127,7 @@ impl CheckPoint {
     }
 }
 
-/// Drives the real client against a server that reports when it sent each token, and compares.
+/// Drives the real client against a server that reports the send time of each token, and compares.
 pub fn check(
     load: CheckLoad,
     server: SocketAddr,
@@ -141,13 +141,13 @@ pub fn check(
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
     let payload = PayloadSpec { model: "reference".into(), ..PayloadSpec::default() };
     let client = Client::new(endpoint(server, timestamps)?, &payload, &requests, plan, clock)?;
-    // Streams begin evenly spread over a tenth of the time, so that not all tokens fall together.
+    // Stream starts are spread evenly over a tenth of the time, so that not all tokens arrive together.
     let starts = (0..load.streams).map(|at| at as f64 / load.streams as f64 * load.seconds * 0.1).collect();
     let timeline = ScheduleSpec::Replay(starts).plan(load.streams, &mut RandomState::new(0))?;
     let stop = StopSignal::default();
-    // A server that cannot keep up would be waited for without end.
-    let drain_timeout = Duration::from_secs_f64(load.seconds + LONGEST_WAIT);
-    let duration = Some(Duration::from_secs_f64(0.1 * load.seconds + LONGEST_WAIT));
+    // A bound on the wait for a server that cannot keep up.
+    let drain_timeout = Duration::from_secs_f64(load.seconds + MAX_WAIT);
+    let duration = Some(Duration::from_secs_f64(0.1 * load.seconds + MAX_WAIT));
     let drive_plan = Drive { workers, duration, drain_timeout, ..Drive::of(&timeline, &clock, &stop, counters) };
     let mut kept = Kept::default();
     let driven = drive(&client, &drive_plan, &mut kept)?;

@@ -1,4 +1,4 @@
-//! `tacho serve` by phase: prepare the requests and their times, warm up, drive the load, log rows, compute the record.
+//! `tacho serve` by phase: prepare requests and their times, warm up, drive the load, log rows, compute the record.
 
 mod drive;
 mod finish;

@@ -19,24 +19,24 @@ use crate::offline::{EngineError, Measured, Notebook, OfflineEngine};
 pub struct StartupPlan {
     /// The model's name.
     pub model_id: String,
-    /// What is started.
+    /// The engine.
     pub engine: EngineNote,
-    /// Starts with empty caches.
+    /// Number of starts with empty caches.
     pub cold: u64,
-    /// Starts that fill the caches.
+    /// Number of starts that fill the caches.
     pub warmups: u64,
-    /// Starts with full caches.
+    /// Number of starts with full caches.
     pub warm: u64,
 }
 
-/// Makes engines to start; variables are set for each.
+/// Creates engines to start, each with its environment variables.
 pub trait EngineMaker {
     /// An engine that has not been started.
     fn make(&self, phase: Phase, environment: Vec<(String, String)>) -> Box<dyn OfflineEngine>;
 }
 
-/// Starts the engines and computes the record. A start that fails is kept as a failure; a phase without any success
-/// ends the run. When it is stopped, the starts that were measured are kept; `notebook` has them as they are made.
+/// Starts the engines and computes the record. A failed start is recorded as a failure; a phase without any success
+/// ends the run. If the run is stopped, the measured starts are kept; `notebook` records them as they are made.
 ///
 /// # Errors
 /// When no start succeeds.
@@ -71,13 +71,13 @@ pub fn run(
     Measured::kept(OfflineRecord { model_id: plan.model_id.clone(), engine, measured }, ended)
 }
 
-/// Writes a start down: its row takes as long as the process did until its engine was ready, and its text is the rest.
+/// Records a start: the duration of its row is the time until the engine was ready, and its text has the other times.
 fn note(notebook: &mut Notebook<'_>, phase: Phase, start: &Start) {
     let text = dumps(&start.to_json(phase).into()).into_bytes();
     notebook.add(start.wall, &Asked::default(), |row| Observation { text, ..row });
 }
 
-/// What all phases share.
+/// The parts common to all phases.
 struct Run<'a> {
     maker: &'a dyn EngineMaker,
     stop: &'a StopSignal,
@@ -87,7 +87,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Adds the starts of a phase to the record, each noted as it is made; gives the reason when the user ended them.
+    /// Adds the starts of a phase to the record and the log; returns the reason if the user ended them.
     fn starts(
         &mut self,
         phase: Phase,
@@ -165,7 +165,7 @@ impl Run<'_> {
     }
 }
 
-/// Nothing about a wrong argument or a missing library changes with the next attempt.
+/// Returns whether another attempt would fail the same way: a wrong argument or a missing library.
 fn is_hopeless(error: &Error) -> bool {
     matches!(
         error,

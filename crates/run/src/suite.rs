@@ -1,5 +1,5 @@
 //! `tacho suite`: the test files of vLLM's performance suite. Each serving test is a server under several loads, each
-//! other test one command; every case leaves a result and the commands that led to it.
+//! other test one command; every case produces a result and the commands that led to it.
 
 mod adaptive;
 mod command;

@@ -1,5 +1,5 @@
-//! `tacho sweep`: commands run over parameter sets. A sweep is handed what is already stored and hands back each new
-//! result as it comes; how commands run, where servers come from and how files are written is its caller's business.
+//! `tacho sweep`: commands run over parameter sets. A sweep gets the stored results and returns each new one as it
+//! comes; the caller runs commands, starts servers and writes files.
 
 mod combination;
 mod serve;

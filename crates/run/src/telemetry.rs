@@ -16,16 +16,16 @@ use self::nvml::Gpus;
 use self::pages::{Exporter, Pages};
 use crate::Error;
 
-/// What is to be looked at, and how often.
+/// Settings of telemetry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryPlan {
-    /// Between two samples.
+    /// Interval between two samples.
     pub interval: Duration,
     /// Exporters in addition to the server.
     pub exporters: Vec<Url>,
 }
 
-/// What is looked at.
+/// The telemetry sources of a run.
 pub(crate) struct Telemetries {
     interval: Duration,
     clock: SystemClock,
@@ -51,8 +51,8 @@ impl Telemetries {
         loop {
             let last = over.load(Ordering::Relaxed);
             let time = self.clock.now().secs();
-            let gpus = self.gpus.as_ref().map(Gpus::look).unwrap_or_default();
-            let found = gpus.into_iter().chain(host.look(time)).chain(pages.look(&self.exporters, time));
+            let gpus = self.gpus.as_ref().map(Gpus::sample).unwrap_or_default();
+            let found = gpus.into_iter().chain(host.sample(time)).chain(pages.scrape(&self.exporters, time));
             telemetry.add(time, found.collect::<Vec<_>>());
             if last {
                 pages.finish(&self.exporters, &mut telemetry);

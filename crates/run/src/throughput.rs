@@ -1,4 +1,4 @@
-//! `tacho throughput`: sample, load, warm up, run the whole batch, once or several times.
+//! `tacho throughput`: sample, load, warm up, and run the whole batch, once or several times.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,80 +19,80 @@ use crate::plan::ServePlan;
 use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_workload};
 use crate::{Error, LoraAssignment};
 
-/// How long a server may take to forget its prefixes.
+/// Timeout of a prefix-cache reset.
 const RESET: Duration = Duration::from_secs(30);
 
 /// A run of `tacho throughput` on an engine.
 #[derive(Debug, Clone)]
 pub struct ThroughputPlan {
-    /// What runs the model.
+    /// The engine.
     pub engine: EngineNote,
-    /// What makes the prompts.
+    /// The tokenizer of the prompts.
     pub source: Source,
     /// The prompts.
     pub workload: OfflineWorkload,
-    /// How tokens are drawn.
+    /// Sampling parameters.
     pub sampling: Sampling,
     /// Adapters, if any.
     pub lora: Option<OfflineLora>,
-    /// This process's place among its like, and how many there are.
+    /// This process's index among several, and their number.
     pub share: Option<(usize, usize)>,
     /// Whether the profiler runs.
     pub profile: bool,
-    /// Whether everything is queued first.
+    /// Whether all requests are queued before the engine starts.
     pub prequeue: bool,
-    /// Whether the engine draws its own bar.
+    /// Whether the engine draws its own progress bar.
     pub progress: bool,
     /// Whether token counts include media.
     pub counts_media: bool,
-    /// How often the batch is run.
+    /// Number of runs of the batch.
     pub runs: u64,
 }
 
 /// A run of `tacho throughput` on a running server.
 #[derive(Debug, Clone)]
 pub struct ServedPlan {
-    /// The server, the requests, and all of them at once.
+    /// The plan of the run, with all requests at once.
     pub serve: ServePlan,
-    /// How often.
+    /// Number of runs.
     pub runs: u64,
-    /// What the record says of the engine.
+    /// The engine in the record.
     pub engine: EngineNote,
-    /// Where the requests are written, if anywhere.
+    /// File to write the requests to, if any.
     pub save_workload: Option<PathBuf>,
 }
 
-/// How requests get adapters.
+/// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct OfflineLora {
-    /// Where they are.
+    /// Path of the adapter.
     pub path: String,
-    /// How many there are.
+    /// Number of adapters.
     pub count: u64,
-    /// Who gets which.
+    /// The assignment policy.
     pub assignment: LoraAssignment,
 }
 
-/// Makes the requests.
+/// Generates the requests.
 ///
 /// # Errors
-/// When the workload cannot be made, or is empty.
+/// When the workload cannot be generated, or is empty.
 pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut sampler = plan.source.open(sink)?;
     let mut drawn = |part| {
         let requests = sampler.draw(&plan.workload, part)?;
         Ok::<_, Error>(batch(plan, requests, &mut sampler.globals.py))
     };
-    // In this order: adapters of the warm-up are drawn before the measured requests are.
+    // In this order: adapters of the warm-up are drawn before the measured requests.
     let (warmup, measured) = (drawn(Slot::Warmup)?, drawn(Slot::Measured)?);
     if measured.requests.is_empty() { Err(Error::EmptyWorkload) } else { Ok(Batches { warmup, measured }) }
 }
 
-/// Runs the batch, as often as is planned, and computes its record. Runs that are done outlive one that fails or is
-/// stopped: the record tells why it is short.
+/// Runs the batch the planned number of times, and computes its record. Finished runs are kept if a later one fails
+/// or is stopped: the record states why it has fewer.
 ///
 /// # Errors
-/// When the engine fails before a run is done.
+/// When the engine fails before a run is finished.
 pub fn run(
     plan: &ThroughputPlan,
     batches: &Batches,
@@ -141,7 +141,7 @@ pub fn run(
     Ok(Measured { record: OfflineRecord { model_id, engine, measured: OfflineKind::Throughput(throughput) }, ended })
 }
 
-/// The requests with their adapters; of several processes each keeps its share.
+/// The requests with their adapters; each of several processes keeps its part.
 fn batch(plan: &ThroughputPlan, requests: Vec<Request>, random: &mut Random) -> Batch {
     let adapters = plan.lora.as_ref().map_or_else(Vec::new, |lora| adapters(lora, requests.len(), random));
     let mine = |at: usize| plan.share.is_none_or(|(rank, of)| at % of == rank);
@@ -158,10 +158,11 @@ fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
     }
 }
 
-/// Sends the batch to a running server, all at once, as often as asked, and computes the same record.
+/// Sends the batch to a running server, all requests at once, the planned number of times, and computes the same
+/// record.
 ///
 /// # Errors
-/// When the server cannot be asked, or no request of the first run succeeds.
+/// When the server cannot be reached, or no request of the first run succeeds.
 pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) -> Result<Measured, Error> {
     let ServedPlan { serve, runs, save_workload, .. } = plan;
     if serve.traffic.warmups > 0 {
@@ -182,7 +183,7 @@ pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) ->
         let one = serve_once(&numbered(plan, run), save, stop, sink);
         match (one, &mut first) {
             (Ok(one), None) => first = Some(one),
-            // A run that was cut short measures something else.
+            // An interrupted run is not comparable.
             (Ok((_, next)), Some((_, first))) if !stop.draining() => first.times.extend(next.times),
             (Err(error), Some(_)) => return finished(first, Some(error)),
             (Err(error), None) => return Err(error),
@@ -195,7 +196,7 @@ pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) ->
     finished(first, None)
 }
 
-/// The plan of one of several runs, each with a separate log.
+/// The plan of one of several runs, each with its own log.
 fn numbered(plan: &ServedPlan, run: u64) -> ServedPlan {
     let mut plan = plan.clone();
     if let Some(log) = plan.serve.log.as_mut().filter(|_| run > 0) {
@@ -220,20 +221,20 @@ fn serve_once(
     let model_id = prepared.model_id.clone();
     let record = run_serve(&plan.serve, prepared, stop, &Bars(sink))?;
     match served(&record, has_media) {
-        // Whoever stopped it before the first answer knows why there is none.
+        // Stopped before the first response: the interrupt is the cause.
         Err(Error::AllFailed { .. }) if stop.draining() => Err(Error::Stopped),
         served => Ok((model_id, served?)),
     }
 }
 
-/// Whether the server says that it forgot its prefixes.
+/// Returns whether the server reports that its prefix cache was reset.
 fn reset(caller: &Caller) -> bool {
     caller
         .post("/reset_prefix_cache", caller.user_headers(), b"")
         .is_ok_and(|answer| (200..300).contains(&answer.status))
 }
 
-/// Lets bars and warnings through: the lines of a served run are not this command's.
+/// Passes only progress bars and warnings on: the status lines of a serving run do not belong to this command.
 struct Bars<'a>(&'a dyn EventSink);
 
 impl EventSink for Bars<'_> {

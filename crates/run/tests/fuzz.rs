@@ -1,6 +1,6 @@
-//! Broken parameter files and suites: an error or a value, never a panic, an abort or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-run fuzz -- --nocapture --test-threads=1` tries a million of
-//! each kind on all cores.
+//! Invalid parameter files and suites: an error or a value, never a panic, an abort or unbounded memory.
+//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-run fuzz -- --nocapture --test-threads=1` tries a million
+//! of each kind on all cores.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use tacho_testkit::{Counted, fuzz};
 static COUNTED: Counted = Counted;
 
 /// Inputs of each kind in an ordinary run.
-const FEW: u64 = 400;
+const CASES: u64 = 400;
 
 #[test]
 fn fuzz_parameters() {
@@ -23,13 +23,13 @@ fn fuzz_parameters() {
         br#"{"one": {"request_rate": 2}, "two": {"request_rate": 1e400}}"#.to_vec(),
         b"[]".to_vec(),
     ];
-    fuzz("parameters", &sets, FEW, |bytes| {
+    fuzz("parameters", &sets, CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         for set in parse_params(Path::new("p.json"), &text).unwrap_or_default() {
             let _ = (set.name(), set.as_text("-"), set.shown(), set.get_tolerant("max-num-seqs").is_some());
         }
     });
-    fuzz("links", &[b"max_num_seqs=max_concurrency".to_vec(), b"a=b,c=d".to_vec()], FEW, |bytes| {
+    fuzz("links", &[b"max_num_seqs=max_concurrency".to_vec(), b"a=b,c=d".to_vec()], CASES, |bytes| {
         let _ = Links::parse(&String::from_utf8_lossy(bytes)).is_ok();
     });
 }
@@ -42,7 +42,7 @@ fn fuzz_suites() {
         "tests": [{"test_name": "serving_a", "client_parameters": {"model": "b"}}]}"#;
     let offline = br#"[{"test_name": "latency_one", "parameters": {"model": "m", "num_iters": 3, "load_format": ""}},
         {"test_name": "throughput_one", "parameters": {"num_prompts": 4}, "environment_variables": {"A": 1}}]"#;
-    fuzz("suites", &[serving.to_vec(), offline.to_vec()], FEW, |bytes| {
+    fuzz("suites", &[serving.to_vec(), offline.to_vec()], CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         for test in parse_tests(Path::new("serving-tests.json"), &text).unwrap_or_default() {
             let _ = (test.name().len(), test.kind().name(), test.engine().len(), test.model().is_some());
@@ -53,7 +53,7 @@ fn fuzz_suites() {
 #[test]
 fn fuzz_targets() {
     let targets = br#"[{"p99_e2el_ms": "<=200", "mean_ttft_ms": "<50.5"}, {"request_throughput": ">1e3"}]"#;
-    fuzz("targets", &[targets.to_vec()], FEW, |bytes| {
+    fuzz("targets", &[targets.to_vec()], CASES, |bytes| {
         let _ = parse_targets(Path::new("sla.json"), &String::from_utf8_lossy(bytes)).is_ok();
     });
 }

@@ -1,4 +1,4 @@
-//! A record that was logged is the same when it is read back; a broken log is an error or gives what is whole.
+//! A logged record is the same when it is read back; a damaged log is an error or yields its intact part.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -54,12 +54,12 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     let workers = vec![WorkerUse { busy: 0.25, wake_lags: vec![1e-6], events: 100, ..WorkerUse::default() }];
     let duration = end.secs_since(ORIGIN.timestamp);
     let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
-    record.doubt(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
+    record.add_caveat(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
     record.sessions = Some(steps().summary(&record.measured.samples, None));
     record
 }
 
-/// What the manifest says besides: the plan, and sessions of two requests each.
+/// Additional contents of the manifest: the plan, and sessions of two requests each.
 fn more(setup: &Setup) -> tacho_core::json::Dict {
     let mut more = logged::plan(setup, &Provenance::default());
     logged::plan_sessions(&mut more, &steps());
@@ -78,7 +78,7 @@ fn steps() -> Steps {
     Steps { steps: (0..20).map(step).collect(), places: (0..20).collect(), ..Steps::default() }
 }
 
-/// Writes a log of `rows`; finished where there is a closing record.
+/// Writes a log of `rows`; closed if there is a summary.
 fn log(directory: &Path, origin: Origin, rows: &[Observation], setup: &Setup, closing: Option<Value>) {
     log_in_batches(directory, origin, rows, more(setup), closing, 7);
 }
@@ -129,7 +129,7 @@ fn a_finished_run_is_the_same_in_every_part() {
 }
 
 #[test]
-fn other_numbers_come_from_the_same_rows() {
+fn other_metrics_come_from_the_same_rows() {
     let directory = tempfile::tempdir().unwrap();
     let rows: Vec<Observation> = (0..20).map(row).collect();
     let record = record(&rows, setup());
@@ -142,7 +142,8 @@ fn other_numbers_come_from_the_same_rows() {
         tokenizer: None,
     };
     let back = rebuilt(directory.path(), &changes).record;
-    // Requests end 120 ms after their due times, which are 100 ms apart: the fourth to the eighth are in the window.
+    // Requests end 120 ms after their scheduled times, which are 100 ms apart: the fourth to the eighth are in the
+    // window.
     let indices: Vec<usize> = back.measured.samples.iter().map(|sample| sample.index).collect();
     assert_eq!((indices.as_slice(), back.measured.duration), ([4, 5, 6, 7, 8].as_slice(), 0.5));
     assert_eq!(back.summary.request_throughput, 10.0);
@@ -152,13 +153,13 @@ fn other_numbers_come_from_the_same_rows() {
     assert!(rebuild(directory.path(), &none, &Hub::from_variables(|_| None), &()).is_err());
     let steady = Changes { window: Some(Window::Steady), ..Changes::default() };
     let short = rebuild(directory.path(), &steady, &Hub::from_variables(|_| None), &());
-    assert!(matches!(short, Err(Error::NeverSteady)), "twenty requests tell nothing");
+    assert!(matches!(short, Err(Error::NeverSteady)), "twenty requests are too few");
 }
 
 #[test]
-fn the_steady_part_can_be_reported_alone() {
+fn the_steady_state_can_be_reported_alone() {
     let directory = tempfile::tempdir().unwrap();
-    // The first requests take longer, as those of a cold server do.
+    // The first requests take longer, as on a cold server.
     let slow = |index: usize| {
         let mut row = Observation { outcome: Outcome::Complete, ..row(index) };
         let extra = if index < 10 { 400_000_000 } else { (index as u64 * 7919) % 1000 };
@@ -209,7 +210,7 @@ fn logs_of_several_machines_are_one_run() {
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// The most memory that the result of so many requests takes, with a megabyte for those that stay in memory.
+/// Peak memory of the result of this many requests, with one megabyte for those that stay in memory.
 fn memory_of(requests: usize) -> usize {
     let directory = tempfile::tempdir().unwrap();
     let at = |index: usize| {

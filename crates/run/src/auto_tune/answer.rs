@@ -1,4 +1,4 @@
-//! What a tuning found: the lines of `result.txt`, the same for programs, and how sure it is.
+//! The result of auto-tuning: the lines of `result.txt`, the same as JSON, and its certainty.
 
 use std::path::PathBuf;
 
@@ -17,12 +17,12 @@ pub struct Accepted {
     pub candidate: Candidate,
     /// The request rate, as a level.
     pub(super) level: f64,
-    /// Requests per second: mean, and half the width of its 95% interval.
+    /// Mean requests per second, and the half-width of its 95% confidence interval.
     pub throughput: (f64, f64),
 }
 
 impl Accepted {
-    /// The answer in a sentence.
+    /// The result as a sentence.
     pub fn sentence(&self, criteria: &[Criterion]) -> String {
         let (value, half) = self.throughput;
         let spoken: Vec<String> = criteria.iter().map(Criterion::spoken).collect();
@@ -35,21 +35,21 @@ impl Accepted {
         format!("{title}: {value:.2} requests/s{range} at request_rate {rate} meets {}", spoken.join(" and "))
     }
 
-    /// Whether another candidate may in truth be as good.
+    /// Returns whether the confidence intervals of the two overlap.
     pub(super) fn overlaps(&self, other: &Accepted) -> bool {
         let spread = |half: f64| if half.is_finite() { half } else { 0.0 };
         (self.throughput.0 - other.throughput.0).abs() <= spread(self.throughput.1) + spread(other.throughput.1)
     }
 }
 
-/// How a tuning went.
+/// The result of auto-tuning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TuneReport {
     /// The best settings, if any meet the limit.
     pub best: Option<Accepted>,
-    /// How many candidates were measured.
+    /// Number of measured candidates.
     pub measured: usize,
-    /// What failed, in a line each.
+    /// Failures, one line each.
     pub failures: Vec<String>,
 }
 
@@ -58,22 +58,22 @@ pub(super) struct Found {
     pub(super) levels: Vec<Level>,
     /// The load that is accepted.
     pub(super) accepted: Option<f64>,
-    /// Where the criteria are just met.
+    /// The load at which the criteria are just met.
     pub(super) estimate: Option<Estimate>,
 }
 
-/// Everything found so far.
+/// All results so far.
 #[derive(Default)]
 pub(super) struct Answers {
     lines: Vec<String>,
     entries: Vec<Value>,
     pub(super) accepted: Vec<Accepted>,
-    /// Where the profile of the best settings is, once one was written.
+    /// Path of the best settings' profile, if it was written.
     pub(super) profile: Option<PathBuf>,
 }
 
 impl Answers {
-    /// Adds a candidate that was measured; gives its line.
+    /// Adds a measured candidate; returns its line.
     pub(super) fn measured(
         &mut self,
         plan: &TunePlan,
@@ -111,7 +111,7 @@ impl Answers {
         self.accepted.iter().reduce(|best, next| if next.throughput.0 > best.throughput.0 { next } else { best })
     }
 
-    /// `result.txt`; the last line once all is done.
+    /// `result.txt`; with its last line once all candidates are measured.
     pub(super) fn text(&self, plan: &TunePlan, done: bool) -> String {
         let mut out = format!("hash:{}\n", plan.hash);
         for line in &self.lines {
@@ -167,7 +167,7 @@ fn accepted_line(candidate: &Candidate, level: &Level) -> String {
     )
 }
 
-/// Mean request throughput and half the width of its interval.
+/// Mean request throughput and the half-width of its interval.
 fn spread(level: &Level) -> Result<(f64, f64), Failure> {
     const KEY: &str = "request_throughput";
     let values =

@@ -1,4 +1,4 @@
-//! What is tuned, and where its files lie.
+//! The settings of auto-tuning, and its file layout.
 
 use std::path::PathBuf;
 
@@ -15,50 +15,50 @@ pub enum Profiling {
     Skipped,
     /// The server profiles with torch.
     Torch,
-    /// The server's profiler is started and stopped; it knows itself where to write.
+    /// The server's profiler is started and stopped; the server decides where to write.
     Calls,
 }
 
-/// A tuning.
+/// The settings of auto-tuning.
 #[derive(Debug, Clone)]
 pub struct TunePlan {
-    /// The words of the server command, without what is tuned.
+    /// The server command, without the tuned settings.
     pub serve_cmd: Vec<String>,
-    /// The words of the client command, without load, number of prompts and place of the result.
+    /// The client command, without load, number of prompts and output file.
     pub bench_cmd: Vec<String>,
-    /// What to do after each run.
+    /// The action after each run.
     pub after: AfterBench,
     /// How commands are started.
     pub supervised: Supervised,
-    /// Further environment variables of the server.
+    /// Additional environment variables of the server.
     pub variables: Vec<(String, String)>,
     /// Values of `max_num_seqs`.
     pub num_seqs: Vec<u64>,
     /// Values of `max_num_batched_tokens`.
     pub num_batched_tokens: Vec<u64>,
-    /// Further settings to combine with each pair.
+    /// Additional settings to combine with each pair.
     pub sets: Vec<ParamSet>,
-    /// Shares of the device's memory to try, largest first; none when the server has no such setting.
+    /// Memory fractions to try, largest first; empty if the server has no such setting.
     pub memory_shares: Vec<String>,
-    /// What a level must meet.
+    /// The criteria of a level.
     pub criteria: Vec<Criterion>,
-    /// The latency limit as result lines write it.
+    /// The latency limit as in result lines.
     pub limit: String,
-    /// The kind of machine, noted in the results.
+    /// The kind of machine, for the results.
     pub system: String,
     /// Prompts of every measured run.
     pub num_prompts: u64,
-    /// Runs of the level that is chosen.
+    /// Number of runs at the selected level.
     pub num_runs: usize,
-    /// The share of the answer by which it may be too low.
+    /// Largest relative error of the result.
     pub tolerance: f64,
-    /// What is done with the best settings.
+    /// Profiling of the best settings.
     pub profiling: Profiling,
-    /// The revision that result files name.
+    /// The revision in result files.
     pub hash: String,
-    /// Where everything is written.
+    /// The output directory.
     pub directory: PathBuf,
-    /// Whether to say what would be done, and do nothing.
+    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
@@ -69,18 +69,18 @@ pub struct Candidate {
     pub num_seqs: u64,
     /// `max_num_batched_tokens`.
     pub num_batched_tokens: u64,
-    /// Further settings.
+    /// Additional settings.
     pub set: ParamSet,
 }
 
 impl Candidate {
-    /// Part of file names.
+    /// Its part of file names.
     pub(super) fn name(&self) -> String {
         let pair = format!("{}_{}", self.num_seqs, self.num_batched_tokens);
         if self.set.is_empty() { pair } else { format!("{pair}_{}", crate::experiment::clean(&self.set.name())) }
     }
 
-    /// The pair as result lines begin, and the further settings.
+    /// The pair as at the start of result lines, and the additional settings.
     pub(super) fn title(&self) -> String {
         let pair = format!("max_num_seqs: {}, max_num_batched_tokens: {}", self.num_seqs, self.num_batched_tokens);
         if self.set.is_empty() { pair } else { format!("{pair}, {}", self.set.name()) }
@@ -97,12 +97,12 @@ impl Candidate {
 }
 
 impl TunePlan {
-    /// Where the server writes the profile of the best settings.
+    /// Directory of the best settings' profile.
     pub(super) fn profile_directory(&self) -> PathBuf {
         self.directory.join("profile")
     }
 
-    /// All settings to try; `max_num_seqs` varies slowest of the two.
+    /// All settings to try; `max_num_seqs` varies slowest.
     pub fn candidates(&self) -> Vec<Candidate> {
         let pairs = self.num_seqs.iter().flat_map(|a| self.num_batched_tokens.iter().map(move |b| (*a, *b)));
         let with_sets = pairs.flat_map(|(num_seqs, num_batched_tokens)| {
@@ -111,7 +111,7 @@ impl TunePlan {
         with_sets.collect()
     }
 
-    /// The server of a candidate.
+    /// The server command of a candidate.
     pub fn server_command(&self, candidate: &Candidate, share: Option<&str>) -> Result<Vec<String>, Error> {
         let mut set = ParamSet::default();
         if let Some(share) = share {
@@ -120,7 +120,7 @@ impl TunePlan {
         apply("--serve-cmd", &apply("--serve-cmd", &self.serve_cmd, &set)?, &candidate.overrides())
     }
 
-    /// The client at a level.
+    /// The client command at a level.
     pub fn bench_command(&self, level: f64) -> Result<Vec<String>, Error> {
         let set = ParamSet::default().with("request_rate", rate(level)).with("num_prompts", self.num_prompts);
         apply("--bench-cmd", &self.bench_cmd, &set)
@@ -132,7 +132,7 @@ impl TunePlan {
         self.directory.join(format!("bm_log_{what}_requestrate_{}{again}.json", rate_text(level)))
     }
 
-    /// What must be the same when a tuning is taken up again.
+    /// The settings that must be equal when auto-tuning is resumed.
     pub(super) fn description(&self) -> Dict {
         let words = |words: &[String]| Value::List(redact_words(words).into_iter().map(Value::from).collect());
         let mut made_with = Dict::new();
@@ -149,7 +149,7 @@ pub(super) fn rate(level: f64) -> Value {
     if level == UNLIMITED { Value::from("inf") } else { load_value(level) }
 }
 
-/// The same as text.
+/// The request rate of a level as text.
 pub(super) fn rate_text(level: f64) -> String {
     tacho_core::json::python_str(&rate(level))
 }

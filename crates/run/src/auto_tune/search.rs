@@ -1,5 +1,5 @@
-//! The search for the largest load of one candidate: levels measured with equally many prompts, again where a verdict
-//! could be luck.
+//! The search for the largest load of one candidate: all levels have the same number of prompts and are repeated if a
+//! verdict may be due to chance.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::experiment::layout::result_words;
 use crate::experiment::{Failure, Level, Point, Slot, Stop, UNLIMITED, explore, required, worst};
 
 impl TunePlan {
-    /// The runs of loads as the search reads them. All have equally many prompts, so they count equally.
+    /// The runs of loads as the search reads them. All have the same number of prompts, so they have equal weight.
     fn measurements(&self, levels: &[Level]) -> Result<Vec<Measurement>, Failure> {
         let one = |level: f64, run: ResultFields<'_>| {
             let value = |key: &str| required(run.number(key), key, "--constraint");
@@ -31,10 +31,10 @@ impl TunePlan {
 }
 
 impl Tuner<'_> {
-    /// Searches the largest load of a candidate.
+    /// Searches for the largest load of a candidate.
     pub(super) fn search(&self, candidate: &Candidate, slot: &mut Slot) -> Result<Found, Failure> {
         let mut top = Level::new(UNLIMITED);
-        // Luck decides whether there is a search at all: a pass is repeated.
+        // A pass at unlimited load is repeated, because it ends the search.
         while top.results.is_empty() || (self.plan.passes(&top)? && top.results.len() < self.plan.num_runs) {
             self.run_level(candidate, slot, &mut top)?;
         }
@@ -42,7 +42,7 @@ impl Tuner<'_> {
         if self.plan.passes(&top)? {
             return Ok(Found { levels: vec![top], accepted: Some(UNLIMITED), estimate: None });
         }
-        // What the server managed is where a limit on the rate begins to matter.
+        // A rate limit matters from the achieved throughput on.
         let managed = top.mean("request_throughput").filter(|rate| *rate > 0.0).unwrap_or(1.0);
         let first = if managed < 1.0 { managed } else { managed.floor() + 1.0 };
         let search = Search {
@@ -75,7 +75,7 @@ impl Tuner<'_> {
         Ok(Found { levels, accepted, estimate: outcome.estimate })
     }
 
-    /// One more run; a stored one is taken as it is.
+    /// One more run; a stored one is reused.
     fn run_level(&self, candidate: &Candidate, slot: &mut Slot, level: &mut Level) -> Result<(), Failure> {
         let number = level.results.len();
         let output = self.plan.run_file(&candidate.name(), level.level, number);
@@ -92,7 +92,7 @@ impl Tuner<'_> {
         Ok(())
     }
 
-    /// Runs a client command and stores what it measured, with these keys added.
+    /// Runs a client command and stores its result with these additional keys.
     pub(super) fn measure_level(
         &self,
         slot: &mut Slot,

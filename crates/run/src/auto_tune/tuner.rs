@@ -1,4 +1,4 @@
-//! Auto-tuning in progress: the memory fraction, each candidate in turn, the profiled run of the best.
+//! Auto-tuning in progress: the memory fraction, each candidate in turn, and the profiled run of the best.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::experiment::{Error, Failure, ParamSet, Report, Session, Slot, Style, 
 /// Prompts of the profiled run: a longer trace is too large to inspect.
 const PROFILED_PROMPTS: u64 = 100;
 
-/// With fewer prompts than this, fewer than ten lie beyond the 99th percentile.
+/// With fewer prompts than this, fewer than ten are beyond the 99th percentile.
 const ENOUGH_PROMPTS: u64 = 1000;
 
 /// Auto-tuning in progress.
 pub(super) type Tuner<'a> = Session<'a, TunePlan>;
 
-/// Runs the tuning. A candidate whose server fails is left out and reported.
+/// Runs auto-tuning. A candidate whose server fails is skipped and reported.
 pub fn auto_tune(plan: &TunePlan, tools: Tools<'_>) -> Result<TuneReport, Error> {
     let candidates = plan.candidates();
     for candidate in &candidates {
@@ -100,7 +100,7 @@ impl Tuner<'_> {
         }
     }
 
-    /// What an earlier attempt left; one of other commands must not be mixed with this.
+    /// The results of an earlier attempt; one with other commands must not be mixed with this.
     fn stored(&self) -> Result<Option<Dict>, Error> {
         let path = self.plan.directory.join("auto_tune.json");
         let Some(stored) = self.tools.archive.result(&path) else { return Ok(None) };
@@ -120,7 +120,7 @@ impl Tuner<'_> {
         self.tools.archive.keep(&directory.join("auto_tune.json"), &json, Style::Result).map_err(Error::Ended)
     }
 
-    /// The largest share of the device's memory with which the most demanding server starts.
+    /// The largest memory fraction with which the most demanding server starts.
     fn memory_share(&self, candidates: &[Candidate], stored: Option<&Dict>) -> Result<Option<String>, Error> {
         let known = stored.and_then(|stored| stored.get("gpu_memory_utilization")?.as_str().map(str::to_owned));
         let Some(last) = candidates.last().filter(|_| !self.plan.memory_shares.is_empty()) else { return Ok(None) };
@@ -146,7 +146,7 @@ impl Tuner<'_> {
         Err(Error::NoMemoryShare { log: last })
     }
 
-    /// The profiled run of the best settings, and where its profile lies; that it fails costs no result.
+    /// Makes the profiled run of the best settings and returns the profile's path; a failure loses no result.
     fn profile(&self, best: &Accepted, share: Option<&str>) -> Option<PathBuf> {
         let output = self.plan.directory.join("bm_log_BEST_PROFILE.json");
         if self.plan.profiling == Profiling::Skipped {

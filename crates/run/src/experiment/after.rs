@@ -1,4 +1,4 @@
-//! What happens between one benchmark and the next on the same server.
+//! The action between two benchmarks on the same server.
 
 use tacho_core::event::SweepNote;
 use tacho_core::{EventSink, RunEvent};
@@ -12,12 +12,12 @@ use super::server::{ResetKind, reset_caches};
 pub enum AfterBench {
     /// Run this command.
     Command(Vec<String>),
-    /// See to the server's caches.
+    /// Reset the server's caches.
     Reset(ResetKind),
 }
 
 impl AfterBench {
-    /// Does it, to the server at this address if it has one.
+    /// Performs the action, on the server at this address if there is one.
     pub fn act(&self, supervised: &Supervised, address: Option<&str>, sink: &dyn EventSink) -> Result<(), Failure> {
         match (self, address) {
             (AfterBench::Command(command), _) => supervised.run(command),

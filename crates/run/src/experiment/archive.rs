@@ -1,4 +1,4 @@
-//! What an experiment needs from its caller: stored results, a way to run a benchmark, and servers.
+//! The interface of an experiment to its caller: stored results, benchmarks, and servers.
 
 use std::path::Path;
 
@@ -6,25 +6,25 @@ use tacho_core::json::{Dict, Value};
 
 use super::error::Failure;
 
-/// Stored results. Each file is written whole or not at all.
+/// Stored results. Each file is written atomically.
 pub trait Archive {
-    /// The result of a run that was completed; nothing when there is none or it cannot be read.
+    /// The result of a completed run; `None` if there is none or it cannot be read.
     fn result(&self, path: &Path) -> Option<Dict>;
-    /// Whether there is a readable file of any kind.
+    /// Returns whether there is a readable file of any kind.
     fn has(&self, path: &Path) -> bool;
     /// A stored list.
     fn list(&self, path: &Path) -> Option<Vec<Value>>;
     /// The names of the subdirectories of a directory.
     fn directories(&self, path: &Path) -> Vec<String>;
-    /// Makes room for the result of a run and notes that it has begun.
+    /// Prepares for the result of a run and records that it has started.
     fn begin(&self, path: &Path) -> Result<(), Failure>;
-    /// What the benchmark wrote there.
+    /// The result that the benchmark wrote.
     fn measured(&self, path: &Path) -> Result<Dict, Failure>;
-    /// Stores the completed result of a run that has begun.
+    /// Stores the completed result of a started run.
     fn complete(&self, path: &Path, result: &Dict) -> Result<(), Failure>;
-    /// Forgets a run that has begun.
+    /// Discards a started run.
     fn discard(&self, path: &Path);
-    /// Stores a list of results, or the description of a failure or an answer.
+    /// Stores a list of results, or the description of a failure or of a search result.
     fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure>;
     /// Stores a text.
     fn text(&self, path: &Path, text: &str) -> Result<(), Failure>;
@@ -32,24 +32,25 @@ pub trait Archive {
     fn table(&self, rows: &[Dict]) -> Result<(), Failure>;
 }
 
-/// How a file is laid out.
+/// The layout of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// As results: four blanks, no line end.
+    /// As results: four spaces, no final newline.
     Result,
-    /// As failures: two blanks, a line end.
+    /// As failures: two spaces, a final newline.
     Note,
 }
 
 /// Runs benchmark commands.
 pub trait Bench {
-    /// Runs one; its result is then at `output`. What it prints goes to `log` if there is one.
+    /// Runs a command, which writes its result to `output`. Its own output goes to `log` if there is one.
     fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<(), Failure>;
 }
 
 /// Starts servers.
 pub trait Host {
-    /// Starts one with these further environment variables and waits until it is ready. What it says goes to `log`.
+    /// Starts a server with these additional environment variables and waits until it is ready. Its output goes to
+    /// `log`.
     fn start(
         &self,
         command: &[String],
@@ -60,8 +61,8 @@ pub trait Host {
 
 /// A server that runs until it is dropped.
 pub trait Running {
-    /// Where it is, as `http://host:port`.
+    /// Its URL, as `http://host:port`.
     fn address(&self) -> String;
-    /// Why it no longer runs, if so.
+    /// Why it no longer runs, if it does not.
     fn lost(&mut self) -> Option<Failure>;
 }

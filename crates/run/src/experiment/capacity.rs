@@ -1,20 +1,20 @@
-//! What a server says at its start about how much it can hold.
+//! The capacity that a server logs at its start.
 
 use std::path::Path;
 
-/// How much fits into a server's KV cache.
+/// The capacity of a server's KV cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
     /// Tokens of the KV cache.
     pub tokens: u64,
-    /// Tokens of a request of the greatest length.
+    /// Tokens of a request of maximum length.
     pub request: u64,
-    /// How many of those fit at once.
+    /// Number of such requests that fit at once.
     pub requests: f64,
 }
 
 impl Capacity {
-    /// What the log of a server says; the last word counts, of several engines.
+    /// The capacity in a server's log; with several engines the last one counts.
     pub fn of_log(path: &Path) -> Option<Self> {
         Self::read(&String::from_utf8_lossy(&std::fs::read(path).ok()?))
     }
@@ -28,7 +28,7 @@ impl Capacity {
     }
 }
 
-/// The number at the beginning of a text, its thousands parted by commas or not.
+/// The integer at the beginning of a text, with or without thousands separators.
 fn whole(text: &str) -> Option<u64> {
     let digits: String =
         text.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(|c| *c != ',').collect();

@@ -1,10 +1,10 @@
-//! What is wrong with a sweep before it starts, and what ends one.
+//! Errors of sweeps, before they start and while they run.
 
 use std::path::PathBuf;
 
 use tacho_core::json::ParseError;
 
-/// Why a sweep cannot be done.
+/// Why a sweep failed.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -52,17 +52,17 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether it is about the targets of a search. What upstream has too ends with the code that it has there.
+    /// Returns whether it is about the targets of a search. Errors that vLLM has too keep its exit code.
     pub fn is_usage(&self) -> bool {
         matches!(self, Error::Criterion { .. } | Error::Number { .. } | Error::NoCriterion { .. })
     }
 }
 
-/// A failure during a sweep, stored with upstream's names.
+/// A failure during a sweep, stored under vLLM's names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {text}")]
 pub struct Failure {
-    /// Python's name for it.
+    /// Its name in Python.
     pub kind: &'static str,
     /// What happened.
     pub text: String,

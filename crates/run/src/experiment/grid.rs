@@ -1,5 +1,5 @@
-//! Parameter files and what a sweep goes through: the product of server and client sets, less what links exclude.
-//! Reads texts, not files, and starts nothing.
+//! Parameter files and the combinations of a sweep: the product of server and client sets, without those that links
+//! exclude. Parses texts; reads no files and starts nothing.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use tacho_core::secret::{redact_json, redact_words};
 
 use super::Error;
 
-/// The key that names a set and is passed to no command.
+/// The key that names a set and is not passed to commands.
 const NAME: &str = "_benchmark_name";
 
-/// One parameter set: keys and values to put into a command.
+/// One parameter set: keys and values for a command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParamSet {
     values: Dict,
@@ -23,32 +23,32 @@ impl ParamSet {
         ParamSet { values }
     }
 
-    /// All values, the name among them.
+    /// All values, including the name.
     pub fn values(&self) -> &Dict {
         &self.values
     }
 
-    /// All values as they may be printed and stored: without secrets.
+    /// All values without secrets, for display and storage.
     pub fn shown(&self) -> Dict {
         self.values.iter().map(|(key, value)| (key.to_owned(), shown(key, value))).collect()
     }
 
-    /// What goes into a command.
+    /// The parameters for a command.
     pub fn params(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().filter(|(key, _)| *key != NAME)
     }
 
-    /// Whether there is nothing in it, not even a name.
+    /// Returns whether it is empty, without even a name.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether a name was given.
+    /// Returns whether it has a name.
     pub fn is_named(&self) -> bool {
         self.values.get(NAME).is_some()
     }
 
-    /// The name given, else the parameters.
+    /// Its name, or else its parameters.
     pub fn name(&self) -> String {
         self.values.get(NAME).map_or_else(|| self.as_text("-"), python_str)
     }
@@ -60,14 +60,14 @@ impl ParamSet {
         parts.join(separator)
     }
 
-    /// The same set with one more value, or another one.
+    /// The set with a value added or replaced.
     pub fn with(&self, key: &str, value: impl Into<Value>) -> Self {
         let mut values = self.values.clone();
         values.set(key, value);
         ParamSet { values }
     }
 
-    /// The value of a key in either spelling.
+    /// The value of a key, with dashes or underscores.
     pub fn get_tolerant(&self, key: &str) -> Option<&Value> {
         let plain = |key: &str| key.replace('-', "_");
         let wanted = plain(key);
@@ -75,7 +75,7 @@ impl ParamSet {
     }
 }
 
-/// A parameter's value without a secret, judged as the flag that it becomes.
+/// A parameter's value without secrets, judged by the flag that it becomes.
 fn shown(key: &str, value: &Value) -> Value {
     match value {
         Value::Str(text) => {
@@ -89,7 +89,7 @@ fn shown(key: &str, value: &Value) -> Value {
     }
 }
 
-/// The sets of a parameter file; `path` is named in errors.
+/// The sets of a parameter file; `path` is for error messages.
 pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
     let file = || path.to_owned();
     let value = parse(text).map_err(|fault| Error::Json { path: file(), fault })?;
@@ -130,7 +130,7 @@ pub fn parse_params(path: &Path, text: &str) -> Result<Vec<ParamSet>, Error> {
     Ok(sets)
 }
 
-/// A name that an object of sets has twice: the JSON reader keeps the last one silently, which would lose a set.
+/// A name that occurs twice in an object of sets: the JSON parser would silently keep only the last.
 fn repeated_key(text: &str) -> Option<String> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -158,7 +158,7 @@ fn repeated_key(text: &str) -> Option<String> {
     None
 }
 
-/// The text up to its closing quote, and what follows; `rest` begins after the opening one.
+/// The text up to its closing quote, and the rest; `rest` starts after the opening quote.
 fn string_at(rest: &str) -> Option<(String, &str)> {
     let mut escaped = false;
     let end = rest.bytes().position(|b| {
@@ -181,14 +181,14 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Pairs of keys whose values must agree.
+/// Pairs of keys whose values must be equal.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Links {
     pairs: Vec<(String, String)>,
 }
 
 impl Links {
-    /// Reads `serveKey=benchKey,…`.
+    /// Parses `serveKey=benchKey,…`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.trim().is_empty() {
             return Ok(Links::default());
@@ -203,7 +203,7 @@ impl Links {
         Ok(Links { pairs })
     }
 
-    /// The first pair that excludes this combination.
+    /// The first pair of keys that excludes this combination.
     pub fn broken(&self, serve: &ParamSet, bench: &ParamSet) -> Option<String> {
         let differs = |(a, b): &&(String, String)| match (serve.get_tolerant(a), bench.get_tolerant(b)) {
             (Some(a), Some(b)) => !same(a, b),

@@ -1,10 +1,10 @@
-//! Where a sweep's files are: upstream's directory and file names.
+//! The file layout of a sweep: vLLM's directory and file names.
 
 use std::path::{Path, PathBuf};
 
 use super::grid::ParamSet;
 
-/// A name made fit for a file system, as upstream does it: nothing but separators and outer quotes is changed.
+/// A name for the file system, cleaned as in vLLM: only separators and outer quotes change.
 pub(crate) fn clean(name: &str) -> String {
     let name = name.replace('/', "_").replace("..", "__");
     name.trim_matches('\'').trim_matches('"').to_owned()
@@ -13,7 +13,7 @@ pub(crate) fn clean(name: &str) -> String {
 /// A part of a directory name: its label and its parameter set.
 pub(crate) type Part<'a> = (&'static str, &'a ParamSet);
 
-/// The directory of a combination: a label and a name for each set that is not empty, then further parts.
+/// The directory of a combination: label and name of each set that is not empty, then further parts.
 pub(crate) fn directory(experiment: &Path, parts: &[Part<'_>], further: &[&str]) -> PathBuf {
     let mut words: Vec<String> = Vec::new();
     for (label, set) in parts.iter().filter(|(_, set)| !set.is_empty()) {
@@ -37,7 +37,7 @@ pub(crate) fn run_file(directory: &Path, number: usize) -> PathBuf {
     directory.join(format!("run={number}.json"))
 }
 
-/// The list of a combination's runs; its presence says that the combination is complete.
+/// The list of a combination's runs; it exists if the combination is complete.
 pub(crate) fn summary_file(directory: &Path) -> PathBuf {
     directory.join("summary.json")
 }

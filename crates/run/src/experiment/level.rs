@@ -19,7 +19,7 @@ impl Level {
         Level { level, results: Vec::new() }
     }
 
-    /// A load among others in their order; it is added where it is new.
+    /// The entry of a load in order; it is inserted if it is new.
     pub(crate) fn among(known: &mut Vec<Level>, level: f64) -> &mut Level {
         let at = known.partition_point(|other| other.level < level);
         if known.get(at).is_none_or(|other| other.level != level) {
@@ -28,25 +28,25 @@ impl Level {
         &mut known[at]
     }
 
-    /// Its results, to be read by what they mean.
+    /// Typed access to its results.
     pub(crate) fn runs(&self) -> impl Iterator<Item = ResultFields<'_>> {
         self.results.iter().map(ResultFields)
     }
 
-    /// The mean of a number, where all results have it.
+    /// The mean of a metric, if all results have it.
     pub(crate) fn mean(&self, key: &str) -> Option<f64> {
         let values = self.runs().map(|run| run.number(key)).collect::<Option<Vec<f64>>>();
         values.filter(|values| !values.is_empty()).map(|values| mean(&values))
     }
 }
 
-/// A number that a result must have; `flag` asked for it.
+/// A metric that a result must have because of `flag`.
 pub(crate) fn required(value: Option<f64>, key: &str, flag: &str) -> Result<f64, Failure> {
     let missing = || Failure::new("KeyError", format!("the results have no number {key:?}: check {flag}"));
     value.ok_or_else(missing)
 }
 
-/// The criterion that is furthest beyond its limit, and by how much; `read` gives its metric's value.
+/// The criterion with the largest violation, and its margin; `read` returns its metric's value.
 pub(crate) fn worst<'c>(
     criteria: &'c [Criterion],
     read: impl Fn(&Criterion) -> Result<f64, Failure>,
@@ -57,7 +57,8 @@ pub(crate) fn worst<'c>(
     margins.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(none)
 }
 
-/// Measures the loads that a search asks for, until it ends; `read` gives what a load's runs say, `run` adds one.
+/// Measures the loads that a search selects, until it ends; `read` returns the measurements of a load, `run` adds
+/// one.
 pub(crate) fn explore<E>(
     search: &Search<'_>,
     known: &mut Vec<Level>,

@@ -1,5 +1,5 @@
-//! Commands of others, run so that nothing of them outlives this program: each is started by a small supervisor
-//! process that ends the command's whole process group as soon as the pipe to this program closes, whatever closed it.
+//! External commands that do not outlive this program: each is started by a small supervisor process that kills the
+//! command's process group as soon as the pipe to this program closes, for any reason.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,10 +12,10 @@ use tacho_core::secret::redact_words;
 use super::archive::Bench;
 use super::error::Failure;
 
-/// How to start commands under supervision.
+/// How commands are started under supervision.
 #[derive(Debug, Clone)]
 pub struct Supervised {
-    /// The words before the command's own: the supervisor.
+    /// The supervisor's command line, which precedes the command's own.
     pub supervisor: Vec<OsString>,
     /// Whether commands may write to this program's standard output.
     pub show_stdout: bool,
@@ -25,9 +25,9 @@ pub struct Supervised {
 pub struct Processes<'a> {
     /// How they are started.
     pub supervised: &'a Supervised,
-    /// Further environment variables.
+    /// Additional environment variables.
     pub variables: &'a [(String, String)],
-    /// Whether this program stands in for the one that is named.
+    /// Whether this program replaces the named one.
     pub replaced: bool,
 }
 
@@ -41,15 +41,15 @@ impl Bench for Processes<'_> {
     }
 }
 
-/// Where a command's output goes.
+/// The destination of a command's output.
 pub(crate) enum Output<'a> {
-    /// To this program's own streams; standard output only where it is wanted.
+    /// This program's own streams; standard output only if enabled.
     Ours,
     /// To a file.
     Log(&'a Path),
 }
 
-/// A running command; it ends when this is dropped.
+/// A running command; dropping this ends it.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -57,12 +57,12 @@ pub(crate) struct Process {
 }
 
 impl Supervised {
-    /// Runs a command to its end.
+    /// Runs a command to completion.
     pub fn run(&self, command: &[String]) -> Result<(), Failure> {
         self.run_logged(command, &[], None)
     }
 
-    /// Runs a command to its end with further environment variables. What it prints goes to `log` if there is one.
+    /// Runs a command to completion with additional environment variables. Its output goes to `log` if there is one.
     pub fn run_logged(
         &self,
         command: &[String],
@@ -109,7 +109,7 @@ impl Supervised {
     }
 }
 
-/// A separate process group, so that Ctrl-C in a terminal does not end the supervisor before its work is done.
+/// A separate process group, so that Ctrl-C does not kill the supervisor before it has cleaned up.
 fn own_group(spawn: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(spawn, 0);
@@ -126,7 +126,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The supervisor sees the closed pipe and ends the group; its own end says that this is done.
+        // The supervisor sees the closed pipe and kills the group; its own exit confirms that.
         drop(self.leash.take());
         let _ = self.child.wait();
     }
@@ -139,7 +139,7 @@ fn failed(command: &[String], status: ExitStatus) -> Failure {
     Failure::new("CalledProcessError", text)
 }
 
-/// The same where the command's last words are known.
+/// The error with the end of the command's log.
 fn failed_with(command: &[String], status: ExitStatus, log: &Path) -> Failure {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -149,7 +149,7 @@ fn failed_with(command: &[String], status: ExitStatus, log: &Path) -> Failure {
     Failure::new("CalledProcessError", text)
 }
 
-/// Whether a command's first word names a program.
+/// Returns whether a command's first word is a program.
 pub fn program_exists(program: &str) -> bool {
     let is_file = |path: PathBuf| path.is_file();
     if program.contains('/') {

@@ -1,4 +1,4 @@
-//! The life of a server under test: where it listens, waiting until it is ready, resetting its caches.
+//! The life cycle of a server under test: its address, readiness, and cache resets.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::error::{Error, Failure};
 use super::process::{Output, Process, Supervised};
 use super::words::option;
 
-/// Between two polls of a server that is not ready yet.
+/// Interval between two polls of a server that is not ready.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long a health check or a reset may take.
+/// Timeout of a health check or a reset.
 const CALL: Duration = Duration::from_secs(30);
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     host: String,
@@ -25,7 +25,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// What the words of a server command say.
+    /// The address in a server command.
     pub fn of(command: &[String]) -> Result<Self, Failure> {
         let host = option(command, "--host").unwrap_or("localhost").to_owned();
         let text = option(command, "-p").or_else(|| option(command, "--port")).unwrap_or("8000");
@@ -36,7 +36,7 @@ impl Address {
         Ok(Address { host, port })
     }
 
-    /// The name or address of the machine.
+    /// Host name or address.
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -52,7 +52,7 @@ impl Address {
     }
 }
 
-/// What can be done about a server's caches between runs.
+/// How a server's caches are reset between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetKind {
     /// Ask the server to reset them.
@@ -62,7 +62,7 @@ pub enum ResetKind {
 }
 
 impl ResetKind {
-    /// What is known of the server that a command starts.
+    /// The kind of reset for the server of a command.
     pub fn of(command: &[String]) -> Result<Self, Error> {
         let program = served(command);
         let disk_cache = command.iter().any(|word| word == "--vector-disk-cache");
@@ -76,14 +76,14 @@ impl ResetKind {
     }
 }
 
-/// The program that serves, behind the words of a profiler where it is run under one.
+/// The serving program, which may follow the command of a profiler.
 fn served(command: &[String]) -> &String {
     let wrapped = Path::new(&command[0]).file_name().is_some_and(|name| name == "nsys");
     let server = command.iter().find(|word| Path::new(word).file_name().is_some_and(|name| name == "vllm"));
     server.filter(|_| wrapped).unwrap_or(&command[0])
 }
 
-/// A caller to the server at this address.
+/// A caller for the server at this address.
 fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
     let failed = |error: tacho_client::Error| Failure::new("RequestException", error.to_string());
     let url = Url::parse(&format!("{address}/v1/completions")).map_err(failed)?;
@@ -91,7 +91,7 @@ fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
     Caller::new(&endpoint, "", timeout).map_err(failed)
 }
 
-/// Asks a server to forget what it has cached.
+/// Asks a server to reset its caches.
 pub(crate) fn reset_caches(address: &str) -> Result<(), Failure> {
     let caller = caller(address, CALL)?;
     for path in ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"] {
@@ -121,7 +121,7 @@ fn is_healthy(address: &str) -> bool {
 pub struct ProcessHost {
     /// How processes are started.
     pub supervised: Supervised,
-    /// How long a server may take until it is ready.
+    /// Timeout until a server is ready.
     pub ready_timeout: Duration,
 }
 
@@ -134,11 +134,11 @@ impl Host for ProcessHost {
     ) -> Result<Box<dyn Running>, Failure> {
         let address = Address::of(command)?.url();
         if is_healthy(&address) {
-            // Its answers would be taken for those of the server that is about to fail on the busy port.
+            // Its responses would be taken for those of the server that is about to fail on the busy port.
             let text = format!("another server already answers at {address}: stop it, or choose another --port");
             return Err(Failure::new("RuntimeError", text));
         }
-        // Only in this mode does vLLM have the paths that reset caches.
+        // vLLM has the endpoints for cache resets only in this mode.
         let mut all = vec![("VLLM_SERVER_DEV_MODE".to_owned(), "1".to_owned())];
         all.extend_from_slice(variables);
         let process = self.supervised.start(command, &Output::Log(log), &all)?;
@@ -179,9 +179,9 @@ impl Running for ServerProcess {
 
 /// A server inside this program, which cannot be lost.
 pub struct Resident<T> {
-    /// What keeps it running.
+    /// Keeps it running.
     pub server: T,
-    /// Where it is.
+    /// Its URL.
     pub address: String,
 }
 

@@ -1,4 +1,4 @@
-//! An experiment in progress: points are measured one after another, each on its server, and stored as they come.
+//! An experiment in progress: points are measured one after another, each on its server, and stored immediately.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::error::{Error, Failure};
 use super::layout::failure_file;
 use super::slot::Slot;
 
-/// What an experiment runs with.
+/// The dependencies of an experiment.
 #[derive(Clone, Copy)]
 pub struct Tools<'a> {
     /// Stored results.
@@ -23,18 +23,18 @@ pub struct Tools<'a> {
     pub bench: &'a dyn Bench,
     /// Starts servers.
     pub host: &'a dyn Host,
-    /// Where progress goes.
+    /// Receives progress events.
     pub sink: &'a dyn EventSink,
 }
 
-/// How an experiment went.
+/// The result of an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// How many results there are.
+    /// Number of results.
     pub results: usize,
-    /// What failed, in a line each.
+    /// Failures, one line each.
     pub failures: Vec<String>,
-    /// How many searches found no load that meets the targets.
+    /// Number of searches without a load that meets the SLOs.
     pub unmet: usize,
 }
 
@@ -70,15 +70,15 @@ impl From<Stop> for Error {
 pub(crate) struct Point<'p> {
     /// The benchmark command.
     pub(crate) command: &'p [String],
-    /// Where it writes its result.
+    /// File of its result.
     pub(crate) output: &'p Path,
-    /// Where what it prints goes, if anywhere.
+    /// File of its output, if any.
     pub(crate) log: Option<&'p Path>,
     /// Runs the command.
     pub(crate) bench: &'p dyn Bench,
     /// Adds the experiment's own keys to the result.
     pub(crate) complete: &'p dyn Fn(&mut Dict),
-    /// What is done afterwards, given the address of the server.
+    /// The action afterwards, given the address of the server.
     pub(crate) after: &'p dyn Fn(Option<&str>) -> Result<(), Failure>,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Session<'a, P> {
 }
 
 impl<'a, P> Session<'a, P> {
-    /// Begins; `total` is how many measurements are expected, none in a dry run.
+    /// Starts an experiment; `total` is the expected number of measurements, `None` in a dry run.
     pub(crate) fn begin(plan: &'a P, tools: Tools<'a>, work: Work, total: Option<usize>) -> Self {
         let session = Session::prepare(plan, tools);
         if let Some(total) = total {
@@ -101,7 +101,7 @@ impl<'a, P> Session<'a, P> {
         session
     }
 
-    /// The same, before it is known what there is to do.
+    /// Prepares an experiment whose number of measurements is not known yet.
     pub(crate) fn prepare(plan: &'a P, tools: Tools<'a>) -> Self {
         Session { plan, tools, report: Report::default(), rows: Vec::new(), counters: Arc::default() }
     }
@@ -120,7 +120,7 @@ impl<'a, P> Session<'a, P> {
         self.tools.sink.event(RunEvent::warning(note));
     }
 
-    /// One more measurement is over.
+    /// Counts a finished measurement.
     pub(crate) fn count(&self) {
         self.counters.finished.fetch_add(1, Ordering::Relaxed);
     }
@@ -130,12 +130,12 @@ impl<'a, P> Session<'a, P> {
         self.report.failures.push(what);
     }
 
-    /// A measurement with nothing added to its result and nothing done after it.
+    /// A measurement without additional keys and without an action afterwards.
     pub(crate) fn point<'p>(&'p self, command: &'p [String], output: &'p Path) -> Point<'p> {
         Point { command, output, log: None, bench: self.tools.bench, complete: &|_| {}, after: &|_| Ok(()) }
     }
 
-    /// Sees to it that the server runs.
+    /// Makes sure that the server runs.
     pub(crate) fn ensure(&self, slot: &mut Slot) -> Result<(), Stop> {
         let started = slot.ensure(self.tools.host).map_err(Stop::Server)?;
         if let Some(capacity) = Capacity::of_log(slot.log()).filter(|_| started) {
@@ -145,7 +145,7 @@ impl<'a, P> Session<'a, P> {
         Ok(())
     }
 
-    /// Measures a point: starts its server if it has one that does not run, runs the benchmark, stores the result.
+    /// Measures a point: starts its server if necessary, runs the benchmark, and stores the result.
     pub(crate) fn measure(&self, mut server: Option<&mut Slot>, point: &Point<'_>) -> Result<Dict, Stop> {
         let Tools { archive, .. } = self.tools;
         if let Some(slot) = &mut server {
@@ -158,7 +158,7 @@ impl<'a, P> Session<'a, P> {
             let measured = measured.and_then(|()| archive.measured(point.output));
             let mut result = measured.inspect_err(|_| archive.discard(point.output))?;
             (point.complete)(&mut result);
-            // Stored first: the measurement is good even if the caches cannot be reset after it.
+            // Stored first: the measurement is valid even if the caches cannot be reset after it.
             archive.complete(point.output, &result)?;
             (point.after)(address.as_deref())?;
             archive.discard(&failure_file(point.output));
@@ -177,7 +177,7 @@ impl<'a, P> Session<'a, P> {
         self.tools.archive.table(&self.rows)
     }
 
-    /// Writes down why there is no result, with what is known of it before and after the failure.
+    /// Records why there is no result, with the known facts before and after the failure.
     pub(crate) fn keep_failure(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! The current server: its command, and its process once something needs it.
+//! The current server: its command, and its process once it is needed.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ pub struct Slot {
     variables: Vec<(String, String)>,
     log: PathBuf,
     running: Option<Box<dyn Running>>,
-    /// Why it could not be started: it is not tried again.
+    /// Why it could not be started, so that it is not tried again.
     failed: Option<Failure>,
 }
 
 impl Slot {
-    /// A server that would be started by this command, with these further environment variables.
+    /// A server for this command, with these additional environment variables.
     pub fn new(command: Vec<String>, variables: Vec<(String, String)>, log: PathBuf) -> Self {
         Slot { command, variables, log, running: None, failed: None }
     }
 
-    /// Sees to it that the server runs; true when it has just been started. One that failed is not started again.
+    /// Starts the server unless it runs; returns true if it was just started. A failed server is not started again.
     pub fn ensure(&mut self, host: &dyn Host) -> Result<bool, Failure> {
         if let Some(failure) = self.failed.clone().or_else(|| self.lost()) {
             return Err(failure);
@@ -39,12 +39,12 @@ impl Slot {
         self.running.as_mut()?.lost()
     }
 
-    /// Where it is, if it was started.
+    /// Its URL, if it was started.
     pub fn address(&self) -> Option<String> {
         self.running.as_ref().map(|server| server.address())
     }
 
-    /// What it says is written there.
+    /// The file with its output.
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -1,4 +1,4 @@
-//! Commands as lists of words: splitting as a shell does, and applying a parameter set to them.
+//! Commands as lists of arguments: shell splitting, and the application of parameter sets.
 
 use tacho_core::json::{Value, dumps, python_str};
 
@@ -8,7 +8,7 @@ use super::grid::ParamSet;
 /// The request rate that stands for unlimited load, in file names too.
 pub(crate) const UNLIMITED: f64 = 65536.0;
 
-/// A load as a parameter: an integer where it is whole, as commands and file names have it.
+/// A load as a parameter: an integer if possible, as in commands and file names.
 pub(crate) fn load_value(load: f64) -> Value {
     if load.fract() == 0.0 && load.abs() < 1e15 { Value::Int(load as i64) } else { Value::Float(load) }
 }

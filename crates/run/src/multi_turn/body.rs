@@ -1,10 +1,10 @@
-//! The body of an exchange, key for key as vLLM's script writes it.
+//! The request body of an exchange, key for key as in vLLM's script.
 
 use tacho_core::json::{Dict, Value, write_value};
 
 use super::MultiTurnPlan;
 
-/// Tokens that an exchange may generate.
+/// Most tokens that an exchange may generate.
 pub(super) fn max_tokens(plan: &MultiTurnPlan, recorded: u64) -> Option<u64> {
     match plan.limit_max_tokens {
         0 => Some(recorded.max(1)),
@@ -12,7 +12,7 @@ pub(super) fn max_tokens(plan: &MultiTurnPlan, recorded: u64) -> Option<u64> {
     }
 }
 
-/// The body: the messages so far, the last one the user's.
+/// The body: the messages so far, the last one from the user.
 pub(super) fn body(plan: &MultiTurnPlan, id: &str, messages: &[String], max_tokens: Option<u64>) -> Vec<u8> {
     let message = |(at, content): (usize, &String)| {
         let mut dict = Dict::new();

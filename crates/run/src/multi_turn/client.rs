@@ -1,5 +1,5 @@
-//! One client of the multi-turn benchmark: which conversation is next, when it pauses and why it ends. Decides and draws
-//! as vLLM's script does; sends nothing itself.
+//! One client of the multi-turn benchmark: which conversation is next, when it pauses and why it ends. Decides and
+//! draws as vLLM's script does; sends nothing itself.
 
 use std::collections::VecDeque;
 
@@ -8,31 +8,31 @@ use tacho_pyrand::{Random, RandomState};
 /// Settings of all clients of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSpec {
-    /// Conversations that a client takes turns with.
+    /// Most active conversations of a client.
     pub max_active: usize,
-    /// Exchanges after which it ends.
+    /// Number of exchanges after which it ends.
     pub max_requests: Option<usize>,
-    /// Whether first exchanges were made already.
+    /// Whether the first exchanges were made already.
     pub skip_first: bool,
     /// Most messages of a conversation.
     pub max_turns: Option<usize>,
-    /// Whether the next conversation is drawn rather than the one that waited longest.
+    /// Whether the next conversation is random; otherwise the one that waited longest.
     pub random: bool,
-    /// Mean exchanges per second; 0 makes no pauses.
+    /// Mean exchanges per second; 0 for no pauses.
     pub request_rate: f64,
-    /// How often an exchange is retried.
+    /// Most retries of an exchange.
     pub max_retries: u32,
 }
 
 impl ClientSpec {
-    /// Exchanges of a conversation with this many messages.
+    /// Number of exchanges of a conversation with this many messages.
     pub(crate) fn exchanges(&self, messages: usize) -> usize {
         let most = self.max_turns.unwrap_or(usize::MAX).min(messages);
         (most / 2).max(1).saturating_sub(usize::from(self.skip_first))
     }
 }
 
-/// What a client does next.
+/// The next action of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Send the first messages of a conversation.
@@ -41,30 +41,30 @@ pub(crate) enum Step {
     End(&'static str),
 }
 
-/// How an attempt came out.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// With an answer.
+    /// A valid response.
     Good,
-    /// With another status, or no text.
+    /// An error status, or no text.
     Rejected,
-    /// With no answer that could be understood.
+    /// No valid response.
     Broken,
 }
 
-/// What follows from an attempt.
+/// The consequence of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Then {
     /// Retry after a pause in seconds.
     Again(f64),
-    /// Go on after a pause.
+    /// Continue after a pause.
     Next {
         /// Seconds.
         pause: f64,
-        /// Whether the conversation is finished.
+        /// The conversation, if it is complete.
         published: Option<usize>,
     },
-    /// End, because nothing can be understood.
+    /// End the client, because its responses are invalid.
     Leave,
 }
 
@@ -74,11 +74,11 @@ pub(crate) struct Client<'s> {
     spec: &'s ClientSpec,
     py: Random,
     np: RandomState,
-    /// Active conversations in the order in which they became so.
+    /// Active conversations in the order in which they started.
     active: Vec<usize>,
-    /// The same in the order in which they take turns: the last one is next.
+    /// Active conversations in round-robin order: the last one is next.
     turns: VecDeque<usize>,
-    /// Messages used of each conversation that was seen.
+    /// Messages used of each conversation so far.
     used: std::collections::HashMap<usize, usize>,
     current: Option<usize>,
     attempts: u32,
@@ -87,7 +87,7 @@ pub(crate) struct Client<'s> {
 }
 
 impl<'s> Client<'s> {
-    /// Client `id` of a run of this seed.
+    /// Client `id` of a run with this seed.
     pub(crate) fn new(spec: &'s ClientSpec, seed: u32, id: usize) -> Self {
         let seed = seed.wrapping_add(id as u32).wrapping_add(1);
         Client {
@@ -104,7 +104,7 @@ impl<'s> Client<'s> {
         }
     }
 
-    /// What is next. `tasks` are conversations that no client has taken yet, with `length` messages each.
+    /// The next action. `tasks` are conversations that no client has taken yet, with `length` messages each.
     pub(crate) fn next(&mut self, tasks: &mut VecDeque<usize>, length: &dyn Fn(usize) -> usize, stop: bool) -> Step {
         if self.spec.max_requests.is_some_and(|most| self.successes + self.failures >= most) {
             return Step::End("reached request limit");
@@ -125,7 +125,7 @@ impl<'s> Client<'s> {
                 self.turns.push_back(conversation);
             }
         }
-        // Upstream ends as soon as it cannot fill its conversations, and abandons those in progress.
+        // vLLM's script ends as soon as it cannot fill its conversations, and abandons those in progress.
         if self.active.is_empty() || tasks_over {
             return Step::End("has no more work");
         }
@@ -141,7 +141,7 @@ impl<'s> Client<'s> {
         Step::Send { conversation, messages: *used }
     }
 
-    /// What follows from how the attempt came out; `length` is that of the conversation.
+    /// The consequence of an attempt; `length` is that of the conversation.
     pub(crate) fn came_out(&mut self, attempt: Attempt, length: usize) -> Then {
         let conversation = self.current.expect("an attempt was made");
         if attempt != Attempt::Good && self.attempts < self.spec.max_retries {
@@ -180,17 +180,17 @@ impl<'s> Client<'s> {
         self.turns.retain(|&other| other != conversation);
     }
 
-    /// What it was told.
+    /// Its settings.
     pub(crate) fn spec(&self) -> &ClientSpec {
         self.spec
     }
 
-    /// Conversations that it takes turns with, in the order in which it took them up.
+    /// Active conversations, in the order in which it started them.
     pub(crate) fn active(&self) -> &[usize] {
         &self.active
     }
 
-    /// Conversations that it gave up in the middle.
+    /// Number of abandoned conversations.
     pub(crate) fn abandoned(&self) -> usize {
         self.active.len()
     }
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// Plays a recorded case and tells its events as the recording has them.
+    /// Runs a recorded case and returns its events in the format of the recording.
     fn play(case: &Value) -> (Vec<Value>, usize, usize, usize) {
         let tasks: Vec<(String, usize)> = case["tasks"]
             .as_array()
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_does_what_the_script_does() {
+    fn a_client_follows_the_recorded_script() {
         let cases = golden_json("scenarios/multi-turn/client.json");
         for case in cases.as_array().unwrap().iter().filter(|case| case["exit"] != "died") {
             let name = case["name"].as_str().unwrap();

@@ -12,21 +12,21 @@ use tacho_workload::sessions::Conversation;
 use super::client::{Attempt, Client, ClientSpec, Step, Then};
 use super::{MultiTurnPlan, MultiTurnResult, body};
 
-/// Where a client is.
+/// The state of a client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
-    /// It pauses until then, and takes its next conversation.
+    /// Pauses until then, and takes its next conversation.
     Pausing(Timestamp),
-    /// It retries at that time.
+    /// Retries at that time.
     Retrying(Timestamp),
-    /// It waits for a response.
+    /// Waits for a response.
     Waiting,
-    /// It has ended.
+    /// Has ended.
     Ended,
 }
 
 impl State {
-    /// When it acts next.
+    /// Time of its next action.
     fn wakes(self) -> Timestamp {
         match self {
             State::Pausing(until) | State::Retrying(until) => until,
@@ -40,17 +40,17 @@ pub(super) struct Clients<'p> {
     pub(super) plan: &'p MultiTurnPlan,
     clock: SystemClock,
     tokenizer: &'p Tokenizer,
-    /// With the server's responses in place of the recorded ones as they come.
+    /// With the server's responses in place of the recorded ones.
     pub(super) conversations: Vec<Conversation>,
     /// Conversations that no client has taken yet.
     tasks: VecDeque<usize>,
-    /// Whether the first client to end ends all.
+    /// Whether all clients end with the first one.
     early_stop: bool,
     pub(super) clients: Vec<Client<'p>>,
     states: Vec<State>,
-    /// The conversation and the number of messages that each client sent last.
+    /// The conversation and number of messages of each client's last request.
     pub(super) sent: Vec<(usize, usize)>,
-    /// When each conversation sent its last request, where that is reported.
+    /// Time of the last request of each conversation, if it is reported.
     pub(super) asked: HashMap<usize, Timestamp>,
     pub(super) result: MultiTurnResult,
     pub(super) sink: &'p (dyn EventSink + Sync),
@@ -83,7 +83,7 @@ impl<'p> Clients<'p> {
         }
     }
 
-    /// The result of the phase; `interrupted` clients were not asked what they would do next.
+    /// The result of the phase; `interrupted` if clients have not decided on their next action.
     pub(super) fn finish(mut self, interrupted: bool) -> MultiTurnResult {
         for id in 0..self.clients.len() {
             if interrupted && self.states[id] != State::Ended {
@@ -96,7 +96,7 @@ impl<'p> Clients<'p> {
         self.result
     }
 
-    /// The time.
+    /// The current time.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -156,7 +156,7 @@ impl<'p> Clients<'p> {
         }
     }
 
-    /// Makes a sample of an answer and puts it into the conversation.
+    /// Adds the sample of a response, and the response to its conversation.
     fn keep(&mut self, row: &Observation, conversation: usize, messages: usize, id: usize) {
         let count = |text: &str| self.tokenizer.count(text, false) as u64;
         let Conversation { id: name, messages: all } = &mut self.conversations[conversation];

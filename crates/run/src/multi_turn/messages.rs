@@ -1,4 +1,4 @@
-//! Messages of a phase while it runs, where `--verbose` or `--print-content` asks for them.
+//! Messages of a running phase, for `--verbose` and `--print-content`.
 
 use tacho_core::event::{Response, TalkNote};
 use tacho_core::{Observation, RunEvent};
@@ -15,7 +15,7 @@ impl Clients<'_> {
         self.conversations[conversation].id.clone()
     }
 
-    /// The conversations that a client has taken up beyond those that it held.
+    /// The conversations that a client has started beyond those that it had.
     pub(super) fn report_start(&self, client: usize, held: usize) {
         if !self.plan.verbose {
             return;
@@ -25,7 +25,7 @@ impl Clients<'_> {
         }
     }
 
-    /// What a client is about to ask.
+    /// The next request of a client.
     pub(super) fn report_request(&mut self, client: usize) {
         if !self.plan.verbose {
             return;
@@ -36,7 +36,7 @@ impl Clients<'_> {
         self.note(TalkNote::Asks { client, conversation: self.name(conversation), messages, since });
     }
 
-    /// What is sent.
+    /// The messages of a request.
     pub(super) fn report_messages(&self, client: usize) {
         if !self.plan.print_content {
             return;
@@ -46,7 +46,7 @@ impl Clients<'_> {
         self.note(TalkNote::Messages { conversation: self.name(conversation), messages });
     }
 
-    /// What became of it.
+    /// The result of a request.
     pub(super) fn report_response(&self, client: usize, row: &Observation, attempt: Attempt) {
         let (conversation, messages) = self.sent[client];
         if attempt != Attempt::Good {
@@ -71,7 +71,7 @@ impl Clients<'_> {
         })));
     }
 
-    /// A conversation was held to its end.
+    /// A conversation is complete.
     pub(super) fn report_complete(&self, client: usize, conversation: usize) {
         if self.plan.verbose {
             self.note(TalkNote::HeldToEnd { client, conversation: self.name(conversation) });

@@ -1,4 +1,4 @@
-//! Times of an exchange against those that vLLM's script computed of the same arrivals.
+//! Times of an exchange compared with those of vLLM's script for the same arrivals.
 
 use serde_json::Value;
 use tacho_core::{Observation, Timestamp};
@@ -6,10 +6,10 @@ use tacho_metrics::multi_turn::{TurnSample, TurnTokens};
 use tacho_testkit::{golden_json, golden_path};
 use tacho_text::Tokenizer;
 
-/// Text after the closing mark, which ends an answer here, and a clock that stands still.
-const OTHERWISE: [&str; 3] = ["content-after-done", "zero-latency", "done-twice"];
+/// Known differences: text after the end marker, which ends a response here, and a clock that stands still.
+const KNOWN_DIFFERENCES: [&str; 3] = ["content-after-done", "zero-latency", "done-twice"];
 
-/// The row of a streamed answer whose lines came at these times.
+/// The row of a streamed response whose lines arrived at these times.
 fn row(case: &Value) -> Observation {
     let start = Timestamp(case["start_ns"].as_u64().unwrap());
     let mut row = Observation { sent: start, ..Observation::dispatched(0, start, start) };
@@ -39,7 +39,7 @@ fn times_are_those_of_the_script() {
     let streamed = |case: &&Value| case["stream"] == true && case["outcome"] == "sample";
     let cases: Vec<&Value> = cases.as_array().unwrap().iter().filter(streamed).collect();
     assert!(cases.len() >= 15);
-    for case in cases.into_iter().filter(|case| !OTHERWISE.contains(&case["name"].as_str().unwrap())) {
+    for case in cases.into_iter().filter(|case| !KNOWN_DIFFERENCES.contains(&case["name"].as_str().unwrap())) {
         let contents = case["messages"].as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap());
         let tokens: Vec<u64> = contents.map(count).collect();
         let tokens =

@@ -1,4 +1,4 @@
-//! Drives an engine in a Python process: one call, one answer.
+//! Drives an engine in a Python process: one call, one response.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,15 +12,15 @@ use super::protocol::{self, PROTOCOL};
 use super::spec::{PythonSpec, WorkerSource};
 use super::{EngineError, worker};
 
-/// How long a Python may take to say hello.
+/// Timeout of the worker's first frame.
 const HELLO: Duration = Duration::from_secs(120);
 
-/// How long a worker may take to leave when asked.
+/// Timeout of the worker's exit.
 const LEAVE: Duration = Duration::from_secs(20);
-/// The same where a profiler has to write its report.
+/// Timeout of the worker's exit if a profiler writes its report.
 const REPORT: Duration = Duration::from_secs(1800);
 
-/// Finds the interpreter: the one named, the virtual environment's, or `python3` on the path.
+/// Finds the interpreter: the given one, the virtual environment's, or `python3` on the path.
 pub fn find_python(named: Option<&str>, variable: &dyn Fn(&str) -> Option<String>) -> Result<PathBuf, EngineError> {
     if let Some(named) = named {
         return Ok(PathBuf::from(named));
@@ -112,7 +112,7 @@ fn root_cause(message: String, log: &str) -> EngineError {
         "Free memory on device",
         "larger than the available KV cache memory",
     ];
-    // What the front says when its core died, at the start and in the middle of a run.
+    // The messages of the front end when its core died, at the start or during a run.
     let vague = ["Engine core initialization failed", "EngineCore encountered an issue"];
     let cause = |line: &str| line.rsplit_once("] ").map_or(line, |(_, text)| text).trim().to_owned();
     if let Some(line) = log.lines().rev().find(|line| memory.iter().any(|sign| line.contains(sign))) {
@@ -169,7 +169,7 @@ impl OfflineEngine for PythonEngine {
             self.call("close", Dict::new())?;
         }
         if let Some(mut process) = self.process.take() {
-            // A profiler writes its report when the worker has left.
+            // A profiler writes its report when the worker exits.
             process.finish(if self.spec.launcher.is_empty() { LEAVE } else { REPORT });
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What an offline engine is asked, and what it answers. It takes the times itself, on its own clock.
+//! The interface of an offline engine. It measures times itself, on its own clock.
 
 use tacho_core::Request;
 use tacho_core::json::Dict;
@@ -7,33 +7,33 @@ use super::EngineError;
 
 /// An engine that runs whole batches.
 pub trait OfflineEngine {
-    /// Reads the engine's own arguments, so that a wrong one is found before anything else is done. Gives the
-    /// arguments with their final values, as far as the engine has any.
+    /// Parses the engine's own arguments, so that errors show first. Returns the arguments with their final values,
+    /// as far as the engine has any.
     fn parse(&mut self) -> Result<Dict, EngineError>;
 
     /// Starts the engine.
     fn load(&mut self) -> Result<Loaded, EngineError>;
 
-    /// Hands over a batch; nothing is timed yet.
+    /// Passes a batch to the engine; nothing is timed yet.
     fn queue(&mut self, slot: Slot, batch: &Batch) -> Result<(), EngineError>;
 
-    /// Runs a batch that was handed over; may be repeated.
+    /// Runs a batch that was queued; may be repeated.
     fn generate(&mut self, step: &Step) -> Result<Generated, EngineError>;
 
-    /// The multimodal stage times collected since the last call. `settle` says that the run to measure comes next.
+    /// The multimodal stage times since the last call. `settle` announces that the measured run is next.
     fn stage_times(&mut self, settle: bool) -> Result<StageTimes, EngineError>;
 
-    /// Ends the engine.
+    /// Stops the engine.
     fn close(&mut self) -> Result<(), EngineError>;
 }
 
 /// Stage times in seconds by request id.
 pub type StageTimes = Vec<(String, Dict)>;
 
-/// An engine that is ready.
+/// A loaded engine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
-    /// Longest sequence, where the engine has a limit.
+    /// Maximum sequence length, if the engine has a limit.
     pub max_model_len: Option<u64>,
     /// Size of its vocabulary.
     pub vocab_size: Option<u64>,
@@ -47,18 +47,18 @@ pub struct Loaded {
     pub encoder_compilation_seconds: f64,
     /// The profiler that is configured.
     pub profiler: Option<String>,
-    /// Where profiles go.
+    /// Directory of profiles.
     pub profile_dir: Option<String>,
-    /// Versions of the engine and of what it is built on.
+    /// Versions of the engine and its libraries.
     pub versions: Dict,
 }
 
-/// Which batch.
+/// The batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
-    /// The unmeasured one.
+    /// The warm-up batch.
     Warmup,
-    /// The measured one.
+    /// The measured batch.
     Measured,
 }
 
@@ -72,16 +72,16 @@ impl Slot {
     }
 }
 
-/// How tokens are drawn.
+/// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
-    /// Sequences per prompt, or the width of the beam.
+    /// Sequences per prompt, or the beam width.
     pub n: u64,
     /// Temperature.
     pub temperature: f64,
     /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
-    /// Whether tokens are turned into text.
+    /// Whether tokens are detokenized.
     pub detokenize: bool,
     /// Beam search instead of sampling.
     pub beam: bool,
@@ -94,26 +94,26 @@ pub struct Batch {
     pub requests: Vec<Request>,
     /// The adapter of each, from 1; empty without adapters.
     pub adapters: Vec<u64>,
-    /// Where the adapters are.
+    /// Path of the adapters.
     pub lora_path: Option<String>,
-    /// How tokens are drawn.
+    /// Sampling parameters.
     pub sampling: Sampling,
 }
 
 /// One run of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Which batch.
+    /// The batch.
     pub slot: Slot,
     /// Whether the profiler runs.
     pub profile: bool,
-    /// Whether everything is queued before scheduling begins.
+    /// Whether all requests are queued before scheduling begins.
     pub prequeue: bool,
     /// Whether the engine draws its own progress bar.
     pub progress: bool,
-    /// Whether one set of sampling settings goes for the whole batch.
+    /// Whether one set of sampling parameters is used for the whole batch.
     pub single_sampling: bool,
-    /// Whether what earlier runs left in the engine's caches is dropped first, before the clock starts.
+    /// Whether the engine's caches are reset first, before the clock starts.
     pub fresh: bool,
 }
 
@@ -124,7 +124,7 @@ impl Step {
     }
 }
 
-/// What a run of a batch gave.
+/// The result of a run of a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Generated {
     /// Seconds around the engine call.

@@ -1,4 +1,4 @@
-//! Broken frames of an engine's process: an error or a value, never a panic, an abort or memory without end.
+//! Invalid frames of an engine's process: an error or a value, never a panic, an abort or unbounded memory.
 
 use tacho_core::json::{Dict, Value, parse};
 use tacho_testkit::{Counted, fuzz};
@@ -19,11 +19,11 @@ fn fuzz_frames() {
         let mut source = bytes;
         let _ = skip_to_magic(&mut &*source);
         while let Ok(Some(value)) = read_frame(&mut source) {
-            look(&value);
+            inspect(&value);
         }
     });
 }
 
-fn look(value: &Value) {
+fn inspect(value: &Value) {
     let _ = (loaded(value).is_ok(), generated(value).is_ok(), stage_times(value).is_ok());
 }

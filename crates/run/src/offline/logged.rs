@@ -8,17 +8,17 @@ use super::{Batch, EngineError, Generated, Loaded, Notebook, OfflineEngine, Slot
 use crate::Error;
 use crate::serve::LogPlan;
 
-/// An engine, and the log of its calls where one is wanted.
+/// An engine, and the log of its calls if there is one.
 pub struct LoggedEngine<'a> {
     engine: Box<dyn OfflineEngine>,
     notebook: Notebook<'a>,
-    /// Calls that are still to come before those measured.
+    /// Remaining warm-up calls.
     warmups: u64,
 }
 
 impl<'a> LoggedEngine<'a> {
-    /// Begins the log of `plan`; `about` is what a reader needs in addition to the rows. The first `warmups` calls with
-    /// the measured batch are not logged.
+    /// Creates the log of `plan`; `about` is what a reader needs in addition to the rows. The first `warmups` calls
+    /// with the measured batch are not logged.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -32,7 +32,7 @@ impl<'a> LoggedEngine<'a> {
         Ok(LoggedEngine { engine, notebook: Notebook::open(plan, about, sink)?, warmups })
     }
 
-    /// Ends the log with what came of the run.
+    /// Ends the log with the result of the run.
     pub fn finish(&mut self, closing: Dict) {
         self.notebook.finish(closing);
     }

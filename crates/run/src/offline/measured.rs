@@ -1,20 +1,20 @@
-//! What was measured, and why no more.
+//! A record of a run that may have ended early.
 
 use tacho_metrics::offline::OfflineRecord;
 
 use crate::Error;
 
-/// A record of what was finished.
+/// A record of the finished measurements.
 #[derive(Debug)]
 pub struct Measured {
     /// The record.
     pub record: OfflineRecord,
-    /// Why the run is shorter than planned, where it is: what was measured until then is not lost.
+    /// Why the run is shorter than planned, if it is.
     pub ended: Option<Error>,
 }
 
 impl Measured {
-    /// What is left of a run that may have ended early; its reason where nothing is.
+    /// The result of a run that may have ended early; the reason if nothing was measured.
     pub(crate) fn kept(record: OfflineRecord, ended: Option<Error>) -> Result<Self, Error> {
         match ended {
             Some(error) if record.measured.is_empty() => Err(error),

@@ -1,4 +1,4 @@
-//! What an offline run measures, written down one measurement a row: a run that is killed keeps what it measured.
+//! The log of an offline run, one row per measurement: a killed run keeps its measurements.
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Clock, EventSink, Observation, RunEvent, SystemClock, Timestamp};
@@ -7,14 +7,14 @@ use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, this_host};
 use crate::Error;
 use crate::serve::LogPlan;
 
-/// What logs of offline runs say of themselves, in the manifest before the first row and in the closing after the last.
+/// The key of offline runs in logs, in the manifest before the first row and in the summary after the last.
 pub const OFFLINE: &str = "offline";
 
-/// The log of an offline run, where one is wanted.
+/// The log of an offline run, if there is one.
 pub struct Notebook<'a> {
     log: Option<Log>,
     clock: SystemClock,
-    /// No row is from before it.
+    /// No row starts earlier.
     origin: Timestamp,
     rows: usize,
     sink: &'a dyn EventSink,
@@ -24,7 +24,7 @@ impl<'a> Notebook<'a> {
     /// Creates the log of `plan`; `about` is what a reader needs in addition to the rows.
     ///
     /// # Errors
-    /// When it cannot be begun.
+    /// When it cannot be created.
     pub fn open(plan: Option<&LogPlan>, about: Dict, sink: &'a dyn EventSink) -> Result<Self, Error> {
         let clock = SystemClock::start();
         let origin = clock.now();
@@ -45,7 +45,7 @@ impl<'a> Notebook<'a> {
         self.noticed(written);
     }
 
-    /// Ends the log with what came of the run.
+    /// Ends the log with the result of the run.
     pub fn finish(&mut self, closing: Dict) {
         let mut dict = Dict::new();
         dict.set(OFFLINE, closing);
@@ -55,7 +55,7 @@ impl<'a> Notebook<'a> {
         }
     }
 
-    /// A log that can no longer be written is given up, the run is not.
+    /// If the log can no longer be written, logging stops and the run continues.
     fn noticed(&mut self, written: Result<(), LogError>) {
         if let Err(error) = written {
             self.log = None;

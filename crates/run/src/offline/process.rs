@@ -1,4 +1,4 @@
-//! The worker's process: pipes, log, and an end that takes its whole process group along.
+//! The worker's process: pipes, log, and termination of its whole process group.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, Read};
@@ -18,14 +18,14 @@ use super::EngineError;
 use super::protocol::{read_frame, skip_to_magic, write_frame};
 use super::spec::{LogTap, PythonSpec};
 
-/// Bytes of the log that are kept for messages.
+/// Bytes of the log kept for error messages.
 const KEPT: usize = 1 << 16;
-/// Lines of it that a message shows.
+/// Lines of the log in an error message.
 const SHOWN: usize = 12;
-/// How often a silent worker is looked at.
+/// Polling interval of a silent worker.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// What the reading thread found.
+/// What the reader thread received.
 enum Incoming {
     Frame(Value),
     Broken(String),
@@ -74,14 +74,14 @@ impl Process {
         Ok(Process { child, stdin, frames, log, logger: Some(logger) })
     }
 
-    /// Sends a frame. A worker that is gone is noticed when its answer is awaited.
+    /// Sends a frame. An exited worker is noticed when its response is awaited.
     pub(super) fn send(&mut self, value: &Value) {
         if self.stdin.as_mut().is_some_and(|stdin| write_frame(stdin, value).is_err()) {
             self.stdin = None;
         }
     }
 
-    /// The next frame, within the time given.
+    /// The next frame, within the timeout.
     pub(super) fn receive(
         &mut self,
         call: &'static str,
@@ -116,7 +116,7 @@ impl Process {
         EngineError::Died { status, log: self.last_lines() }
     }
 
-    /// Waits for the end, and brings it about when it does not come.
+    /// Waits for the exit, and kills the worker after the timeout.
     fn wait(&mut self, patience: Duration) -> String {
         let until = Instant::now() + patience;
         let mut status = self.child.try_wait().ok().flatten();
@@ -128,16 +128,16 @@ impl Process {
         status.map_or_else(|| "it closed its pipe".to_owned(), |status| status.to_string())
     }
 
-    /// Lets the worker leave after it was asked to, then makes sure that nothing of it is left.
+    /// Waits for the requested exit of the worker, then kills what is left of it.
     pub(super) fn finish(&mut self, patience: Duration) {
         self.wait(patience);
     }
 
-    /// Ends the whole group: engines have children.
+    /// Kills the whole process group: engines have children.
     pub(super) fn kill(&mut self) {
         self.stdin = None;
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // A group that is gone already is what was wanted.
+            // The group may be gone already.
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
@@ -146,7 +146,7 @@ impl Process {
         }
     }
 
-    /// The last lines of the log. A progress bar counts as the line it shows last.
+    /// The last lines of the log. Of a progress bar only its last state counts.
     pub(super) fn last_lines(&self) -> Vec<String> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = log.iter().copied().collect();
@@ -158,7 +158,7 @@ impl Process {
         lines
     }
 
-    /// The whole log that was kept.
+    /// The kept part of the log.
     pub(super) fn log_text(&self) -> String {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&log.iter().copied().collect::<Vec<u8>>()).into_owned()

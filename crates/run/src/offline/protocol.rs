@@ -9,11 +9,11 @@ use tacho_workload::scenarios::priority_of;
 use super::engine::{Batch, Generated, Loaded};
 use super::{EngineError, Slot, StageTimes, Step};
 
-/// The version this program speaks.
+/// Version of the protocol.
 pub const PROTOCOL: i64 = 1;
-/// The line before a worker's first frame; whatever a Python prints on its way up comes before it.
+/// The line before a worker's first frame; any output of Python's startup precedes it.
 const MAGIC: &[u8] = b"tacho-worker\n";
-/// Longer frames are no frames.
+/// Longest frame.
 const LONGEST: u64 = 1 << 32;
 
 /// Writes one frame.
@@ -126,7 +126,7 @@ fn count(result: &Value, key: &'static str) -> Result<u64, EngineError> {
     value.ok_or_else(|| EngineError::Protocol { problem: format!("{key:?} is missing or no count") })
 }
 
-/// The answer to `load`.
+/// The response of `load`.
 pub(super) fn loaded(result: &Value) -> Result<Loaded, EngineError> {
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
     let limit = |key: &str| result.get(key).and_then(Value::as_i64).and_then(|value| u64::try_from(value).ok());
@@ -143,7 +143,7 @@ pub(super) fn loaded(result: &Value) -> Result<Loaded, EngineError> {
     })
 }
 
-/// The answer to `generate`.
+/// The response of `generate`.
 pub(super) fn generated(result: &Value) -> Result<Generated, EngineError> {
     let latencies = result.get("e2e_ms").and_then(Value::as_list).unwrap_or_default();
     Ok(Generated {
@@ -156,7 +156,7 @@ pub(super) fn generated(result: &Value) -> Result<Generated, EngineError> {
     })
 }
 
-/// The answer to `mm_stats`.
+/// The response of `mm_stats`.
 pub(super) fn stage_times(result: &Value) -> Result<StageTimes, EngineError> {
     let requests = result.get("requests").and_then(Value::as_dict);
     let requests = requests.ok_or_else(|| EngineError::Protocol { problem: "\"requests\" is missing".into() })?;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_frames_are_told_from_ends() {
+    fn broken_frames_are_distinguished_from_ends() {
         assert!(read_frame(&mut Cursor::new(b"hello\n".to_vec())).is_err());
         assert!(read_frame(&mut Cursor::new(b"3\n{a}".to_vec())).is_err());
         assert!(read_frame(&mut Cursor::new(b"99999999999999\n".to_vec())).is_err());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_prints_before_the_first_frame_is_skipped() {
+    fn output_before_the_first_frame_is_skipped() {
         let mut source = Cursor::new(b"site says hello\nagain tacho-worker\n2\n{}".to_vec());
         assert!(skip_to_magic(&mut source).unwrap());
         assert_eq!(read_frame(&mut source).unwrap(), Some(Value::Dict(Dict::new())));

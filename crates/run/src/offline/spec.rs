@@ -1,4 +1,4 @@
-//! An engine in Python: what starts it.
+//! The settings of an engine in Python.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use std::time::Duration;
 use tacho_core::json::Dict;
 use tacho_loadgen::StopSignal;
 
-/// Takes the engine's log as it comes.
+/// Receives the engine's log.
 pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// Which worker runs.
+/// The source of the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerSource {
-    /// The one that the program carries.
+    /// The worker embedded in the program.
     Embedded,
     /// A file.
     File(PathBuf),
@@ -26,26 +26,26 @@ pub struct PythonSpec {
     pub python: PathBuf,
     /// The worker.
     pub worker: WorkerSource,
-    /// What starts the interpreter, such as a profiler with its arguments; nothing starts it directly.
+    /// The command that starts the interpreter, such as a profiler with its arguments; empty to start it directly.
     pub launcher: Vec<String>,
     /// The engine's name in the protocol.
     pub engine: &'static str,
-    /// The engine's arguments as typed.
+    /// The engine's arguments as given.
     pub words: Vec<String>,
     /// Defaults of the command that differ from the engine's.
     pub defaults: Dict,
-    /// What engines without a parser of their own need to know.
+    /// Settings for engines without an argument parser.
     pub settings: Dict,
-    /// Whether the flags of the asynchronous engine are known too.
+    /// Whether flags of the asynchronous engine are accepted too.
     pub accepts_async_flags: bool,
     /// Whether multimodal stage times are collected.
     pub mm_stats: bool,
-    /// Variables of its environment.
+    /// Its environment variables.
     pub environment: Vec<(String, String)>,
-    /// The longest time of one call.
+    /// Timeout of one call.
     pub timeout: Option<Duration>,
-    /// Takes its log.
+    /// Receives its log.
     pub log: LogTap,
-    /// Ends it when asked.
+    /// Stops it on request.
     pub stop: StopSignal,
 }

@@ -1,4 +1,4 @@
-//! The worker's files, carried by the program and written out for Python to run.
+//! The worker's files, embedded in the program and written out for Python to run.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ const FILES: [(&str, &str); 4] = [
     ("mii_engine.py", include_str!("../../../../python/worker/mii_engine.py")),
 ];
 
-/// Writes them to a directory that is removed with the value.
+/// Writes them to a temporary directory that is removed when dropped.
 pub(super) fn unpack() -> Result<(TempDir, PathBuf), EngineError> {
     let unpacked = || {
         let directory = tempfile::Builder::new().prefix("tacho-worker-").tempdir()?;

@@ -1,5 +1,5 @@
-//! The logs of the ranks of one run as that run. Each request is in it once, on rank 0's clock as far as that is known: by
-//! what the rank said of its own at its end, or else by the start, which is one instant under one name in all logs.
+//! Merges the logs of the ranks of one run. Each request counts once, on rank 0's clock as far as that is known: by
+//! the rank's clock estimate at its end, or else by the common start time in all logs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ struct RankLog {
     log: Joined,
 }
 
-/// Whether all of these are logs of ranks.
+/// Returns whether all of these are logs of ranks.
 pub fn are_ranks(paths: &[PathBuf]) -> bool {
     paths.iter().all(|path| Stored::open(path).is_ok_and(|stored| rank_of(&stored).is_some()))
 }
 
 fn rank_of(stored: &Stored) -> Option<(usize, usize)> {
-    let told = stored.manifest().more.get("rank")?;
-    let number = |key: &str| told.get(key).and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok());
+    let entry = stored.manifest().more.get("rank")?;
+    let number = |key: &str| entry.get(key).and_then(Value::as_i64).and_then(|number| usize::try_from(number).ok());
     Some((number("rank")?, number("ranks")?))
 }
 
@@ -46,12 +46,12 @@ impl RankLog {
         self.log.segments.first()
     }
 
-    /// How its clock ran by rank 0's, where it said so.
+    /// Its clock relative to rank 0's, if it is known.
     fn fit(&self) -> Option<ClockFit> {
         self.stored.closing()?.get("clock").and_then(ClockFit::from_json)
     }
 
-    /// What was known of the whole run at its end: rank 0 writes it down.
+    /// The summary of the whole run, which rank 0 writes.
     fn whole(&self) -> Option<&Value> {
         self.stored.closing().filter(|closing| closing.get("setup").is_some())
     }
@@ -79,11 +79,11 @@ pub fn rebuild_ranks(paths: &[PathBuf], changes: &Changes, hub: &Hub, sink: &dyn
         rows.into_iter().for_each(take);
         Ok(Joined { segments: vec![span], lost, ..Joined::default() })
     })?;
-    missing.into_iter().for_each(|caveat| rebuilt.record.doubt(caveat));
+    missing.into_iter().for_each(|caveat| rebuilt.record.add_caveat(caveat));
     Ok(rebuilt)
 }
 
-/// Refuses what is not of one run: another plan, another start, the same rank twice.
+/// Rejects logs that are not of one run: another plan, another start, the same rank twice.
 fn check(logs: &[RankLog]) -> Result<(), Error> {
     let first = &logs[0];
     let started = |log: &RankLog| log.span().map(|span| span.origin.unix_ns);
@@ -101,9 +101,9 @@ fn check(logs: &[RankLog]) -> Result<(), Error> {
     Ok(())
 }
 
-/// All rows, in the order of the workload, on rank 0's clock; and the span of the run there.
+/// All rows in workload order on rank 0's clock, and the span of the run there.
 fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
-    // Where rank 0's log is missing its clock is known by what the others said of it.
+    // Without rank 0's log, the others' estimates of its clock are used.
     let start = logs.iter().find_map(|log| {
         let origin = log.span()?.origin;
         let timestamp = if log.rank == 0 {
@@ -132,7 +132,7 @@ fn pooled(logs: &mut [RankLog]) -> (Vec<Row>, Option<Span>) {
     (rows, Some(span))
 }
 
-/// Who is missing, as far as the run itself has not said so.
+/// Missing ranks, as far as the run itself did not report them.
 fn missing(logs: &[RankLog], rows: &[Row]) -> Vec<Caveat> {
     let requests = logs[0].stored.manifest().requests.unwrap_or(0);
     if logs[0].whole().is_some() || rows.len() as u64 >= requests {

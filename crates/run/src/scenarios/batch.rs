@@ -1,4 +1,4 @@
-//! Batches of a scenario through an engine: handed over, run one after the other.
+//! Batches of a scenario on an engine: queued, and run one after another.
 
 use tacho_core::Request;
 

@@ -1,10 +1,10 @@
-//! What a prefix cache could serve of requests that repeat themselves.
+//! Hit rates of a prefix cache for repeated requests.
 
 use tacho_core::Request;
 use tacho_text::Tokenizer;
 use tacho_workload::PrefixSharing;
 
-/// Fractions of tokens that an unlimited cache could serve: of the list sent for the first time, and sent again.
+/// Hit rates of an unbounded cache: for the list sent for the first time, and sent again.
 pub fn reusable(requests: &[Request], tokenizer: Option<&Tokenizer>) -> (f64, f64) {
     let Some(tokenizer) = tokenizer else { return (0.0, 0.0) };
     let once = PrefixSharing::new(requests, tokenizer);

@@ -1,5 +1,5 @@
-//! Parser for the EBNF grammars that vLLM takes (`root ::= "a" rule | [0-9]+`): checks whether a text is a sentence.
-//! Independent of the simulator's generator, so that the two cannot share a mistake.
+//! Parser for the EBNF grammars of vLLM (`root ::= "a" rule | [0-9]+`): checks whether a text is a sentence.
+//! Independent of the simulator's generator, so that the two cannot share a bug.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -10,7 +10,7 @@ use std::str::Chars;
 #[derive(Debug, Clone)]
 enum Part {
     Text(String),
-    /// A set of characters, given by ranges, or all others.
+    /// A set of characters given by ranges, or its complement.
     Class {
         ranges: Vec<(char, char)>,
         other: bool,
@@ -34,7 +34,7 @@ pub(super) struct Grammar {
 type Known = RefCell<HashMap<(String, usize), Option<BTreeSet<usize>>>>;
 
 impl Grammar {
-    /// Reads rules; nothing where they are not understood, or one of them is missing.
+    /// Parses rules; `None` if they are invalid or one of them is missing.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut rules = HashMap::new();
         for rule in rules_of(text) {
@@ -49,7 +49,7 @@ impl Grammar {
         whole.then_some(grammar)
     }
 
-    /// Whether all of the text is one sentence.
+    /// Returns whether the whole text is a sentence.
     pub(super) fn accepts(&self, text: &str) -> bool {
         let chars: Vec<char> = text.chars().collect();
         let known = Known::default();
@@ -65,8 +65,8 @@ impl Grammar {
         }
     }
 
-    /// Where a sentence of a rule that begins at `at` can end. A rule that begins with itself finds the sentences that
-    /// it has without that.
+    /// The positions at which a sentence of a rule that starts at `at` can end. Left recursion finds the sentences
+    /// without it.
     fn rule(&self, name: &str, text: &[char], at: usize, known: &Known) -> BTreeSet<usize> {
         let key = (name.to_owned(), at);
         if let Some(found) = known.borrow().get(&key) {
@@ -110,7 +110,7 @@ impl Grammar {
         while !starts.is_empty() && most.is_none_or(|most| round < most) {
             round += 1;
             let next: BTreeSet<usize> = starts.iter().flat_map(|start| self.ends(part, text, *start, known)).collect();
-            // What ends where it has ended before brings nothing new once there are enough.
+            // Once there are enough repetitions, positions that were reached before add nothing new.
             starts = if round > least { next.difference(&ends).copied().collect() } else { next };
             if round >= least {
                 ends.extend(&starts);
@@ -120,7 +120,7 @@ impl Grammar {
     }
 }
 
-/// The texts of the rules: each begins on a line with `::=` and may go on below.
+/// The texts of the rules: each starts on a line with `::=` and may continue below.
 fn rules_of(text: &str) -> Vec<String> {
     let mut rules: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -154,7 +154,7 @@ fn row(chars: &mut Peekable<Chars<'_>>) -> Option<Part> {
     }
 }
 
-/// How often a part may come, by the sign behind it.
+/// Repetitions of a part, by the operator after it.
 fn counted(part: Part, chars: &mut Peekable<Chars<'_>>) -> Option<Part> {
     let (least, most) = match chars.peek() {
         Some('*') => (0, None),
@@ -214,7 +214,7 @@ fn class(chars: &mut Peekable<Chars<'_>>) -> Option<Part> {
         if chars.peek() == Some(&'-') {
             chars.next();
             last = match chars.next()? {
-                // A dash at the end is itself.
+                // A dash at the end is literal.
                 ']' => {
                     ranges.extend([(first, first), ('-', '-')]);
                     return Some(Part::Class { ranges, other });
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_told_from_other_texts() {
+    fn sentences_are_distinguished_from_other_texts() {
         let sql = "\n  root ::= \"SELECT \" column \" from \" table\n\n  column ::= \"a \" | \"b \"\n  table ::= [a-c_]+ \n | \"x-\" [^0-9]\n";
         for (text, right) in [
             ("SELECT a  from abc", true),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_grammar_is_not_judged() {
+    fn invalid_grammars_are_not_judged() {
         for text in
             ["", "root = x", "root ::= missing", "root ::= \"open", "root ::= (\"a\"", "root ::= [a", "other ::= \"a\""]
         {

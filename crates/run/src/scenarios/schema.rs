@@ -1,6 +1,6 @@
-//! Validates a JSON document against a JSON Schema (drafts 4 to 2020-12): the assertions that constrain generated text.
-//! `format` is an annotation, as the later drafts say. A schema with a reference to another document, a pattern that
-//! cannot be compiled or a reference cycle without progress is not judged.
+//! Validates a JSON document against a JSON Schema (drafts 4 to 2020-12): the assertions that constrain generated
+//! text. `format` is an annotation, as in the later drafts. A schema with a reference to another document, an invalid
+//! pattern or a reference cycle is not judged.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use regex::Regex;
 use tacho_core::json::{Dict, Value};
 
-/// Nesting of schema applications before a document is given up as not judged.
+/// Nesting of schema applications beyond which a document is not judged.
 const MAX_DEPTH: usize = 256;
 
 /// A compiled schema: the document and the patterns in it.
@@ -18,14 +18,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// `None` where the schema cannot be judged by.
+    /// `None` if the schema cannot be evaluated.
     pub fn compile(root: Value) -> Option<Self> {
         let mut patterns = HashMap::new();
         collect(&root, &root, &mut patterns, 0)?;
         Some(Schema { root, patterns })
     }
 
-    /// Whether the document is valid; `None` where evaluation goes deeper than `MAX_DEPTH`.
+    /// Returns whether the document is valid; `None` if evaluation goes deeper than `MAX_DEPTH`.
     pub fn accepts(&self, document: &Value) -> Option<bool> {
         let check = Check { schema: self, depth: Cell::new(0), too_deep: Cell::new(false) };
         let valid = check.holds(&self.root, document);
@@ -115,7 +115,7 @@ impl Check<'_> {
             })
     }
 
-    /// Keywords of one type of value, which hold for all others.
+    /// Keywords for one type of value; they accept all other types.
     fn shaped(&self, dict: &Dict, document: &Value) -> bool {
         match document {
             Value::Dict(object) => self.object(dict, object),
@@ -137,7 +137,7 @@ impl Check<'_> {
     }
 
     fn array(&self, dict: &Dict, items: &[Value]) -> bool {
-        // Before 2020-12 a list under `items` is what `prefixItems` is now, and `additionalItems` what `items` is.
+        // Before 2020-12 a list under `items` is today's `prefixItems`, and `additionalItems` is today's `items`.
         let (prefix, rest) = match dict.get("items") {
             Some(Value::List(prefix)) => (prefix.as_slice(), dict.get("additionalItems")),
             rest => (dict.get("prefixItems").and_then(Value::as_list).unwrap_or_default(), rest),
@@ -176,7 +176,7 @@ impl Check<'_> {
             && ["dependencies", "dependentRequired", "dependentSchemas"].into_iter().all(dependent)
     }
 
-    /// One member of an object: its own schema, those of matching patterns, or what is said of all others.
+    /// One member of an object: its own schema, those of matching patterns, or the schema of all others.
     fn member(&self, dict: &Dict, name: &str, value: &Value) -> bool {
         let within = |key: &str| dict.get(key).and_then(Value::as_dict);
         let own = within("properties").and_then(|properties| properties.get(name));
@@ -189,7 +189,7 @@ impl Check<'_> {
     }
 }
 
-/// The keywords that hold for values of every type.
+/// The keywords for values of every type.
 fn plain(dict: &Dict, document: &Value) -> bool {
     let typed = match dict.get("type") {
         Some(Value::Str(name)) => is_of(name, document),
@@ -215,7 +215,7 @@ fn is_of(name: &str, document: &Value) -> bool {
 fn number(dict: &Dict, document: &Value) -> bool {
     let Some(value) = document.as_f64() else { return true };
     let bound = |key: &str| dict.get(key).and_then(Value::as_f64);
-    // Draft 4 has a flag in the place of the exclusive bound.
+    // In draft 4 the exclusive bound is a flag.
     let strict = |key: &str| dict.get(key) == Some(&Value::Bool(true));
     bound("minimum").is_none_or(|least| value > least || (value == least && !strict("exclusiveMinimum")))
         && bound("maximum").is_none_or(|most| value < most || (value == most && !strict("exclusiveMaximum")))
@@ -246,7 +246,7 @@ fn unique(items: &[Value]) -> bool {
     items.iter().enumerate().all(|(at, item)| items[..at].iter().all(|earlier| !equal(earlier, item)))
 }
 
-/// Equality of JSON Schema: 1 and 1.0 are one number, and the order of members does not count.
+/// Equality of JSON Schema: 1 and 1.0 are equal, and the order of members does not matter.
 fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::List(one), Value::List(other)) => {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_evaluated_is_not_judged() {
+    fn schemas_without_an_evaluation_are_not_judged() {
         assert_eq!(verdict(r#"{"$ref":"https://example.com/other"}"#, "1"), None);
         assert_eq!(verdict(r#"{"pattern":"(?=a)"}"#, r#""a""#), None);
         assert_eq!(verdict(r##"{"$ref":"#"}"##, "1"), None);

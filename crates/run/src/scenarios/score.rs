@@ -1,4 +1,4 @@
-//! Whether a response is valid: upstream's loose score, and a strict check in addition.
+//! Validity of a response: vLLM's loose score, and a strict check.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use tacho_workload::scenarios::ConstraintKind;
 use super::grammar::Grammar;
 use super::schema::Schema;
 
-/// Judges answers; constraints are compiled once.
+/// Judges responses; constraints are compiled once.
 #[derive(Default)]
 pub struct Judge {
     schemas: HashMap<String, Option<Schema>>,
@@ -19,7 +19,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// What a text is worth under a constraint.
+    /// The verdict on a text under a constraint.
     pub fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
         match kind {
             ConstraintKind::Grammar => self.sentence(constraint.as_str().unwrap_or_default(), text),
@@ -32,13 +32,13 @@ impl Judge {
         }
     }
 
-    /// Upstream has no score for grammars. One that is not understood is not judged.
+    /// vLLM has no score for grammars. An invalid one is not judged.
     fn sentence(&mut self, rules: &str, text: &str) -> Verdict {
         let grammar = self.grammars.entry(rules.to_owned()).or_insert_with(|| Grammar::read(rules));
         Verdict { obeys: grammar.as_ref().map(|grammar| grammar.accepts(text)), ..Verdict::default() }
     }
 
-    /// Upstream checks only the beginning; here the whole text must match.
+    /// vLLM checks only the beginning; here the whole text must match.
     fn matched(&mut self, pattern: &str, text: &str) -> Verdict {
         let compile =
             || Some((Regex::new(&format!("^(?:{pattern})")).ok()?, Regex::new(&format!("^(?:{pattern})$")).ok()?));
@@ -57,7 +57,7 @@ impl Judge {
         Verdict { loose: Some(loosely_json(text)), parses: Some(document.is_some()), obeys }
     }
 
-    /// The compiled schema, which may be given as text; `None` where it cannot be judged by.
+    /// The compiled schema, which may be given as text; `None` if it cannot be evaluated.
     fn schema(&mut self, schema: &Value) -> Option<&Schema> {
         let text = schema.as_str().map_or_else(|| dumps(schema), str::to_owned);
         let compile = |text: &str| Schema::compile(parse(text).ok()?);
@@ -65,7 +65,7 @@ impl Judge {
     }
 }
 
-/// A document by RFC 8259, which has no `NaN` and no `Infinity`.
+/// A document by RFC 8259, without `NaN` and `Infinity`.
 fn strict(text: &str) -> Option<Value> {
     fn is_finite(value: &Value) -> bool {
         match value {
@@ -78,7 +78,7 @@ fn strict(text: &str) -> Option<Value> {
     parse(text).ok().filter(is_finite)
 }
 
-/// Upstream's score: blanks and line ends taken out, is there an object from the first brace to the last?
+/// vLLM's score: without whitespace, is there an object from the first brace to the last?
 fn loosely_json(text: &str) -> bool {
     let text: String = text.chars().filter(|c| !matches!(c, '\n' | ' ')).collect();
     let object = text.find('{').and_then(|start| text.rfind('}').and_then(|end| text.get(start..=end)));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loose_score_is_upstreams() {
+    fn the_loose_score_is_vllms() {
         for case in golden_json("scenarios/structured-output/scoring.json").as_array().unwrap() {
             let (kind, constraint) = match case["kind"].as_str().unwrap() {
                 "json" => (ConstraintKind::Json, parse("{}").unwrap()),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_held_to_their_constraint() {
+    fn responses_are_checked_against_their_constraint() {
         let mut judge = Judge::default();
         let schema =
             parse(r#"{"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}"#).unwrap();

@@ -28,7 +28,7 @@ use crate::serve::prepare::Prepared;
 use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
-/// What the main run needs.
+/// The inputs of the main run.
 pub(crate) struct MainRun<'a> {
     /// This rank's part of the plan.
     pub(crate) plan: &'a ServePlan,
@@ -36,9 +36,9 @@ pub(crate) struct MainRun<'a> {
     pub(crate) components: &'a Components,
     /// All requests, including those generated during the run.
     pub(crate) requests: &'a RequestTable,
-    /// Which requests this rank sends.
+    /// The requests that this rank sends.
     pub(crate) shard: &'a Shard,
-    /// Sets the start time, where several ranks start together.
+    /// Sets the start time if several ranks start together.
     pub(crate) start: Option<&'a (dyn Fn() -> Timestamp + Sync)>,
     /// Number of requests of all ranks, for the progress display.
     pub(crate) total: u64,

@@ -24,10 +24,10 @@ use crate::serve::log::rows::check_read_back;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 
-/// A run whose last row has arrived.
+/// A run that has received its last row.
 pub(crate) struct Finished<'a> {
     pub(crate) output: RunOutput<'a>,
-    /// The run that this one resumed.
+    /// The earlier run that this one resumed.
     pub(crate) earlier: Option<Earlier>,
     pub(crate) server: Server<'a>,
     /// The server's metrics after the run.
@@ -54,7 +54,7 @@ pub(crate) fn finish(
         let spec = SampleSpec { leaves_cut_off, ..SampleSpec::of(plan, prepared, setup.task, &requests) };
         SampledRows::of(rows, &spec)?
     };
-    let (doubts, cut_off) = (sampled.doubts(&driven.workers), sampled.cut_off);
+    let (of_samples, cut_off) = (sampled.caveats(&driven.workers), sampled.cut_off);
     let setup = Setup {
         num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off),
         ..setup
@@ -67,8 +67,8 @@ pub(crate) fn finish(
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);
-    let caveats = run.into_iter().chain(checks).flatten().chain(doubts).chain(ranks.lost);
-    caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.doubt(caveat));
+    let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost);
+    caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.add_caveat(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));
     }
@@ -77,7 +77,7 @@ pub(crate) fn finish(
 
 /// Caveats that need the record.
 fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 3] {
-    // A run that stopped because it was precise enough is: the responses that came afterwards change little.
+    // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));
     // Only this rank's prompts are known here.
     let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();

@@ -1,4 +1,4 @@
-//! The row log of a run: where it is, when it begins, how rows reach it and come back from it.
+//! The row log of a run: its location, when it is created, and how rows are written and read back.
 
 pub(crate) mod open;
 pub(crate) mod resume;
@@ -11,36 +11,36 @@ use std::path::PathBuf;
 
 pub(crate) use writer::RowLog;
 
-/// Where and when the rows of a run are logged.
+/// Settings of the row log.
 #[derive(Debug, Clone)]
 pub struct LogPlan {
     /// The directory.
     pub directory: PathBuf,
-    /// When it is begun.
+    /// When it is created.
     pub start: LogStart,
     /// Whether a log that cannot be created is an error; otherwise the run continues without it.
     pub required: bool,
-    /// The program that runs, for the manifest.
+    /// Version of the program, for the manifest.
     pub tacho: String,
-    /// The command line without secrets.
+    /// The command line, redacted.
     pub command: Vec<String>,
-    /// Bytes of rows, and of what is made of them, that stay in memory although they are in the log; beyond them the result
-    /// reads the log.
+    /// Bytes of rows and of values derived from them that stay in memory although they are in the log; beyond that,
+    /// the result is computed from the log.
     pub room: usize,
 }
 
 impl LogPlan {
-    /// Room for rows where nothing else is said: short runs never read their log.
+    /// Default memory for rows: short runs never read their log.
     pub const ROOM: usize = 16 << 20;
 }
 
-/// When a log is begun.
+/// When a log is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogStart {
     /// Before the first request.
     AtOnce,
     /// After a minute: shorter runs are quickly repeated.
     AfterAMinute,
-    /// It exists: this run resumes an earlier one.
+    /// It exists already: this run resumes an earlier one.
     Resumed,
 }

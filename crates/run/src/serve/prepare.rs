@@ -1,4 +1,4 @@
-//! Everything before the first request: model, tokenizer, workload, adapters, scheduled times.
+//! Preparation of a run: model, tokenizer, workload, adapters, scheduled times.
 
 mod align;
 pub(crate) mod cancel;
@@ -33,23 +33,23 @@ pub(crate) use tokenizer::{BUILTIN, load_tokenizer};
 /// Timeout of a control call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Whether to ask the server anything that is not needed to know the workload.
+/// How much the preparation may ask the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contact {
-    /// Prompts are aligned with its tokenizer.
+    /// Prompts may be aligned with the server's tokenizer.
     Server,
-    /// Only what cannot be done without.
+    /// Only necessary calls.
     Minimal,
 }
 
-/// What a workload is read from, before anything is asked of a server.
+/// The source of a workload, before the server is contacted.
 enum Source {
     Saved(Vec<Request>, Vec<f64>),
     Sessions(Option<Trace>),
     Sampled,
 }
 
-/// Requests, their scheduled times where the source sets them, and the sessions they belong to.
+/// Requests, their scheduled times if the source sets them, and their sessions.
 type Loaded = (Requests, Option<Vec<f64>>, Option<SessionWorkload>);
 
 impl Source {
@@ -91,7 +91,7 @@ impl Source {
 /// Prepares a run.
 pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Result<Prepared, Error> {
     plan.endpoint.check()?;
-    // What needs no server comes first: a mistake in it should not cost a wait.
+    // Steps without a server come first, so that errors in them show at once.
     let source = Source::read(&plan.workload)?;
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL_TIMEOUT)?;
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
@@ -146,7 +146,7 @@ fn load_sessions(
     Ok(sessions)
 }
 
-/// The model's id and the name to send.
+/// The model's id and the name in requests.
 fn find_model(plan: &ServePlan, caller: &Caller, sink: &dyn EventSink) -> Result<(String, String), Error> {
     if let Some(id) = &plan.model.model {
         let name = plan.model.served_name.clone().filter(|name| !name.is_empty());

@@ -1,4 +1,4 @@
-//! Distributed load generation: the part of the plan that is this rank's.
+//! Distributed load generation: this rank's part of the plan.
 
 mod aggregator;
 mod merge;
@@ -28,12 +28,12 @@ pub(super) enum Shard {
     Whole,
     /// Those with these indices.
     Listed(Vec<usize>),
-    /// Every `step`-th from `first` on, also of those that are generated during the run.
+    /// Every `step`-th from `first` on, including those generated during the run.
     Strided { first: usize, step: usize },
 }
 
 impl Shard {
-    /// The index in the whole workload of a request of this rank.
+    /// Index in the whole workload of a request of this rank.
     pub(super) fn global_index(&self, index: usize) -> usize {
         match self {
             Shard::Whole => index,
@@ -42,7 +42,7 @@ impl Shard {
         }
     }
 
-    /// Whether this rank sends a request that was generated during the run.
+    /// Returns whether this rank sends a request that was generated during the run.
     pub(super) fn has(&self, index: usize) -> bool {
         match self {
             Shard::Whole | Shard::Listed(_) => true,
@@ -88,7 +88,7 @@ pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option
     Ok(Shard::Strided { first: member.rank, step: member.active(limit) })
 }
 
-/// How many requests or sessions may be in flight at once; at most as many ranks are active.
+/// Most requests or sessions in flight; at most as many ranks are active.
 fn concurrency(plan: &ServePlan) -> Option<usize> {
     let sessions = match &plan.workload {
         crate::plan::WorkloadPlan::Sessions(sessions) => sessions.max_sessions,
@@ -97,7 +97,7 @@ fn concurrency(plan: &ServePlan) -> Option<usize> {
     sessions.into_iter().chain(plan.traffic.max_concurrency).min()
 }
 
-/// How many requests a rank is to send.
+/// Number of requests that a rank is to send.
 fn planned(plan: &ServePlan, prepared: &Prepared, member: &Membership, asked: usize) -> usize {
     match &prepared.sessions {
         Some(sessions) => sessions.requests_of(member.rank, member.active(concurrency(plan))),
@@ -105,7 +105,7 @@ fn planned(plan: &ServePlan, prepared: &Prepared, member: &Membership, asked: us
     }
 }
 
-/// At rank 0: listens, and waits until all ranks have joined.
+/// On rank 0: listens, and waits until all ranks have joined.
 pub(super) fn coordinate(
     plan: &ServePlan,
     workload: &str,

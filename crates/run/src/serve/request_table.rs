@@ -1,4 +1,4 @@
-//! What is known of each request before it is sent, as far as a result needs it.
+//! The properties of each request that its result needs, known before it is sent.
 
 mod compact;
 
@@ -14,19 +14,19 @@ use crate::Error;
 
 pub(crate) use compact::Compact;
 
-/// What each request asks for. The table grows while requests are generated during a run.
+/// The properties of each request. The table grows while requests are generated during a run.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
     all: Mutex<Compact>,
-    /// How often some were added.
+    /// Number of extensions.
     rounds: AtomicU32,
 }
 
 impl RequestTable {
-    /// What these requests ask.
+    /// The table of these requests.
     ///
     /// # Errors
-    /// When a sound cannot be measured.
+    /// When the duration of an audio clip cannot be determined.
     pub(crate) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
         let mut known = Compact::default();
         requests.each(|place, request| {
@@ -36,10 +36,10 @@ impl RequestTable {
         Ok(RequestTable { all: Mutex::new(known), rounds: AtomicU32::new(1) })
     }
 
-    /// Adds what further requests ask.
+    /// Adds further requests.
     ///
     /// # Errors
-    /// As above; then nothing is added.
+    /// When the duration of an audio clip cannot be determined; then nothing is added.
     pub(crate) fn extend(&self, backend: BackendKind, requests: &[Request]) -> Result<(), Error> {
         let before = self.lock().len();
         let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));
@@ -49,17 +49,17 @@ impl RequestTable {
         Ok(())
     }
 
-    /// All so far, locked.
+    /// The table so far, locked.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Compact> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often some were added, the first ones too.
+    /// Number of extensions, including the first.
     pub(crate) fn rounds(&self) -> u32 {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }

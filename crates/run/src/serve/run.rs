@@ -17,7 +17,7 @@ use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::ranks;
 use crate::serve::warmup::{warm_up, warm_up_sessions};
 
-/// Sends a prepared workload and computes its record. A stop is not an error once requests have been sent.
+/// Sends a prepared workload and computes its record. An interrupt is not an error once requests have been sent.
 pub fn run(
     plan: &ServePlan,
     mut prepared: Prepared,
@@ -50,7 +50,7 @@ pub fn run(
     let output = measurement.run(coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
     let provenance = server.provenance(plan, &after, stop);
-    // The encoded requests and the buffers of their responses are as large as all that follows.
+    // Frees the encoded requests and response buffers, which take as much memory as all that follows.
     drop(components);
     tacho_client::return_memory();
     finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance })

@@ -1,4 +1,4 @@
-//! Sessions as a workload: a trace, read or generated, becomes requests and a plan for the load generator.
+//! Sessions as a workload: a trace, read or synthetic, becomes requests and a plan for the load generator.
 
 mod plan;
 mod source;

@@ -1,4 +1,4 @@
-//! The record of a simulated run: the same load generator on a clock that a model advances.
+//! A simulated run: the same load generator on the virtual clock of a model.
 
 use tacho_core::{Clock, Counters, Kept, Observation, SystemClock, Watcher};
 use tacho_loadgen::{Drive, Driven, StopSignal, Target, drive_sessions};
@@ -15,10 +15,10 @@ use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
 use crate::serve::sessions::SessionWorkload;
 
-/// Sends the requests to a target that moves the clock itself, and computes the record of what it made of them.
+/// Sends the requests to a target that advances the clock itself, and computes the record.
 ///
 /// # Errors
-/// When a request holds what cannot be counted, such as a broken sound.
+/// When the properties of a request cannot be determined, such as the duration of a broken audio clip.
 pub fn predicted<T: Target>(
     plan: &ServePlan,
     prepared: &Prepared,
@@ -53,7 +53,7 @@ fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven:
     let requests = requests.lock();
     let reading = SampleSpec::of(plan, prepared, setup.task, &requests);
     let sampled = SampledRows::of(rows.into(), &reading)?;
-    // What workers of a model say of themselves is nothing that anybody could trust or doubt.
+    // Statistics of simulated workers have no meaning.
     let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, seen);
     record.provenance = plan.report.provenance.clone().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The rules that end a run before its workload does. They watch the rows as they come; the end of time is the
-//! dispatcher's own business.
+//! Rules that end a run before its workload does, evaluated on rows as they arrive. The dispatcher itself enforces
+//! the duration.
 
 mod failures;
 mod overload;
@@ -16,12 +16,12 @@ use overload::Overload;
 use precision::Precise;
 use unreachable::Unreachable;
 
-/// A rule's view of a run.
+/// A stop rule.
 trait Rule {
-    /// Rows that are over.
+    /// Takes rows of finished requests.
     fn rows(&mut self, rows: &[Observation]);
 
-    /// Whether the run should end, `seconds` after its beginning.
+    /// Returns whether the run should end, `seconds` after its start.
     fn is_broken(&mut self, seconds: f64) -> bool;
 }
 
@@ -52,7 +52,7 @@ impl<'a> Stops<'a> {
         if let Some(wanted) = &plan.precision {
             rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, identity.setup.task))));
         }
-        // Upstream sends its whole schedule to a server that is not there.
+        // vLLM sends its whole schedule even if the server is unreachable.
         if !timeline.is_at_once() && !identity.setup.strict_parity {
             rules.push((StopReason::Failures, Box::new(Unreachable::default())));
         }

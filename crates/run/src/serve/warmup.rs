@@ -1,4 +1,4 @@
-//! Warm-up: the ready check, warm-up requests and sessions, and a cache reset where the plan wants one.
+//! Warm-up: the ready check, warm-up requests and sessions, and a cache reset if requested.
 
 mod test_requests;
 

@@ -1,23 +1,23 @@
-//! Adaptive concurrency: where between the listed levels a server stops to meet latency limits.
+//! Adaptive concurrency: refines the listed levels to find where a server exceeds its latency limits.
 
 use tacho_decide::search::{Growth, Levels, Measurement, Model, Search, Step};
 use tacho_record::ResultFields;
 
-/// How levels are refined after the listed ones.
+/// Settings of the refinement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AdaptiveSpec {
-    /// Largest TTFT, ms.
+    /// TTFT limit, ms.
     pub ttft_ms: f64,
-    /// Largest TPOT, ms.
+    /// TPOT limit, ms.
     pub tpot_ms: f64,
-    /// Most levels beyond those listed.
+    /// Most additional levels.
     pub max_probes: usize,
     /// Largest level.
     pub max_concurrency: u64,
 }
 
 impl AdaptiveSpec {
-    /// Whether a result is within the limits; unknown when it lacks the numbers.
+    /// Returns whether a result is within the limits; `None` if it lacks the metrics.
     pub(super) fn verdict(&self, result: ResultFields<'_>) -> Option<bool> {
         let first = |keys: &[&str]| keys.iter().find_map(|key| result.number(key));
         let ttft = first(&["p99_ttft_ms", "mean_ttft_ms"])?;
@@ -34,7 +34,8 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// What measured levels say, as upstream walks them upwards: failures below the first pass do not count.
+    /// The bounds from measured levels, as vLLM's script computes them upwards: failures below the first pass do not
+    /// count.
     pub(super) fn of(levels: &[(u64, bool)]) -> Self {
         let mut sorted = levels.to_vec();
         sorted.sort_unstable();
@@ -46,7 +47,8 @@ impl Bounds {
     }
 }
 
-/// Probes levels beyond and between the listed ones; `measure` gives the verdict on a level. Ends at a level without one.
+/// Probes levels beyond and between the listed ones; `measure` returns the verdict on a level. Ends at a level
+/// without one.
 pub(super) fn refine<E>(
     spec: &AdaptiveSpec,
     listed: &[u64],
@@ -66,7 +68,7 @@ pub(super) fn refine<E>(
     let search = Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: 0.0 };
     for _ in 0..spec.max_probes {
         let Bounds { last_pass: Some(pass), first_fail } = Bounds::of(known) else { return Ok(()) };
-        // Levels grow from the last one listed, whatever came of it.
+        // Levels grow from the last listed one, whatever its result.
         let reached = if first_fail.is_none() { from.max(pass as f64) } else { pass as f64 };
         let mut ends = vec![Measurement::exact(reached, true)];
         ends.extend(first_fail.map(|fail| Measurement::exact(fail as f64, false)));
@@ -84,7 +86,7 @@ mod tests {
 
     const SPEC: AdaptiveSpec = AdaptiveSpec { ttft_ms: 3000.0, tpot_ms: 100.0, max_probes: 8, max_concurrency: 1024 };
 
-    /// The levels probed, and the bounds, for a server that passes up to `most`.
+    /// The probed levels, and the bounds, for a server that passes up to `most`.
     fn run(listed: &[u64], most: u64, spec: &AdaptiveSpec) -> (Vec<u64>, Bounds) {
         let mut known: Vec<_> = listed.iter().map(|&level| (level, level <= most)).collect();
         let mut probed = Vec::new();

@@ -1,12 +1,12 @@
-//! Parameters of a test as words of a command, and commands as a person would type them, without their secrets.
+//! Parameters of a test as arguments of a command, and command lines without secrets.
 
 use tacho_core::json::{Dict, Value, dumps, python_str};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
 
 use crate::experiment::split;
 
-/// `--key value` for each parameter. Texts are split as the shell that upstream hands them to splits them, so that an
-/// empty one makes a bare flag.
+/// `--key value` for each parameter. Strings are split as by a shell, as in vLLM's script, so that an empty one makes
+/// a bare flag.
 pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> {
     let mut words = Vec::new();
     for (key, value) in parameters.iter() {
@@ -32,7 +32,7 @@ pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> 
     Ok(words)
 }
 
-/// A command line that a shell reads as these words.
+/// A command line for a shell.
 pub(super) fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
@@ -42,7 +42,7 @@ pub(super) fn line(words: &[String]) -> String {
     redact_words(words).iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The same with environment variables before it.
+/// A command line preceded by environment variables.
 pub(super) fn line_with(variables: &[(String, String)], words: &[String]) -> String {
     let shown = |(name, value): &(String, String)| match is_secret_name(name) {
         true => format!("{name}={REDACTED}"),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_become_words() {
+    fn parameters_become_arguments() {
         assert_eq!(
             of(r#"{"tensor_parallel_size": 2, "disable_log_stats": "", "swap": 1.5, "a": true, "b_c": false}"#),
             ["--tensor-parallel-size", "2", "--disable-log-stats", "--swap", "1.5", "--a", "--no-b-c"]
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_back_as_the_same_words() {
+    fn lines_parse_to_the_same_arguments() {
         let words = ["a", "b c", "", "it's", r#"{"k": "$x"}"#].map(str::to_owned);
         assert_eq!(split("line", &line(&words)).unwrap(), words);
         let variables = [("A".to_owned(), "1 2".to_owned())];

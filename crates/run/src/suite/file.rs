@@ -1,4 +1,4 @@
-//! Test files: a list of tests, or an object of defaults and tests. Reads texts, not files, and starts nothing.
+//! Test files: a list of tests, or an object of defaults and tests. Parses texts; reads no files and starts nothing.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub enum TestKind {
     Serving,
     /// The latency of one batch.
     Latency,
-    /// The start-up of an engine.
+    /// The startup of an engine.
     Startup,
     /// The throughput of an engine.
     Throughput,
@@ -50,13 +50,13 @@ pub struct ServingTest {
     pub model: String,
     /// The server's parameters without the model.
     pub server: Dict,
-    /// The server's further environment variables.
+    /// The server's additional environment variables.
     pub variables: Vec<(String, String)>,
     /// The client's parameters.
     pub client: Dict,
     /// Request rates; `inf` for all at once.
     pub rates: Vec<String>,
-    /// Limits of concurrent requests.
+    /// Concurrency limits.
     pub concurrencies: Vec<u64>,
 }
 
@@ -65,11 +65,11 @@ pub struct ServingTest {
 pub struct OfflineTest {
     /// Its name.
     pub name: String,
-    /// Which command.
+    /// The kind of command.
     pub kind: TestKind,
     /// The command's parameters.
     pub parameters: Dict,
-    /// Further environment variables.
+    /// Additional environment variables.
     pub variables: Vec<(String, String)>,
 }
 
@@ -99,7 +99,7 @@ impl Test {
         }
     }
 
-    /// The parameters that say which model and how it is held.
+    /// The parameters of the model and its parallelism.
     pub fn engine(&self) -> &Dict {
         match self {
             Test::Serving(test) => &test.server,
@@ -107,7 +107,7 @@ impl Test {
         }
     }
 
-    /// The model, where it is named.
+    /// The model, if it is given.
     pub fn model(&self) -> Option<&str> {
         match self {
             Test::Serving(test) => Some(&test.model),
@@ -116,7 +116,7 @@ impl Test {
     }
 }
 
-/// The tests of a file; `path` is named in errors.
+/// The tests of a file; `path` is for error messages.
 pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, SuiteError> {
     let value = parse(text).map_err(|fault| SuiteError::Json { path: path.to_owned(), fault })?;
     let shape = |place: &str, wanted| SuiteError::Shape { path: path.to_owned(), place: place.to_owned(), wanted };
@@ -165,7 +165,7 @@ impl Reader<'_> {
     fn test(&self) -> Result<Test, SuiteError> {
         let name = self.item.get("test_name").and_then(Value::as_str);
         let name = name.ok_or_else(|| self.shape("test_name", "a text"))?.to_owned();
-        // The name becomes a file name: it must not lead out of the directory.
+        // The name becomes a file name: it must not leave the directory.
         let kind = TestKind::of(&name).filter(|_| !name.contains(['/', '\0']));
         let kind = kind.ok_or_else(|| SuiteError::Name { path: self.path.to_owned(), name: name.clone() })?;
         if kind == TestKind::Serving {
@@ -210,7 +210,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The defaults' object with the test's over it.
+    /// The defaults' object, overridden by the test's.
     fn object(&self, key: &str) -> Result<Dict, SuiteError> {
         let mut merged = Dict::new();
         for source in [self.defaults, self.item] {

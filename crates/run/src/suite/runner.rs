@@ -1,4 +1,4 @@
-//! A suite in progress: which tests run, one command per test without a server, and records of failures.
+//! A suite in progress: selection of tests, offline commands, and records of failures.
 
 use std::path::{Path, PathBuf};
 
@@ -14,46 +14,46 @@ use crate::experiment::{
     AfterBench, Error, Failure, Point, Processes, Report, Session, Stop, Style, Supervised, Tools,
 };
 
-/// What serves the model.
+/// The server of a suite.
 #[derive(Debug, Clone)]
 pub enum ServerKind {
-    /// A command that takes the model as its first word and the parameters as flags.
+    /// A command that takes the model as its first argument and the parameters as flags.
     Command(Vec<String>),
-    /// The simulator, which takes only some of the parameters.
+    /// The simulator, which supports only some of the parameters.
     Simulator {
-        /// Whether it has a parameter of this name.
+        /// Returns whether it has a parameter of this name.
         knows: fn(&str) -> bool,
     },
-    /// A server that runs already.
+    /// A running server.
     Running(Remote),
 }
 
-/// A server that runs already.
+/// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// Its machine.
+    /// Its host.
     pub host: String,
     /// Its port, if it is not the client's default.
     pub port: Option<String>,
 }
 
-/// What the tests run on.
+/// The hardware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hardware {
-    /// The devices' name, a line for each.
+    /// Names of the devices, one per line.
     pub name: String,
-    /// How many there are; nothing when that does not matter.
+    /// Number of devices; `None` if it does not matter.
     pub devices: Option<u64>,
-    /// Whether pipeline stages need devices of their own as well.
+    /// Whether pipeline stages need separate devices too.
     pub counts_stages: bool,
 }
 
-/// How many prompts a level gets.
+/// Number of prompts per level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptRule {
     /// Prompts per concurrent request.
     pub per_concurrency: u64,
-    /// Fewest prompts.
+    /// Least prompts.
     pub least: u64,
     /// Most prompts.
     pub most: u64,
@@ -64,25 +64,25 @@ pub struct PromptRule {
 pub struct SuitePlan {
     /// The tests in the order in which they are run.
     pub tests: Vec<Test>,
-    /// Where results are written.
+    /// The output directory.
     pub directory: PathBuf,
-    /// What serves the models.
+    /// The server.
     pub server: ServerKind,
-    /// The words before the kind of a benchmark.
+    /// The benchmark command before its kind.
     pub bench_cmd: Vec<String>,
-    /// Whether tests without a server run on the simulated engine.
+    /// Whether offline tests run on the simulated engine.
     pub simulated: bool,
-    /// What the tests run on.
+    /// The hardware.
     pub hardware: Hardware,
-    /// How many prompts a level gets, if not what its test says.
+    /// Number of prompts per level, if it overrides the test's.
     pub prompts: Option<PromptRule>,
-    /// How levels are refined, if at all.
+    /// Refinement of levels, if requested.
     pub adaptive: Option<AdaptiveSpec>,
-    /// What to do after each run against a server, if anything.
+    /// The action after each run against a server, if any.
     pub after: Option<AfterBench>,
     /// How commands are started.
     pub supervised: Supervised,
-    /// Whether to say what would be done, and run nothing.
+    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
@@ -105,7 +105,7 @@ impl SuitePlan {
         self.tests.iter().flat_map(|test| of(test).into_iter().map(move |command| (test.name(), command))).collect()
     }
 
-    /// The command of a test without a server.
+    /// The command of an offline test.
     fn offline_command(&self, test: &OfflineTest) -> Vec<String> {
         let output = self.output(&test.name).display().to_string();
         let mut command = self.bench_cmd.clone();
@@ -125,7 +125,7 @@ impl SuitePlan {
     }
 }
 
-/// Runs the tests. What fails is written down, and the others go on.
+/// Runs the tests. A failure is recorded, and the others continue.
 pub fn suite(plan: &SuitePlan, tools: Tools<'_>) -> Result<Report, Error> {
     let total = (!plan.dry_run).then(|| plan.outputs().len());
     let mut suite = Suite::begin(plan, tools, Work::Suite, total);
@@ -181,7 +181,7 @@ impl Suite<'_> {
         self.conclude(&test.name, measured).map(drop)
     }
 
-    /// A case that was run before.
+    /// Counts a case with a stored result.
     pub(super) fn found(&mut self, output: &Path) -> Result<(), Error> {
         self.say(SuiteNote::Found { output: output.to_owned() });
         self.report.results += 1;
@@ -189,7 +189,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Counts a case; one that failed is written down.
+    /// Counts a case; a failed one is recorded.
     pub(super) fn conclude(&mut self, name: &str, measured: Result<Dict, Failure>) -> Result<Option<Dict>, Error> {
         self.count();
         let failure = match measured {

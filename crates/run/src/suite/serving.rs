@@ -1,4 +1,4 @@
-//! Serving tests: a server kept for all loads of its test, then the refinement of its levels.
+//! Serving tests: one server for all loads of a test, then the refinement of its levels.
 
 use tacho_core::event::SuiteNote;
 use tacho_core::json::{Dict, Value, python_str};
@@ -14,7 +14,7 @@ use crate::experiment::{Error, Failure, Point, Slot, Stop, Style};
 struct Case<'a> {
     rate: &'a str,
     concurrency: u64,
-    /// Whether the refinement asked for it.
+    /// Whether it belongs to the refinement.
     adaptive: bool,
 }
 
@@ -35,7 +35,7 @@ impl ServingTest {
 }
 
 impl SuitePlan {
-    /// The clients of all listed loads of a test.
+    /// The client commands of all listed loads of a test.
     pub(super) fn client_commands(&self, test: &ServingTest) -> Vec<Vec<String>> {
         let levels =
             |rate| test.concurrencies.iter().map(move |&concurrency| Case { rate, concurrency, adaptive: false });
@@ -43,12 +43,13 @@ impl SuitePlan {
         cases.map(|case| self.client_command(test, &case)).collect()
     }
 
-    /// Whether a result is within the limits of the refinement; unknown without one, or where it lacks the numbers.
+    /// Returns whether a result is within the limits of the refinement; `None` without a refinement, or if it lacks
+    /// the metrics.
     fn verdict(&self, result: &Dict) -> Option<bool> {
         self.adaptive.and_then(|spec| spec.verdict(ResultFields(result)))
     }
 
-    /// The server of a test; nothing where one runs already.
+    /// The server command of a test; empty if a server is already running.
     pub fn server_command(&self, test: &ServingTest) -> Vec<String> {
         match &self.server {
             ServerKind::Command(start) => {
@@ -85,7 +86,7 @@ impl SuitePlan {
         add(&["--metadata"]);
         let upstream =
             [("tensor_parallel_size", Some("1")), ("compilation_config.mode", None), ("optimization_level", None)];
-        // The table reads it from the server's command, which the simulator's does not have.
+        // The table reads it from the server's command, which the simulator does not have.
         let stages = matches!(self.server, ServerKind::Simulator { .. }).then_some(("pipeline_parallel_size", None));
         for (key, preset) in upstream.into_iter().chain(stages) {
             if let Some(text) = test.server.get(key).map(python_str).or(preset.map(str::to_owned)) {
@@ -132,7 +133,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// Runs one load; the verdict on it where levels are refined.
+    /// Runs one load; returns the verdict on it if levels are refined.
     fn case(
         &mut self,
         test: &ServingTest,
@@ -171,7 +172,7 @@ impl Suite<'_> {
         Ok(self.conclude(&name, measured)?.and_then(|result| plan.verdict(&result)))
     }
 
-    /// Refines the levels of one rate and writes down what came of it.
+    /// Refines the levels of one rate and records the result.
     fn adapt(
         &mut self,
         test: &ServingTest,

@@ -25,7 +25,7 @@ impl Sweep<'_> {
         self.combine_runs(slot, what, self.plan.num_runs)
     }
 
-    /// Runs a combination as often as the plan says.
+    /// Runs a combination the planned number of times.
     pub(super) fn combine_runs(
         &mut self,
         slot: &mut Slot,
@@ -60,7 +60,7 @@ impl Sweep<'_> {
         Ok(results)
     }
 
-    /// Runs a combination once more and adds the result to those there are.
+    /// Runs a combination once more and adds the result.
     pub(super) fn combine_once_more(
         &mut self,
         slot: &mut Slot,
@@ -74,7 +74,7 @@ impl Sweep<'_> {
         Ok(self.summarize(what.directory, results)?)
     }
 
-    /// Whether all results of a combination are stored.
+    /// Returns whether all results of a combination are stored.
     pub(super) fn has_runs(&self, directory: &Path, runs: usize) -> bool {
         (0..runs).all(|number| self.tools.archive.result(&layout::run_file(directory, number)).is_some())
     }
@@ -127,7 +127,7 @@ impl Sweep<'_> {
         self.say(SweepNote::BenchFailed { number, failure: failure.to_string() });
         self.say(SweepNote::FailureDetails(path));
         self.failed(format!("{}: {failure}", output.display()));
-        // The next run deserves clean caches, but this one has failed already.
+        // The next run needs clean caches; this one has failed already.
         let _ = self.after_bench(slot.address().as_deref());
         Ok(None)
     }
@@ -135,9 +135,9 @@ impl Sweep<'_> {
 
 /// One run of a sweep.
 pub(super) struct SweepRun<'r> {
-    /// What is changed, as it is told.
+    /// The changed settings for display.
     pub(super) overrides: Vec<(&'static str, Dict)>,
-    /// What is changed, as it is stored in the result.
+    /// The changed settings for the result.
     pub(super) sets: [&'r ParamSet; 2],
     pub(super) number: i64,
     pub(super) command: Vec<String>,
@@ -145,7 +145,7 @@ pub(super) struct SweepRun<'r> {
 }
 
 impl<P> Session<'_, P> {
-    /// Makes a run, unless its result is stored; nothing comes of it in a dry run.
+    /// Makes a run, unless its result is stored; returns `None` in a dry run.
     pub(super) fn run_once(
         &self,
         server: Option<&mut Slot>,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_keeps_what_was_measured() {
+    fn merging_keeps_measured_values() {
         let (serve, bench) = (ParamSet::new(dict(r#"{"a": 1}"#)), ParamSet::new(dict(r#"{"rate": 5, "n": 2}"#)));
         let mut result = dict(r#"{"rate": 4.5, "n": 2.0, "x": null}"#);
         merge(&mut result, &[&serve, &bench]);

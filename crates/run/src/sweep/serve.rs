@@ -10,7 +10,7 @@ pub fn serve(plan: &SweepPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let linked =
         |serve: &ParamSet| plan.bench_sets.iter().filter(|bench| plan.links.broken(serve, bench).is_none()).count();
     let pairs = plan.serve_sets.iter().map(linked).sum::<usize>();
-    // Upstream shows an empty plan; to run one and be content would hide a mistake.
+    // vLLM shows an empty plan; to run it successfully would hide a mistake.
     if pairs == 0 && !plan.dry_run {
         return Err(Error::NothingLinked);
     }

@@ -1,4 +1,4 @@
-//! What all sweeps over servers share: the plan, and the work on one server.
+//! The common parts of sweeps over servers: the plan, and the work on one server.
 
 use std::path::{Path, PathBuf};
 
@@ -13,34 +13,34 @@ use crate::experiment::{
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
 pub struct SweepPlan {
-    /// The words of the server command.
+    /// The server command.
     pub serve_cmd: Vec<String>,
-    /// The words of the client command.
+    /// The client command.
     pub bench_cmd: Vec<String>,
-    /// What to do after each run.
+    /// The action after each run.
     pub after: AfterBench,
     /// How commands are started.
     pub supervised: Supervised,
     /// The server's parameter sets.
     pub serve_sets: Vec<ParamSet>,
-    /// The client's.
+    /// The client's parameter sets.
     pub bench_sets: Vec<ParamSet>,
-    /// Which of them belong together.
+    /// The links between them.
     pub links: Links,
-    /// Where everything is written.
+    /// The output directory.
     pub experiment: PathBuf,
     /// Runs per combination.
     pub num_runs: usize,
-    /// Prompts of the unmeasured run before each combination; none at 0.
+    /// Prompts of the warm-up run before each combination; 0 for none.
     pub warmup_prompts: usize,
-    /// Whether a failed run ends only itself.
+    /// Whether the sweep continues after a failed run.
     pub continue_on_error: bool,
-    /// Whether to say what would be done, and do nothing.
+    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
 impl SweepPlan {
-    /// Finds what would go wrong with the commands of some combination, before anything is started.
+    /// Checks the commands of all combinations before anything is started.
     pub fn check(&self) -> Result<(), Error> {
         for set in &self.serve_sets {
             apply("--serve-cmd", &self.serve_cmd, set)?;
@@ -56,7 +56,7 @@ impl SweepPlan {
 pub(super) type Sweep<'a> = Session<'a, SweepPlan>;
 
 impl<'a> Sweep<'a> {
-    /// Begins; `total` is how many runs are expected, 0 where that is not known.
+    /// Starts a sweep; `total` is the expected number of runs, 0 if unknown.
     pub(super) fn of(plan: &'a SweepPlan, tools: Tools<'a>, total: usize) -> Self {
         Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total))
     }
@@ -66,8 +66,8 @@ impl<'a> Sweep<'a> {
         if self.plan.dry_run { Ok(()) } else { Ok(self.add(rows)?) }
     }
 
-    /// Does the work of one server set. With `shown` the server is announced, with `needed` it is started at once
-    /// rather than when the first missing result asks for it.
+    /// Runs the work of one server set. With `shown` the server is announced; with `needed` it is started at once,
+    /// otherwise with the first missing result.
     pub(super) fn with_server(
         &mut self,
         serve: &ParamSet,
@@ -94,7 +94,7 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// What is done after each benchmark.
+    /// Performs the action after each benchmark.
     pub(super) fn after_bench(&self, address: Option<&str>) -> Result<(), Failure> {
         self.plan.after.act(&self.plan.supervised, address, self.tools.sink)
     }
@@ -106,7 +106,7 @@ impl<'a> Sweep<'a> {
         let name = if serve.is_empty() { "(default)".to_owned() } else { serve.name() };
         let failed = SweepNote::ServerFailed { name: name.clone(), failure: failure.to_string() };
         for note in [failed, SweepNote::FailureDetails(path)] {
-            // Upstream reports it only where it continues.
+            // vLLM reports it only if it continues.
             if self.plan.continue_on_error { self.say(note) } else { self.warn(note) }
         }
         if log.exists() {
@@ -116,7 +116,7 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// The last lines.
+    /// Prints the last lines.
     pub(super) fn finish(mut self) -> Result<Report, Error> {
         let directory = self.plan.experiment.clone();
         if self.plan.dry_run {

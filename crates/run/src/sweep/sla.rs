@@ -19,15 +19,15 @@ use crate::experiment::{Error, ParamSet, Report, Tools, clean};
 /// A search for the largest load.
 #[derive(Debug, Clone)]
 pub struct SlaPlan {
-    /// The sets, and all that sweeps share.
+    /// The common settings of sweeps.
     pub sweep: SweepPlan,
-    /// What is varied.
+    /// The load variable.
     pub variable: LoadVariable,
-    /// The targets; all criteria of one must hold.
+    /// The SLOs; all criteria of one must hold.
     pub targets: Vec<Vec<Criterion>>,
-    /// Precision of the answer, as a fraction of it; 0 bisects down to single steps.
+    /// Relative precision of the result; 0 bisects down to single steps.
     pub tolerance: f64,
-    /// Seconds of a run that decides; without it as long as the targets need.
+    /// Duration of a deciding run in seconds; by default as long as the SLOs need.
     pub seconds: Option<f64>,
     /// Time budget of a search in seconds: after it, no run is made only to narrow the range.
     pub budget: f64,
@@ -35,17 +35,18 @@ pub struct SlaPlan {
 
 /// Shortest and longest duration of a decision, in seconds.
 const SECONDS: (f64, f64) = (5.0, 120.0);
-/// A decision takes this many times the largest latency allowed: a load 2% above capacity has then queued up by it,
+/// Duration of a decision as a multiple of the largest allowed latency: a load 2% above capacity has then built up that
+/// much delay. [`REQUESTS`] may shorten it.
 const LATENCIES: f64 = 50.0;
-/// or this many requests: they show that the server completes 2% less than arrives, whatever the latency allowed.
+/// Most requests of a decision: they show a throughput 2% below the arrival rate, whatever the allowed latency.
 const REQUESTS: f64 = 10_000.0;
-/// Fewest mean latencies of a decision: while the first requests are in flight, the backlog can only grow.
+/// Least mean latencies of a decision: while the first requests are in flight, the backlog can only grow.
 const RESPONSES: f64 = 4.0;
-/// A single run takes no more than this fraction of the budget.
+/// Largest fraction of the budget of a single run.
 const RUN_FRACTION: f64 = 0.25;
 
 impl SlaPlan {
-    /// How long a run must last to show whether the rate is sustained; `response` is the mean latency in seconds.
+    /// Duration of a run that shows whether the rate is sustained; `response` is the mean latency in seconds.
     fn seconds(&self, rate: f64, response: f64) -> f64 {
         let limits = self.targets.iter().flatten().filter_map(Criterion::limit_seconds);
         let queued = LATENCIES * limits.fold(0.0, f64::max);
@@ -54,7 +55,7 @@ impl SlaPlan {
     }
 }
 
-/// The targets in a file; `path` is named in errors.
+/// The SLOs in a file; `path` is for error messages.
 pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Error> {
     let sets = crate::experiment::parse_params(path, text)?;
     if !matches!(parse(text), Ok(Value::List(_))) {
@@ -75,12 +76,12 @@ pub fn parse_targets(path: &Path, text: &str) -> Result<Vec<Vec<Criterion>>, Err
     sets.into_iter().enumerate().map(read).collect()
 }
 
-/// Runs the search. Its answers are in `sla_summary.json`.
+/// Runs the search. Its results are in `sla_summary.json`.
 pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let (sweep, archive) = (&plan.sweep, tools.archive);
     plan.variable.check(&sweep.bench_sets, "the search")?;
     sweep.check()?;
-    // How many runs a search needs is not known beforehand.
+    // The number of runs of a search is not known in advance.
     let mut session = Sweep::of(sweep, tools, 0);
     let mut answers = Answers::stored(archive, &sweep.experiment);
     for serve in &sweep.serve_sets {
@@ -108,7 +109,7 @@ pub fn sla(plan: &SlaPlan, tools: Tools<'_>) -> Result<Report, Error> {
     session.finish().map(|report| Report { unmet: answers.unmet(), ..report })
 }
 
-/// The directory of a pair, by its parameters even where it has a name.
+/// The directory of a pair, by its parameters even if it has a name.
 fn base(experiment: &Path, serve: &ParamSet, bench: &ParamSet) -> PathBuf {
     let mut words = Vec::new();
     for (label, set) in [("SERVE-", serve), ("BENCH-", bench)] {
@@ -123,7 +124,7 @@ fn level_directory(plan: &SlaPlan, base: &Path, level: f64) -> PathBuf {
     base.join(format!("{}={level}", plan.variable.key()))
 }
 
-/// The file that says that a search is complete.
+/// The file that marks a complete search.
 fn marker(base: &Path, target: &[Criterion]) -> PathBuf {
     let conditions: Vec<String> = target.iter().map(Criterion::to_string).collect();
     base.join(clean(&format!("SLA--{}.json", conditions.join("-"))))

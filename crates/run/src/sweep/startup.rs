@@ -1,4 +1,4 @@
-//! `sweep startup`: the start-up benchmark over parameter sets. There is no server to start and nothing to reset.
+//! `sweep startup`: the startup benchmark over parameter sets, without a server and without resets.
 
 use std::path::{Path, PathBuf};
 
@@ -9,24 +9,24 @@ use super::combination::SweepRun;
 use super::startup_keys::KEYS;
 use crate::experiment::{Error, ParamSet, Report, Session, Tools, apply, directory, run_file};
 
-/// A sweep over start-ups.
+/// A sweep over startups.
 #[derive(Debug, Clone)]
 pub struct StartupPlan {
-    /// The words of the benchmark command.
+    /// The benchmark command.
     pub command: Vec<String>,
     /// Parameter sets of the server.
     pub serve_sets: Vec<ParamSet>,
     /// Parameter sets of the benchmark.
     pub startup_sets: Vec<ParamSet>,
-    /// Where everything is written.
+    /// The output directory.
     pub experiment: PathBuf,
     /// Runs per combination.
     pub num_runs: usize,
-    /// Whether to say what would be done, and do nothing.
+    /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
-/// A set without the parameters that the benchmark does not have, which are reported, or refused when `strict`.
+/// A set without the parameters that the benchmark does not have; they are reported, or refused if `strict`.
 pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Result<ParamSet, Error> {
     let known = |key: &str| {
         let root = key.split('.').next().unwrap_or_default().replace('-', "_");
@@ -75,7 +75,7 @@ pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
 }
 
 impl StartupPlan {
-    /// The command with both sets, writing to our file whatever it named itself.
+    /// The command with both sets; its output file is replaced.
     fn command(&self, serve: &ParamSet, startup: &ParamSet, output: &Path) -> Result<Vec<String>, Error> {
         let with_serve = apply("--startup-cmd", &self.command, serve)?;
         let with_both = apply("--startup-cmd", &with_serve, startup)?;

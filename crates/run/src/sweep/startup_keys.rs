@@ -1,4 +1,4 @@
-//! The parameters that vLLM 0.32.0's start-up benchmark understands: the names of its own flags and of the engine's.
+//! The parameters of vLLM 0.32.0's startup benchmark: its own flags and the engine's.
 
 /// All of them, sorted, with underscores.
 #[rustfmt::skip]

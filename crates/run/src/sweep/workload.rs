@@ -10,12 +10,12 @@ use super::combination::Combination;
 use super::session::{Sweep, SweepPlan};
 use crate::experiment::{Error, ParamSet, Report, Slot, Stop, Tools, directory};
 
-/// What is varied.
+/// The load variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadVariable {
     /// Requests per second.
     RequestRate,
-    /// Requests at a time.
+    /// Concurrent requests.
     MaxConcurrency,
 }
 
@@ -28,7 +28,7 @@ impl LoadVariable {
         }
     }
 
-    /// What it is counted in.
+    /// Its unit.
     pub(super) fn unit(self) -> &'static str {
         match self {
             LoadVariable::RequestRate => "req/s",
@@ -36,7 +36,7 @@ impl LoadVariable {
         }
     }
 
-    /// The load at which a run kept the server: the mean over its results.
+    /// The load of a run: the mean over its results.
     pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
         let each = results.iter().map(ResultFields).map(|run| {
             let rate = run.number("request_throughput")?;
@@ -49,7 +49,7 @@ impl LoadVariable {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// Refuses client sets that set what is explored.
+    /// Rejects client sets that set the load variable.
     pub fn check(self, bench_sets: &[ParamSet], what: &'static str) -> Result<(), Error> {
         let is_it = |key: &str| key.replace('-', "_") == self.key();
         let mut keys = bench_sets.iter().flat_map(|set| set.params().map(|(key, _)| key));
@@ -60,16 +60,16 @@ impl LoadVariable {
 /// A sweep over load levels.
 #[derive(Debug, Clone)]
 pub struct WorkloadPlan {
-    /// The sets, and all that sweeps share.
+    /// The common settings of sweeps.
     pub sweep: SweepPlan,
-    /// What is varied.
+    /// The load variable.
     pub variable: LoadVariable,
-    /// How many levels, both ends included.
+    /// Number of levels, including both ends.
     pub iterations: usize,
-    /// What the console and the directories call it: `WL`, or `SLA` in one old form.
+    /// Its label in the console and in directory names: `WL`, or `SLA` in one old form.
     pub label: &'static str,
-    /// Whether the last level sends all prompts at once. Upstream's last request rate is the number of prompts, which takes
-    /// a second to send; clients of others get that.
+    /// Whether the last level sends all prompts at once. In vLLM the last request rate is the number of prompts,
+    /// which take a second to send; other clients get that.
     pub at_once: bool,
 }
 
@@ -81,7 +81,7 @@ pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> 
     let total = sweep.serve_sets.len() * sweep.bench_sets.len() * plan.iterations * sweep.num_runs;
     let mut session = Sweep::of(sweep, tools, total);
     for serve in &sweep.serve_sets {
-        // With the first level missing the server is needed for certain.
+        // If the first level is missing, the server is certainly needed.
         let first = sweep.bench_sets.first().map(|bench| bench.with("max_concurrency", 1_i64));
         let needed = first.is_some_and(|named| {
             let linked = sweep.links.broken(serve, &named.with(plan.variable.key(), 1_i64)).is_none();
@@ -129,7 +129,7 @@ fn explore(
         for value in levels(plan.variable, serial, all, plan.iterations) {
             session.say(LevelNote::Exploring { key, value: value.clone() });
             let taken = [1, size].contains(&value.as_i64().unwrap_or(0)) && bench.is_named();
-            // A named set's directory does not distinguish an end level's concurrency from none at all.
+            // The directory name of a named set does not distinguish the concurrency of an end level from no limit.
             let further: &[&str] = if taken { &["max_concurrency=None"] } else { &[] };
             rows.extend(level(session, bench, &value, &plan.place(serve, bench, &value, further))?);
         }
@@ -142,7 +142,7 @@ fn explore(
 }
 
 impl WorkloadPlan {
-    /// Where a level's results lie. The level itself is not a part of the client set's name.
+    /// The directory of a level's results. The level is not part of the client set's name.
     fn place(&self, serve: &ParamSet, named: &ParamSet, value: &Value, further: &[&str]) -> PathBuf {
         let label = format!("{}-", self.label);
         let level = format!("{}={}", self.variable.key(), python_str(value));
@@ -151,21 +151,21 @@ impl WorkloadPlan {
     }
 }
 
-/// How many prompts a client command sends: what its set says, else its words, else the client's default.
+/// Number of prompts of a client command: from its set, else its arguments, else the client's default.
 pub(super) fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
     let given = bench.values().get("num_prompts").map(python_str);
     let given = given.or_else(|| crate::experiment::option(command, "--num-prompts").map(str::to_owned));
     given.and_then(|text| text.trim().parse().ok()).unwrap_or(1000)
 }
 
-/// The levels between the two ends, which are left out.
+/// The levels between the two ends, without the ends.
 fn levels(variable: LoadVariable, serial: f64, all: f64, iterations: usize) -> Vec<Value> {
     let (low, high) = (serial.ceil(), all.floor());
     let spaced = |low: f64, high: f64| {
         let step = (high - low) / (iterations - 1) as f64;
         (1..iterations.saturating_sub(1)).map(move |at| low + step * at as f64)
     };
-    // Whole numbers cannot separate the levels of a server below one request per second.
+    // Integers cannot separate the levels of a server below one request per second.
     if variable == LoadVariable::RequestRate && high < 1.0 {
         let round = |value: f64| format!("{value:.2e}").parse::<f64>().unwrap_or(value);
         let mut values: Vec<f64> = spaced(serial, all).map(round).filter(|value| *value > 0.0).collect();
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_lie_between_the_ends() {
+    fn levels_are_between_the_ends() {
         let ints = |serial, all, count| {
             let values = levels(LoadVariable::MaxConcurrency, serial, all, count);
             values.iter().filter_map(Value::as_i64).collect::<Vec<_>>()

@@ -18,16 +18,16 @@ struct Read {
 }
 
 impl Host {
-    pub(super) fn look(&mut self, time: f64) -> Vec<Found> {
+    pub(super) fn sample(&mut self, time: f64) -> Vec<Found> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         self.seen(time, &read("/proc/stat"), &read("/proc/meminfo"), &read("/proc/net/dev"))
     }
 
     fn seen(&mut self, time: f64, stat: &str, memory: &str, network: &str) -> Vec<Found> {
         let mut found = Vec::new();
-        let mut tell = |name, unit, value: f64| found.push(("host".to_owned(), name, unit, value));
+        let mut add = |name, unit, value: f64| found.push(("host".to_owned(), name, unit, value));
         if let Some(used) = memory_used(memory) {
-            tell("memory_used", "GiB", used);
+            add("memory_used", "GiB", used);
         }
         let now = processors(stat).map(|(busy, all)| {
             let (received, sent) = bytes(network);
@@ -37,20 +37,20 @@ impl Host {
             let grown = |of: fn(&Read) -> u64| of(&now).saturating_sub(of(&before)) as f64;
             let seconds = now.time - before.time;
             if now.all > before.all {
-                tell("cpu", "%", grown(|read| read.busy) / grown(|read| read.all) * 100.0);
+                add("cpu", "%", grown(|read| read.busy) / grown(|read| read.all) * 100.0);
             }
-            tell("received", "MB/s", grown(|read| read.received) / seconds / 1e6);
-            tell("sent", "MB/s", grown(|read| read.sent) / seconds / 1e6);
+            add("received", "MB/s", grown(|read| read.received) / seconds / 1e6);
+            add("sent", "MB/s", grown(|read| read.sent) / seconds / 1e6);
         }
         self.before = now.or(self.before);
         found
     }
 }
 
-/// Busy and all time of all processors, in ticks.
+/// Busy and total time of all processors, in ticks.
 fn processors(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // The guests' time is in the users' already.
+    // Guest time is already part of user time.
     let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
     let (all, idle) = (ticks.iter().sum::<u64>(), ticks.get(3)? + ticks.get(4).unwrap_or(&0));
     Some((all - idle, all))
@@ -64,8 +64,7 @@ fn memory_used(memory: &str) -> Option<f64> {
     Some((kilobytes("MemTotal:")? - kilobytes("MemAvailable:")?) / (1u64 << 20) as f64)
 }
 
-/// Bytes received and sent over all interfaces, the machine's talk with itself too: that is where a server on the same
-/// machine is.
+/// Bytes received and sent over all interfaces, including loopback, for a server on the same machine.
 fn bytes(network: &str) -> (u64, u64) {
     let interface = |line: &str| {
         let words: Vec<u64> =
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_between_two_looks() {
+    fn rates_are_between_two_samples() {
         let mut host = Host::default();
         let memory = "MemTotal: 4194304 kB\nMemFree: 1 kB\nMemAvailable: 3145728 kB\n";
         let network =
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_told() {
+    fn missing_values_are_omitted() {
         let mut host = Host::default();
         assert!(host.seen(0.0, "", "", "").is_empty() && host.seen(1.0, "cpu x", "MemTotal: y", ":").is_empty());
     }

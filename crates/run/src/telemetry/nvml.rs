@@ -37,7 +37,7 @@ struct Memory {
 }
 
 impl Default for Memory {
-    /// The version that NVML wants to read: the size of the structure and its number.
+    /// The version field that NVML expects: the size of the structure and its number.
     fn default() -> Self {
         let version = size_of::<Memory>() as c_uint | 2 << 24;
         Memory { version, total: 0, reserved: 0, free: 0, used: 0 }
@@ -48,7 +48,7 @@ impl Default for Memory {
 const NAME_BYTES: usize = 96;
 
 impl Gpus {
-    /// `None` where the library or a GPU is missing.
+    /// `None` if the library or a GPU is missing.
     pub(super) fn find() -> Option<Self> {
         // Drivers install the name with a version; the plain one comes with development files.
         // SAFETY: loading runs the initializers of NVIDIA's library, which have no preconditions.
@@ -68,7 +68,7 @@ impl Gpus {
     }
 
     /// The readings of each GPU; those it does not support are omitted.
-    pub(super) fn look(&self) -> Vec<Found> {
+    pub(super) fn sample(&self) -> Vec<Found> {
         let named = |index: usize| move |(name, unit, value)| (format!("gpu{index}"), name, unit, value);
         let devices = self.devices.iter().enumerate();
         devices.flat_map(|(index, device)| self.readings(*device).into_iter().map(named(index))).collect()
@@ -137,7 +137,7 @@ fn read<T: Default>(library: &Library, name: &CStr, device: Device) -> Option<T>
     (unsafe { call(device.0, &raw mut value) } == 0).then_some(value)
 }
 
-/// The same for functions that also take a kind: which sensor, which clock.
+/// Like [`read`], for functions that also take a sensor or a clock type.
 fn read_of(library: &Library, name: &CStr, device: Device, kind: c_int) -> Option<c_uint> {
     // SAFETY: callers name functions of nvml.h with this signature.
     let call: Symbol<'_, unsafe extern "C" fn(*mut c_void, c_int, *mut c_uint) -> c_int> =

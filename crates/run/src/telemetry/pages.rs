@@ -1,4 +1,4 @@
-//! Pages of other exporters: DCGM's GPUs, other replicas of the server, anything that Prometheus could read.
+//! Metrics pages of other exporters: DCGM, other replicas of the server, any Prometheus endpoint.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tacho_metrics::{ServerMetrics, Telemetry};
 
 use crate::Error;
 
-/// Timeout of a scrape; a late page shows another time.
+/// Timeout of a scrape; a late page would show another time.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An exporter.
@@ -20,12 +20,12 @@ pub(super) struct Exporter {
     caller: Caller,
     /// Whether it exports GPU metrics.
     pub(super) gpus: bool,
-    /// Their models.
+    /// Models of its GPUs.
     pub(super) models: Vec<String>,
 }
 
 impl Exporter {
-    /// Asks for its page once, so that a mistake shows before the run.
+    /// Scrapes once, so that errors show before the run.
     pub(super) fn find(url: &Url) -> Result<Self, Error> {
         let path = if url.path == "/" { "/metrics".to_owned() } else { url.path.clone() };
         let endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAi);
@@ -40,13 +40,14 @@ impl Exporter {
         let silent = |error| Error::silent(self.caller.url(&self.path), error);
         let response = self.caller.get(&self.path, self.caller.user_headers()).map_err(silent)?;
         let text = || String::from_utf8_lossy(&response.body).into_owned();
-        let looks = |text: &String| text.lines().any(|line| line.starts_with("# TYPE") || line.starts_with("DCGM_"));
-        let found = (response.status == 200).then(text).filter(looks);
+        let is_metrics =
+            |text: &String| text.lines().any(|line| line.starts_with("# TYPE") || line.starts_with("DCGM_"));
+        let found = (response.status == 200).then(text).filter(is_metrics);
         found.ok_or_else(|| Error::Exporter { url: self.caller.url(&self.path), status: response.status })
     }
 }
 
-/// What the pages of a run said.
+/// The scrapes of a run.
 #[derive(Default)]
 pub(super) struct Pages {
     /// Exporters without GPU metrics, by index.
@@ -55,11 +56,11 @@ pub(super) struct Pages {
 
 impl Pages {
     /// Scrapes all exporters; returns GPU metrics and keeps the rest.
-    pub(super) fn look(&mut self, exporters: &[Exporter], time: f64) -> Vec<Found> {
+    pub(super) fn scrape(&mut self, exporters: &[Exporter], time: f64) -> Vec<Found> {
         self.others.resize_with(exporters.len(), ServerMetrics::default);
         let mut found = Vec::new();
         for (exporter, metrics) in exporters.iter().zip(&mut self.others) {
-            // A page that does not come leaves a hole.
+            // A failed scrape leaves a gap.
             let page = exporter.page().unwrap_or_default();
             match exporter.gpus {
                 true => found.extend(dcgm::gpus(&page)),
@@ -69,7 +70,7 @@ impl Pages {
         found
     }
 
-    /// Adds what was kept.
+    /// Adds the kept series.
     pub(super) fn finish(self, exporters: &[Exporter], telemetry: &mut Telemetry) {
         let count = telemetry.times.len();
         for (exporter, metrics) in exporters.iter().zip(self.others) {

@@ -1,4 +1,4 @@
-//! A scripted server that generates, plans for it, and what a run had to say.
+//! A scripted server that generates text, plans for it, and the events of a run.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -18,20 +18,20 @@ use tacho_testkit::wire::{Seen, write_plain};
 use tacho_workload::hub::Hub;
 use tacho_workload::{RandomSpec, RangeRatio, WorkloadSpec};
 
-/// How the scripted server behaves.
+/// Behavior of the scripted server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Manners {
-    /// Before the first token.
+    /// Delay before the first token.
     pub(crate) wait: Duration,
-    /// The status of completions from this call on; a 500 fails them.
+    /// Completions from this call on fail with status 500.
     pub(crate) fail_from: Option<usize>,
     /// The statuses of `/start_profile` and `/stop_profile`.
     pub(crate) profiler: (u16, u16),
-    /// What `/metrics` shows, if there is one.
+    /// The content of `/metrics`, if it exists.
     pub(crate) metrics: Option<String>,
 }
 
-/// A server that answers completions with as many tokens as are asked for.
+/// A server that completes requests with the requested number of tokens.
 pub(crate) fn server(manners: Manners) -> Scripted {
     let asked = Mutex::new(0);
     Scripted::start(move |seen, stream| {
@@ -75,7 +75,7 @@ fn generate(seen: &Seen, stream: &mut TcpStream, wait: Duration) -> Keep {
     stream.write_all(&answer).map_or(Keep::Close, |()| Keep::Open)
 }
 
-/// All at once, no ready check, nothing beside the requests.
+/// All requests at once, no ready check, no background tasks.
 pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
     let url = Url::parse(&format!("{}/v1/completions", server.url())).unwrap();
     let timeout = Duration::from_secs(60);
@@ -126,13 +126,13 @@ fn traffic() -> TrafficPlan {
     TrafficPlan { workers: Some(2), stops, ..TrafficPlan::at_once() }
 }
 
-/// Keeps what a run says.
+/// Records the events of a run.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct RecordedNotes {
     notes: Mutex<Vec<Note>>,
 }
 
-impl Told {
+impl RecordedNotes {
     pub(crate) fn notes(&self) -> Vec<Note> {
         self.notes.lock().unwrap().clone()
     }
@@ -142,7 +142,7 @@ impl Told {
     }
 }
 
-impl EventSink for Told {
+impl EventSink for RecordedNotes {
     fn event(&self, event: RunEvent) {
         if let RunEvent::Status(note) | RunEvent::Warning(note) = event {
             self.notes.lock().unwrap().push(note);
@@ -150,7 +150,7 @@ impl EventSink for Told {
     }
 }
 
-/// Asks for an end so many times once the server has seen so many requests.
+/// Requests a stop `times` times once the server has seen this many requests.
 pub(crate) fn ask_after(server: &Scripted, requests: usize, stop: &StopSignal, times: usize) {
     let (calls, stop) = (server.watch(), stop.clone());
     std::thread::spawn(move || {
@@ -159,15 +159,15 @@ pub(crate) fn ask_after(server: &Scripted, requests: usize, stop: &StopSignal, t
     });
 }
 
-/// Prepares and runs.
-pub(crate) fn measure(plan: &ServePlan, stop: &StopSignal) -> (Result<RunRecord, Error>, Told) {
-    let told = Told::default();
-    let record = prepare(plan, Contact::Server, &told).and_then(|prepared| run(plan, prepared, stop, &told));
-    (record, told)
+/// Prepares and runs a plan.
+pub(crate) fn measure(plan: &ServePlan, stop: &StopSignal) -> (Result<RunRecord, Error>, RecordedNotes) {
+    let notes = RecordedNotes::default();
+    let record = prepare(plan, Contact::Server, &notes).and_then(|prepared| run(plan, prepared, stop, &notes));
+    (record, notes)
 }
 
-/// The same, of a run that must not fail.
-pub(crate) fn record(plan: &ServePlan) -> (RunRecord, Told) {
-    let (record, told) = measure(plan, &StopSignal::default());
-    (record.unwrap(), told)
+/// Runs a plan that must succeed.
+pub(crate) fn record(plan: &ServePlan) -> (RunRecord, RecordedNotes) {
+    let (record, notes) = measure(plan, &StopSignal::default());
+    (record.unwrap(), notes)
 }

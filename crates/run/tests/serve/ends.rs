@@ -1,4 +1,4 @@
-//! How a run ends: with its requests, by its time, by a rule, or because somebody asks.
+//! The ends of a run: after its last request, by its duration, by a rule, or by an interrupt.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ fn constant(rate: f64) -> ScheduleSpec {
 }
 
 #[test]
-fn time_ends_a_run_and_what_is_under_way_finishes() {
+fn a_duration_ends_a_run_and_requests_in_flight_finish() {
     let server = server(Manners { wait: Duration::from_millis(300), ..Manners::default() });
     let mut plan = plan(&server, 500);
     plan.traffic.schedule = constant(50.0);
@@ -26,7 +26,7 @@ fn time_ends_a_run_and_what_is_under_way_finishes() {
 }
 
 #[test]
-fn requests_that_outlast_the_grace_are_not_counted_and_that_is_said() {
+fn requests_beyond_the_grace_period_are_reported_and_not_counted() {
     let server = server(Manners { wait: Duration::from_secs(90), ..Manners::default() });
     let mut plan = plan(&server, 10);
     plan.traffic.stops.duration = Some(Duration::from_secs(1));
@@ -61,7 +61,7 @@ fn a_few_failures_do_not() {
 }
 
 #[test]
-fn asking_once_finishes_what_is_under_way() {
+fn one_interrupt_finishes_requests_in_flight() {
     let server = server(Manners { wait: Duration::from_millis(200), ..Manners::default() });
     let mut plan = plan(&server, 1000);
     plan.traffic.schedule = constant(50.0);
@@ -76,7 +76,7 @@ fn asking_once_finishes_what_is_under_way() {
 }
 
 #[test]
-fn asking_twice_ends_it_at_once_and_keeps_what_was_measured() {
+fn two_interrupts_abort_requests_and_keep_measurements() {
     let server = server(Manners { wait: Duration::from_secs(90), ..Manners::default() });
     let plan = plan(&server, 5);
     let stop = StopSignal::default();
@@ -88,7 +88,7 @@ fn asking_twice_ends_it_at_once_and_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_run_by_time_under_a_limit_goes_on_with_new_requests() {
+fn a_duration_limited_closed_loop_generates_new_requests() {
     let server = server(Manners { wait: Duration::from_millis(5), ..Manners::default() });
     let mut plan = plan(&server, 20);
     plan.traffic.max_concurrency = Some(4);
@@ -108,7 +108,7 @@ fn a_run_by_time_under_a_limit_goes_on_with_new_requests() {
 }
 
 #[test]
-fn a_number_that_is_known_well_enough_ends_the_run() {
+fn a_sufficiently_precise_metric_ends_the_run() {
     let server = server(Manners { wait: Duration::from_millis(20), ..Manners::default() });
     let mut plan = plan(&server, 50);
     plan.traffic.max_concurrency = Some(4);

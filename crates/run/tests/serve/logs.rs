@@ -1,4 +1,4 @@
-//! The log of a run, and going on with one.
+//! The log of a run, and resuming from one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,8 +53,8 @@ fn every_row_is_logged() {
 fn a_result_states_its_origin_and_the_log_states_the_same() {
     let page = "vllm:cache_config_info{block_size=\"16\"} 1.0\n".to_owned();
     let server = server(Manners { metrics: Some(page), ..Manners::default() });
-    let folder = tempfile::tempdir().unwrap();
-    let place = folder.path().join("run.rows");
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("run.rows");
     let mut plan = plan(&server, 3);
     plan.log = log(place.clone(), LogStart::AtOnce, true);
     plan.seed = 7;
@@ -71,7 +71,7 @@ fn a_result_states_its_origin_and_the_log_states_the_same() {
 }
 
 #[test]
-fn a_run_that_sends_what_vllm_sends_asks_for_no_version() {
+fn strict_parity_sends_no_version_request() {
     let server = server(Manners::default());
     record(&plan(&server, 3));
     assert!(!server.paths().iter().any(|path| path == "/version"), "{:?}", server.paths());
@@ -97,7 +97,7 @@ fn rows_that_only_the_log_has_give_the_same_result() {
     assert_eq!(names.filter(|name| name.starts_with('.')).count(), 0, "spilled samples leave no file behind");
 }
 
-/// The bodies of all completions that a server saw, in no order.
+/// The bodies of all completions that a server saw, unordered.
 fn bodies(server: &Scripted) -> Vec<Vec<u8>> {
     let calls = server.calls().into_iter().filter(|call| call.path() == "/v1/completions");
     let mut bodies: Vec<Vec<u8>> = calls.map(|call| call.body).collect();
@@ -123,14 +123,14 @@ fn spilled_requests_are_sent_unchanged() {
     };
     let expected = sent(None, Some(4));
     assert_eq!(expected.len(), 500);
-    // All but the first are spilled; some of them are; each worker takes every n-th of them.
+    // All but the first are spilled; some are; each worker takes every n-th of them.
     assert!(sent(Some(0), Some(4)) == expected);
     assert!(sent(Some(100_000), Some(4)) == expected);
     assert!(sent(Some(0), None) == expected);
 }
 
 #[test]
-fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_sent() {
+fn a_required_log_that_cannot_be_created_is_an_error_before_the_run() {
     let server = server(Manners::default());
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("file"), "").unwrap();
@@ -140,14 +140,14 @@ fn a_log_that_was_asked_for_and_cannot_be_begun_is_an_error_before_anything_is_s
     assert!(matches!(result, Err(Error::Log(_))), "{result:?}");
     assert!(server.calls().is_empty());
     plan.log = log(directory.path().join("file"), LogStart::AtOnce, false);
-    let (record, told) = record(&plan);
+    let (record, notes) = record(&plan);
     assert_eq!(record.summary.completed, 3, "without being asked for it is only missed");
-    assert!(told.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogIncomplete { .. }))));
+    assert!(notes.notes().iter().any(|note| matches!(note, Note::Serve(ServeNote::LogIncomplete { .. }))));
     assert!(record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. })), "{:?}", record.caveats);
 }
 
 #[test]
-fn a_short_run_needs_no_log_of_its_own_accord() {
+fn a_short_run_writes_no_log_by_default() {
     let server = server(Manners::default());
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("run.rows");
@@ -158,7 +158,7 @@ fn a_short_run_needs_no_log_of_its_own_accord() {
 }
 
 #[test]
-fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
+fn a_stopped_run_is_resumed_and_no_request_is_sent_twice() {
     let slow = server(Manners { wait: Duration::from_millis(50), ..Manners::default() });
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("run.rows");
@@ -172,8 +172,8 @@ fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
     let before = first.unwrap().measured.samples.len();
     assert!((1..60).contains(&before), "{before}");
     plan.log = log(place.clone(), LogStart::Resumed, true);
-    let (whole, told) = record(&plan);
-    assert!(told.has(ServeNote::Resumed { answered: before, left: 60 - before }));
+    let (whole, notes) = record(&plan);
+    assert!(notes.has(ServeNote::Resumed { answered: before, left: 60 - before }));
     assert_eq!((whole.measured.samples.len(), whole.summary.completed), (60, 60));
     assert_eq!(slow.count("/v1/completions"), 60, "each request is sent once");
     let resumed = |caveat: &Caveat| matches!(caveat, Caveat::Resumed { segments: 2, resent: 0, .. });
@@ -184,7 +184,7 @@ fn a_stopped_run_is_gone_on_with_and_no_request_is_sent_twice() {
     let segments = rows(&place);
     assert_eq!(segments.concat().len(), 60);
     assert_eq!(segments[0].len(), before);
-    // About a second of sending in all, as the schedule has it: the break between the two is no part of it.
+    // About a second of sending in total, as scheduled: the break between the two does not count.
     assert!((0.8..30.0).contains(&whole.measured.duration), "{}", whole.measured.duration);
     let (again, _) = measure(&plan, &StopSignal::default());
     assert!(matches!(again, Err(Error::NothingLeft { .. })), "{again:?}");

@@ -1,4 +1,4 @@
-//! Runs of `tacho serve` against a scripted server: what the record says, and which calls the server saw.
+//! Runs of `tacho serve` against a scripted server: the record, and the calls that the server saw.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bench;

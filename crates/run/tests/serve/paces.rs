@@ -1,4 +1,4 @@
-//! Each pace: what is announced, how many connections are opened, and how the client is judged.
+//! Arrival processes: what is announced, how many connections are opened, and the client's verdict.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tacho_run::serve::{Contact, prepare, save_workload};
 use crate::bench::{Manners, plan, record, server};
 
 #[test]
-fn requests_at_once_are_not_judged_by_their_due_times() {
+fn a_burst_is_not_judged_by_its_schedule() {
     let server = server(Manners::default());
-    let (record, told) = record(&plan(&server, 12));
+    let (record, notes) = record(&plan(&server, 12));
     assert_eq!(record.summary.completed, 12);
     assert_eq!(server.count("/v1/completions"), 12);
-    assert!(told.has(ServeNote::RequestRate(f64::INFINITY)) && told.has(ServeNote::Concurrency(None)));
+    assert!(notes.has(ServeNote::RequestRate(f64::INFINITY)) && notes.has(ServeNote::Concurrency(None)));
     let trust = record.trust.unwrap();
     assert!(trust.lateness.is_none() && record.open_loop.rates.is_none());
     assert!(trust.connections >= 12, "each has a connection from the start");
@@ -26,8 +26,8 @@ fn a_rate_is_announced_and_judged() {
     let server = server(Manners::default());
     let mut plan = plan(&server, 20);
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 100.0, burstiness: 1.0 };
-    let (record, told) = record(&plan);
-    assert!(told.has(ServeNote::RequestRate(100.0)) && told.has(ServeNote::Burstiness(1.0)));
+    let (record, notes) = record(&plan);
+    assert!(notes.has(ServeNote::RequestRate(100.0)) && notes.has(ServeNote::Burstiness(1.0)));
     assert!(!record.setup.self_timed && record.setup.request_rate == 100.0);
     assert!(record.trust.unwrap().lateness.is_some());
     assert!((record.open_loop.rates.unwrap().planned - 100.0).abs() < 15.0);
@@ -39,8 +39,8 @@ fn a_ramp_is_announced_and_its_steps_are_noted() {
     let mut plan = plan(&server, 30);
     let ramp = RampUp { strategy: RampUpStrategy::Linear, start_rps: 50, end_rps: 60 };
     plan.traffic.schedule = ScheduleSpec::RampUp { ramp, burstiness: f64::INFINITY };
-    let (record, told) = record(&plan);
-    assert!(told.has(ServeNote::RampUp { strategy: "linear", start_rps: 50, end_rps: 60 }));
+    let (record, notes) = record(&plan);
+    assert!(notes.has(ServeNote::RampUp { strategy: "linear", start_rps: 50, end_rps: 60 }));
     assert_eq!(record.setup.ramp_up.unwrap().end_rps, 60);
     assert_eq!(
         record.setup.rps_change_events.iter().map(|change| change.rps).collect::<Vec<_>>(),
@@ -59,8 +59,8 @@ fn a_replayed_workload_is_judged_like_a_rate() {
     save_workload(&prepare(&first, Contact::Server, &()).unwrap(), &path).unwrap();
     let mut again = plan(&server, 10);
     again.workload = WorkloadPlan::File { path, time_scale: 1.0 };
-    let (record, told) = record(&again);
-    assert!(told.has(ServeNote::SelfTimed) && record.setup.self_timed);
+    let (record, notes) = record(&again);
+    assert!(notes.has(ServeNote::SelfTimed) && record.setup.self_timed);
     assert!(record.trust.unwrap().lateness.is_some(), "its lateness is known");
     assert!((record.open_loop.rates.unwrap().planned - 50.0).abs() < 5.0);
 }
@@ -78,8 +78,8 @@ fn a_trace_that_brings_its_times_is_judged_like_a_rate() {
     std::fs::write(&path, rows).unwrap();
     let mut plan = plan(&server, 10);
     plan.workload = crate::workloads::timed(&path, 10);
-    let (record, told) = record(&plan);
-    assert!(told.has(ServeNote::SelfTimed) && record.setup.self_timed);
+    let (record, notes) = record(&plan);
+    assert!(notes.has(ServeNote::SelfTimed) && record.setup.self_timed);
     assert!(record.trust.unwrap().lateness.is_some() && record.open_loop.rates.is_some());
 }
 
@@ -102,8 +102,8 @@ fn a_limit_is_kept() {
     let server = server(Manners { wait: Duration::from_millis(20), ..Manners::default() });
     let mut plan = plan(&server, 12);
     plan.traffic.max_concurrency = Some(3);
-    let (record, told) = record(&plan);
-    assert!(told.has(ServeNote::Concurrency(Some(3))));
+    let (record, notes) = record(&plan);
+    assert!(notes.has(ServeNote::Concurrency(Some(3))));
     assert!(record.open_loop.peak_concurrency <= 3, "{}", record.open_loop.peak_concurrency);
     assert_eq!(record.summary.completed, 12);
 }

@@ -8,7 +8,7 @@ use tacho_testkit::scripted::Scripted;
 
 use crate::bench::{Manners, ask_after, measure, plan, record, server};
 
-/// The profiler's calls and whether all requests lie between them.
+/// Returns whether all requests are between the profiler's calls.
 fn around(server: &Scripted) -> bool {
     let paths = server.paths();
     let start = paths.iter().position(|path| path == "/start_profile").unwrap();
@@ -24,13 +24,13 @@ fn it_runs_around_the_requests() {
     let server = server(Manners { profiler: (200, 200), ..Manners::default() });
     let mut plan = plan(&server, 3);
     plan.traffic.profile = true;
-    let (_, told) = record(&plan);
+    let (_, notes) = record(&plan);
     assert!(around(&server), "{:?}", server.paths());
-    assert!(told.has(ProfilerNote::Started) && told.has(ProfilerNote::Stopped));
+    assert!(notes.has(ProfilerNote::Started) && notes.has(ProfilerNote::Stopped));
 }
 
 #[test]
-fn it_is_not_asked_for_unless_it_is_wanted() {
+fn the_profiler_is_not_called_by_default() {
     let server = server(Manners::default());
     record(&plan(&server, 1));
     assert_eq!(server.count("/start_profile") + server.count("/stop_profile"), 0);
@@ -41,13 +41,13 @@ fn a_refusal_is_not_taken_for_its_absence() {
     let refusing = server(Manners { profiler: (200, 500), ..Manners::default() });
     let mut plan = plan(&refusing, 1);
     plan.traffic.profile = true;
-    let (_, told) = record(&plan);
-    assert!(told.has(ProfilerNote::Refused { path: "/stop_profile", status: 500 }), "{:?}", told.notes());
-    assert!(!told.has(ProfilerNote::Missing));
+    let (_, notes) = record(&plan);
+    assert!(notes.has(ProfilerNote::Refused { path: "/stop_profile", status: 500 }), "{:?}", notes.notes());
+    assert!(!notes.has(ProfilerNote::Missing));
     let without = server(Manners { profiler: (404, 404), ..Manners::default() });
     plan.endpoint.url = tacho_client::Url::parse(&format!("{}/v1/completions", without.url())).unwrap();
-    let (_, told) = record(&plan);
-    assert!(told.has(ProfilerNote::Missing));
+    let (_, notes) = record(&plan);
+    assert!(notes.has(ProfilerNote::Missing));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_stopped_run_stops_it() {
 }
 
 #[test]
-fn what_cannot_be_made_is_found_before_the_server_is_told_anything() {
+fn setup_errors_show_before_any_call_to_the_server() {
     let server = server(Manners { profiler: (200, 200), ..Manners::default() });
     let mut plan = plan(&server, 3);
     plan.traffic.profile = true;
@@ -76,7 +76,7 @@ fn what_cannot_be_made_is_found_before_the_server_is_told_anything() {
     assert!(server.calls().is_empty(), "{:?}", server.paths());
 }
 
-/// A plan for a server that says that so many requests are served at once, whose profile shall wait for two.
+/// A plan with a profile that waits for two running requests, and a server that reports `running` of them.
 fn waiting(running: u64, wait: Duration) -> (Scripted, tacho_run::ServePlan) {
     let page = format!("# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running {running}\n");
     let server = server(Manners { wait, profiler: (200, 200), metrics: Some(page), ..Manners::default() });
@@ -89,15 +89,15 @@ fn waiting(running: u64, wait: Duration) -> (Scripted, tacho_run::ServePlan) {
 #[test]
 fn a_profile_of_a_busy_server_begins_when_it_is_and_lasts_as_asked() {
     let (server, plan) = waiting(3, Duration::from_millis(800));
-    let (_, told) = record(&plan);
+    let (_, notes) = record(&plan);
     assert_eq!((server.count("/start_profile"), server.count("/stop_profile")), (1, 1), "{:?}", server.paths());
-    assert!(told.has(ProfilerNote::Started) && told.has(ProfilerNote::Stopped), "{:?}", told.notes());
+    assert!(notes.has(ProfilerNote::Started) && notes.has(ProfilerNote::Stopped), "{:?}", notes.notes());
 }
 
 #[test]
-fn a_server_that_is_never_busy_is_not_profiled_and_that_is_said() {
+fn a_server_that_is_never_busy_is_reported_and_not_profiled() {
     let (server, plan) = waiting(1, Duration::from_millis(100));
-    let (_, told) = record(&plan);
+    let (_, notes) = record(&plan);
     assert_eq!(server.count("/start_profile"), 0);
-    assert!(told.has(ProfilerNote::NeverBusy { running: 2 }), "{:?}", told.notes());
+    assert!(notes.has(ProfilerNote::NeverBusy { running: 2 }), "{:?}", notes.notes());
 }

@@ -1,4 +1,4 @@
-//! Where requests come from, and what is asked of the server around them.
+//! Sources of requests, and the control calls around them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tacho_workload::{CustomReplaySpec, CustomSpec, Selection, WorkloadSpec};
 
 use crate::bench::{Manners, measure, plan, random, record, server};
 
-/// Prompts of a file at the times it gives.
+/// Prompts of a file, at its times.
 pub(crate) fn timed(path: &Path, prompts: i64) -> WorkloadPlan {
     let selection =
         Selection { seed: 0, num_prompts: prompts, shuffle: false, oversample: false, request_id_prefix: "r-".into() };
@@ -63,27 +63,27 @@ fn a_saved_workload_gives_the_same_bodies() {
 }
 
 #[test]
-fn the_server_is_rehearsed_with_before_it_is_measured() {
+fn the_server_is_warmed_up_before_it_is_measured() {
     let server = server(Manners::default());
     let mut plan = plan(&server, 4);
     plan.traffic.ready_timeout = Duration::from_secs(10);
     plan.traffic.warmups = 3;
-    let (record, told) = record(&plan);
+    let (record, notes) = record(&plan);
     assert_eq!(server.count("/v1/completions"), 1 + 3 + 4);
     assert_eq!(record.summary.completed, 4);
     for note in [ServeNote::TestDone, ServeNote::WarmingUp { requests: 3 }, ServeNote::WarmupDone, ServeNote::MainRun] {
-        assert!(told.has(note.clone()), "{note:?}");
+        assert!(notes.has(note.clone()), "{note:?}");
     }
 }
 
 #[test]
-fn the_first_model_is_asked_for_when_none_is_named() {
+fn the_first_model_is_used_by_default() {
     let server = server(Manners::default());
     let mut plan = plan(&server, 2);
     plan.model.model = None;
-    let (record, told) = record(&plan);
+    let (record, notes) = record(&plan);
     assert_eq!(record.setup.model_id, "org/model");
-    assert!(told.has(ServeNote::ModelFound { name: "served".into(), id: "org/model".into() }));
+    assert!(notes.has(ServeNote::ModelFound { name: "served".into(), id: "org/model".into() }));
     let asked = server.calls();
     assert!(asked.iter().filter(|seen| !seen.body.is_empty()).all(|seen| seen.json()["model"] == "served"));
 }

@@ -41,7 +41,7 @@ pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard)
     }
 }
 
-/// Arrivals and concurrency limit in a few words.
+/// Short description of arrivals and concurrency limit.
 fn load(prepared: &Prepared, limit: Option<usize>) -> String {
     let process = prepared.timeline.arrivals();
     let arrivals = match process.ramp {

@@ -1,5 +1,5 @@
-//! All components of a run that can fail to start. They are made before anything is sent, so that a mistake does not cost a
-//! warm-up or a profile.
+//! All components of a run that can fail to start. They are created before anything is sent, so that an error does
+//! not cost a warm-up or a profile.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Makes them without sending anything.
+    /// Creates them without sending anything.
     pub(crate) fn new(plan: &ServePlan, prepared: &Prepared, stop: &StopSignal) -> Result<Self, Error> {
         Self::on_clock(plan, prepared, SystemClock::start(), stop)
     }
 
-    /// Makes them on a clock that already runs.
+    /// Creates them on a clock that already runs.
     pub(crate) fn on_clock(
         plan: &ServePlan,
         prepared: &Prepared,

@@ -21,7 +21,7 @@ use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::ranks::{Aggregator, Merge, Merged, Peers, Shard};
 use crate::serve::stops::Stops;
 
-/// A run that is warmed up.
+/// A warmed-up run.
 pub(crate) struct Measurement<'a> {
     pub(crate) plan: &'a ServePlan,
     /// The plan with this rank's part of the limits.
@@ -37,7 +37,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) sink: &'a dyn EventSink,
 }
 
-/// What was measured.
+/// The measurements of a run.
 pub(crate) struct RunOutput<'a> {
     pub(crate) output: DriveOutput,
     pub(crate) rows: Rows,

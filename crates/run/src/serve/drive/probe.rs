@@ -18,7 +18,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Probes for a workload, at `rate` per second: its first request cut down to one token in and out.
+    /// Probes for a workload, at `rate` per second: its first request, reduced to one input and one output token.
     pub(crate) fn new(
         endpoint: &EndpointSpec,
         payload: &PayloadSpec,
@@ -36,7 +36,7 @@ impl Probe {
         self.rate
     }
 
-    /// Sends them until `over` is set; a probe that takes longer delays the next.
+    /// Sends probes until `over` is set; a probe that takes longer than the interval delays the next.
     pub(crate) fn run(&self, over: &AtomicBool) -> Result<ProbeStatistics, Error> {
         let gap = Duration::try_from_secs_f64(1.0 / self.rate).unwrap_or(Duration::MAX);
         let worker = self.client.worker(0, 1);

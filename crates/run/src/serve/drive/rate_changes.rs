@@ -1,4 +1,4 @@
-//! When a ramp-up reached each whole request rate: at the dispatch of the first request at that rate.
+//! The times at which a ramp-up reached each integer request rate: the dispatch of the first request at that rate.
 
 use tacho_core::{Observation, Timestamp, Watcher};
 use tacho_loadgen::{RpsChange, Timeline};
@@ -6,7 +6,7 @@ use tacho_metrics::RateChange;
 
 use crate::serve::finish::record::WallClock;
 
-/// Watches for those requests.
+/// Watches for these requests.
 #[derive(Default)]
 pub(crate) struct RateChanges {
     /// In the order of the requests.
@@ -14,17 +14,17 @@ pub(crate) struct RateChanges {
 }
 
 impl RateChanges {
-    /// The steps of a timeline that has a ramp; none of any other.
+    /// The rate steps of a timeline with a ramp; empty for any other.
     pub(crate) fn of(timeline: &Timeline) -> Self {
         let Some(ramp) = timeline.arrivals().ramp else { return RateChanges::default() };
         RateChanges { steps: ramp.changes(timeline.rates()).into_iter().map(|step| (step, None)).collect() }
     }
 
-    /// The steps that were reached, in local time.
+    /// The rate steps that were reached, in local time.
     pub(crate) fn reached(self, origin: Timestamp, wall: &WallClock) -> Vec<RateChange> {
         let timestamped = self.steps.into_iter().filter_map(|(step, released)| {
-            let moment = if step.index.is_none() { Some(origin) } else { released };
-            let timestamp = wall.local(moment?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
+            let reached = if step.index.is_none() { Some(origin) } else { released };
+            let timestamp = wall.local(reached?).strftime("%Y-%m-%dT%H:%M:%S%.6f").to_string();
             Some(RateChange { rps: step.rps, timestamp })
         });
         timestamped.collect()

@@ -23,12 +23,13 @@ const MAX_SLEEP: Duration = Duration::from_millis(20);
 pub(crate) struct Scrape {
     pub(crate) speculative: Option<SpeculativeCounters>,
     pub(crate) diffusion: Option<DiffusionCounters>,
-    /// Time in seconds of the run's clock, and the page.
+    /// Time in seconds of the run's clock, and the response body.
     page: Option<(f64, String)>,
 }
 
 impl Scrape {
-    /// Two calls, as upstream makes them, so that a server sees the same traffic. A failed one is reported and not retried.
+    /// Two calls, as vLLM makes them, so that the server sees the same traffic. A failed one is reported and not
+    /// retried.
     pub(crate) fn take(caller: &Caller, clock: SystemClock, sink: &dyn EventSink) -> Self {
         let first = match metrics_page(caller) {
             Ok(first) => first,
@@ -44,12 +45,12 @@ impl Scrape {
         Scrape { speculative, diffusion, page }
     }
 
-    /// The text of the page; empty where there is none.
+    /// The response body; empty if there is none.
     pub(crate) fn text(&self) -> &str {
         self.page.as_ref().map_or("", |(_, text)| text)
     }
 
-    /// Whether the server has a metrics endpoint.
+    /// Returns whether the server has a metrics endpoint.
     pub(crate) fn is_there(&self) -> bool {
         self.page.is_some()
     }
@@ -63,7 +64,7 @@ pub(crate) struct Scraper {
 }
 
 impl Scraper {
-    /// None where the plan has no scrape interval.
+    /// `None` if the plan has no scrape interval.
     pub(crate) fn new(plan: &ServePlan, clock: SystemClock, stop: &StopSignal) -> Result<Option<Self>, Error> {
         let interval = plan.traffic.metrics_interval;
         if interval.is_zero() {
@@ -93,7 +94,7 @@ impl Scraper {
     }
 }
 
-/// All scrapes of a run in order of time, counted from `origin`.
+/// All scrapes of a run in order of time, relative to `origin`.
 pub(crate) fn series(before: &Scrape, during: Option<ServerMetrics>, after: &Scrape, origin: f64) -> ServerMetrics {
     let Some(during) = during else { return ServerMetrics::default() };
     let mut metrics = ServerMetrics::default();

@@ -17,7 +17,7 @@ use crate::serve::drive::profiler::Profiling;
 use crate::serve::drive::scrape::Scrape;
 use crate::serve::prepare::Prepared;
 
-/// Timeout of the last scrape after the user asked for the end.
+/// Timeout of the last scrape after an interrupt.
 const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server during a run. The profiler, if it was started, stops when this is dropped.
@@ -28,7 +28,7 @@ pub(crate) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    /// Starts the profiler where the plan wants it for the whole run, and scrapes the metrics.
+    /// Starts the profiler if the plan requests it for the whole run, and scrapes the metrics.
     pub(crate) fn begin(
         plan: &ServePlan,
         prepared: &Prepared,
@@ -51,8 +51,8 @@ impl<'a> Server<'a> {
         Scrape::take(hurried.as_ref().unwrap_or(&self.caller), components.clock, sink)
     }
 
-    /// Where the run comes from, with what the server's API reveals of it: not asked for after a stop, nor by a run that
-    /// sends what vLLM sends and nothing else.
+    /// The provenance of the run, with facts from the server's API. The server is not queried after a stop, nor in
+    /// strict parity, which sends only what vLLM sends.
     pub(crate) fn provenance(&self, plan: &ServePlan, after: &Scrape, stop: &StopSignal) -> Provenance {
         let Some(known) = plan.report.provenance.clone() else { return Provenance::default() };
         let mut server = known.server.clone();

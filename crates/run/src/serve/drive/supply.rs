@@ -1,5 +1,5 @@
-//! Requests generated during the run: a run by time under a concurrency limit needs as many as the server completes. They
-//! come from the following seeds, on a separate thread, well before they are needed.
+//! Requests generated during the run: a duration-limited run under a concurrency limit needs as many as the server
+//! completes. They use subsequent seeds and are generated on a separate thread, well before they are needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,10 +20,11 @@ use crate::serve::prepare::lora;
 use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
-/// Between two checks of how many are left.
+/// Interval between two checks of the remaining requests.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Whether requests are generated during the run: only its duration ends it, and requests wait for a slot, not a time.
+/// Returns whether requests are generated during the run: only its duration ends it, and requests wait for a slot
+/// instead of a scheduled time.
 pub(crate) fn is_endless(plan: &ServePlan, prepared: &Prepared) -> bool {
     let sampled = matches!(plan.workload, WorkloadPlan::Sample { self_timed: false, .. });
     plan.traffic.stops.endless && sampled && plan.traffic.max_concurrency.is_some() && prepared.timeline.is_at_once()
@@ -36,12 +37,13 @@ pub(crate) struct Supplier<'a> {
     pub(crate) components: &'a Components,
     pub(crate) requests: &'a RequestTable,
     pub(crate) supply: &'a Supply,
-    /// Which requests this rank sends.
+    /// The requests that this rank sends.
     pub(crate) shard: &'a Shard,
 }
 
 impl Supplier<'_> {
-    /// Generates more whenever half of the last ones are left, until `over` is set. Returns why it stopped before that.
+    /// Generates more requests whenever half of the last batch is left, until `over` is set. Returns the error if it
+    /// stopped earlier.
     pub(crate) fn run(&self, over: &AtomicBool) -> Option<Error> {
         let WorkloadPlan::Sample { spec, .. } = &self.plan.workload else { return None };
         let least = (self.prepared.requests.len() / 2).max(4 * self.plan.traffic.max_concurrency.unwrap_or(1));
@@ -71,7 +73,7 @@ impl Supplier<'_> {
     }
 }
 
-/// The requests of a round, after `before` others: the same at all ranks.
+/// The requests of a round, after `before` others: the same on all ranks.
 fn generate(
     plan: &ServePlan,
     prepared: &Prepared,
@@ -108,7 +110,7 @@ pub(crate) fn extend_table(
     Ok(())
 }
 
-/// Keeps ids unique in a run: an id that ends with the request's number gets its number in the whole run.
+/// Keeps ids unique within a run: an id that ends with the request's index gets its index in the whole run.
 fn rename(request: &mut Request, at: usize, before: usize) {
     if let Some(id) = &mut request.id {
         let prefix = id.strip_suffix(&at.to_string());
@@ -116,7 +118,7 @@ fn rename(request: &mut Request, at: usize, before: usize) {
     }
 }
 
-/// Warns that the generation of requests failed before the end of the run.
+/// Warns that requests could no longer be generated before the end of the run.
 pub(crate) fn report(fault: Option<Error>, sink: &dyn EventSink) {
     if let Some(error) = fault {
         sink.event(RunEvent::warning(ServeNote::NoMoreRequests { reason: error.to_string() }));

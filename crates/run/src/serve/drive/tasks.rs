@@ -1,4 +1,4 @@
-//! Background tasks of the main run, a thread each: probes, scrapes, telemetry, the profiler, generated requests.
+//! Background tasks of the main run, a thread each: probes, scrapes, telemetry, profiler, request generation.
 
 use std::sync::atomic::AtomicBool;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
@@ -16,7 +16,7 @@ use crate::serve::drive::{DriveOutput, MainRun};
 
 type Task<'s, T> = Option<ScopedJoinHandle<'s, T>>;
 
-/// The tasks of a run, as far as its plan has them.
+/// The tasks that the plan of a run requests.
 pub(crate) struct Tasks<'s> {
     probes: Task<'s, Result<ProbeStatistics, Error>>,
     scrapes: Task<'s, ServerMetrics>,
@@ -56,7 +56,7 @@ impl<'s> Tasks<'s> {
             run.sink.event(RunEvent::status(ServeNote::ProbeRate(probe.rate())));
         }
         let supplier = supply.map(|supply| Supplier { plan, prepared, components, requests, supply, shard });
-        // Short runs need no writer: all their requests are encoded by now.
+        // Short runs need no writer: all their requests are already encoded.
         let writes = supply.is_some() || !prepared.requests.spill().is_empty();
         spawn(scope, "encode", writes.then_some(|| components.client.write_ahead(over)))?;
         let scraper = components.scraper.as_ref().filter(|_| run.scrapes);
@@ -69,10 +69,10 @@ impl<'s> Tasks<'s> {
         })
     }
 
-    /// Waits for the tasks and adds their results to what the load generator returned.
+    /// Waits for the tasks and adds their results to those of the load generator.
     ///
     /// # Errors
-    /// What the load generator or the probes failed with.
+    /// When the load generator or the probes failed.
     pub(crate) fn join(self, driven: Result<Driven, DriveError>, sink: &dyn EventSink) -> Result<DriveOutput, Error> {
         supply::report(join(self.supplier).flatten(), sink);
         join(self.profiler).into_iter().flatten().for_each(|result| profiler::report(result, sink));

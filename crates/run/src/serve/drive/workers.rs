@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::num::NonZero;
 
-/// All physical cores that this process may use but one, which is left to the rest of the machine.
+/// All physical cores available to this process except one, which is left to the rest of the machine.
 pub fn default_workers() -> usize {
     let usable = std::thread::available_parallelism().map_or(1, NonZero::get);
     let described = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -11,7 +11,7 @@ pub fn default_workers() -> usize {
     cores.saturating_sub(1).max(1)
 }
 
-/// Distinct cores in the text of `/proc/cpuinfo`; none where it does not list them.
+/// Number of distinct cores in the text of `/proc/cpuinfo`; `None` if it does not list them.
 fn physical_cores(described: &str) -> Option<usize> {
     let cores: HashSet<(String, String)> = described
         .split("\n\n")

@@ -6,7 +6,7 @@ use tacho_record::{Estimate, RunRecord};
 
 use crate::plan::Precision;
 
-/// The rule that ended it. The requests that such an end cut off say nothing about the server.
+/// The rule that ended it. Requests that such an end aborts carry no information about the server.
 pub(crate) fn rule(driven: &Driven) -> Option<EndedBy> {
     match driven.ended? {
         StopReason::Interrupted => None,
@@ -18,18 +18,18 @@ pub(crate) fn rule(driven: &Driven) -> Option<EndedBy> {
     }
 }
 
-/// How many requests the run was to send. A run by time sends what its duration allows: requests scheduled after its end
-/// were never part of it.
+/// Number of requests that the run was to send. A duration-limited run sends as many as its duration allows: requests
+/// scheduled after its end do not count.
 pub(crate) fn requests(planned: i64, ended: Option<EndedBy>, sent: u64) -> i64 {
     if ended == Some(EndedBy::Duration) { i64::try_from(sent).unwrap_or(i64::MAX) } else { planned }
 }
 
-/// What there is to say about it. That the time was over is what was asked for.
+/// The caveat about an early end. Reaching the duration is not one.
 pub(crate) fn caveat(by: EndedBy, cut_off: u64) -> Option<Caveat> {
     (by != EndedBy::Duration || cut_off > 0).then_some(Caveat::Ended { by, cut_off })
 }
 
-/// What there is to say of a number that the run was to make known, where it is not.
+/// The caveat about a metric that did not reach the requested precision.
 pub(crate) fn imprecise(wanted: Option<&Precision>, record: &RunRecord) -> Option<Caveat> {
     let Precision { metric, share } = wanted?;
     let estimate = Estimate::from_samples(metric, &record.measured.samples, record.measured.duration);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_by_time_has_as_many_requests_as_it_sent() {
+    fn a_duration_limited_run_has_as_many_requests_as_it_sent() {
         assert_eq!(requests(481, Some(EndedBy::Duration), 478), 478);
         assert_eq!(requests(481, Some(EndedBy::Failures), 20), 481);
         assert_eq!(requests(481, None, 478), 481);

@@ -15,10 +15,10 @@ use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::drive::scrape::Scrape;
 use crate::serve::prepare::Prepared;
 
-/// How results write down when a run began.
+/// Format of a run's start time in results.
 const STARTED: &str = "%Y-%m-%dT%H:%M:%S%.6f%:z";
 
-/// Ties the run's clock to the calendar.
+/// Relates the run's clock to wall-clock time.
 #[derive(Clone, Copy)]
 pub(crate) struct WallClock {
     wall: jiff::Timestamp,
@@ -30,7 +30,7 @@ impl WallClock {
         WallClock { wall: jiff::Timestamp::now(), timestamp: clock.now() }
     }
 
-    /// The same as nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     pub(crate) fn unix_ns(&self, timestamp: Timestamp) -> i64 {
         let nanos = self.wall.as_nanosecond() + i128::from(timestamp.0) - i128::from(self.timestamp.0);
         i64::try_from(nanos).unwrap_or(i64::MAX)
@@ -44,24 +44,24 @@ impl WallClock {
     }
 }
 
-/// A time in this machine's time zone, as results have it.
+/// A time in this machine's time zone, as results write it.
 pub(crate) fn local_text(unix_ns: i64) -> String {
-    let moment = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
-    moment.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
+    let timestamp = jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).unwrap_or_default();
+    timestamp.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
-/// What was observed in addition to the responses.
+/// Observations other than rows.
 pub(crate) struct Observed {
     pub(crate) before: Scrape,
     pub(crate) after: Scrape,
     pub(crate) server: ServerMetrics,
     pub(crate) telemetry: Telemetry,
     pub(crate) probes: Option<ProbeStatistics>,
-    /// How each rank did, where there were several.
+    /// Statistics of each rank, if there are several.
     pub(crate) ranks: Vec<RankUse>,
 }
 
-/// What the metrics make of a backend's answers.
+/// How the metrics treat a backend's responses.
 fn task(backend: BackendKind) -> Task {
     match backend.task() {
         tacho_client::Task::Generation => Task::Generation,
@@ -69,7 +69,7 @@ fn task(backend: BackendKind) -> Task {
     }
 }
 
-/// Computes the record of a run that was set up like this.
+/// Computes the record of a run with this setup.
 pub(crate) fn compute(
     prepared: &Prepared,
     setup: Setup,
@@ -90,7 +90,7 @@ pub(crate) fn compute(
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
     let measured =
         Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers, ranks };
-    // A run by time has as many requests as it took.
+    // A duration-limited run has as many requests as it sent.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
     let block = record.measured.server.block_size();
@@ -106,13 +106,13 @@ pub(crate) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
     }
 }
 
-/// Wake-up lags kept per worker: enough for their percentiles, and small next to the rows in a log.
-const LAGS: usize = 4096;
+/// Wake-up lags kept per worker: enough for percentiles, and small compared with the rows of a log.
+const MAX_LAGS: usize = 4096;
 
-/// What a worker says of itself.
+/// The statistics of a worker for the record.
 pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
     let sample = |nanos: &[u64]| {
-        nanos.iter().step_by(nanos.len().div_ceil(LAGS).max(1)).map(|&nanos| nanos as f64 / 1e9).collect()
+        nanos.iter().step_by(nanos.len().div_ceil(MAX_LAGS).max(1)).map(|&nanos| nanos as f64 / 1e9).collect()
     };
     WorkerUse {
         busy: stats.busy_ns as f64 / stats.total_ns.max(1) as f64,
@@ -127,9 +127,9 @@ pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
     }
 }
 
-/// The settings of a run as far as they are known before it; `requests` is how many the whole workload has.
+/// The settings of a run that are known in advance; `requests` is the size of the whole workload.
 pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> Setup {
-    // What was asked for, which upstream reports even where the data brings times of its own.
+    // The requested arrivals, which vLLM reports even if the dataset sets the times.
     let asked = plan.traffic.schedule.arrivals();
     let pace = prepared.timeline.arrivals();
     Setup {
@@ -168,7 +168,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
     }
 }
 
-/// The same with what the run added.
+/// The settings completed after the run.
 pub(crate) fn completed(setup: Setup, driven: &Driven, changes: Vec<RateChange>, wall: &WallClock) -> Setup {
     Setup {
         date: wall.local(driven.end).strftime("%Y%m%d-%H%M%S").to_string(),

@@ -1,4 +1,4 @@
-//! From rows to samples, one at a time: a row is gone before the next is read.
+//! Conversion of rows to samples, one at a time: a row is dropped before the next is read.
 
 use tacho_core::Observation;
 use tacho_loadgen::WorkerStats;
@@ -12,32 +12,32 @@ use crate::serve::log::rows::Rows;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::Compact;
 
-/// How rows are read.
+/// Settings of the conversion.
 pub(crate) struct SampleSpec<'a> {
     pub(crate) task: Task,
     pub(crate) tokenizer: Option<&'a Tokenizer>,
-    /// What was asked, by the rows' indices.
+    /// The requests, by the rows' indices.
     pub(crate) asked: &'a Compact,
     pub(crate) keep_texts: bool,
-    /// Whether the requests that the end cut off are left out.
+    /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
 }
 
 impl<'a> SampleSpec<'a> {
-    /// As a plan wants it.
+    /// The settings of a plan.
     pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a Compact) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
         SampleSpec { task, tokenizer, asked, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
     }
 }
 
-/// What rows hold.
+/// The samples of a run.
 pub(crate) struct SampledRows {
-    /// In the order of the workload.
+    /// In workload order.
     pub(crate) samples: Samples,
-    /// Requests that were left out.
+    /// Number of excluded requests.
     pub(crate) cut_off: u64,
-    /// Answers with a token count that cannot be one.
+    /// Responses with an impossible token count.
     impossible: u64,
 }
 
@@ -57,8 +57,8 @@ impl SampledRows {
         Ok(SampledRows { samples: samples.finish().0, cut_off, impossible })
     }
 
-    /// Reasons to doubt that only the rows and workers themselves show.
-    pub(crate) fn doubts(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
+    /// Caveats that only rows and workers show.
+    pub(crate) fn caveats(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
         let (answers, total) = (self.impossible, self.samples.len() as u64);
         let reads = workers.iter().map(|stats| stats.timestamp_anomalies).sum();
         let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
@@ -67,7 +67,7 @@ impl SampledRows {
     }
 }
 
-/// The same while rows are read.
+/// Samples during the conversion.
 struct SampleBuilder {
     samples: Gather,
     cut_off: u64,

@@ -1,5 +1,5 @@
-//! Whether the tokenizer is the server's: a few prompts, counted by both once the run is over. Nothing is sent before or
-//! during a run that upstream would not send.
+//! Compares the tokenizer with the server's on a few prompts after the run. Nothing is sent before or during a run
+//! that vLLM would not send.
 
 use tacho_client::Rules;
 use tacho_client::control::TokenizeServer;
@@ -11,11 +11,11 @@ use tacho_workload::Requests;
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::prepare::Prepared;
 
-/// Prompts that are checked.
+/// Number of prompts to check.
 const PROMPTS: usize = 3;
 
-/// A caveat where both count differently; nothing where they agree, the server does not count, or the prompts have
-/// already been aligned with it.
+/// A caveat if the counts differ; `None` if they agree, the server does not count tokens, or the prompts were already
+/// aligned with it.
 pub(crate) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) -> Option<Caveat> {
     let aligned = matches!(plan.workload, WorkloadPlan::Sample { align: true, .. });
     let answered = record.measured.samples.iter().any(|sample| sample.success());
@@ -33,7 +33,7 @@ pub(crate) fn caveat(plan: &ServePlan, prepared: &Prepared, record: &RunRecord) 
     (ours != theirs).then_some(Caveat::TokenizerMismatch { prompts, ours, theirs })
 }
 
-/// Texts from the beginning, the middle and the end.
+/// Prompts from the beginning, the middle and the end of the workload.
 fn sampled(requests: &Requests) -> Vec<String> {
     let mut places: Vec<usize> = (0..PROMPTS).map(|at| at * requests.len().saturating_sub(1) / (PROMPTS - 1)).collect();
     places.dedup();

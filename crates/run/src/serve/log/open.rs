@@ -1,4 +1,4 @@
-//! What a run writes down before it begins, and what it finds written down by an earlier one.
+//! Opens the log of a run: a new one, or that of the run to resume.
 
 use tacho_core::event::ServeNote;
 use tacho_core::json::{Dict, Value};
@@ -10,7 +10,7 @@ use tacho_workload::sessions::TraceError;
 
 use crate::Error;
 use crate::plan::{ServePlan, TokenizerPlan};
-use crate::serve::log::resume::{Earlier, take_up};
+use crate::serve::log::resume::{Earlier, reopen};
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
@@ -20,12 +20,12 @@ use crate::serve::prepare::identity::RunIdentity;
 pub(crate) struct OpenedLog<'a> {
     pub(crate) log: Option<RowLog<'a>>,
     pub(crate) earlier: Option<Earlier>,
-    /// The places of the requests that are left, where an earlier run sent some.
+    /// Indices of the remaining requests, if an earlier run sent some.
     pub(crate) places: Option<Vec<usize>>,
 }
 
 impl<'a> OpenedLog<'a> {
-    /// Opens the log that the plan asks for. Where a run is resumed, `prepared` keeps only what is left of it.
+    /// Opens the log that the plan requests. For a resumed run, `prepared` keeps only the remaining requests.
     pub(crate) fn open(
         plan: &'a ServePlan,
         prepared: &mut Prepared,
@@ -46,7 +46,7 @@ impl<'a> OpenedLog<'a> {
                 "a run of sessions cannot be taken up again: what is left of a session needs its answers".into();
             return Err(TraceError::Setting { flag: "--resume", problem }.into());
         }
-        let (log, earlier) = take_up(&log_plan.directory, workload, prepared.requests.len())?;
+        let (log, earlier) = reopen(&log_plan.directory, workload, prepared.requests.len())?;
         let places = earlier.left();
         prepared.keep(&places)?;
         let left = places.len();
@@ -69,7 +69,7 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &Run
     }
 }
 
-/// The set-up, the sessions, and the tokenizer that may have to count when the log is read.
+/// The setup, the sessions, and the tokenizer that may be needed to count tokens when the log is read.
 fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
     let mut more = logged::plan(setup, &plan.report.provenance.clone().unwrap_or_default());
     if let Some(steps) = prepared.session_steps() {

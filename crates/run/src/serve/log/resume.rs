@@ -1,5 +1,5 @@
-//! Going on with a run that ended early: which requests are still to be sent, and how their rows join those that are
-//! there. The time between two segments, in which nothing was sent, is cut out.
+//! Resumes a run that ended early: determines the remaining requests and merges their rows with the earlier ones. The
+//! idle time between two segments is removed.
 
 use std::path::Path;
 
@@ -12,20 +12,20 @@ use crate::Error;
 use crate::serve::finish::record::{self, WallClock};
 use crate::serve::log::rows::Rows;
 
-/// What an earlier run left.
+/// The state of an earlier run.
 pub(crate) struct Earlier {
-    /// Its log. The rows stay there.
+    /// Its log, which keeps the rows.
     stored: Stored,
     segments: Vec<Span>,
-    /// What became of each request.
+    /// The state of each request.
     known: Vec<Known>,
-    /// Requests that were answered in full.
+    /// Requests with a complete response.
     pub(crate) answered: usize,
     /// Requests that failed or were in flight when it ended, and are sent again.
     cut_off: u64,
 }
 
-/// What became of a request.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq)]
 enum Known {
     Nothing,
@@ -34,11 +34,11 @@ enum Known {
     Answered,
 }
 
-/// Takes up the log in `directory`, whose run must have had these requests.
+/// Opens the log in `directory`, whose run must have had the same requests.
 ///
 /// # Errors
-/// When there is no log to go on with, it is of other requests, or all of them have been answered.
-pub(crate) fn take_up(directory: &Path, workload: &str, requests: usize) -> Result<(Log, Earlier), Error> {
+/// When there is no log to resume, it belongs to another workload, or all requests are complete.
+pub(crate) fn reopen(directory: &Path, workload: &str, requests: usize) -> Result<(Log, Earlier), Error> {
     let (log, stored) = Log::resume(directory)?;
     if stored.manifest().workload.as_deref() != Some(workload) {
         return Err(Error::OtherWorkload { directory: directory.to_owned() });
@@ -68,32 +68,32 @@ impl Earlier {
         Ok(Earlier { stored, segments: joined.segments, known, answered, cut_off })
     }
 
-    /// The places of the requests that have no answer, in order.
+    /// Indices of the requests without a complete response, in order.
     pub(crate) fn left(&self) -> Vec<usize> {
         let unanswered = |index: &usize| self.known[*index] != Known::Answered;
         (0..self.known.len()).filter(unanswered).collect()
     }
 }
 
-/// The run that was resumed, as its caveat describes it.
+/// Facts about a resumed run, for its caveat.
 pub(crate) struct Resumption {
     segments: u64,
     gap_s: f64,
     resent: u64,
-    /// Requests answered before.
+    /// Requests completed before.
     answered: u64,
 }
 
 impl Resumption {
-    /// The caveat of a run in which `completed` requests were answered in all.
+    /// The caveat of a run with `completed` requests in total.
     pub(crate) fn caveat(self, completed: u64) -> Caveat {
         let Resumption { segments, gap_s, resent, answered } = self;
         Caveat::Resumed { segments, gap_s, resent, answered: completed.saturating_sub(answered) }
     }
 }
 
-/// Joins the rows of a run with those that it went on with, if any: all on one clock, from the first origin to the last
-/// end, with what there is to say about it.
+/// Merges the rows of a run with those of the run that it resumed, if any: on one clock, from the first origin to the
+/// last end.
 pub(crate) fn join(
     earlier: Option<Earlier>,
     setup: Setup,
@@ -112,7 +112,7 @@ pub(crate) fn join(
     (Setup { started: record::local_text(first.origin.unix_ns), ..setup }, rows, Some(resumed))
 }
 
-/// When a segment was over, by the calendar.
+/// The end of a segment by the wall clock.
 fn ended_unix_ns(span: &Span) -> i64 {
     let length = |from: Timestamp, to: Timestamp| i64::try_from(to.since(from).as_nanos()).unwrap_or(i64::MAX);
     span.origin.unix_ns.saturating_add(length(span.start, span.end))

@@ -1,5 +1,4 @@
-//! The rows of a run that is over: those still in memory, those that only its log has, and those of an earlier run that it
-//! went on with.
+//! The rows of a finished run: in memory, in its log only, or in the log of the run that it resumed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +8,34 @@ use tacho_rowlog::{Stored, Written};
 
 use crate::Error;
 
-/// All rows, in no order.
+/// All rows, unordered.
 #[derive(Default)]
 pub(crate) struct Rows {
     /// In memory.
     pub(crate) kept: Vec<Observation>,
-    /// In the log: this many of its first rows.
+    /// Rows in the log: the first ones, with their number.
     pub(crate) logged: Option<(Written, usize)>,
-    /// When the last of those in the log was over.
+    /// End of the last request whose row is only in the log.
     pub(crate) last: Timestamp,
-    /// What an earlier run left in the log, and from where to where the clock of this one is moved behind it.
+    /// Rows of an earlier run in the log, this run's origin, and the time to which that origin is moved.
     pub(crate) earlier: Option<(Stored, Timestamp, Timestamp)>,
-    /// The log, where many rows may be in it, and how many bytes made of them stay in memory.
+    /// The log directory, if it may hold many rows, and the bytes of derived values that stay in memory.
     pub(crate) spill: Option<(PathBuf, usize)>,
 }
 
 impl Rows {
-    /// Collects the samples that are computed from them.
+    /// Collects the samples of the rows.
     pub(crate) fn gather(&self) -> Gather {
         let spilled = |(directory, room): &(PathBuf, usize)| Gather::beyond(*room, SpillFile::in_directory(directory));
         self.spill.as_ref().map_or_else(Gather::default, spilled)
     }
 
-    /// When the last of this run's was over.
+    /// End of the last request of this run.
     pub(crate) fn end(&self) -> Timestamp {
         self.kept.iter().map(|row| row.done).fold(self.last, Timestamp::max)
     }
 
-    /// Hands each to `take`; of those in the log a batch is in memory at a time.
+    /// Passes each row to `take`; rows of the log are read in batches.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -45,7 +44,7 @@ impl Rows {
         if let Some((stored, from, to)) = self.earlier {
             moved = Some((from, to));
             stored.each(|row| {
-                // What its end cut off was sent again.
+                // Aborted requests were sent again.
                 if !row.observation.is_aborted() {
                     take(row.observation);
                 }
@@ -80,7 +79,7 @@ pub(crate) fn check_read_back(directory: Option<&Path>, samples: &Samples) -> Re
     Err(Error::Spill { directory: directory.unwrap_or(Path::new("")).to_owned(), reason: reason.to_owned() })
 }
 
-/// About the memory that a row takes.
+/// Approximate memory of a row.
 pub(crate) fn size(row: &Observation) -> usize {
     let lists = 8 * (row.chunks.capacity() + row.token_counts.capacity()) + 4 * row.text_ends.capacity();
     size_of::<Observation>() + lists + row.text.capacity()

@@ -1,4 +1,4 @@
-//! What becomes of the rows of a run: they are logged, and kept for the result as far as the log does not.
+//! Storage of rows: they are logged, and those that the log does not have stay in memory.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::serve::log::RowLog;
 use crate::serve::log::rows::{Rows, size};
 use crate::serve::log::texts::Texts;
 
-/// Runs longer than this are worth a log.
+/// Runs longer than this are logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 
-/// Takes the rows of a run.
+/// Stores the rows of a run.
 pub(crate) struct RowStore<'a> {
     clock: SystemClock,
     wall: WallClock,
@@ -21,11 +21,11 @@ pub(crate) struct RowStore<'a> {
     texts: Texts,
     began: Timestamp,
     kept: Vec<Observation>,
-    /// Bytes of what is kept.
+    /// Bytes of the rows in memory.
     bytes: usize,
-    /// Rows that only the log has, its first ones.
+    /// Number of rows that only the log has: its first ones.
     logged: usize,
-    /// When the last of them was over.
+    /// End of the last request among them.
     last: Timestamp,
 }
 
@@ -51,7 +51,7 @@ impl<'a> RowStore<'a> {
         }
     }
 
-    /// Drops what the log has, once it is much.
+    /// Drops rows that are in the log once they take much memory.
     fn make_room(&mut self) {
         if self.log.as_ref().is_some_and(|log| log.relieves(self.bytes)) {
             self.logged += self.kept.len();
@@ -72,7 +72,7 @@ impl RowSink for RowStore<'_> {
 
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
-            self.texts.shed(row);
+            self.texts.drop_text(row);
             row.round(self.began);
         }
         if let Some(log) = &mut self.log {

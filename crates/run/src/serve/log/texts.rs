@@ -1,16 +1,16 @@
-//! The texts of responses in rows: which are kept, without the secrets that a server may have echoed.
+//! Response texts in rows: drops those that are not needed, and masks secrets that a server echoed.
 
 use tacho_core::{Observation, Secret};
 use tacho_record::logged;
 
 use crate::plan::ServePlan;
 
-/// Shorter secrets, such as the usual `EMPTY`, occur in ordinary texts and protect nothing.
+/// Shorter secrets, such as the usual `EMPTY`, occur in ordinary texts and are not masked.
 const MIN_SECRET: usize = 6;
 
-/// How the texts of rows are kept.
+/// How response texts are kept.
 pub(crate) struct Texts {
-    /// Whether texts are wanted beyond what counts tokens.
+    /// Whether texts are kept even if token counting does not need them.
     keep: bool,
     secrets: Vec<Secret>,
 }
@@ -21,14 +21,14 @@ impl Texts {
         Texts { keep: plan.report.keep_texts, secrets: secrets.collect() }
     }
 
-    /// Drops the text of a row that nothing needs, and masks the secrets in the others.
-    pub(crate) fn shed(&self, row: &mut Observation) {
-        logged::shed(row, self.keep);
+    /// Drops an unneeded text, and masks secrets in others.
+    pub(crate) fn drop_text(&self, row: &mut Observation) {
+        logged::drop_text(row, self.keep);
         self.secrets.iter().for_each(|secret| mask(&mut row.text, secret.expose().as_bytes()));
     }
 }
 
-/// Overwrites a secret byte by byte: the ends of token events in the text stay where they are.
+/// Overwrites a secret byte by byte, so that the ends of token events keep their positions.
 fn mask(text: &mut [u8], secret: &[u8]) {
     let mut from = 0;
     while let Some(at) = text[from..].windows(secret.len()).position(|part| part == secret) {

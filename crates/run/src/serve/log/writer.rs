@@ -1,4 +1,4 @@
-//! The log of a run: its rows go to disk as they come. A log that can no longer be written is given up, the run is not.
+//! Writes rows to the log as they arrive. If a write fails, logging stops and the run continues.
 
 use std::path::PathBuf;
 
@@ -21,23 +21,23 @@ pub(crate) struct RowLog<'a> {
     origin: Option<Origin>,
     state: State,
     written: Option<Written>,
-    /// Why it was given up.
+    /// Why logging stopped.
     fault: Option<String>,
 }
 
 enum State {
-    /// It may be begun later.
+    /// Not created yet.
     Waiting,
     Open(Box<Log>),
-    /// It is not written any more.
+    /// Logging has stopped.
     Over,
 }
 
 impl<'a> RowLog<'a> {
-    /// Begins the log, if it is to be begun before the run.
+    /// Creates the log, if it is to be created before the run.
     ///
     /// # Errors
-    /// When it cannot be and is required.
+    /// When a required log cannot be created.
     pub(crate) fn open(
         plan: &'a LogPlan,
         manifest: Manifest,
@@ -56,7 +56,7 @@ impl<'a> RowLog<'a> {
         Ok(log)
     }
 
-    /// The same with a log that was begun by an earlier run.
+    /// Continues the log of an earlier run.
     pub(crate) fn reopened(
         plan: &'a LogPlan,
         log: Log,
@@ -76,7 +76,7 @@ impl<'a> RowLog<'a> {
         }
     }
 
-    /// Sets the time from which timestamps count.
+    /// Sets the origin of timestamps.
     pub(crate) fn began(&mut self, origin: Origin) {
         self.origin = Some(origin);
         self.begin(origin);
@@ -89,27 +89,27 @@ impl<'a> RowLog<'a> {
         }
     }
 
-    /// Whether all rows it was given are in it, and more than `bytes` of them need not stay in memory as well.
+    /// Returns whether all rows are in the log, so that more than `bytes` of them need not stay in memory.
     pub(crate) fn relieves(&self, bytes: usize) -> bool {
         matches!(self.state, State::Open(_)) && self.written.is_some() && bytes > self.plan.room
     }
 
-    /// Where samples may spill while the log is open, and how many bytes stay in memory.
+    /// The directory to spill samples to while the log is open, and the bytes that stay in memory.
     pub(crate) fn spill(&self) -> Option<(PathBuf, usize)> {
         matches!(self.state, State::Open(_)).then(|| (self.plan.directory.clone(), self.plan.room))
     }
 
-    /// What it holds of this run, to be read back.
+    /// The part of the log that this run wrote, to be read back.
     pub(crate) fn take_written(&mut self) -> Option<Written> {
         self.written.take()
     }
 
-    /// Whether it waits to be begun.
+    /// Returns whether the log is not created yet.
     pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.state, State::Waiting)
     }
 
-    /// Begins it in the middle of a run, with the rows that there are by now.
+    /// Creates the log during the run, with the rows received so far.
     pub(crate) fn begin_late(&mut self, rows: &[Observation]) {
         let Some(origin) = self.origin.filter(|_| self.is_waiting()) else { return };
         match Log::create(&self.plan.directory, &self.manifest) {
@@ -128,12 +128,12 @@ impl<'a> RowLog<'a> {
         });
     }
 
-    /// What there is to say of a log that had to be given up.
+    /// The caveat about a log that is incomplete.
     pub(crate) fn caveat(&self) -> Option<Caveat> {
         self.fault.clone().map(|reason| Caveat::LogIncomplete { reason })
     }
 
-    /// Ends it with what is known only now.
+    /// Ends the log with its summary.
     pub(crate) fn finish(mut self, closing: &Value) {
         if let State::Open(log) = std::mem::replace(&mut self.state, State::Over)
             && let Err(error) = log.finish(closing)

@@ -1,4 +1,4 @@
-//! Cutting prompts to what the server's own tokenizer counts, as `vllm bench` does it for synthetic text.
+//! Truncates prompts by the server's own tokenizer, as `vllm bench` does for synthetic text.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,10 +10,10 @@ use tacho_workload::align::{Alignment, needs_alignment, plan, probe, prompt, rep
 
 use crate::Error;
 
-/// Calls in flight at once.
-const WIDTH: usize = 64;
+/// Most calls in flight.
+const MAX_CALLS: usize = 64;
 
-/// Checks the first prompt with the server and, where it counts otherwise, every prompt.
+/// Checks the first prompt with the server and, if the counts differ, aligns every prompt.
 pub(crate) fn with_server(
     server: &TokenizeServer<'_>,
     requests: &mut Requests,
@@ -33,14 +33,14 @@ pub(crate) fn with_server(
     Ok(())
 }
 
-/// A prompt whose call fails stays as it is.
+/// Aligns all prompts; a prompt whose call fails stays unchanged.
 fn align_all(server: &TokenizeServer<'_>, requests: &mut [Request]) {
     let next = AtomicUsize::new(0);
     let jobs: &[Request] = requests;
     let cut: Vec<(usize, String)> = std::thread::scope(|scope| {
         let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, || align_some(server, jobs, &next)).ok();
-        // This thread helps too, so that a system without threads to spare only takes longer.
-        let threads: Vec<_> = (1..WIDTH.min(jobs.len())).filter_map(spawn).collect();
+        // This thread works too, so that it finishes even if no other thread can start.
+        let threads: Vec<_> = (1..MAX_CALLS.min(jobs.len())).filter_map(spawn).collect();
         let own = align_some(server, jobs, &next);
         own.into_iter()
             .chain(threads.into_iter().flat_map(|thread| thread.join().expect("a tokenize call does not panic")))

@@ -1,11 +1,11 @@
-//! Requests that are cancelled on purpose, as users do: which of them, and when.
+//! Deliberate cancellations, as by users: which requests, and when.
 
 use tacho_core::Request;
 use tacho_pyrand::RandomState;
 
 use crate::plan::Cancellation;
 
-/// Seed offset, so that no other draw changes.
+/// Seed offset that keeps other draws unchanged.
 const SEED: u32 = 0xca9c;
 
 /// Chooses the requests to cancel.
@@ -15,12 +15,12 @@ pub(crate) struct Cancellations {
 }
 
 impl Cancellations {
-    /// A choice by a seed.
+    /// Chooses by a seed.
     pub(crate) fn new(cancellation: Cancellation, seed: u32) -> Self {
         Cancellations { cancellation, random: RandomState::new(seed.wrapping_add(SEED)) }
     }
 
-    /// Marks those of the requests that come next.
+    /// Marks requests to cancel among the next ones.
     pub(crate) fn mark(&mut self, requests: &mut [Request]) {
         let Cancellation { share, delay } = self.cancellation;
         for request in requests {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_as_asked_for_and_the_same_for_a_seed() {
+    fn the_requested_number_is_drawn_and_repeats_by_seed() {
         let marked = |seed| {
             let mut requests = vec![Request::text("p", 1, 1); 10_000];
             let mut cancellations =

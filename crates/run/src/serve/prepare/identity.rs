@@ -1,4 +1,4 @@
-//! What identifies a run before its first request: the workload digest, the request table, the setup. Two runs with equal
+//! The identity of a run before its first request: workload digest, request table and setup. Two runs with equal
 //! digests send the same requests at the same times.
 
 use std::io::{self, Write};
@@ -19,10 +19,10 @@ use crate::serve::sessions::SessionWorkload;
 /// Hexadecimal digits of the digest.
 const DIGITS: usize = 16;
 
-/// What identifies a run, known before its first request.
+/// The identity of a run, known before its first request.
 pub(crate) struct RunIdentity {
     pub(crate) requests: RequestTable,
-    /// The workload digest: the one in results, in logs and between ranks.
+    /// The workload digest, in results, in logs and between ranks.
     pub(crate) workload: String,
     pub(crate) setup: Setup,
 }
@@ -36,9 +36,9 @@ impl RunIdentity {
     }
 }
 
-/// Digest of the requests and their scheduled times as they would be saved, without ids, which differ from run to run; and
-/// of what else decides what is sent: the duration, the seed of requests generated during the run, the dependencies of
-/// session steps.
+/// Digest of the requests and their scheduled times as they would be saved, without ids, which differ between runs.
+/// It includes everything else that determines what is sent: the duration, the seed of requests generated during the
+/// run, and the dependencies of session steps.
 fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash::new();
     let due = prepared.timeline.scheduled();
@@ -54,7 +54,7 @@ fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Erro
     Ok(hash.digits()[..DIGITS].to_owned())
 }
 
-/// A SHA-256 of what is written to it.
+/// A SHA-256 hash as a writer.
 pub(in crate::serve) struct Hash(Context);
 
 impl Hash {

@@ -1,12 +1,12 @@
-//! Adapters: which request uses which.
+//! Assigns LoRA adapters to requests.
 
 use tacho_core::Request;
 use tacho_pyrand::cpython::Random;
 
 use crate::plan::{LoraAssignment, LoraPlan};
 
-/// Names an adapter for every request from place `first` on; random ones are drawn from Python's global generator, one
-/// per request in order.
+/// Assigns an adapter to every request, the first of which has index `first`. Random ones are drawn from Python's
+/// global generator, one per request in order.
 pub(crate) fn assign(plan: &LoraPlan, first: usize, requests: &mut [Request], py: &mut Random) {
     let count = plan.modules.len();
     for (index, request) in (first..).zip(requests) {

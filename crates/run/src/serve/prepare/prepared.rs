@@ -1,5 +1,4 @@
-//! A prepared workload. What differs between single requests and sessions is decided here, so that the phases of a run
-//! need not ask.
+//! A prepared workload. It hides the difference between single requests and sessions from the phases of a run.
 
 use tacho_client::ClientPlan;
 use tacho_client::control::Caller;
@@ -14,16 +13,16 @@ use crate::plan::ServePlan;
 use crate::serve::request_table::RequestTable;
 use crate::serve::sessions::SessionWorkload;
 
-/// Connections opened ahead when it is not known how many will be needed.
+/// Connections to open in advance if the required number is unknown.
 const PRECONNECT: usize = 16;
 
 /// A run that is ready to start.
 pub struct Prepared {
-    /// What the tokenizer and the file name go by.
+    /// The model id, which selects the tokenizer and is part of the file name.
     pub model_id: String,
-    /// What requests name.
+    /// The model name in requests.
     pub model_name: String,
-    /// The tokenizer's name; none when there is none.
+    /// The tokenizer's name, if there is a tokenizer.
     pub tokenizer_id: Option<String>,
     /// The tokenizer.
     pub tokenizer: Option<Tokenizer>,
@@ -31,14 +30,14 @@ pub struct Prepared {
     pub requests: Requests,
     /// Their scheduled times.
     pub timeline: Timeline,
-    /// The sessions that the requests belong to, if they do.
+    /// The sessions of the requests, if there are any.
     pub sessions: Option<SessionWorkload>,
-    /// Makes calls around the run.
+    /// Makes control calls around the run.
     pub caller: Caller,
 }
 
 impl Prepared {
-    /// Keeps only the requests in these places, in order, and their times; the first of them is due at once.
+    /// Keeps only the requests with these indices, in order, and their times relative to the first.
     pub(crate) fn keep(&mut self, places: &[usize]) -> Result<(), Error> {
         let mut wanted = places.iter().copied().peekable();
         self.requests.alter(|start, part| {
@@ -52,7 +51,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// The same, but at their own times.
+    /// Keeps only the requests with these indices, at their original times.
     pub(crate) fn share(&mut self, places: &[usize]) -> Result<(), Error> {
         let timeline = self.timeline.some(places);
         self.keep(places)?;
@@ -60,7 +59,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// The first request that is sent.
+    /// The first request to be sent.
     pub(crate) fn first_request(&self) -> &Request {
         &self.requests.kept()[self.sessions.as_ref().map_or(0, SessionWorkload::first)]
     }
@@ -83,7 +82,7 @@ impl Prepared {
         }
     }
 
-    /// How many requests all ranks send, warm-up sessions excluded.
+    /// Number of requests of all ranks, without warm-up sessions.
     pub(crate) fn measured_requests(&self, plan: &ServePlan, table: &RequestTable) -> u64 {
         let count = match &self.sessions {
             Some(sessions) => (0..self.requests.len()).filter(|&index| sessions.is_measured(index)).count(),
@@ -98,7 +97,7 @@ impl Prepared {
         self.sessions.as_ref().map(SessionWorkload::steps)
     }
 
-    /// How many connections to open beforehand.
+    /// Connections to open in advance.
     pub(crate) fn connections(&self, max_concurrency: Option<usize>) -> ClientPlan {
         if let Some(sessions) = &self.sessions {
             return sessions.connections(max_concurrency, PRECONNECT);

@@ -1,4 +1,4 @@
-//! Requests sampled from a data set.
+//! Samples requests from a dataset.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::prepare::Contact;
 
-/// Scheduled times from the data; none where the schedule sets them.
+/// Scheduled times from the dataset; `None` if the schedule sets them.
 pub(crate) fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Option<Vec<f64>>, Error> {
     if !matches!(plan.workload, WorkloadPlan::Sample { self_timed: true, .. }) {
         return Ok(None);
@@ -26,7 +26,7 @@ pub(crate) fn trace_times(plan: &ServePlan, requests: &Requests) -> Result<Optio
     Ok(Some(times))
 }
 
-/// Drops requests that do not fit the model's context.
+/// Drops requests that exceed the model's context length.
 pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn EventSink) -> Result<(), Error> {
     let Some(most) = plan.max_model_len else { return Ok(()) };
     let before = requests.len();
@@ -42,7 +42,7 @@ pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn Ev
     Ok(())
 }
 
-/// Samples the data set and reports its notices.
+/// Samples the dataset and reports its notices.
 pub(crate) fn sample(
     plan: &ServePlan,
     contact: Contact,
@@ -67,7 +67,7 @@ pub(crate) fn sample(
     Ok(requests)
 }
 
-/// Requests stay in memory, unless the run is logged: then a disk is there to spill them to.
+/// Requests stay in memory unless the run is logged: then they may be spilled to its disk.
 fn store(plan: &ServePlan, contact: Contact) -> Requests {
     let log = plan.log.as_ref().filter(|_| contact == Contact::Server);
     let parent_of = |directory: &Path| match directory.parent() {

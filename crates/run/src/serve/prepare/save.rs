@@ -1,4 +1,4 @@
-//! The workload as a file.
+//! Saves the workload to a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -33,7 +33,7 @@ pub(crate) fn load_tokenizer(
     }
 }
 
-/// What is wrong when the Hub has no tokenizer: often the model's name, which the server knows better.
+/// Explains why the Hub has no tokenizer: often the model's name is wrong, and the server knows the right one.
 pub(super) fn explain(error: Error, plan: &ServePlan, caller: &Caller, asked: &str) -> Error {
     let Error::Hub(source) = error else { return error };
     if matches!(&plan.tokenizer, TokenizerPlan::Named(named) if named.name.is_some()) {

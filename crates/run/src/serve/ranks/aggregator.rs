@@ -13,24 +13,24 @@ use super::Shard;
 use crate::serve::drive::RowReceiver;
 use crate::serve::request_table::RequestTable;
 
-/// Between two checks of a wait.
+/// Interval between two checks of a wait.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Receives the rows of all ranks.
 pub(in crate::serve) struct Aggregator<'a> {
     pub(in crate::serve) fan: Fan<'a>,
     pub(in crate::serve) shard: &'a Shard,
-    /// The other ranks, where there are any.
+    /// The other ranks, if there are any.
     pub(in crate::serve) peers: Option<Peers<'a>>,
 }
 
-/// The other ranks, at rank 0.
+/// The other ranks, on rank 0.
 pub(in crate::serve) struct Peers<'a> {
     coordinator: &'a Coordinator,
     member: &'a Membership,
     /// Set by signals.
     interrupt: &'a StopSignal,
-    /// Ends this run, for whatever reason.
+    /// Ends this run, for any reason.
     stop: &'a StopSignal,
     /// How long in-flight requests may take after that.
     grace: Duration,
@@ -41,12 +41,12 @@ pub(in crate::serve) struct Peers<'a> {
     received: Received,
 }
 
-/// What is left of the rows of all ranks once they are stored.
+/// Statistics of the rows of all ranks that are kept once the rows are stored.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Received {
     /// Dispatch delays of the requests of each rank, in seconds.
     pub(in crate::serve) delays: BTreeMap<usize, Vec<f64>>,
-    /// When the last request of another rank was over.
+    /// End of the last request of another rank.
     pub(in crate::serve) end: Timestamp,
     /// Rows of requests that rank 0 has not generated yet.
     pub(in crate::serve) ahead: Vec<Observation>,
@@ -99,7 +99,7 @@ impl<'a> Peers<'a> {
         let counters = self.counters;
         let shown = [&counters.finished, &counters.failed, &counters.tokens, &counters.in_flight];
         for ((shown, now), before) in shown.into_iter().zip(now).zip(self.counted) {
-            // Requests in flight may have become fewer: the sum wraps back to the right number.
+            // The number in flight may have decreased: the wrapping sum is still right.
             shown.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
         }
         self.counted = now;

@@ -1,4 +1,4 @@
-//! The reports of all ranks, once they are done: how each did, and what is missing.
+//! Merges the reports of all ranks at the end: statistics of each, and missing rows.
 
 use std::path::Path;
 
@@ -19,17 +19,17 @@ use crate::serve::prepare::identity::RunIdentity;
 
 /// Rows of a log that are read at once.
 const BATCH: usize = 1024;
-/// Requests that another rank may be ahead of rank 0; an index beyond that is a broken one.
+/// Most requests that another rank may be ahead of rank 0; a larger index is invalid.
 const MAX_AHEAD: usize = 10_000_000;
 
-/// How the ranks did.
+/// Results of all ranks.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Merged {
     pub(in crate::serve) ranks: Vec<RankUse>,
     pub(in crate::serve) lost: Vec<Caveat>,
 }
 
-/// What the ranks were to do, and what has arrived of it.
+/// The expected and the received parts of the ranks.
 pub(in crate::serve) struct Merge<'a> {
     pub(in crate::serve) plan: &'a ServePlan,
     pub(in crate::serve) prepared: &'a Prepared,
@@ -127,7 +127,7 @@ impl Merge<'_> {
         self.store(rows, store)
     }
 
-    /// What a rank that says it is done still owes.
+    /// The part that a finished rank has not delivered.
     fn missing(&self, report: &RankReport, rank: &RankUse) -> Option<String> {
         let sent = report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok());
         let (have, planned) = (report.rows as u64, rank.planned);
@@ -135,7 +135,7 @@ impl Merge<'_> {
         if sent != have {
             return Some(format!("{have} of its {sent} rows arrived"));
         }
-        // A rank that ended early, or whose sessions failed, has fewer.
+        // A rank that ended early, or whose sessions failed, has fewer rows.
         let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && self.prepared.sessions.is_none();
         (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
     }

@@ -1,4 +1,4 @@
-//! A rank other than 0: sends its share of the requests, and its rows to rank 0 and to its own log.
+//! A rank other than 0: sends its part of the requests, and passes its rows to rank 0 and to its own log.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,11 @@ use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
 use crate::serve::warmup::warm_up;
 
-/// A run of this length is worth a log.
-const WORTH_A_LOG: Duration = Duration::from_secs(60);
+/// Least duration of a run that is logged.
+const MIN_LOGGED: Duration = Duration::from_secs(60);
 
-/// Sends this rank's share of a prepared workload, and waits until rank 0 has saved the result. Whether the run was
-/// interrupted.
+/// Sends this rank's part of a prepared workload, and waits until rank 0 has saved the result. Returns whether the
+/// run was interrupted.
 pub fn run_share(
     plan: &ServePlan,
     mut prepared: Prepared,
@@ -95,7 +95,7 @@ pub fn run_share(
     Ok(interrupt.draining())
 }
 
-/// The log of this rank, named after rank 0's. Rank 0 may choose the numbers in the name and nothing else.
+/// The log of this rank, named after rank 0's. Rank 0 may only choose the numbers in the name.
 fn named_after(log: &LogPlan, first: Option<&str>, rank: usize) -> LogPlan {
     let own = log.directory.file_name().unwrap_or_default();
     let name = first.filter(|name| is_variant(name, &own.to_string_lossy())).map_or(own, |name| name.as_ref());
@@ -103,7 +103,7 @@ fn named_after(log: &LogPlan, first: Option<&str>, rank: usize) -> LogPlan {
     LogPlan { directory, ..log.clone() }
 }
 
-/// Whether two file names differ in numbers alone, of which one name may have more.
+/// Returns whether two file names differ only in numbers; one may have more of them.
 fn is_variant(name: &str, own: &str) -> bool {
     let without = |name: &str| {
         let stem = name.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -112,7 +112,7 @@ fn is_variant(name: &str, own: &str) -> bool {
     Path::new(name).file_name().is_some_and(|file| file == name) && without(name) == without(own)
 }
 
-/// The connection to rank 0. A run that has begun is finished without it, for the log's sake, unless the policy says stop.
+/// The connection to rank 0. If it is lost during a run, the run continues for its log, unless the policy is to stop.
 struct Uplink<'a> {
     worker: Mutex<Worker>,
     lost: Mutex<Option<FleetError>>,
@@ -149,7 +149,7 @@ impl Uplink<'_> {
         self.interrupt.draining()
     }
 
-    /// The start; without rank 0 there is none, and nothing is sent.
+    /// The start time; without rank 0 nothing is sent.
     fn start(&self) -> Timestamp {
         match locked(&self.worker).ready(&|| self.is_stopping()) {
             Ok(Some(start)) => {
@@ -182,7 +182,7 @@ impl Uplink<'_> {
         }
     }
 
-    /// The final clock estimate; none without rank 0.
+    /// The final clock estimate; `None` without rank 0.
     fn clock(&self) -> Option<ClockFit> {
         if self.is_lost() {
             return None;
@@ -213,7 +213,7 @@ struct RankRows<'a> {
     uplink: &'a Uplink<'a>,
     log: Option<RowLog<'a>>,
     shard: &'a Shard,
-    /// Rows from before the log was begun.
+    /// Rows received before the log was created.
     early: Vec<Observation>,
     origin: Timestamp,
     texts: Texts,
@@ -223,7 +223,7 @@ struct RankRows<'a> {
 impl RankRows<'_> {
     fn begin_late(&mut self) {
         let Some(Start { timestamp, .. }) = *locked(&self.uplink.start) else { return };
-        let worth = self.uplink.clock.now().since(timestamp) >= WORTH_A_LOG;
+        let worth = self.uplink.clock.now().since(timestamp) >= MIN_LOGGED;
         if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
             log.begin_late(&std::mem::take(&mut self.early));
         }
@@ -243,7 +243,7 @@ impl RowSink for RankRows<'_> {
     fn rows(&mut self, mut rows: Vec<Observation>) {
         for row in &mut rows {
             row.index = self.shard.global_index(row.index);
-            self.texts.shed(row);
+            self.texts.drop_text(row);
             row.round(self.origin);
         }
         self.count += rows.len();

@@ -1,9 +1,9 @@
-//! Worker statistics of a rank as JSON, and back.
+//! Conversion of a rank's worker statistics to JSON and back.
 
 use tacho_core::json::{Dict, Value};
 use tacho_loadgen::WorkerStats;
 
-/// Wake-up lags of a worker that are passed on.
+/// Most wake-up lags per worker that are sent to rank 0.
 const MAX_LAGS: usize = 2048;
 
 /// Writes the statistics of workers.

@@ -1,21 +1,21 @@
-//! What many requests ask, in little space: most differ in their lengths alone.
+//! Compact storage of request properties: most requests differ only in their lengths.
 
 use std::collections::HashMap;
 
 use tacho_rowlog::Asked;
 
-/// What requests ask, in their order: 8 bytes for one that is like the first but for its lengths, more for others.
+/// Properties of requests in order: 8 bytes for one that differs from the first only in its lengths, more for others.
 #[derive(Debug, Default)]
 pub(crate) struct Compact {
-    /// Tokens of the prompt, and tokens to generate.
+    /// Prompt tokens, and tokens to generate.
     lens: Vec<(u32, u32)>,
-    /// What else the first one asks; its id without its number.
+    /// The other properties of the first request; its id without the number.
     like: Asked,
     others: HashMap<usize, Asked>,
 }
 
 impl Compact {
-    /// Adds what the next request asks.
+    /// Adds the next request.
     pub(crate) fn push(&mut self, asked: Asked) {
         let place = self.lens.len();
         if place == 0 {
@@ -29,12 +29,12 @@ impl Compact {
         }
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub(crate) fn len(&self) -> usize {
         self.lens.len()
     }
 
-    /// What the request in a place asks.
+    /// The properties of the request with this index.
     pub(crate) fn get(&self, place: usize) -> Option<Asked> {
         self.others.get(&place).cloned().or_else(|| self.alike(place))
     }

@@ -1,4 +1,4 @@
-//! Which sessions, and how they are held.
+//! Settings of sessions.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,52 +9,52 @@ use tacho_workload::sessions::{Format, Options, Scaling, SyntheticSpec, ThinkTim
 
 use super::starts::SessionStart;
 
-/// Which sessions, and how they are held.
+/// Settings of sessions.
 #[derive(Debug, Clone)]
 pub struct SessionsPlan {
-    /// Where they come from.
+    /// The source of the sessions.
     pub source: SessionSource,
-    /// Which part of it, and how fast.
+    /// The part of the source to use, and its time scale.
     pub scaling: Scaling,
-    /// How long users think, where that is not left to the file.
+    /// Think time, if it overrides the file's.
     pub think: Option<ThinkTime>,
-    /// How long a tool takes whose result is not recorded.
+    /// Latency of tools whose results are not recorded.
     pub tool_latency: Option<ThinkTime>,
     /// When sessions start.
     pub start: SessionStart,
-    /// At most this many at once, each from its first request to its last.
+    /// Most concurrent sessions, each from its first request to its last.
     pub max_sessions: Option<usize>,
-    /// Ramp-up: how long it takes to reach that limit, or the session rate.
+    /// Time to ramp up to that limit, or to the session rate.
     pub ramp: Duration,
-    /// Sessions that are held before the measurement and are no part of it.
+    /// Number of warm-up sessions, which are not measured.
     pub warmup: usize,
-    /// What a failed request does to its session.
+    /// How a failed request affects its session.
     pub on_failure: OnFailure,
-    /// Whether the server keeps the history and requests name the answer that they follow.
+    /// Whether the server stores the history and requests refer to the previous response.
     pub server_history: bool,
-    /// Tokens to generate where the file does not say.
+    /// Tokens to generate if the file does not state them.
     pub output_len: u64,
 }
 
-/// Where sessions come from.
+/// The source of sessions.
 #[derive(Debug, Clone)]
 pub enum SessionSource {
     /// A file.
     File {
         /// Its path.
         path: PathBuf,
-        /// Its format; detected from its rows where it is not set.
+        /// Its format; detected if not set.
         format: Option<Format>,
-        /// Settings of the reading.
+        /// Options of the parser.
         options: Options,
     },
-    /// None: they are made up.
+    /// Synthetic sessions.
     Made(SyntheticSpec),
-    /// The same behind system prompts that groups of them share.
+    /// Synthetic sessions in groups with a common system prompt.
     SharedPrefix(SharedPrefixSpec),
 }
 
-/// A complaint about a flag.
+/// An error about a flag.
 pub(super) fn setting(flag: &'static str, problem: String) -> TraceError {
     TraceError::Setting { flag, problem }
 }

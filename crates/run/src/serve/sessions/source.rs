@@ -1,4 +1,4 @@
-//! Sessions as they are read, or made up.
+//! Reads or generates sessions.
 
 use std::fs::File;
 use std::io;
@@ -12,7 +12,7 @@ use super::plan::{SessionSource, SessionsPlan, setting};
 use crate::Error;
 use crate::serve::prepare::identity::Hash;
 
-/// Reads the file, if there is one. Nothing is asked of anybody.
+/// Reads the file, if there is one; contacts no server.
 pub(in crate::serve) fn read(plan: &SessionsPlan) -> Result<Option<Trace>, Error> {
     let SessionSource::File { path, format, options } = &plan.source else { return Ok(None) };
     Ok(Some(sessions::read(path, *format, options)?))
@@ -22,7 +22,7 @@ fn no_tokenizer() -> TraceError {
     setting("--multi-turn", "needs a tokenizer to make up its texts".to_owned())
 }
 
-/// The sessions to be held, of what was read or else made up.
+/// The sessions of the file, or synthetic ones.
 pub(in crate::serve) fn ready(
     plan: &SessionsPlan,
     read: Option<Trace>,
@@ -52,8 +52,8 @@ pub(in crate::serve) fn ready(
     Ok(trace)
 }
 
-/// Where sessions come from: the file and its hash, its format, how it was read, and whose answers stand in the history. What
-/// a prefix cache finds is comparable only where all of it is the same.
+/// The source of sessions: the file and its hash, its format, how it was read, and whose responses the history
+/// contains. Cache hit rates are comparable only if all of it is equal.
 pub(in crate::serve) fn described(plan: &SessionsPlan, trace: &Trace) -> Result<Dict, Error> {
     let mut source = Dict::new();
     source.set("file", trace.file.as_str());
@@ -67,7 +67,7 @@ pub(in crate::serve) fn described(plan: &SessionsPlan, trace: &Trace) -> Result<
     Ok(source)
 }
 
-/// Whose answers stand in the history of later turns.
+/// Whose responses the history of later turns contains.
 fn history(trace: &Trace) -> &'static str {
     let has = |wanted: fn(&History) -> bool| trace.steps.iter().any(|step| wanted(&step.history));
     let live = has(|history| matches!(history, History::Live | History::Fork | History::Edges(_)));
@@ -79,7 +79,7 @@ fn history(trace: &Trace) -> &'static str {
     }
 }
 
-/// The hash of a file, or of all files of a directory in the order of their names.
+/// Hash of a file, or of all files of a directory in the order of their names.
 fn digest(path: &Path) -> io::Result<String> {
     let mut files = vec![path.to_path_buf()];
     if path.is_dir() {

@@ -1,4 +1,4 @@
-//! The requests of sessions and the order in which they may be sent.
+//! The requests of sessions and their dependencies.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,35 +22,35 @@ use crate::Error;
 use crate::plan::LoraPlan;
 use crate::serve::prepare::lora;
 
-/// Seed offset of tool latencies, so that they change no other draw.
+/// Seed offset of tool latencies, which keeps other draws unchanged.
 const TOOL_SEED: u32 = 0x7001;
 
 /// Sessions that are ready to run.
 #[derive(Debug)]
 pub struct SessionWorkload {
-    /// What the file says.
+    /// The trace.
     pub trace: Trace,
     replay: Replay,
     graph: Graph,
-    /// When each session starts, in seconds, in the order of the starts.
+    /// Start of each session in seconds, ascending.
     pub starts: Vec<f64>,
-    /// The place of each tree in that order.
+    /// The index of each tree in that order.
     rank: Vec<usize>,
     trees: Vec<usize>,
     max_sessions: Option<usize>,
     ramp: Duration,
     warmup: usize,
     on_failure: OnFailure,
-    /// Which share of the sessions this rank runs, and of how many; none where there are more ranks than shares.
+    /// This rank's part of the sessions, and the number of parts; `None` if there are more ranks than parts.
     share: Option<(usize, usize)>,
-    /// Where they come from, for the result.
+    /// The source, for the result.
     source: Dict,
-    /// How long the tools before each step take, where their results are not recorded.
+    /// Latency of the tools before each step whose results are not recorded.
     tools: Vec<Duration>,
 }
 
 impl SessionWorkload {
-    /// Makes the requests and the order in which they may go.
+    /// Builds the requests and their dependencies.
     pub(in crate::serve) fn new(
         plan: &SessionsPlan,
         mut trace: Trace,
@@ -107,7 +107,7 @@ impl SessionWorkload {
         })
     }
 
-    /// The sessions, and how they were read.
+    /// A note on the sessions and how they were read.
     pub(in crate::serve) fn headline(&self) -> ServeNote {
         let option = |(name, value): (&str, &Value)| match value {
             Value::Str(text) => format!("{name} {text}"),
@@ -123,7 +123,7 @@ impl SessionWorkload {
         }
     }
 
-    /// Gives each session an adapter, which all of its requests use.
+    /// Assigns an adapter to each session, for all of its requests.
     pub(in crate::serve) fn adapt(&mut self, plan: &LoraPlan, py: &mut Random) {
         let mut sessions = vec![Request::text("", 0, 0); self.rank.len()];
         lora::assign(plan, 0, &mut sessions, py);
@@ -132,27 +132,27 @@ impl SessionWorkload {
         }
     }
 
-    /// The requests as they are before any answer.
+    /// The requests as they are before any response.
     pub(in crate::serve) fn requests(&self) -> Vec<Request> {
         self.replay.requests.clone()
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(in crate::serve) fn requests_mut(&mut self) -> &mut [Request] {
         &mut self.replay.requests
     }
 
-    /// Whether a step is a request that is part of the measurement.
+    /// Returns whether a step is a request of the measured part.
     pub(in crate::serve) fn is_measured(&self, index: usize) -> bool {
         self.trace.steps[index].sends() && self.rank[self.trees[index]] >= self.warmup
     }
 
-    /// The first step that sends anything.
+    /// The first step that sends a request.
     pub(in crate::serve) fn first(&self) -> usize {
         self.trace.steps.iter().position(sessions::Step::sends).unwrap_or(0)
     }
 
-    /// The earliest due time of each step, in seconds.
+    /// The earliest scheduled time of each step, in seconds.
     pub(in crate::serve) fn due(&self) -> Vec<f64> {
         let begins = begins(&self.trace, &self.trees, self.rank.len());
         let start = |tree: usize| self.starts[self.rank[tree]] - begins[tree] / 1000.0;
@@ -160,7 +160,7 @@ impl SessionWorkload {
         due.map(|seconds| seconds.max(0.0)).collect()
     }
 
-    /// The measured steps as the metrics want them, and the place of each among all.
+    /// The measured steps for the metrics, and the index of each among all.
     pub(in crate::serve) fn steps(&self) -> Steps {
         let measured = |place: &usize| self.rank[self.trees[*place]] >= self.warmup;
         let places: Vec<usize> = (0..self.trace.steps.len()).filter(measured).collect();
@@ -213,13 +213,13 @@ impl SessionWorkload {
         }
     }
 
-    /// How many measured requests one of `active` ranks sends.
+    /// Number of measured requests that one of `active` ranks sends.
     pub(in crate::serve) fn requests_of(&self, rank: usize, active: usize) -> usize {
         let owned = |index: &usize| (self.rank[self.trees[*index]] - self.warmup) % active == rank;
         (0..self.trees.len()).filter(|&index| self.is_measured(index)).filter(owned).count()
     }
 
-    /// Keeps the share of one of several ranks: every n-th session, and a part of the limit on them.
+    /// Keeps one rank's part: every n-th session, and a part of the session limit.
     pub(in crate::serve) fn take_share(&mut self, place: &Membership, max_concurrency: Option<usize>) {
         let most = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
         let active = place.ranks.min(most).max(1);
@@ -227,7 +227,7 @@ impl SessionWorkload {
         self.max_sessions = self.max_sessions.map(|limit| place.limit(limit));
     }
 
-    /// How many connections to open beforehand: those of the sessions that start at once.
+    /// Connections to open in advance: those of the sessions that start at once.
     pub(in crate::serve) fn connections(&self, max_concurrency: Option<usize>, ahead: usize) -> ClientPlan {
         let at_once = self.starts.iter().take_while(|start| **start <= 0.0).count();
         let limit = self.max_sessions.unwrap_or(usize::MAX).min(max_concurrency.unwrap_or(usize::MAX));
@@ -235,7 +235,7 @@ impl SessionWorkload {
         ClientPlan { preconnect, spare: true, at_most: max_concurrency.map(|limit| limit.max(preconnect)) }
     }
 
-    /// The sessions with when they start and what they send as far as that is known, for a file.
+    /// The sessions with their start times and known requests, for a file.
     pub(in crate::serve) fn saved(&self) -> Trace {
         let mut saved = self.trace.clone();
         let begins = begins(&self.trace, &self.trees, self.rank.len());
@@ -288,7 +288,7 @@ fn depths(trace: &Trace) -> Vec<usize> {
     depths
 }
 
-/// The session that each tree begins with; others in it are sub-agents.
+/// The root session of each tree; its other sessions are sub-agents.
 fn first_lines<'t>(trace: &'t Trace, trees: &[usize], count: usize) -> Vec<Option<&'t str>> {
     let mut lines = vec![None; count];
     for (step, &tree) in trace.steps.iter().zip(trees) {
@@ -297,7 +297,7 @@ fn first_lines<'t>(trace: &'t Trace, trees: &[usize], count: usize) -> Vec<Optio
     lines
 }
 
-/// When each session's first step is due by the file, in milliseconds.
+/// Recorded start of each session's first step, in milliseconds.
 fn begins(trace: &Trace, trees: &[usize], count: usize) -> Vec<f64> {
     let mut begins = vec![f64::INFINITY; count];
     for (step, &tree) in trace.steps.iter().zip(trees).filter(|(step, _)| step.parents.is_empty()) {
@@ -306,7 +306,7 @@ fn begins(trace: &Trace, trees: &[usize], count: usize) -> Vec<f64> {
     begins.into_iter().map(|begin| if begin.is_finite() { begin } else { 0.0 }).collect()
 }
 
-/// How many requests follow one another in each session.
+/// Number of sequential requests of each session.
 fn turns(trace: &Trace, trees: &[usize], count: usize) -> Vec<usize> {
     let mut turns = vec![0; count];
     for (depth, &tree) in depths(trace).into_iter().zip(trees) {
@@ -315,7 +315,7 @@ fn turns(trace: &Trace, trees: &[usize], count: usize) -> Vec<usize> {
     turns
 }
 
-/// Schedules each turn a fixed time after the previous one, whatever the file says of times and pauses.
+/// Schedules each turn a fixed time after the previous one, regardless of recorded times and pauses.
 fn keep_distance(trace: &mut Trace, gap_ms: f64) {
     for step in trace.steps.iter_mut().filter(|step| !step.parents.is_empty()) {
         step.at_ms = None;
@@ -324,7 +324,7 @@ fn keep_distance(trace: &mut Trace, gap_ms: f64) {
     }
 }
 
-/// The steps, their times counted from their session's start.
+/// The dependency graph of the steps, with times relative to the start of their session.
 fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Graph {
     let ms = |ms: f64| Pause::clamped(ms / 1000.0);
     let node = |(step, &tree): (&sessions::Step, &usize)| Node {

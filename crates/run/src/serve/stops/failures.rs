@@ -5,7 +5,7 @@ use tacho_core::Observation;
 use super::Rule;
 use crate::plan::FailureLimit;
 
-/// Fewest requests for a failure rate.
+/// Least requests for a failure rate.
 const MIN_REQUESTS: u64 = 20;
 
 /// Counts failures.

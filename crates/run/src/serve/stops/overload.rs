@@ -1,9 +1,10 @@
-//! `--stop-on-overload`: requests come faster than the server answers, so that waiting grows for as long as the run
-//! goes on and no latency of it means anything.
+//! `--stop-on-overload`: requests arrive faster than the server completes them, so that the queueing delay grows with
+//! the length of the run and latencies are undefined.
 //!
-//! The backlog is what is due and not answered. Divided by the rate of arrivals it is the time that a request spends in
-//! the system (Little's law), whatever the rate does. Once the first answers have had time to come, that time stays where
-//! it is in a server that keeps up. A run is overloaded when it grows from third to third of the time watched.
+//! The backlog is the number of scheduled requests that are not complete. Divided by the arrival rate, it is the time
+//! that a request spends in the system (Little's law), even if the rate changes. If the server keeps up, that time is
+//! constant once the first responses are complete. A run is overloaded if it grows from each third of the observed
+//! time to the next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,20 +15,20 @@ use tacho_loadgen::Timeline;
 use super::Rule;
 
 /// Seconds between two samples.
-const SAMPLE: f64 = 0.5;
-/// Samples that arrivals are averaged over.
+const SAMPLE_SECONDS: f64 = 0.5;
+/// Number of samples over which arrivals are averaged.
 const WINDOW: usize = 10;
-/// Fewest samples of a verdict: ten seconds.
+/// Least samples of a verdict: ten seconds.
 const MIN_SAMPLES: usize = 20;
-/// How many mean latencies must have passed before the first sample.
-const SETTLED: f64 = 3.0;
-/// By how much the time in the system must have grown, as a factor and in seconds.
+/// Mean latencies that must pass before the first sample.
+const SETTLING_LATENCIES: f64 = 3.0;
+/// Least growth of the time in the system, as a factor and in seconds.
 const GROWTH: f64 = 1.5;
 const GROWTH_S: f64 = 0.5;
 
-/// A few failures leave the queue as answers do. Where more than this share fails, the server gets rid of what it cannot
-/// answer: those requests are not answered.
-const FAILED: f64 = 0.1;
+/// Few failures leave the queue like completions. Above this failure rate the server rejects what it cannot serve, so
+/// that failed requests count as not completed.
+const MAX_FAILED: f64 = 0.1;
 
 /// Watches the backlog.
 pub(super) struct Overload {
@@ -38,14 +39,14 @@ pub(super) struct Overload {
     latency_sum: f64,
     /// Requests scheduled by the last samples.
     due: VecDeque<usize>,
-    /// The time in the system at each sample.
+    /// Time in the system at each sample.
     waits: Vec<f64>,
     next_sample: f64,
 }
 
 impl Overload {
     pub(super) fn new(timeline: &Timeline) -> Self {
-        // Requests that are all due at once are a queue from the start, not an overload.
+        // Requests that are all scheduled at once form a queue from the start, which is not an overload.
         let releases = if timeline.is_at_once() { [].into() } else { timeline.eligible() };
         Overload {
             releases,
@@ -54,7 +55,7 @@ impl Overload {
             latency_sum: 0.0,
             due: VecDeque::new(),
             waits: Vec::new(),
-            next_sample: SAMPLE,
+            next_sample: SAMPLE_SECONDS,
         }
     }
 
@@ -65,8 +66,8 @@ impl Overload {
             self.due.pop_front();
         }
         let arrived = due - self.due.front().copied().unwrap_or(due);
-        let rate = arrived as f64 / (SAMPLE * (self.due.len() - 1).max(1) as f64);
-        let settled = self.finished > 0 && seconds > SETTLED * self.latency_sum / self.finished as f64;
+        let rate = arrived as f64 / (SAMPLE_SECONDS * (self.due.len() - 1).max(1) as f64);
+        let settled = self.finished > 0 && seconds > SETTLING_LATENCIES * self.latency_sum / self.finished as f64;
         // After the last arrival the backlog can only shrink.
         if settled && rate > 0.0 && due < self.releases.len() {
             self.waits.push(due.saturating_sub(self.answered()) as f64 / rate);
@@ -74,7 +75,7 @@ impl Overload {
     }
 
     fn answered(&self) -> usize {
-        if self.failed as f64 > FAILED * self.finished as f64 { self.finished - self.failed } else { self.finished }
+        if self.failed as f64 > MAX_FAILED * self.finished as f64 { self.finished - self.failed } else { self.finished }
     }
 
     fn grows(&self) -> bool {
@@ -99,13 +100,13 @@ impl Rule for Overload {
     fn is_broken(&mut self, seconds: f64) -> bool {
         while self.next_sample <= seconds {
             self.sample(self.next_sample);
-            self.next_sample += SAMPLE;
+            self.next_sample += SAMPLE_SECONDS;
         }
         self.grows()
     }
 }
 
-/// Latency from the time of sending, so that a queue in the client does not postpone the first sample for ever.
+/// Latency from the send time, so that a queue in the client does not delay the first sample indefinitely.
 fn latency(row: &Observation) -> f64 {
     row.done.max(Timestamp(row.sent.0)).secs_since(row.sent)
 }
@@ -120,7 +121,8 @@ mod tests {
 
     use super::*;
 
-    /// The second at which a server with this capacity in requests per second and this latency is found overloaded.
+    /// The second at which the rule detects an overload, for a server with this capacity in requests per second and
+    /// this latency.
     fn found(schedule: &ScheduleSpec, count: usize, capacity: f64, latency: f64) -> Option<f64> {
         let timeline = schedule.plan(count, &mut RandomState::new(1)).unwrap();
         let mut rule = Overload::new(&timeline);
@@ -167,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_fail_are_not_answered() {
+    fn failed_requests_are_not_completed() {
         let timeline = poisson(100.0).plan(6000, &mut RandomState::new(1)).unwrap();
-        // Each fails or is answered at once: nothing waits.
+        // Each fails or completes at once: there is no queue.
         let watched = |failing: usize| {
             let mut rule = Overload::new(&timeline);
             let releases = timeline.eligible();
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_was_asked_for_is_no_overload() {
+    fn a_burst_is_not_an_overload() {
         assert_eq!(found(&poisson(f64::INFINITY), 2000, 20.0, 0.2), None);
     }
 }

@@ -1,5 +1,5 @@
-//! `--until`: a metric is as precise as the plan wants. A check costs more the longer the run is, so that checks
-//! become rarer; two in a row must agree, since one of many may be precise by chance.
+//! `--until`: a metric has the requested precision. The cost of a check grows with the run, so that checks become
+//! rarer. Two in a row must agree, because a single one may be precise by chance.
 
 use std::time::Instant;
 
@@ -12,9 +12,9 @@ use crate::plan::Precision;
 use crate::serve::finish::record::of_log;
 use crate::serve::request_table::RequestTable;
 
-/// Fewest seconds between two evaluations.
+/// Least seconds between two checks.
 const MIN_INTERVAL: f64 = 1.0;
-/// Largest fraction of one thread's time that checks may take.
+/// Largest fraction of one thread's time for checks.
 const MAX_LOAD: f64 = 0.1;
 /// Checks in a row that must agree.
 const AGREEING_CHECKS: usize = 2;
@@ -45,7 +45,7 @@ impl Rule for Precise<'_> {
         let asked = self.asked.lock();
         let sample = |row: &Observation| {
             let known = of_log(&asked.get(row.index)?);
-            // No number with an interval needs the text.
+            // No metric with an interval needs the text.
             let row = Observation { text: Vec::new(), text_ends: Vec::new(), ..row.clone() };
             Some(Sample::from_observation(row, known, self.task, None))
         };
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// The second at which the mean TTFT of answers after 10 ms, give or take `spread`, is known to 5 %.
+    /// The second at which the mean TTFT is known to 5%, for TTFTs of 10 ms plus or minus `spread_ms`.
     fn found(spread_ms: u64) -> Option<f64> {
         let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
         let asks = RequestTable::default();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_varies_is_known_soon_and_what_varies_more_is_known_later() {
+    fn precision_is_reached_later_with_more_variance() {
         let (steady, wild) = (found(1).unwrap(), found(400));
         assert!(steady <= 5.0, "{steady}");
         assert!(wild.is_none_or(|seconds| seconds > 2.0 * steady), "{wild:?}");

@@ -1,13 +1,13 @@
-//! A server that no connection reaches: the run ends early instead of failing its whole schedule.
+//! An unreachable server: the run ends early instead of failing its whole schedule.
 
 use tacho_core::{FailureKind, Observation};
 
 use super::Rule;
 
 /// Failed connections, without any other outcome, after which the server counts as unreachable.
-const REFUSED: u64 = 20;
+const MIN_REFUSED: u64 = 20;
 
-/// Counts failed connections until one request gets further.
+/// Counts failed connections until a request gets further.
 #[derive(Debug, Default)]
 pub(super) struct Unreachable {
     refused: u64,
@@ -23,7 +23,7 @@ impl Rule for Unreachable {
     }
 
     fn is_broken(&mut self, _seconds: f64) -> bool {
-        !self.reached && self.refused >= REFUSED
+        !self.reached && self.refused >= MIN_REFUSED
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is sent before the run: the test request until the server answers, and warm-ups.
+//! Requests before the run: the test request until the server responds, and warm-ups.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use tacho_pyrand::RandomState;
 
 use crate::Error;
 
-/// Between two tries of the test request.
+/// Pause between two attempts of the test request.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Sends copies of one request outside the measured run.
@@ -25,7 +25,7 @@ pub(crate) struct TestRequests<'a> {
 }
 
 impl TestRequests<'_> {
-    /// Sends the request until it is answered or `timeout` has passed.
+    /// Sends the request until it succeeds or `timeout` has passed.
     pub(crate) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
         let seconds = timeout.as_secs();
         self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
@@ -59,7 +59,7 @@ impl TestRequests<'_> {
         }
     }
 
-    /// Sends `count` copies at once; returns how many failed, and why the first did.
+    /// Sends `count` copies at once; returns the number of failures, and the first error.
     pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<String>), Error> {
         let counters = Arc::new(Counters::default());
         self.sink.event(RunEvent::Started { work: Work::WarmUp, total: count as u64, counters: counters.clone() });

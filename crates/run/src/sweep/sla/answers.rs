@@ -1,4 +1,4 @@
-//! The answers of the searches as they are stored, in `sla_summary.json`.
+//! The results of searches as they are stored in `sla_summary.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::search::PRECISE;
 use super::{SlaPlan, marker};
 use crate::experiment::{Archive, Failure, Level, Style, UNLIMITED, load_value};
 
-/// The largest load that was measured and met the criteria.
+/// The largest measured load that met the criteria.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
     Infeasible,
@@ -19,7 +19,7 @@ pub(super) enum Answer {
     Level(f64),
 }
 
-/// What a search found.
+/// The result of a search.
 pub(super) struct Found {
     pub(super) answer: Answer,
     /// The load at which the criteria are just met.
@@ -37,14 +37,14 @@ impl Found {
         self.loads.iter().zip(&self.levels)
     }
 
-    /// The answer, or 0, and the smallest larger load that was measured and is not met.
+    /// The largest load that met the criteria, or 0, and the smallest larger load that did not.
     pub(super) fn bracket(&self) -> (f64, f64) {
         let left = if let Answer::Level(level) = self.answer { level } else { 0.0 };
         let above = self.loads.iter().filter(|load| load.level > left && !load.is_met()).map(|load| load.level);
         (left, above.reduce(f64::min).unwrap_or(UNLIMITED))
     }
 
-    /// The load that is least beyond its target; those that were sustained come first.
+    /// The load with the smallest violation; sustained loads come first.
     pub(super) fn nearest(&self) -> Option<(&LoadLevel, &Level)> {
         let distance = |load: &LoadLevel| (!load.is_sustained(), load.margin);
         self.each().min_by(|(a, _), (b, _)| {
@@ -53,7 +53,7 @@ impl Found {
         })
     }
 
-    /// The largest limited load with a run whose client was not reliable, and the verdict on that client.
+    /// The largest finite load with an unreliable client, and the verdict on that client.
     pub(super) fn unreliable(&self) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
         let doubted =
@@ -61,7 +61,7 @@ impl Found {
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
 
-    /// Why no further run was made: what was asked, and what was reached.
+    /// Why the search ended: the requested and the reached precision.
     pub(super) fn stop_text(&self, plan: &SlaPlan) -> String {
         let reached = match self.estimate.map(|found| found.reach()) {
             Some(Some(reach)) => format!("reached ±{:.1}%", reach * 100.0),
@@ -95,7 +95,7 @@ fn stop_name(stopped: StopReason) -> &'static str {
     }
 }
 
-/// A range that reaches this many times further than asked decides nothing.
+/// A range that is this many times wider than requested is inconclusive.
 const INCONCLUSIVE: f64 = 5.0;
 
 /// The verdict of a search, the same in the console, in the file and in the exit code.
@@ -104,7 +104,7 @@ pub(super) enum Verdict {
     Found,
     Infeasible,
     Unbounded,
-    /// For this reason.
+    /// With its reason.
     Inconclusive(String),
 }
 
@@ -121,7 +121,7 @@ impl Verdict {
             }
             (Answer::Infeasible, None) | (Answer::Level(_), _) => {}
         }
-        // The client decides where the answer was measured and where the first larger load failed.
+        // The client matters at the result and at the first larger load that failed.
         let (left, right) = found.bracket();
         let decides = |level: &&Level| level.level == left || (level.level == right && right < UNLIMITED);
         let mut decided = found.levels.iter().filter(decides).flat_map(Level::runs);
@@ -131,7 +131,7 @@ impl Verdict {
         let most = INCONCLUSIVE * PRECISE * tolerance;
         match found.estimate.map(|found| found.reach()) {
             _ if found.answer == Answer::Infeasible => Verdict::Infeasible,
-            // Two adjacent levels bound the answer.
+            // Two adjacent levels bound the result.
             _ if found.stopped == StopReason::Precise => Verdict::Found,
             Some(None) => inconclusive("no load that was measured fails for certain: raise --sla-budget"),
             Some(Some(reach)) if reach > most => Verdict::Inconclusive(format!(
@@ -153,7 +153,7 @@ impl Verdict {
     }
 }
 
-/// The answers so far.
+/// The results so far.
 pub(super) struct Answers {
     path: PathBuf,
     list: Vec<Value>,
@@ -171,7 +171,7 @@ impl Answers {
         self.list.iter().any(|entry| entry.get("search").and_then(Value::as_str) == Some(&marker))
     }
 
-    /// How many of the searches did not find a load that meets the criteria.
+    /// Number of searches without a load that meets the criteria.
     pub(super) fn unmet(&self) -> usize {
         let word = |entry: &Value| entry.get("verdict").and_then(Value::as_str).map(str::to_owned);
         let unmet = ["infeasible", "inconclusive"];
@@ -205,7 +205,7 @@ impl Answers {
         let range = found.estimate.filter(|_| found.answer != Answer::Unbounded);
         entry.set("estimate", Value::from(range.map(|found| found.value).or(measured)));
         entry.set("ci_low", Value::from(range.map(|found| found.low)));
-        // Without an upper end no level fails for certain.
+        // Without an upper end no level fails significantly.
         entry.set("ci_high", Value::from(range.and_then(|found| found.high)));
         entry.set("monotone", found.monotone);
         let mut achieved = Dict::new();
