@@ -1,10 +1,10 @@
-//! Thresholds on one run: what must not be true of it. A number with an interval has three answers; a count is a fact.
+//! Thresholds: conditions under which a run fails. A metric with an interval may be inconclusive; a count is exact.
 
 use tacho_metrics::interval::Interval;
 use tacho_record::number::Known;
 use tacho_record::{Error, Estimate, RunRecord, StoredRun};
 
-/// How a number is compared.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Above,
@@ -13,15 +13,15 @@ enum Sign {
     AtMost,
 }
 
-/// The signs, in the order in which they are looked for.
+/// The operators, in the order in which they are matched.
 const SIGNS: [(&str, Sign); 4] = [(">=", Sign::AtLeast), ("<=", Sign::AtMost), (">", Sign::Above), ("<", Sign::Below)];
 
 /// A condition under which a run fails: `p99_ttft_ms>300`, `failed>1%`, `request_throughput<20`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    /// As it was written.
+    /// The original text.
     pub text: String,
-    /// The key of the number.
+    /// Key of the metric.
     pub key: String,
     sign: Sign,
     limit: f64,
@@ -29,32 +29,32 @@ pub struct Threshold {
     share: bool,
 }
 
-/// What a threshold says of a run.
+/// The result of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// The condition significantly does not hold: the run passes.
+    /// The condition is significantly false: the run passes.
     Kept,
-    /// It significantly holds: the run fails.
+    /// The condition is significantly true: the run fails.
     Broken,
-    /// The interval lies on both sides, or there is none at all.
+    /// The interval contains the limit, or there is no interval.
     Inconclusive,
 }
 
-/// A threshold and what became of it.
+/// A threshold and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The threshold.
     pub threshold: Threshold,
-    /// The number; nothing where the run has none, as when no request succeeded.
+    /// The metric's value; `None` if the run does not have it, for instance without successful requests.
     pub value: Option<f64>,
-    /// Its interval, where it has one.
+    /// Its confidence interval, if it has one.
     pub interval: Option<Interval>,
-    /// The answer.
+    /// The result.
     pub standing: Standing,
 }
 
 impl Threshold {
-    /// Reads a condition; the number must exist.
+    /// Parses a condition; the metric must exist.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Threshold { text: text.to_owned() };
         let place = text.find(['<', '>']).ok_or_else(wrong)?;
@@ -73,18 +73,18 @@ impl Threshold {
         Ok(Threshold { text: text.trim().to_owned(), key: key.to_owned(), sign, limit, share })
     }
 
-    /// Holds a run to it.
+    /// Evaluates it on a run.
     pub fn on_record(&self, record: &RunRecord) -> Finding {
         let all = (record.summary.completed + record.summary.failed) as f64;
         let value = Known::find(&self.key).and_then(|known| known.read(record));
-        // A percentile that was not asked for is computed from the requests all the same.
+        // A percentile that was not requested is computed from the requests.
         let estimate = Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration);
         let interval = record.intervals.get(&self.key).or(estimate.map(|estimate| estimate.interval));
         let value = value.or(estimate.map(|estimate| estimate.value));
         self.find(value, interval, record.is_burst(), all)
     }
 
-    /// Holds a stored run to it. A file without single requests has the intervals that the run wrote, or none.
+    /// Evaluates it on a stored run. A file without single requests has the stored intervals, or none.
     pub fn on_stored(&self, run: &StoredRun) -> Result<Finding, Error> {
         let known = Known::require(&self.key)?;
         if run.kind().is_some_and(|kind| kind != known.kind()) {
@@ -132,7 +132,7 @@ impl Threshold {
 }
 
 impl Finding {
-    /// One line for a person.
+    /// The finding as one line.
     pub fn text(&self) -> String {
         let word = match self.standing {
             Standing::Kept => "ok       ",

@@ -37,7 +37,7 @@ enum Held {
 }
 
 impl Samples {
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         match &self.held {
             Held::Memory(samples) => samples.len(),
@@ -45,12 +45,12 @@ impl Samples {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Each of them in order.
+    /// Iterates over them in order.
     pub fn iter(&self) -> Iter<'_> {
         match &self.held {
             Held::Memory(samples) => Iter(Left::Memory(samples.iter())),
@@ -60,7 +60,7 @@ impl Samples {
         }
     }
 
-    /// Changes each of them; they are all in memory then.
+    /// Modifies them; loads spilled ones into memory first.
     pub fn change(&mut self, change: impl FnOnce(&mut [Sample])) {
         if let Held::Spilled(_) = &self.held {
             *self = self.iter().map(Cow::into_owned).collect();
@@ -70,7 +70,7 @@ impl Samples {
         }
     }
 
-    /// Why some could not be read back: what was computed from them is incomplete.
+    /// Why some could not be read back, so that metrics are incomplete.
     pub fn fault(&self) -> Option<&str> {
         match &self.held {
             Held::Memory(_) => None,
@@ -78,7 +78,7 @@ impl Samples {
         }
     }
 
-    /// The same as an error.
+    /// Fails if some samples could not be read back.
     ///
     /// # Errors
     /// When some could not be read back.
@@ -135,7 +135,7 @@ impl<'a> IntoIterator for &'a Samples {
     }
 }
 
-/// Samples one after the other, borrowed from memory or read from the spill file.
+/// Iterator over samples, borrowed from memory or read from the spill file.
 #[derive(Debug, Clone)]
 pub struct Iter<'a>(Left<'a>);
 

@@ -1,4 +1,4 @@
-//! What can be wrong with stored results and with the rules they are judged by.
+//! Errors of stored results and of the rules that they are judged by.
 
 /// A result or a rule that cannot be used.
 #[expect(missing_docs, reason = "the message says it")]

@@ -1,4 +1,4 @@
-//! The typed reader of one result's fields. A value that the result lacks is unknown, never a default.
+//! Typed access to the fields of a result. A missing value is unknown, never a default.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::EndedBy;
@@ -6,15 +6,15 @@ use tacho_metrics::interval::Interval;
 
 use crate::number::Known;
 
-/// Caveats of a run that a rule ended because the server did badly.
+/// Caveats of a run that a rule ended because the server performed badly.
 const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];
 
-/// The fields of a result, read by what they mean.
+/// The fields of a result.
 #[derive(Debug, Clone, Copy)]
 pub struct ResultFields<'r>(pub &'r Dict);
 
 impl<'r> ResultFields<'r> {
-    /// A number; texts that mean one count too.
+    /// A number; numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
         match self.0.get(key)? {
             Value::Str(text) => match text.as_str() {
@@ -31,7 +31,7 @@ impl<'r> ResultFields<'r> {
         self.0.get("tacho")?.get(key)
     }
 
-    /// The 95% interval that the run itself wrote for a number.
+    /// The 95% confidence interval that the run stored for a metric.
     pub fn interval(self, key: &str) -> Option<Interval> {
         let bounds = self.own("intervals")?.get(key)?.as_list()?;
         let bound = |at: usize| bounds.get(at).and_then(Value::as_f64);
@@ -43,7 +43,7 @@ impl<'r> ResultFields<'r> {
         self.own("intervals").is_some() && matches!(Known::find(key), Some(Known::Timed(_)))
     }
 
-    /// Failed and all requests.
+    /// Number of failed requests and of all.
     pub fn failures(self) -> Option<(u64, u64)> {
         let own = || {
             let outcomes = self.own("outcomes")?.as_dict()?;
@@ -56,26 +56,26 @@ impl<'r> ResultFields<'r> {
         Some((failed as u64, (completed + failed) as u64))
     }
 
-    /// Whether a rule ended the run because the server did badly.
+    /// Returns whether a rule ended the run because the server performed badly.
     pub fn ended_badly(self) -> bool {
         let caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default();
         let kinds = caveats.iter().filter_map(|caveat| caveat.get("kind")?.as_str());
         kinds.into_iter().any(|kind| BAD_ENDS.contains(&kind))
     }
 
-    /// The verdict on the client, where it was not reliable.
+    /// The verdict on the client, if it was unreliable.
     pub fn unreliable_client(self) -> Option<&'r str> {
         let client = self.own("client")?;
         let doubted = client.get("trustworthy") == Some(&Value::Bool(false));
         doubted.then(|| client.get("verdict").and_then(Value::as_str).unwrap_or("the client was not reliable"))
     }
 
-    /// Requests per second that the schedule planned.
+    /// Scheduled requests per second.
     pub fn planned_rate(self) -> Option<f64> {
         self.own("planned_request_rate")?.as_f64()
     }
 
-    /// Requests per second that the client sent.
+    /// Sent requests per second.
     pub fn delivered_rate(self) -> Option<f64> {
         self.own("delivered_request_rate")?.as_f64()
     }
@@ -91,7 +91,7 @@ impl<'r> ResultFields<'r> {
 pub struct SteadyState<'r>(&'r Value);
 
 impl SteadyState<'_> {
-    /// A number of the steady state, where it was reached.
+    /// A metric of the steady state, if it was reached.
     pub fn reached(self, metric: &str) -> Option<f64> {
         let reached = self.0.get("reached") == Some(&Value::Bool(true));
         self.0.get(metric)?.as_f64().filter(|_| reached)
@@ -102,12 +102,12 @@ impl SteadyState<'_> {
         self.0.get("request_throughput")?.as_f64()
     }
 
-    /// Whether the queue did not grow by more than chance.
+    /// Returns whether the queue did not grow significantly.
     pub fn has_stable_queue(self) -> Option<bool> {
         self.0.get("queue_unstable").map(|unstable| *unstable == Value::Bool(false))
     }
 
-    /// Whether the backlog stayed where it was.
+    /// Returns whether the backlog was stable.
     pub fn is_stable(self) -> Option<bool> {
         let drifts = self.0.get("drift").and_then(Value::as_f64).is_some_and(|drift| drift >= 0.0);
         self.has_stable_queue().map(|stable| stable && !drifts)

@@ -51,28 +51,28 @@ impl Intervals {
         self.caveat.clone()
     }
 
-    /// The interval of a number.
+    /// The interval of a metric.
     pub fn get(&self, key: &str) -> Option<Interval> {
         self.list.iter().find(|(name, _)| name == key).map(|(_, interval)| *interval)
     }
 
-    /// All of them in order.
+    /// All intervals in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Interval)> {
         self.list.iter().map(|(key, interval)| (key.as_str(), *interval))
     }
 }
 
-/// A number with its interval.
+/// A metric with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The number.
+    /// The point estimate.
     pub value: f64,
-    /// Where its true value lies.
+    /// The confidence interval.
     pub interval: Interval,
 }
 
 impl Estimate {
-    /// A number of a run that is over or in flight; nothing where too little of it is there.
+    /// The estimate of a metric from a finished or running run; `None` with too few samples.
     pub fn from_samples(key: &str, samples: &Samples, duration: f64) -> Option<Self> {
         spread(key, &Recorded::of(samples), duration).map(|spread| Estimate::of(&spread))
     }
@@ -83,18 +83,18 @@ impl Estimate {
         Estimate { value: spread.value, interval: Interval { low, high } }
     }
 
-    /// Half the interval as a fraction of the number.
+    /// Relative half-width of the interval.
     pub fn precision(&self) -> f64 {
         (self.interval.high - self.interval.low) / 2.0 / self.value
     }
 }
 
-/// The spread of a number in its own unit.
+/// The spread of a metric in its own unit.
 pub(crate) fn spread(key: &str, rows: &impl Rows, duration: f64) -> Option<Spread> {
     Spreads::of(rows, duration).get(key)
 }
 
-/// The spreads of several numbers. Those of one family of times have the same values, which are gone through once.
+/// The spreads of several metrics. Metrics of one family have the same values, which are read once.
 struct Spreads<'a, R> {
     rows: &'a R,
     duration: f64,
@@ -116,7 +116,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
             Known::Timed(timed) => {
                 let family = timed.times.name;
                 if self.last.as_ref().is_none_or(|(last, _)| *last != family) {
-                    // What is not needed any more goes first.
+                    // Frees the previous family first.
                     self.last = None;
                     self.last = Some((family, values(self.rows, family)));
                 }
@@ -132,7 +132,8 @@ impl<'a, R: Rows> Spreads<'a, R> {
     }
 }
 
-/// The latencies that a run reports: mean, median and the percentiles asked for, and from due where it is paced.
+/// The latency metrics that a run reports: mean, median and the requested percentiles; also from the scheduled send
+/// time if the load is paced.
 fn headlines(setup: &Setup) -> Vec<String> {
     let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(MetricKind::name);
     let due: &[&str] = if setup.is_paced() { &["ttft_from_schedule", "e2el_from_schedule"] } else { &[] };

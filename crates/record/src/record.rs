@@ -1,4 +1,4 @@
-//! The record of a run: what was asked, what was measured and what it means. All reports are made from it.
+//! The record of a run: setup, measurements and the metrics computed from them. All reports are made from it.
 
 use tacho_core::json::Dict;
 use tacho_metrics::latency::successes;
@@ -11,32 +11,32 @@ use tacho_metrics::{
 
 use crate::{Intervals, Provenance};
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
     /// The requests, in workload order.
     pub samples: Samples,
-    /// Length of the run in seconds.
+    /// Duration of the run in seconds.
     pub duration: f64,
-    /// What the server's counters say of speculative decoding.
+    /// Speculative decoding, from the server's counters.
     pub speculative: Option<SpeculativeStatistics>,
-    /// What the server's counters say of diffusion decoding.
+    /// Diffusion decoding, from the server's counters.
     pub diffusion: Option<DiffusionStatistics>,
-    /// What the server said of itself during the run.
+    /// The server's own metrics during the run.
     pub server: ServerMetrics,
-    /// What the machines did meanwhile.
+    /// Telemetry of the machines.
     pub telemetry: Telemetry,
-    /// What the probes saw, if there were any.
+    /// Health probes, if there were any.
     pub probe: Option<ProbeStatistics>,
-    /// How the client's workers kept up.
+    /// Utilization of the client's workers.
     pub workers: Vec<WorkerUse>,
-    /// How each rank did, where there were several.
+    /// Statistics of each rank, if there are several.
     pub ranks: Vec<RankUse>,
 }
 
 impl Measured {
-    /// Fraction of the prompt tokens that the server found in its prefix cache: by its usage reports where every answer has
-    /// one, otherwise by its counters, which count what others sent too.
+    /// Fraction of the prompt tokens that hit the server's prefix cache: from usage reports if every response has
+    /// one, otherwise from the server's counters, which include other clients.
     pub fn cache_hit_rate(&self) -> Option<f64> {
         let mut answers = successes(&self.samples).peekable();
         answers.peek()?;
@@ -48,35 +48,36 @@ impl Measured {
     }
 }
 
-/// A run that is over.
+/// A finished run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: Provenance,
-    /// What was asked.
+    /// Its settings.
     pub setup: Setup,
-    /// What was measured.
+    /// Its measurements.
     pub measured: Measured,
-    /// What it means in vLLM's definitions.
+    /// Metrics by vLLM's definitions.
     pub summary: Summary,
-    /// What it means in tacho's.
+    /// Metrics by tacho's definitions.
     pub open_loop: OpenLoopMetrics,
-    /// How far the client can be trusted; nothing when its workers are not known.
+    /// Trustworthiness of the client; `None` if its workers are unknown.
     pub trust: Option<Trust>,
-    /// Its steady part; nothing of runs too short to look for one.
+    /// Its steady-state part (MSER-5); `None` for short runs.
     pub steady: Option<Steady>,
-    /// The time in which it was full, by the definition of vLLM's Rust client; nothing where that was not looked for.
+    /// The window at the concurrency limit, by the definition of vLLM's Rust client; `None` if it was not searched
+    /// for.
     pub steady_state: Option<SteadyState>,
-    /// Where the true values of its rates and latencies lie.
+    /// Confidence intervals of its rates and latencies.
     pub intervals: Intervals,
-    /// Why to doubt it.
+    /// Reasons to doubt the result.
     pub caveats: Vec<Caveat>,
-    /// What the users of sessions felt, where there were sessions.
+    /// Session metrics, if there were sessions.
     pub sessions: Option<SessionSummary>,
 }
 
 impl RunRecord {
-    /// The version of what is stored of a record.
+    /// Format version of stored records.
     pub const VERSION: u64 = 1;
 
     /// Computes everything that follows from the measurements.
@@ -129,22 +130,22 @@ impl RunRecord {
         }
     }
 
-    /// The window in which it was full, where one was looked for and found.
+    /// The window at the concurrency limit, if one was searched for and found.
     pub fn window(&self) -> Option<&SteadyWindow> {
         self.steady_state.as_ref()?.window.as_ref()
     }
 
-    /// The probes, where any was answered: vLLM says nothing of them otherwise.
+    /// The probes, if at least one got a response: vLLM reports none otherwise.
     pub fn answered_probes(&self) -> Option<ProbeStatistics> {
         self.measured.probe.filter(|probe| probe.completed > 0)
     }
 
-    /// What it was asked to do, in short, where it did all of that at the times planned.
+    /// Fingerprint of the workload, if all of it was sent as scheduled.
     pub fn workload(&self) -> Option<&str> {
         self.setup.workload.as_deref().filter(|_| !self.caveats.iter().any(Caveat::leaves_out_requests))
     }
 
-    /// Its provenance as results show it: with the tokenizer and the goodput objectives.
+    /// Its provenance as results show it: with the tokenizer and the goodput SLOs.
     pub fn provenance_json(&self) -> Dict {
         let mut dict = self.provenance.to_dict();
         if let Some(tokenizer) = &self.setup.tokenizer_id {
@@ -156,7 +157,7 @@ impl RunRecord {
         dict
     }
 
-    /// Adds a grave reason to doubt the result that does not follow from the measurements.
+    /// Adds a severe caveat that the measurements do not determine.
     pub fn add_caveat(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);
     }

@@ -1,5 +1,5 @@
-//! A result read back: the numbers of one run, written by vLLM or by tacho, and its single requests or iterations
-//! where the file has them.
+//! A result file read back: the metrics of one run of vLLM or tacho, and its single requests or iterations if the
+//! file has them.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,12 @@ use crate::{Error, Provenance, ResultKind, RunRecord};
 /// One run as read from its result file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
-    /// All keys but the lists over requests.
+    /// All keys except the per-request lists.
     pub fields: Dict,
     requests: Requests,
 }
 
-/// The requests of a run that succeeded, in the order they were sent. Lists are empty where the file has none.
+/// Successful requests in send order. Lists are empty if the file lacks them.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Requests {
     starts: Vec<f64>,
@@ -31,15 +31,15 @@ struct Requests {
     input_lens: Vec<f64>,
     output_lens: Vec<f64>,
     queue_times: Vec<f64>,
-    /// From due to sent.
+    /// Delay from scheduled to sent.
     delays: Vec<f64>,
-    /// Whether a schedule said when each was to be sent.
+    /// Whether the load followed a schedule (open loop).
     paced: bool,
-    /// The session of each; those of one session stand together.
+    /// Session of each request; requests of a session are contiguous.
     sessions: Vec<f64>,
 }
 
-/// The lists that are read here or that no comparison needs.
+/// Lists that are read here or that no comparison needs.
 const LISTS: [&str; 9] = [
     "input_lens",
     "output_lens",
@@ -97,8 +97,8 @@ impl StoredRun {
         Ok(StoredRun { fields, requests: Requests::from_dict(dict)? })
     }
 
-    /// A latency result, whose list of the same name is over iterations and not over requests. Its percentiles get
-    /// keys of their own, such as `p99_latency`.
+    /// A latency result: its list of the same name is over iterations, not requests. Its percentiles get their own
+    /// keys, such as `p99_latency`.
     fn of_latency(dict: &Dict) -> Self {
         let mut fields = dict.clone();
         for (percent, value) in dict.get("percentiles").and_then(Value::as_dict).into_iter().flat_map(Dict::iter) {
@@ -107,12 +107,12 @@ impl StoredRun {
         StoredRun { fields, requests: Requests::default() }
     }
 
-    /// The benchmark that wrote it; `None` where the keys do not show it.
+    /// The benchmark that wrote it; `None` if the keys do not show it.
     pub fn kind(&self) -> Option<ResultKind> {
         ResultKind::of(&self.fields)
     }
 
-    /// The iterations behind an average of an offline run; `None` where the file lacks them.
+    /// The iterations behind an average of an offline run; `None` if the file lacks them.
     pub fn iterations(&self, key: &str) -> Option<Vec<f64>> {
         let numbers = |list: &Value| list.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
         let rates = |amount: &str| {
@@ -128,43 +128,43 @@ impl StoredRun {
         }
     }
 
-    /// The typed reader of its fields.
+    /// Typed access to its fields.
     pub fn view(&self) -> ResultFields<'_> {
         ResultFields(&self.fields)
     }
 
-    /// The number under `key`; texts that mean a number count too.
+    /// The number under `key`; numeric strings count too.
     pub fn number(&self, key: &str) -> Option<f64> {
         self.view().number(key)
     }
 
-    /// Whether no request succeeded: what is said of times is then said of nothing.
+    /// Returns whether no request succeeded, so that latencies are undefined.
     pub fn is_empty(&self) -> bool {
         self.number("completed") == Some(0.0)
     }
 
-    /// Failed and all requests; nothing where the file does not say.
+    /// Number of failed requests and of all; `None` if the file lacks them.
     pub fn failures(&self) -> Option<(u64, u64)> {
         self.view().failures()
     }
 
-    /// The interval that the run itself wrote for a number.
+    /// The confidence interval that the run stored for a metric.
     pub fn interval(&self, key: &str) -> Option<Interval> {
         self.view().interval(key)
     }
 
-    /// Fingerprint of the workload: equal in runs of the same requests at the same times; `None` where the file lacks
+    /// Fingerprint of the workload: equal for runs of the same requests at the same times; `None` if the file lacks
     /// it.
     pub fn workload(&self) -> Option<&str> {
         self.view().own("workload")?.as_str()
     }
 
-    /// Where it comes from, as far as the file states it.
+    /// Its provenance, as far as the file states it.
     pub fn provenance(&self) -> Provenance {
         crate::restored::provenance(&self.fields)
     }
 
-    /// The times of a kind of all successful requests, in milliseconds; empty where the file lacks them.
+    /// Latencies of all successful requests, in milliseconds; empty if the file lacks them.
     pub fn times_ms(&self, kind: MetricKind) -> Vec<f64> {
         let requests = &self.requests;
         let ms = |seconds: &[f64]| seconds.iter().map(|time| time * 1e3).collect();
@@ -184,7 +184,7 @@ impl StoredRun {
         }
     }
 
-    /// Whether all requests were sent at once: such a run is one observation of one burst.
+    /// Returns whether all requests were sent at once: such a run is a single observation of one burst.
     pub fn is_burst(&self) -> bool {
         let limit = self.number("max_concurrency");
         let limited = limit.is_some_and(|limit| self.failures().is_none_or(|(_, all)| limit < all as f64));
@@ -192,13 +192,13 @@ impl StoredRun {
         self.number("request_rate") == Some(f64::INFINITY) && !limited && !timed
     }
 
-    /// The request rate of its schedule; nothing of a run without one.
+    /// Scheduled request rate; `None` for a run without a schedule.
     pub fn offered_rate(&self) -> Option<f64> {
         self.fields.get("request_rate")?.as_f64().filter(|rate| rate.is_finite() && *rate > 0.0)
     }
 
-    /// Whether the server kept up with the schedule: its queue was stable, or, where that is not recorded, nine of ten
-    /// requests per second that were offered were completed.
+    /// Returns whether the server kept up with the schedule: the queue was stable or, if that is not recorded, the
+    /// throughput reached 90% of the offered rate.
     pub fn kept_up(&self) -> bool {
         let steady = self.view().steady_state();
         match steady.and_then(SteadyState::has_stable_queue) {
@@ -242,7 +242,7 @@ impl Rows for Requests {
     }
 }
 
-/// One of them.
+/// One request.
 struct Request<'a> {
     all: &'a Requests,
     at: usize,
@@ -297,7 +297,7 @@ impl Requests {
         let errors = list(dict, "errors", |value| value.as_str().map(str::to_owned), "a list of texts")?;
         let starts = floats("start_times")?;
         let count = latencies.len();
-        // Failed requests have no latency; what went wrong is in the list of errors, where the file has one.
+        // Failed requests have no latency; the list of errors, if present, shows the cause.
         let good = |at: usize| latencies[at] > 0.0 && errors.get(at).is_none_or(String::is_empty);
         let mut order: Vec<usize> = (0..count).filter(|&at| good(at)).collect();
         if starts.len() == count {
@@ -332,7 +332,7 @@ impl Requests {
     }
 }
 
-/// What tacho adds to a result has a version; vLLM's results have none.
+/// Checks the version of tacho's part of a result; vLLM's results have none.
 fn check_version(dict: &Dict) -> Result<(), Error> {
     match dict.get("tacho").and_then(Value::as_dict).and_then(|own| own.get("version")) {
         Some(version) if version.as_i64() != Some(RunRecord::VERSION as i64) => {
@@ -342,7 +342,7 @@ fn check_version(dict: &Dict) -> Result<(), Error> {
     }
 }
 
-/// No number of a result is below zero; counters of a server that was restarted may be.
+/// Rejects negative metrics, except differences of counters that a server restart may reset.
 fn possible(fields: &Dict) -> Result<(), Error> {
     for (key, value) in
         fields.iter().filter(|(key, _)| !key.starts_with("spec_decode") && !key.starts_with("diffusion"))
@@ -371,7 +371,7 @@ fn list<T>(
     }
 }
 
-/// The entries of the requests in `order`; an absent list stays empty.
+/// The entries of the requests in `order`; a missing list stays empty.
 fn picked<T: Clone>(key: &str, values: Vec<T>, order: &[usize], count: usize) -> Result<Vec<T>, Error> {
     if values.is_empty() {
         return Ok(values);

@@ -1,4 +1,4 @@
-//! Why a report could not be written, or a result not be read.
+//! Errors of reports and of reading results.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Pages for a browser: each one file, with nothing fetched from anywhere.
+//! HTML pages: each a single file that loads nothing else.
 
 mod distributions;
 mod escape;
@@ -27,34 +27,34 @@ const STYLE: &str = include_str!("html/page.css");
 const DRAW: &str = include_str!("html/draw.js");
 const FIGURES: &str = include_str!("html/figures.js");
 
-/// JSON text that cannot end the element it is in.
+/// JSON text that cannot end its script element.
 pub(crate) fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// Bytes for a page's script to unpack.
+/// Compressed bytes for a page's script.
 pub(crate) fn packed(bytes: &[u8]) -> io::Result<String> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(6));
     encoder.write_all(bytes)?;
     Ok(STANDARD.encode(encoder.finish()?))
 }
 
-/// What a page consists of, but for its scripts' library, which all have.
+/// The parts of a page other than the common script library.
 pub(crate) struct Document<'a> {
-    /// The name of the window.
+    /// The title of the window.
     pub(crate) title: &'a str,
-    /// What more than its own text a page may load: a part of its security policy, mostly empty.
+    /// Additions to the content security policy; mostly empty.
     pub(crate) policy: &'a str,
-    /// Everything visible.
+    /// The visible body.
     pub(crate) body: &'a str,
-    /// What the scripts read, as whole elements.
+    /// The data elements for the scripts.
     pub(crate) data: &'a str,
-    /// What the page's own script does.
+    /// The page's own script.
     pub(crate) script: &'a str,
 }
 
 impl Document<'_> {
-    /// Writes the page: one file, with nothing fetched from anywhere.
+    /// Writes the page as a single file that loads nothing else.
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let Document { policy, body, data, script, .. } = self;
         write!(
@@ -70,7 +70,7 @@ impl Document<'_> {
     }
 }
 
-/// A page of a head, texts, tables and figures.
+/// A page with a head, texts, tables and figures.
 pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
     let body = format!("<header>\n{}</header>\n<main>\n{body}</main>\n", head.html());
     let figures = in_script(&tacho_core::json::dumps(&figures.into_value()));
@@ -81,7 +81,7 @@ pub(crate) fn page(head: &Head, body: &str, figures: Figures) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A table that scrolls by itself; `class` colours the cell of a row and a column.
+/// A table that scrolls by itself; `class` styles the cell of a row and a column.
 pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static str) -> String {
     let numeric = |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|value| value.as_f64().is_some()));
     let heading = |(at, heading): (usize, &String)| {

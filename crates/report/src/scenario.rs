@@ -1,4 +1,4 @@
-//! What the scenario commands print and write: passes over the same requests, classes of priority.
+//! The output of the scenario commands: passes over the same requests, and priority classes.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{Sample, Statistics};
@@ -6,10 +6,10 @@ use tacho_record::RunRecord;
 
 use crate::style::{title, two, value_line};
 
-/// What vLLM counts where a connector brings KV from elsewhere.
+/// vLLM's counter of prompt tokens whose KV a connector loaded.
 const EXTERNAL: &str = "vllm:external_prefix_cache_hits_total";
 
-/// Requests that take turns, as upstream's scripts time them.
+/// Sequential requests, timed as in vLLM's scripts.
 #[derive(Debug, Clone)]
 pub struct Pass {
     name: &'static str,
@@ -19,16 +19,16 @@ pub struct Pass {
     input: u64,
     output: u64,
     ttft: Statistics,
-    /// Fraction of the prompt tokens that came from the cache, where the server says.
+    /// Fraction of prompt tokens from the cache, if the server reports it.
     observed: Option<f64>,
-    /// Prompt tokens that came from beyond the engine's own cache, where the server counts them.
+    /// Prompt tokens from outside the engine's own cache, if the server counts them.
     external: Option<f64>,
-    /// The most that an unlimited cache could have served.
+    /// The hit rate of an unbounded cache.
     limit: f64,
 }
 
 impl Pass {
-    /// The numbers of a run. `limit` is the fraction of tokens that an unlimited cache could serve.
+    /// The metrics of a run. `limit` is the hit rate of an unbounded cache.
     pub fn of(name: &'static str, record: &RunRecord, limit: f64) -> Self {
         let samples = &record.measured.samples;
         let done: Vec<_> = samples.iter().filter(|sample| sample.success()).collect();
@@ -67,7 +67,7 @@ impl Pass {
         lines
     }
 
-    /// The same for a file.
+    /// The pass as JSON.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
         dict.set("pass", self.name);
@@ -83,7 +83,7 @@ impl Pass {
         Value::Dict(dict)
     }
 
-    /// A warning where a pass that should have been cold found more in the cache than its own prompts put there.
+    /// A warning if a cold pass had more cache hits than its own prompts explain.
     pub fn warning(&self) -> Option<String> {
         let observed = self.observed.filter(|observed| *observed > self.limit + 0.01)?;
         Some(format!(
@@ -95,13 +95,13 @@ impl Pass {
         ))
     }
 
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 }
 
-/// The first pass and the second one, with how many times as long the first took; lines and file.
+/// The first and the second pass, with the ratio of their durations; lines and file.
 pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
     let ratio = first.seconds / second.seconds;
     let mut lines = [first.lines(), second.lines()].concat();
@@ -114,8 +114,8 @@ pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
     (lines, file)
 }
 
-/// A pass over documents, after one that filled the cache in `warmup` seconds; `fresh` says which requests are the
-/// first of their document. Lines and file.
+/// A pass over documents, after one that filled the cache in `warmup` seconds; `fresh` marks the first request of
+/// each document. Lines and file.
 pub fn documents(pass: &Pass, warmup: f64, record: &RunRecord, fresh: &[bool]) -> (Vec<String>, Dict) {
     let mut lines = pass.lines();
     for (name, wanted) in [("First sight of a document, mean (ms):", true), ("Seen before, mean (ms):", false)] {
@@ -143,7 +143,7 @@ pub fn throughput(requests: usize, tokens: u64, seconds: f64) -> (String, Dict) 
     (format!("Throughput: {per_second:.2} requests/s, {tokens_per_second:.2} tokens/s"), file)
 }
 
-/// What the requests of each priority saw, and how often a less urgent one came first; lines, and keys for `file`.
+/// The latencies of each priority, and the fraction of inversions; lines, and keys for `file`.
 pub fn priorities(priorities: &[i64], record: &RunRecord, file: &mut Dict) -> Vec<String> {
     let samples: Vec<(i64, Sample)> =
         priorities.iter().copied().zip(record.measured.samples.iter().map(std::borrow::Cow::into_owned)).collect();
@@ -210,7 +210,7 @@ impl Class {
     }
 }
 
-/// Fraction of the pairs in which a request got its first token before one that is more urgent and came no later.
+/// Fraction of pairs in which a request got its first token before a more urgent one that arrived no later.
 fn inversions(samples: &[(i64, Sample)]) -> f64 {
     let done = samples.iter().filter(|(_, sample)| sample.success());
     let seen: Vec<(i64, f64, f64)> =
@@ -231,7 +231,7 @@ fn p99(times: &Statistics) -> f64 {
     times.percentile_ms(99.0).unwrap_or(f64::NAN)
 }
 
-/// A time in milliseconds; nothing was measured where there is none.
+/// A time in milliseconds, or that nothing was measured.
 fn milliseconds(times: &Statistics, value: f64) -> String {
     if times.count == 0 { "none".to_owned() } else { two(value) }
 }

@@ -1,14 +1,15 @@
-//! What a run's result is worth, gravest reason first, and the command that helps. Terminal and pages show the same.
+//! The verdict on a run's result, the most severe reason first, and the command that helps. Terminal and pages show
+//! the same.
 
 use tacho_metrics::{Caveat, EndedBy, TrustVerdict};
 use tacho_record::RunRecord;
 
 use crate::style::short;
 
-/// How grave a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// The metrics do not answer the question that the run asked.
+    /// The metrics do not answer the question of the run.
     Bad,
     /// The metrics need interpretation.
     Warning,
@@ -30,7 +31,7 @@ impl Severity {
 /// A reason to interpret a result with care.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// How grave it is.
+    /// Its severity.
     pub severity: Severity,
     /// Its code in result files and in the documentation.
     pub code: &'static str,
@@ -41,7 +42,7 @@ pub struct Finding {
 /// All findings about a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// The gravest first.
+    /// The most severe first.
     pub findings: Vec<Finding>,
     /// The flag or command that helps most.
     pub next: Option<String>,
@@ -62,7 +63,7 @@ impl Verdict {
         Verdict { findings, next: next(record) }
     }
 
-    /// The severity of the gravest finding that is more than a note.
+    /// The highest severity above a note.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.first().map(|finding| finding.severity).filter(|severity| *severity != Severity::Note)
     }
@@ -120,10 +121,10 @@ fn overload(record: &RunRecord) -> Option<String> {
     ))
 }
 
-/// A share of the served rate that a server can sustain with short queues.
+/// The fraction of the served rate that a server can sustain with short queues.
 const SUSTAINED: f64 = 0.9;
 
-/// What to do next: the remedy of the gravest problem, or the next question.
+/// What to do next: the remedy of the most severe problem, or the next question.
 fn next(record: &RunRecord) -> Option<String> {
     let has = |test: fn(&Caveat) -> bool| record.caveats.iter().any(test);
     if record.summary.completed == 0 {

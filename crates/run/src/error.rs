@@ -1,8 +1,8 @@
-//! What ends a run.
+//! Errors of runs.
 
 use std::path::PathBuf;
 
-/// Why a run could not be done.
+/// Why a run failed.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -114,7 +114,7 @@ impl From<tacho_fleet::Error> for Error {
 }
 
 impl Error {
-    /// Whether the command line is wrong, rather than a file, a server or the machine.
+    /// Returns whether the command line is at fault, rather than a file, a server or the machine.
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Workload(error) => error.is_usage(),
@@ -126,12 +126,12 @@ impl Error {
         }
     }
 
-    /// Whether the user stopped it.
+    /// Returns whether the user stopped it.
     pub fn is_stop(&self) -> bool {
         matches!(self, Error::Stopped | Error::Engine(crate::offline::EngineError::Stopped))
     }
 
-    /// The error of a call to another server than the one under test: the client's message would point to the wrong
+    /// The error of a call to a server other than the one under test: the client's message would name the wrong
     /// flags.
     pub(crate) fn silent(url: String, error: tacho_client::Error) -> Self {
         let reason = match error {

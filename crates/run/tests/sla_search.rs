@@ -1,4 +1,4 @@
-//! `sweep serve_sla` on servers whose capacity is known: queues that are computed, not served.
+//! `sweep serve_sla` on servers with known capacity: simulated queues.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use tacho_run::experiment::{
 };
 use tacho_run::sweep::{LoadVariable, SlaPlan, SweepPlan, sla};
 
-/// Files in memory.
+/// An in-memory file system.
 #[derive(Clone, Default)]
 struct Memory {
     results: Rc<RefCell<BTreeMap<PathBuf, Dict>>>,
@@ -65,20 +65,20 @@ impl Archive for Memory {
     }
 }
 
-/// How a server works its queue; the first token comes `BASE` after a request's turn.
+/// The service model; the first token comes `BASE` after a request's turn.
 #[derive(Debug, Clone, Copy)]
 enum Server {
-    /// One place, so many requests a second, each taking the same.
+    /// One server with this rate, constant service times.
     Even(f64),
-    /// The same, each taking a time drawn from an exponential distribution.
+    /// One server with this rate, exponential service times.
     Random(f64),
-    /// One in ten takes five times as long as the others.
+    /// One request in ten takes five times as long as the others.
     TwoSpeeds(f64),
-    /// All that wait, up to `most`, are taken together, for `base` and so much more for `each`.
+    /// Batch service: up to `most` waiting requests take `base` plus `each` per request.
     Batches { most: usize, base: f64, each: f64 },
 }
 
-/// A moment, which can be put in order.
+/// A time with a total order.
 #[derive(Clone, Copy, PartialEq)]
 struct Moment(f64);
 
@@ -96,7 +96,7 @@ impl Ord for Moment {
     }
 }
 
-/// A server, and what was asked of it.
+/// A server and its requests.
 struct Queue {
     memory: Memory,
     server: Server,
@@ -115,11 +115,11 @@ impl Queue {
 }
 
 const BASE: f64 = 0.02;
-/// From the first token to the last.
+/// Time from the first token to the last.
 const REST: f64 = 0.1;
 
 impl Server {
-    /// The most it can do in a second.
+    /// Capacity in requests per second.
     fn capacity(self) -> f64 {
         match self {
             Server::Even(capacity) | Server::Random(capacity) | Server::TwoSpeeds(capacity) => capacity,
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// When each of the arrivals has its turn.
+    /// The start of service of each arrival.
     fn turns(self, arrivals: &[f64], random: &mut Generator) -> Vec<f64> {
         let mut free = 0.0_f64;
         let mut turns = Vec::with_capacity(arrivals.len());
@@ -149,7 +149,7 @@ impl Server {
         turns
     }
 
-    /// How long it is busy with so many that it takes together.
+    /// Service time of this many requests together.
     fn takes(self, together: usize, random: &mut Generator) -> f64 {
         match self {
             Server::Random(capacity) => -(1.0 - random.random()).ln() / capacity,
@@ -161,8 +161,7 @@ impl Server {
         }
     }
 
-    /// When each of `count` requests is sent and has its turn, where so many users each send their next one when they have
-    /// their answer.
+    /// Send time and start of service of `count` requests in a closed loop of this many users.
     fn rounds(self, users: usize, count: usize, random: &mut Generator) -> Vec<(f64, f64)> {
         let mut sending: BinaryHeap<Reverse<Moment>> = (0..users).map(|_| Reverse(Moment(0.0))).collect();
         let (mut free, mut rounds) = (0.0_f64, Vec::with_capacity(count));
@@ -174,7 +173,7 @@ impl Server {
                 taken.extend(sending.pop().map(|sent| sent.0.0));
             }
             free = begin + self.takes(taken.len(), random);
-            // The tokens of a batch come when it is over.
+            // The tokens of a batch come at its end.
             let turn = if matches!(self, Server::Batches { .. }) { free } else { begin };
             sending.extend(taken.iter().map(|_| Reverse(Moment(turn + BASE + REST))));
             rounds.extend(taken.into_iter().map(|sent| (sent, turn)));
@@ -303,7 +302,7 @@ fn plan(target: &str, variable: LoadVariable, prompts: usize) -> SlaPlan {
     }
 }
 
-/// The entry that a search leaves.
+/// The result entry of a search.
 fn search(server: Server, target: &str, longest: f64, seed: u64) -> Dict {
     search_by(LoadVariable::RequestRate, server, target, longest, seed)
 }
@@ -312,7 +311,7 @@ fn search_by(variable: LoadVariable, server: Server, target: &str, longest: f64,
     searched(variable, server, target, longest, seed, true).0
 }
 
-/// The entry, and how many searches did not find an answer, which decides the exit code.
+/// The result entry, and the number of searches without a result, which determines the exit code.
 fn searched(
     variable: LoadVariable,
     server: Server,
@@ -332,10 +331,11 @@ fn searched(
     (entry, report.unmet)
 }
 
-/// The largest rate whose p99 stays below `limit_ms` for ever: in closed form where there is one, else by exhaustion.
+/// The largest rate whose p99 stays below `limit_ms` in an infinite run: in closed form if there is one, else by
+/// simulation.
 fn truth(server: Server, limit_ms: f64) -> f64 {
     if let Server::Random(capacity) = server {
-        // The wait exceeds t in a share of ρ·exp(-(capacity - rate)·t) of all requests.
+        // The wait exceeds t with probability ρ·exp(-(capacity - rate)·t).
         let wait = limit_ms / 1000.0 - BASE;
         return (0..200).fold(0.8 * capacity, |rate, _| capacity - (100.0 * rate / capacity).ln() / wait);
     }
@@ -375,7 +375,7 @@ fn the_answer_is_a_load_that_was_measured_and_met() {
 
 #[test]
 fn a_range_that_misses_the_tolerance_widely_is_inconclusive() {
-    // Queues of a slow server vary for minutes; fifteen seconds say little of them.
+    // Queues of a slow server vary over minutes; fifteen seconds carry little information.
     let (entry, unmet) = searched(LoadVariable::RequestRate, Server::Random(20.0), "<=1000", 15.0, 2, true);
     assert_eq!(entry.get("verdict").and_then(Value::as_str), Some("inconclusive"), "{entry:?}");
     assert_eq!((entry.get("stopped").and_then(Value::as_str), unmet), (Some("budget"), 1));
@@ -398,7 +398,7 @@ fn a_search_that_ends_with_its_budget_says_what_it_reached() {
     let (memory, reasons) = (Memory::default(), Reasons::default());
     let bench = Queue::new(&memory, Server::Random(20.0), 2);
     let plan = SlaPlan { budget: 15.0, ..plan("<=1000", LoadVariable::RequestRate, 200) };
-    sla(&plan, &memory, &bench, &NoHost, &reasons).expect("the search ends");
+    sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &reasons }).expect("the search ends");
     let reason = reasons.0.into_inner().concat();
     assert!(reason.starts_with("budget 15 s reached (--sla-budget); asked ±4.5%, "), "{reason}");
     assert!(reason.ends_with("no load fails for certain") || reason.contains("reached ±"), "{reason}");
@@ -434,7 +434,8 @@ fn a_missing_key_never_means_sustained() {
         let memory = Memory::default();
         let bench = Forgetful { queue: Queue::new(&memory, Server::Even(245.0), 1), keys };
         let plan = SlaPlan { budget: USUAL, ..plan("<=200", LoadVariable::RequestRate, 200) };
-        let report = sla(&plan, &memory, &bench, &NoHost, &()).expect("the search ends");
+        let report =
+            sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
         report.unmet
     };
     assert_eq!((verdict(&[]), verdict(&["queue_unstable"])), (0, 1));
@@ -450,8 +451,8 @@ fn an_unreliable_client_decides_nothing() {
     assert_eq!(verdict(false), (Some("inconclusive".into()), 1));
 }
 
-/// The servers that searches are tried on, each with its limit in milliseconds and the time a search may take: the more
-/// the times of single requests vary, and the fewer there are in a second, the longer it takes to know a percentile.
+/// The servers of the validation, each with its limit in milliseconds and its search budget in seconds: the more
+/// service times vary, and the lower the rate, the longer a percentile takes to estimate.
 const SERVERS: [(Server, f64, f64); 9] = [
     (Server::Even(245.0), 200.0, USUAL),
     (Server::Even(60.0), 500.0, 600.0),
@@ -463,10 +464,10 @@ const SERVERS: [(Server, f64, f64); 9] = [
     (Server::Batches { most: 32, base: 0.05, each: 0.002 }, 250.0, USUAL),
     (Server::Batches { most: 8, base: 0.02, each: 0.01 }, 500.0, 600.0),
 ];
-/// `--sla-budget` where it is not set.
+/// Default of `--sla-budget`.
 const USUAL: f64 = 120.0;
 
-/// What many searches of one server found.
+/// Results of many searches on one server.
 #[derive(Default)]
 struct Tally {
     close: u64,
@@ -530,17 +531,18 @@ fn searches_find_the_capacity() {
     assert!(bad.is_empty(), "{bad:?}");
 }
 
-/// The most users whose p99 stays below `limit_ms` for ever, by exhaustion: more users never wait less.
+/// The largest number of users whose p99 stays below `limit_ms` in an infinite run, by simulation: more users never
+/// wait less.
 fn true_users(server: Server, limit_ms: f64) -> u64 {
     let meets = |users: usize| {
         let rounds = server.rounds(users, 400_000, &mut Generator::new(users as u64 + 99));
-        // The first requests find an empty server.
+        // The first requests find an idle server.
         p99_ms(&rounds.into_iter().skip(20_000).map(sample).collect()) <= limit_ms
     };
     (1..=200).take_while(|users| meets(*users)).count() as u64
 }
 
-/// Servers by concurrency, each with its limit in milliseconds and the time a search may take.
+/// Servers in closed loop, each with its limit in milliseconds and its search budget in seconds.
 const USERS: [(Server, f64, f64); 7] = [
     (Server::Even(100.0), 305.0, USUAL),
     (Server::Random(100.0), 500.0, 300.0),
@@ -551,7 +553,7 @@ const USERS: [(Server, f64, f64); 7] = [
     (Server::Batches { most: 8, base: 0.02, each: 0.01 }, 550.0, 300.0),
 ];
 
-/// By the command of the other table.
+/// With the command of the other table.
 #[test]
 #[ignore = "minutes with optimisation; prints the table of searches"]
 fn searches_find_the_concurrency() {
@@ -570,7 +572,7 @@ fn searches_find_the_concurrency() {
             let (value, truth) = (number("estimate").unwrap_or(0.0).floor(), truth as f64);
             close += u64::from((value - truth).abs() <= (0.05 * truth).max(1.0));
             off += value / truth - 1.0;
-            // The target is missed somewhere between the truth and one more.
+            // The target is missed between the true value and one more user.
             let (low, high) = (number("ci_low").unwrap_or(0.0), number("ci_high"));
             held += u64::from(low < truth + 1.0 && high.is_none_or(|high| high >= truth));
         }

@@ -1,4 +1,4 @@
-//! Repeats of one configuration: no run is better than another, and what they show is the variation between runs.
+//! Repeats of one configuration: none is better than another, and they show the run-to-run variation.
 
 use tacho_core::json::Value;
 use tacho_decide::compare::shared_keys;
@@ -13,7 +13,8 @@ use crate::plots::in_words;
 use crate::style::short;
 use crate::tables::markdown::Table;
 
-/// Whether the sides are single runs of one configuration: equal settings and server, and one command or one directory.
+/// Returns whether the sides are single runs of one configuration: equal settings and server, and one command or one
+/// directory.
 pub fn are_repeats(sides: &[Side], one_directory: bool) -> bool {
     let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
     let origins: Vec<_> = runs.iter().map(StoredRun::provenance).collect();

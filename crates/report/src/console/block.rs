@@ -9,12 +9,12 @@ use crate::json::telemetry::per;
 use crate::style::{fold, harmless_line, percent, short, title};
 use crate::verdict::{Severity, Verdict};
 
-/// How the block is written.
+/// The style of the block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockStyle {
     /// Columns of the terminal.
     pub width: usize,
-    /// Whether there may be colours.
+    /// Whether colors are allowed.
     pub colour: bool,
     /// Whether every metric follows (`--verbose`).
     pub verbose: bool,
@@ -33,14 +33,14 @@ const RED: &str = "1;31";
 const YELLOW: &str = "33";
 const GREEN: &str = "32";
 const DIM: &str = "2";
-/// Column of the values of lines without a table.
+/// Column of the values in lines outside the table.
 const LABEL: usize = 14;
-/// Completions that a steady state must hold for its means to be worth printing.
+/// Least completions in a steady state whose means are printed.
 const MIN_STEADY_COMPLETIONS: f64 = 50.0;
-/// Percentiles of a latency in the table, in addition to the median: the highest that were asked for.
+/// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
 const PERCENTILES: usize = 2;
 
-/// The block that follows vLLM's closing line.
+/// The block after vLLM's closing line.
 pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     let verdict = Verdict::of(record);
     let mut lines = vec![title(" tacho ", '-')];
@@ -100,7 +100,7 @@ struct Row {
     scheduled: String,
 }
 
-/// Rates and latencies: value, confidence interval where one run has any, and the same from the scheduled time.
+/// Rates and latencies: value, confidence interval if there is one, and the same from the scheduled time.
 fn table(record: &RunRecord, style: BlockStyle) -> Vec<String> {
     let mut rows = rates(record);
     for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
@@ -177,7 +177,7 @@ fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
     std::iter::once(50.0).chain(highest).enumerate().map(row).collect()
 }
 
-/// The confidence interval of a metric; nothing for one burst, which is one observation.
+/// The confidence interval of a metric; empty for one burst, which is a single observation.
 fn interval(record: &RunRecord, key: &str) -> String {
     match record.is_burst() {
         true => String::new(),
@@ -185,7 +185,7 @@ fn interval(record: &RunRecord, key: &str) -> String {
     }
 }
 
-/// The confidence interval of a metric by its key; nothing for one burst.
+/// The confidence interval of a metric by its key; `None` for one burst.
 pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
     let estimate = || Estimate::from_samples(key, &record.measured.samples, record.measured.duration);
     let known = || record.intervals.get(key).or_else(|| estimate().map(|found| found.interval));
@@ -239,7 +239,7 @@ fn failures(record: &RunRecord) -> Fact {
     (!parts.is_empty()).then(|| ("failed", parts.join(" · ")))
 }
 
-/// The steady state, or why there is none; nothing where none can be looked for.
+/// The steady state, or why there is none; `None` if the run is not checked for one.
 fn steady(record: &RunRecord) -> Fact {
     let steady = record.steady.as_ref()?;
     let Steady { start, end, request_throughput, .. } = steady;
@@ -271,7 +271,7 @@ fn steady(record: &RunRecord) -> Fact {
     Some(("steady state", text))
 }
 
-/// What the server's metrics say. A gauge that was not sampled during the run is not 0.
+/// The server's own metrics. A gauge that was not sampled during the run is not 0.
 fn server(record: &RunRecord) -> Fact {
     let server = &record.measured.server;
     if server.is_empty() {
@@ -308,7 +308,7 @@ fn server(record: &RunRecord) -> Fact {
     (!parts.is_empty()).then(|| ("server", format!("{} (mean/max)", parts.join(" · "))))
 }
 
-/// Energy of the GPUs, where telemetry measured any. All of it counts for what succeeded.
+/// Energy of the GPUs, if telemetry measured it. All of it counts for the successful requests.
 fn gpu(record: &RunRecord) -> Fact {
     let energy = record.measured.telemetry.energy(0.0, record.measured.duration)?;
     let tokens = record.summary.generation().map_or(0, |generation| generation.total_output);

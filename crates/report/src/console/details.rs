@@ -23,14 +23,14 @@ fn times(record: &RunRecord) -> Vec<String> {
     let setup = &record.setup;
     let mut lines = Vec::new();
     if !setup.has_tokenizer() {
-        // vLLM measures these without a tokenizer too, but does not show them.
+        // vLLM also measures these without a tokenizer, but does not show them.
         let hidden = [(MetricKind::Ttft, "TTFT"), (MetricKind::Tpot, "TPOT"), (MetricKind::Itl, "ITL")];
         for (metric, name) in hidden.into_iter().filter(|(metric, _)| setup.percentile_metrics.contains(metric)) {
             lines.extend(time_lines(name, record.summary.statistics(metric)));
         }
     }
     for times in TIMES.iter().filter(|times| SHOWN.contains(&times.name)) {
-        // Where all requests are scheduled at once, a latency from the schedule is the length of the queue.
+        // If all requests are scheduled at once, a latency from the schedule measures the length of the queue.
         if setup.is_paced() || !times.name.ends_with("_from_schedule") {
             lines.extend(time_lines(times.label, (times.read)(record)));
         }
@@ -41,7 +41,7 @@ fn times(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// The latencies of tacho's own that are shown.
+/// The shown latencies of tacho's own.
 const SHOWN: [&str; 5] =
     ["ttft_from_schedule", "e2el_from_schedule", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
 
@@ -103,7 +103,7 @@ fn steady(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// How well the client kept up.
+/// Health of the client.
 fn client(record: &RunRecord) -> Vec<String> {
     let Some(trust) = &record.trust else { return Vec::new() };
     let mut lines = Vec::new();

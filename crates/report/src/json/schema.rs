@@ -1,10 +1,10 @@
-//! The JSON Schema of a result file: vLLM's keys from the table of metrics, and tacho's own with what they mean. A test
-//! of the command line validates results of every kind against it, so that no key is written without a row here.
+//! The JSON Schema of a result file: vLLM's keys from the table of metrics, and tacho's own with their meanings. A
+//! test of the command line validates results of every kind against it, so that no key is written without a row here.
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::number::{NUMBERS, Part, TIMES, Unit};
 
-/// What a key holds.
+/// The type of a value.
 #[derive(Clone, Copy)]
 enum Type {
     Text,
@@ -21,7 +21,7 @@ enum Type {
     NumberLists,
     /// Numbers by name.
     Named,
-    /// A lower and an upper bound by metric; `null`: no bound.
+    /// A lower and an upper bound by metric; `null` means unbounded.
     Bounds,
     /// Count, mean, median and p99; `null` without samples.
     Spread,
@@ -34,10 +34,10 @@ use Type::{
     TextOrNull, Texts,
 };
 
-/// The keys of an object, with what they hold and mean.
+/// The keys of an object, with their types and meanings.
 type Rows = &'static [(&'static str, Type, &'static str)];
 
-/// What was asked, and the lists over requests: vLLM's keys that are not metrics.
+/// Settings and per-request lists: vLLM's keys that are not metrics.
 const VLLM: Rows = &[
     ("date", Text, "Start of the run, as YYYYMMDD-HHMMSS."),
     ("endpoint_type", Text, "The backend, under its older name."),
@@ -119,7 +119,7 @@ const STEADY_STATE: Rows = &[
     ("queue_unstable", Flag, "Whether the queue kept growing."),
 ];
 
-/// The client's verdict on itself.
+/// The client's self-assessment.
 const CLIENT: Rows = &[
     ("trustworthy", Flag, "Whether the client kept up."),
     ("verdict", Text, "The verdict, with its reason."),
@@ -144,7 +144,7 @@ const CLIENT: Rows = &[
     ("clock_bound_ms", Number, "Bound on the clock difference between ranks, ms."),
 ];
 
-/// Where a result comes from.
+/// Provenance of a result.
 const PROVENANCE: Rows = &[
     ("tacho", Text, "Version of tacho."),
     ("command", Text, "Command line, without secrets."),
@@ -177,7 +177,7 @@ const RANK: Rows = &[
     ("lost", TextOrNull, "Why it was lost; null if it was not."),
 ];
 
-/// What the server's `/metrics` said during the run.
+/// Metrics that the server reported during the run.
 const SERVER_METRICS: Rows = &[
     ("samples", Count, "How often it was sampled."),
     ("prefix_cache_hit_rate", NumberOrNull, "Fraction of prompt tokens found in the prefix cache."),
@@ -186,7 +186,7 @@ const SERVER_METRICS: Rows = &[
     ("series", Any, "By metric: the samples; null where one is missing."),
 ];
 
-/// What the machines did.
+/// Telemetry of the machines.
 const TELEMETRY: Rows = &[
     ("samples", Count, "How often the machines were sampled."),
     ("gpus", Texts, "Names of the GPUs."),
@@ -225,8 +225,7 @@ const SESSIONS: Rows = &[
     ("ttft_by_uncached_tokens", Any, "TTFT by the number of prompt tokens that were not cached."),
 ];
 
-/// The objects of a result other than its top level: what they are called, whether they are lists, their rows and
-/// meaning.
+/// The objects of a result below its top level: their names, whether they are lists, their rows and meanings.
 const OBJECTS: &[(&str, bool, Rows, &str)] = &[
     ("steady_state", false, STEADY_STATE, "Steady-state window (MSER-5) and its metrics; missing without one."),
     ("provenance", false, PROVENANCE, "Where the result comes from."),
@@ -238,7 +237,7 @@ const OBJECTS: &[(&str, bool, Rows, &str)] = &[
     ("telemetry", false, TELEMETRY, "Samples of GPUs and machines."),
 ];
 
-/// What every result has under `tacho`.
+/// The keys that every result has under `tacho`.
 const REQUIRED: [&str; 8] =
     ["version", "strict_parity", "interrupted", "start", "requests", "outcomes", "intervals", "caveats"];
 
@@ -275,7 +274,7 @@ fn own() -> Value {
         let mut object = closed(properties(rows));
         match name {
             "steady_state" => object.set("patternProperties", times(|_| true)),
-            // How sessions ended has a count per end.
+            // One count per way in which sessions ended.
             "sessions" => object.set("additionalProperties", entry(Count, "Sessions that ended this way.")),
             _ => {}
         }
@@ -295,7 +294,7 @@ fn own() -> Value {
     own.into()
 }
 
-/// The statistics of the families of times that are wanted, by a pattern of their keys.
+/// Statistics of the selected latency families, by a pattern of their keys.
 fn times(wanted: impl Fn(bool) -> bool) -> Dict {
     let families = TIMES.iter().filter(|times| wanted(!times.title.is_empty()));
     let pattern = |name: &str| format!("^(mean|median|std|max|p[0-9.]+)_{name}_ms$");

@@ -1,4 +1,4 @@
-//! The chart of an SLO search: each metric against load, the SLO, and the answer where the two cross.
+//! The chart of an SLO search: each metric against load, the SLO, and the estimate where the two cross.
 
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::statistics::mean;
@@ -10,7 +10,7 @@ use crate::html::{Head, Tone, escape};
 use crate::style::{short, short_tick};
 use crate::tables::markdown::Table;
 
-/// What a load level showed.
+/// The outcome of a load level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Met,
@@ -45,7 +45,7 @@ impl<'a> Criterion<'a> {
         Some(Criterion { text, metric, limit })
     }
 
-    /// As people write it: `P99 TTFT ≤ 200 ms`.
+    /// As a label, such as `P99 TTFT ≤ 200 ms`.
     fn in_words(&self) -> String {
         let words = in_words(self.metric);
         let unit = words.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
@@ -62,8 +62,8 @@ impl<'a> Criterion<'a> {
     }
 }
 
-/// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`. Nothing
-/// without levels.
+/// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`.
+/// `None` without levels.
 pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str);
@@ -85,7 +85,7 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
 }
 
-/// What every load level showed.
+/// The results of all load levels.
 fn table(variable: &str, criteria: &[Criterion<'_>], levels: &[&Dict]) -> Table {
     let metrics = || criteria.iter().map(|one| one.metric);
     let headings = [in_words(variable), "runs".to_owned()].into_iter().chain(metrics().map(in_words));
@@ -112,7 +112,7 @@ fn table(variable: &str, criteria: &[Criterion<'_>], levels: &[&Dict]) -> Table 
     Table { headings, rows: levels.iter().map(row).collect() }
 }
 
-/// The head of the page: the answer, its range, and why the search stopped.
+/// The head of the page: the estimate, its range, and why the search stopped.
 pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let load = in_words(text("variable").unwrap_or("load"));
@@ -158,7 +158,7 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     }
 }
 
-/// Where the metric is estimated to cross the SLO.
+/// The load at which the metric is estimated to cross the SLO.
 struct Answer {
     estimate: f64,
     low: f64,
@@ -173,7 +173,7 @@ impl Answer {
     }
 }
 
-/// The level that stands for no limit lies far off all others.
+/// The level that stands for unlimited load is far from all others.
 const UNLIMITED: f64 = 65536.0;
 
 fn number(dict: &Dict, key: &str) -> Option<f64> {
@@ -206,7 +206,7 @@ fn panel(
     let each = |level: &&Dict| point(level).map(|(x, y)| (x, y, outcome_of(level, criteria), doubt(level)));
     let mut all: Vec<(f64, f64, Outcome, &str)> = levels.iter().filter_map(each).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Values far beyond the SLO would press everything else flat.
+    // Values far beyond the SLO would compress everything else.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
     let (x, y) = (in_words(variable), in_words(metric));
     let bounds = all.iter().filter_map(|(load, ..)| {
@@ -251,7 +251,7 @@ fn panel(
     })
 }
 
-/// The confidence interval of a metric at a load: the means of the bounds of its runs. Nothing where no run has one.
+/// The confidence interval of a metric at a load: the means of the bounds of its runs. `None` if no run has one.
 fn interval(runs: &[&Dict], variable: &str, metric: &str, load: f64) -> Option<(f64, f64)> {
     let at = runs.iter().filter(|run| number(run, variable) == Some(load));
     let bounds = at.filter_map(|run| {
@@ -266,7 +266,7 @@ fn unit_of(variable: &str) -> String {
     in_words(variable).split_once(" (").map_or_else(String::new, |(_, unit)| format!(" {}", unit.trim_end_matches(')')))
 }
 
-/// The estimate on the line of the SLO, its confidence interval, and the number.
+/// The estimate on the line of the SLO, its confidence interval, and its value.
 fn answer(entry: &Dict, limit: f64, unit: String) -> Vec<Series> {
     let Some(Answer { estimate, low, high }) = Answer::of(entry) else { return Vec::new() };
     let at = (estimate, limit);

@@ -1,4 +1,4 @@
-//! The terminal block in six situations, to the character. `UPDATE_SNAPSHOTS=1` writes the files again.
+//! The terminal block in six situations, character for character. `UPDATE_SNAPSHOTS=1` rewrites the files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tacho_report::console::{BlockStyle, own_report};
 
 use crate::given::plain_setup;
 
-/// Numbers from 0 to 1 without order, the same in every run.
+/// Pseudorandom numbers from 0 to 1, the same in every run.
 fn noise(at: usize) -> f64 {
     (at as f64 * 0.754_877_666).fract()
 }
@@ -42,7 +42,7 @@ fn paced(rate: f64) -> Setup {
     Setup { request_rate: rate, ..plain_setup() }
 }
 
-/// Requests at 10 per second that a server answers at once.
+/// Requests at 10 per second to a server that responds at once.
 fn healthy(late: f64) -> Vec<Sample> {
     let one = |at: usize| {
         let due = at as f64 * 0.1;

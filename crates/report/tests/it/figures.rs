@@ -1,4 +1,4 @@
-//! The pages of figures: sweeps, searches, frontiers and comparisons, used in a browser.
+//! The pages of figures: sweeps, searches, frontiers and comparisons, in a browser.
 
 use tacho_core::json::{Dict, parse};
 use tacho_report::compare::{CompareSpec, Comparison, load, verdicts};
@@ -49,7 +49,7 @@ fn spec(x: &str) -> SweepPlotSpec {
     }
 }
 
-/// What a user does on any page of figures.
+/// User actions on any page of figures.
 const USE: &str = r##"(async () => {
   await drawn();
   const plots = Draw.plots;

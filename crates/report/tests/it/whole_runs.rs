@@ -23,7 +23,7 @@ fn record(case: &Value, flags: &Flags<'_>) -> RunRecord {
     RunRecord::compute(setup, Measured { samples, duration, ..Measured::default() })
 }
 
-/// The same run without strict parity, whose file has a part of our own.
+/// The same run without strict parity, whose file has tacho's own part.
 fn relaxed(mut record: RunRecord) -> RunRecord {
     record.setup.strict_parity = false;
     record

@@ -1,4 +1,4 @@
-//! Why an engine could not do what it was asked, each in one line.
+//! Errors of an engine, each in one line.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub enum EngineError {
     Protocol { problem: String },
 }
 
-/// The end of a log, for a message.
+/// The end of a log, for error messages.
 fn last_lines(log: &[String]) -> String {
     if log.is_empty() { String::new() } else { format!("; its last words:\n  {}", log.join("\n  ")) }
 }

@@ -1,10 +1,10 @@
-//! What is wrong with a test file.
+//! Errors in a test file.
 
 use std::path::PathBuf;
 
 use tacho_core::json::ParseError;
 
-/// A suite that cannot be run.
+/// Why a suite cannot be run.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {

@@ -1,4 +1,5 @@
-//! The data of the page's charts: a column per property of a request, and counts of what would be too large to embed.
+//! The data of the page's charts: a column per property of a request, and histograms of what would be too large to
+//! embed.
 
 use std::borrow::Cow;
 
@@ -12,15 +13,15 @@ use crate::series::{self, LatencyOverTime, OverTime};
 
 /// Bars of a histogram.
 const BARS: usize = 48;
-/// Requests whose own time is shown.
+/// Requests whose own timeline is shown.
 const SLOWEST: usize = 12;
-/// Pieces of such a time; more could not be distinguished.
+/// Segments of such a timeline; more would not be visible.
 const PIECES: usize = 1000;
 
-/// A column: its name in the page's script, and what it holds. Nothing is sent as NaN.
+/// A column: its name in the page's script, and its value. Missing values are NaN.
 type Column = (&'static str, fn(&Sample) -> Option<f64>);
 
-/// Moments are added apart, since they count from the run's origin.
+/// Timestamps are added separately, since they are relative to the run's origin.
 const COLUMNS: [Column; 7] = [
     ("index", |sample| Some(sample.index as f64)),
     ("queue", |sample| Some(sample.queue_time() * 1e3)),
@@ -31,7 +32,7 @@ const COLUMNS: [Column; 7] = [
     ("output", |sample| Some(sample.output_len as f64)),
 ];
 
-/// Everything but the columns.
+/// Everything except the columns.
 pub(super) fn facts(record: &RunRecord) -> Dict {
     let samples = &record.measured.samples;
     let mut dict = Dict::new();
@@ -50,10 +51,10 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     dict
 }
 
-/// Into how many steps a run is cut at least, and at most.
+/// Least and most time steps of a run.
 const STEPS: (f64, f64) = (40.0, 300.0);
 
-/// What happened in each step; nothing without requests.
+/// The time series; `None` without requests.
 fn over_time(samples: &Samples) -> Option<Dict> {
     let over = OverTime::of(samples, STEPS)?;
     let mut dict = Dict::new();
@@ -75,14 +76,14 @@ fn over_time(samples: &Samples) -> Option<Dict> {
     Some(dict)
 }
 
-/// Where the steady state begins and ends; nothing where there is none.
+/// Start and end of the steady state, if there is one.
 fn steady(record: &RunRecord) -> Option<Vec<Value>> {
     let steady = record.steady.as_ref()?;
     let found = steady.reached && steady.drift.is_none() && steady.backlog.is_none();
     found.then(|| vec![Value::Float(steady.start), Value::Float(steady.end)])
 }
 
-/// The goodput objectives by latency, in ms.
+/// The goodput SLOs by latency, in ms.
 fn slo(record: &RunRecord) -> Option<Dict> {
     let limits = record.setup.goodput?;
     let mut dict = Dict::new();
@@ -95,15 +96,15 @@ fn slo(record: &RunRecord) -> Option<Dict> {
 }
 
 fn floats(values: impl Iterator<Item = f64>) -> Vec<Value> {
-    // Four digits are more than a pixel shows.
+    // Four digits: more than a pixel can show.
     let short = |value: f64| if value == 0.0 { 0.0 } else { format!("{value:.4e}").parse().unwrap_or(value) };
     values.map(|value| if value.is_finite() { Value::Float(short(value)) } else { Value::Null }).collect()
 }
 
-/// Requests that are drawn as points; of more, every n-th one.
+/// Most requests drawn as points; of more, every n-th one.
 const MAX_POINTS: usize = 10_000;
 
-/// The requests that are drawn: an even part of many, and all failures while they are few.
+/// The drawn requests: an even sample of many, and all failures while they are few.
 fn drawn(samples: &Samples) -> impl Iterator<Item = Cow<'_, Sample>> {
     let step = samples.len().div_ceil(MAX_POINTS).max(1);
     let few = step > 1 && samples.iter().filter(|sample| !sample.success()).count() <= MAX_POINTS / 10;
@@ -111,7 +112,7 @@ fn drawn(samples: &Samples) -> impl Iterator<Item = Cow<'_, Sample>> {
     samples.iter().enumerate().filter(wanted).map(|(_, sample)| sample)
 }
 
-/// The columns, as planes of bytes: neighbours in a plane are alike, and pack well.
+/// The columns as planes of bytes: neighbors in a plane are similar and compress well.
 pub(super) fn rows(record: &RunRecord) -> Vec<u8> {
     let samples = &record.measured.samples;
     let origin = series::origin(samples);
@@ -131,7 +132,7 @@ fn name(sample: &Sample) -> &'static str {
     sample.failure.map_or("complete", |kind| kind.name())
 }
 
-/// The ways in which requests ended; `complete` is the first.
+/// The outcomes of requests; `complete` is the first.
 fn outcomes(samples: &Samples) -> Vec<&'static str> {
     let mut names = vec!["complete"];
     for sample in samples {
@@ -161,7 +162,7 @@ fn distributions(record: &RunRecord) -> Vec<Value> {
     all.into_iter().flatten().collect()
 }
 
-/// The histogram of some latencies in seconds, with percentiles and the SLO in ms; nothing of fewer than two values.
+/// The histogram of some latencies in seconds, with percentiles and the SLO in ms; `None` for fewer than two values.
 fn distribution<I: Iterator<Item = f64>>(
     title: &str,
     counted: &str,

@@ -1,4 +1,4 @@
-//! The page's texts: hero with verdict and headline metrics, all metrics, and the settings.
+//! The page's texts: the head with verdict and headline metrics, all metrics, and the settings.
 
 use tacho_metrics::{MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
@@ -10,13 +10,13 @@ use crate::html::hero::{self, Head, Tone, card, load};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict};
 
-/// The head: what was run, the verdict, and three metrics.
+/// The head: the run, the verdict, and three metrics.
 pub(super) fn head(record: &RunRecord, about: &About) -> Head {
     let setup = &record.setup;
     let (count, duration) = (record.measured.samples.len(), record.measured.duration);
     let started = setup.started.split(['.', '+', 'Z']).next().unwrap_or_default().replace('T', " ");
     let origin = hero::origin(&record.provenance);
-    // A server that did not name itself is known by its protocol.
+    // A server without a name is described by its protocol.
     let backend = if origin.iter().any(|(name, _)| *name == "server") { "" } else { &setup.backend };
     let head = Head::new(setup.label.clone().unwrap_or_else(|| setup.model_id.clone()))
         .fact("model", setup.model_id.as_str())
@@ -63,7 +63,7 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
     head.verdict_with(tone, sentence, &items, verdict.next.as_deref())
 }
 
-/// The three metrics that answer most questions.
+/// The three most important metrics.
 fn headline(record: &RunRecord) -> Vec<String> {
     let summary = &record.summary;
     let highest = |metric: MetricKind| {
@@ -84,7 +84,7 @@ fn headline(record: &RunRecord) -> Vec<String> {
     std::iter::once(throughput).chain(latencies.take(2)).collect()
 }
 
-/// The other metrics. What was not measured has no card.
+/// The other metrics. A metric that was not measured has no card.
 pub(super) fn cards(record: &RunRecord) -> String {
     let summary = &record.summary;
     if summary.completed == 0 {
@@ -112,12 +112,12 @@ pub(super) fn cards(record: &RunRecord) -> String {
     format!("<div class=\"cards\" style=\"--columns: {}\">{}</div>\n", columns(cards.len()), cards.concat())
 }
 
-/// How many cards a row has, for a last row that is as full as can be.
+/// Number of cards per row that fills the last row best.
 fn columns(cards: usize) -> usize {
     [4, 5, 3].into_iter().min_by_key(|columns| cards.next_multiple_of(*columns) - cards).unwrap_or(4)
 }
 
-/// The median of a time and its highest percentile that was asked for.
+/// The median of a latency and its highest requested percentile.
 fn of_times(record: &RunRecord, metric: MetricKind, statistics: &Statistics) -> Vec<String> {
     let name = metric.name().to_uppercase();
     let key = |what: &str| format!("{what}_{}_ms", metric.name());
@@ -143,12 +143,12 @@ fn failures(failed: u64, completed: u64) -> String {
     )
 }
 
-/// The confidence interval by this run alone; nothing for one burst.
+/// The confidence interval from this run; `None` for one burst.
 fn interval(record: &RunRecord, key: &str) -> Option<(f64, f64)> {
     interval_of(record, key).map(|interval| (interval.low, interval.high))
 }
 
-/// How each rank did; nothing for a run of one process.
+/// Statistics of each rank; empty for a run of one process.
 pub(super) fn ranks(record: &RunRecord) -> String {
     if record.measured.ranks.is_empty() {
         return String::new();
@@ -177,7 +177,7 @@ pub(super) fn ranks(record: &RunRecord) -> String {
     format!("<h2>Ranks</h2><table class=\"facts\"><tr>{heads}</tr>{rows}</table>")
 }
 
-/// Everything that is known of the run's origin, as a table at the page's end.
+/// The provenance of the run, as a table at the page's end.
 pub(super) fn facts(record: &RunRecord) -> String {
     let (setup, origin) = (&record.setup, &record.provenance);
     let objectives = setup.goodput.map(|limits| {

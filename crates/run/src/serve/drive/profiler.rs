@@ -1,4 +1,4 @@
-//! The server's profiler around a run: once it was asked to start it is asked to stop, however the run ends.
+//! The server's profiler around a run: once started it is stopped, however the run ends.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use tacho_metrics::ServerMetrics;
 use crate::Error;
 use crate::plan::{BusyProfile, ServePlan};
 
-/// A profiler that has been asked to start; dropping this asks it to stop.
+/// A started profiler; dropping this stops it.
 pub(crate) struct Profiling<'a> {
     caller: Caller,
     sink: &'a dyn EventSink,
 }
 
 impl<'a> Profiling<'a> {
-    /// RequestTable it to start. Upstream asks it to stop even where it did not start, and so does this.
+    /// Starts the profiler. Like vLLM, this also stops a profiler whose start failed.
     pub(crate) fn start(caller: Caller, sink: &'a dyn EventSink) -> Self {
         let profiling = Profiling { caller, sink };
         profiling.say(ProfilerNote::Starting);
@@ -36,7 +36,7 @@ impl<'a> Profiling<'a> {
     }
 }
 
-/// The result of a call, or a warning: upstream is silent when the server refuses, and the profile is lost.
+/// The result of a call, or a warning: vLLM is silent when the server refuses, and the profile is lost.
 pub(crate) type ProfilerResult = Result<ProfilerNote, ProfilerNote>;
 
 fn asked(caller: &Caller, call: ProfilerCall, done: ProfilerNote) -> ProfilerResult {
@@ -56,7 +56,7 @@ pub(crate) fn report(result: ProfilerResult, sink: &dyn EventSink) {
     });
 }
 
-/// Between two polls of how busy the server is.
+/// Interval between two polls of the server's load.
 const POLL: Duration = Duration::from_millis(500);
 /// Longest sleep, so that the end of the run is noticed.
 const MAX_SLEEP: Duration = Duration::from_millis(20);
@@ -69,7 +69,7 @@ pub(crate) struct BusyProfiler {
 }
 
 impl BusyProfiler {
-    /// None where the plan does not want it.
+    /// `None` if the plan does not request it.
     pub(crate) fn new(plan: &ServePlan, stop: &StopSignal) -> Result<Option<Self>, Error> {
         let Some(when) = plan.traffic.profile_when.filter(|_| plan.traffic.profile) else { return Ok(None) };
         let polls = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5))?.with_stop(stop);
@@ -77,7 +77,7 @@ impl BusyProfiler {
         Ok(Some(BusyProfiler { polls, profiler, when }))
     }
 
-    /// Waits, profiles, and stops by the end of the run; the results are reported after it.
+    /// Waits, profiles, and stops by the end of the run; the results are reported afterwards.
     pub(crate) fn run(&self, over: &AtomicBool) -> Vec<ProfilerResult> {
         if !until(over, None, || self.is_busy()) {
             return vec![Err(ProfilerNote::NeverBusy { running: self.when.running })];
@@ -99,7 +99,7 @@ impl BusyProfiler {
     }
 }
 
-/// Polls every half second; true when the condition held before the run or the time was over.
+/// Polls every half second; returns true if the condition held before the run or the time was over.
 fn until(over: &AtomicBool, most: Option<Duration>, condition: impl Fn() -> bool) -> bool {
     let (began, mut polled) = (Instant::now(), None::<Instant>);
     while !over.load(Ordering::Relaxed) && most.is_none_or(|most| began.elapsed() < most) {

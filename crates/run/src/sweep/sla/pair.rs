@@ -1,4 +1,4 @@
-//! One pair of a server set and a client set: its runs, and what they say of a target.
+//! One pair of a server set and a client set: its runs, and their evaluation for an SLO.
 
 use std::path::PathBuf;
 
@@ -17,15 +17,15 @@ use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
 use crate::sweep::workload::{LoadVariable, dataset_size};
 
-/// Largest fraction of requests that may fail at a level.
+/// Largest failure rate at a level.
 const MAX_FAILED: f64 = 0.01;
-/// Fraction of a rate that must be completed where nothing is known of the backlog: the last responses take time.
+/// Fraction of a rate that must be completed if the backlog is unknown: the last responses take time.
 const DELIVERED: f64 = 0.9;
-/// Requests per user at least: all first requests find an idle server.
+/// Least requests per user: all first requests find an idle server.
 const WAVES: f64 = 4.0;
-/// Fewest requests of a run, where the plan has that many.
+/// Least requests of a run, if the plan has that many.
 const MIN_REQUESTS: u64 = 50;
-/// The same where that many would take too long.
+/// Least requests of a run that would otherwise take too long.
 const MIN_SLOW_REQUESTS: u64 = 10;
 
 /// A server set and a client set.
@@ -37,7 +37,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The largest load: no limit on the rate, or all prompts at a time.
+    /// The largest load: unlimited rate, or all prompts concurrently.
     pub(super) fn top(&self) -> f64 {
         match self.plan.variable {
             LoadVariable::RequestRate => UNLIMITED,
@@ -49,12 +49,12 @@ impl Pair<'_> {
         u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench)).unwrap_or(1).max(1)
     }
 
-    /// What is varied.
+    /// The load variable.
     pub(super) fn load(&self) -> Load {
         Load { key: self.plan.variable.key(), unit: self.plan.variable.unit() }
     }
 
-    /// The loads with stored results, in order.
+    /// The loads with stored results, ascending.
     pub(super) fn stored(&self, archive: &dyn Archive) -> Vec<Level> {
         let prefix = format!("{}=", self.plan.variable.key());
         let level = |level: f64| {
@@ -69,13 +69,13 @@ impl Pair<'_> {
         levels
     }
 
-    /// The client's set at a load; the largest one sends the prompts of the plan.
+    /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, prompts: Option<u64>) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), load_value(level));
         prompts.map_or(set.clone(), |prompts| set.with("num_prompts", prompts))
     }
 
-    /// Makes a run, or as many as were asked for of each load.
+    /// Makes one run, or as many as requested per load.
     pub(super) fn run(
         &self,
         session: &mut Sweep<'_>,
@@ -94,7 +94,7 @@ impl Pair<'_> {
                 session.combine_once_more(slot, what, before, results)?;
             }
             if results.len() == before {
-                // A run that fails again and again would be tried for ever.
+                // Ends the search if a run fails repeatedly.
                 let key = self.plan.variable.key();
                 let text = format!("no result at {key}={level}, which the search cannot do without");
                 return Err(Stop::Run(Failure::new("ValueError", text)));
@@ -103,11 +103,11 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// How many prompts a run takes. Fewer users get fewer responses than were seen, and more of them no more; the first ones
-    /// are expected to complete `rate`.
+    /// Number of prompts of a run. With fewer users the throughput is lower than observed, with more users not
+    /// higher; the first runs are expected to complete `rate`.
     pub(super) fn prompts_for(&self, (level, seconds): (f64, f64), known: &[Level], (first, rate): (f64, f64)) -> u64 {
         if self.plan.variable == LoadVariable::RequestRate {
-            // Of a slow server, as many as a run may take of the budget.
+            // For a slow server, as many as the run's part of the budget allows.
             let fewest = MIN_REQUESTS.min((RUN_FRACTION * self.plan.budget * level) as u64).max(MIN_SLOW_REQUESTS);
             return ((level * seconds).ceil() as u64).max(self.prompts().min(fewest));
         }
@@ -118,7 +118,7 @@ impl Pair<'_> {
         (rate * seconds).max(WAVES * level).ceil() as u64
     }
 
-    /// The runs of a load as the search reads them, by the criterion that is furthest beyond its limit.
+    /// The runs of a load as the search reads them, by the criterion with the largest violation.
     pub(super) fn measurements(&self, target: &[Criterion], level: &Level) -> Result<Vec<Measurement>, Failure> {
         let one = |run: ResultFields<'_>| {
             let (criterion, margin) = worst(target, |criterion| self.value(criterion, run))?;
@@ -128,7 +128,7 @@ impl Pair<'_> {
             Ok(Measurement {
                 level: level.level,
                 arrival_rate: planned.unwrap_or(level.level),
-                // A run of unknown length decides as little as the shortest.
+                // A run of unknown duration has the weight of the shortest.
                 seconds: run.number("duration").unwrap_or(0.0).max(0.001),
                 margin,
                 error: standard_error(criterion, run).filter(|one| one.is_finite()),
@@ -139,7 +139,7 @@ impl Pair<'_> {
         level.runs().map(one).collect()
     }
 
-    /// A load by its own runs.
+    /// The summary of a load's own runs.
     pub(super) fn summary(&self, target: &[Criterion], level: &Level) -> Result<LoadLevel, Failure> {
         Ok(LoadLevel::of(&self.measurements(target, level)?))
     }
@@ -153,19 +153,19 @@ impl Pair<'_> {
         target.iter().map(of).collect()
     }
 
-    /// The value of a criterion's metric in a run. All users of a concurrency send their first requests at once, and
-    /// that burst is not part of the level: there the steady state counts, where there is one.
+    /// The value of a criterion's metric in a run. In a closed loop all users send their first requests at once, and
+    /// that burst does not belong to the level: the steady state counts, if there is one.
     fn value(&self, criterion: &Criterion, run: ResultFields<'_>) -> Result<f64, Failure> {
         let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
         let steady = run.steady_state().and_then(|steady| steady.reached(&criterion.metric)).filter(|_| closed_loop);
         required(steady.or_else(|| run.number(&criterion.metric)), &criterion.metric, "--sla-params")
     }
 
-    /// Whether a run did not keep up with its load: requests failed, or its latencies are those of its length.
+    /// Returns whether a run did not keep up with its load: requests failed, or latencies grew with its length.
     fn is_overloaded(&self, level: f64, run: ResultFields<'_>) -> Result<bool, Failure> {
         let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
         let failures = run.failures();
-        // The latencies of the other requests say nothing then.
+        // Latencies of the other requests are then meaningless.
         if failures.is_some_and(|(failed, all)| failed as f64 > MAX_FAILED * all as f64) || run.ended_badly() {
             return Ok(true);
         }
@@ -177,9 +177,9 @@ impl Pair<'_> {
         let completed = run.number("request_throughput").map(delivers);
         let sent = run.delivered_rate().map(delivers);
         let kept_up = match run.steady_state().map(SteadyState::is_stable) {
-            // Where the backlog is known, the drain of the last requests is not a sign of overload.
+            // If the backlog is known, the drain of the last requests is not a sign of overload.
             Some(Some(stable)) => stable && (completed == Some(true) || (level < UNLIMITED && failures.is_some())),
-            // A steady state that does not say whether the backlog grew says nothing.
+            // A steady state without information on the backlog is unknown.
             Some(None) => false,
             None => completed == Some(true),
         };
@@ -192,8 +192,8 @@ pub(super) fn completed_rate(level: &Level) -> Option<f64> {
     level.runs().next()?.number("request_throughput").filter(|rate| *rate > 0.0)
 }
 
-/// Relative standard error of a run's metric, on the lower side; infinite where the interval has no lower end, and unknown
-/// where there is no interval.
+/// Relative standard error of a run's metric, on the lower side; infinite if the interval has no lower end, `None`
+/// without an interval.
 fn standard_error(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
     let low = run.interval(&criterion.metric)?.low;
     let value = run.number(&criterion.metric)?;

@@ -1,4 +1,4 @@
-//! A search in progress, and what is said of it at its end.
+//! A search in progress, and its report at the end.
 
 use std::cell::Cell;
 
@@ -15,9 +15,9 @@ use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
 use crate::sweep::workload::LoadVariable;
 
-/// The 95% range of a model may reach this many times the tolerance either way.
+/// Largest half-width of a model's 95% range, as a multiple of the tolerance.
 pub(super) const PRECISE: f64 = 2.25;
-/// By how much loads grow where a model places the others.
+/// Growth of loads while all pass; a model places the others.
 const SAMPLED_GROWTH: Growth = Growth::Factor(1.5);
 
 impl Pair<'_> {
@@ -87,7 +87,8 @@ impl Pair<'_> {
         self.conclude(session, target, &found, answers, &unit)
     }
 
-    /// How the metric depends on the load, and the loads. Latencies with confidence intervals follow the model of a queue.
+    /// The model of the metric against load, and the candidate loads. Latencies with confidence intervals follow the
+    /// queue model.
     fn model(&self, target: &[Criterion], top: &Level) -> (Model, Levels) {
         let has_interval = |run: ResultFields<'_>| target.iter().all(|criterion| run.has_intervals(&criterion.metric));
         let limits = target.iter().map(|one| one.limit_seconds().filter(|limit| *limit > 0.0));
@@ -106,7 +107,7 @@ impl Pair<'_> {
                 }
             }
             (LoadVariable::MaxConcurrency, Some(limit)) => {
-                // Little's law: as many users as wait for the latency limit at that rate.
+                // Little's law: the users that wait for the latency limit at that rate.
                 let users = completed_rate(top).unwrap_or(1.0) * limit;
                 let levels = Levels::users(users.ceil().clamp(1.0, most), most);
                 (Model::ClosedLoop, Levels { growth: SAMPLED_GROWTH, ..levels })
@@ -204,7 +205,7 @@ impl Pair<'_> {
     }
 }
 
-/// How long a response takes where it takes least, in seconds; 0 before it is known.
+/// The shortest mean latency in seconds; 0 if unknown.
 fn shortest_latency(known: &[Level]) -> f64 {
     let first = known.iter().filter_map(|level| level.runs().next()?.number("mean_e2el_ms"));
     let seconds = first.filter(|mean| mean.is_finite() && *mean > 0.0).map(|mean| mean / 1000.0);
