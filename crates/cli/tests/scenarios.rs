@@ -117,7 +117,7 @@ fn long_documents_are_found_again() {
     ));
     assert!(text.starts_with("Repeat mode:  tile\n------warm up------\nTime to execute all requests: "), "{text}");
     let (first, again) =
-        (number(&text, "First sight of a document, mean (ms):"), number(&text, "Seen before, mean (ms):"));
+        (number(&text, "Mean TTFT, new document (ms):"), number(&text, "Mean TTFT, cached document (ms):"));
     assert!(again < first, "{text}");
     let words = ["long-doc-qa", "--backend", "sim", "--num-documents", "2", "--document-tokens", "100", "--dry-run"];
     stdout(&tacho(directory.path(), &[&words[..], &["--save-workload", "w.jsonl"]].concat()));
@@ -260,7 +260,7 @@ fn an_address_means_a_server() {
     let (directory, sim) = (tempfile::tempdir().unwrap(), Sim::start());
     let words = ["long-doc-qa", "--base-url", &sim.1, "--num-documents", "1", "--document-length", "100", "--quiet"];
     let text = stdout(&tacho(directory.path(), &[&words[..], &["--model", "tacho-sim"]].concat()));
-    assert!(text.contains("Seen before, mean (ms):"), "{text}");
+    assert!(text.contains("Mean TTFT, cached document (ms):"), "{text}");
     for more in [&["--backend", "vllm"][..], &["--sim"]] {
         assert_eq!(tacho(directory.path(), &[&words[..], more].concat()).status.code(), Some(2), "{more:?}");
     }

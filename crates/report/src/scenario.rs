@@ -51,18 +51,18 @@ impl Pass {
         let rate = |count: f64| two(count / self.seconds);
         let mut lines = vec![title(&format!(" {} ", self.name), '-')];
         lines.push(value_line("Wall time (s):", format!("{:.4}", self.seconds)));
-        lines.push(value_line("Requests (req/s):", rate(self.requests as f64)));
-        lines.push(value_line("Input (tok/s):", rate(self.input as f64)));
-        lines.push(value_line("Output (tok/s):", rate(self.output as f64)));
-        lines.push(value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
-        lines.push(value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99(&self.ttft))));
+        lines.push(value_line("Request throughput (req/s):", rate(self.requests as f64)));
+        lines.push(value_line("Input token throughput (tok/s):", rate(self.input as f64)));
+        lines.push(value_line("Output token throughput (tok/s):", rate(self.output as f64)));
+        lines.push(value_line("Mean TTFT (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)));
+        lines.push(value_line("P99 TTFT (ms):", milliseconds(&self.ttft, p99(&self.ttft))));
         let observed = self.observed.map_or_else(|| "not reported".to_owned(), |share| two(share * 100.0));
         lines.push(value_line("Cache hits, observed (%):", observed));
-        lines.push(value_line("Cache hits, at most (%):", two(self.limit * 100.0)));
+        lines.push(value_line("Cache hits, upper bound (%):", two(self.limit * 100.0)));
         let external = self.external.filter(|tokens| *tokens > 0.0);
-        lines.extend(external.map(|tokens| value_line("From beyond its own (tokens):", tokens)));
+        lines.extend(external.map(|tokens| value_line("External cache hits (tokens):", tokens)));
         if self.failed > 0 {
-            lines.push(value_line("Requests without an answer:", self.failed));
+            lines.push(value_line("Failed requests:", self.failed));
         }
         lines
     }
@@ -106,7 +106,7 @@ pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
     let ratio = first.seconds / second.seconds;
     let mut lines = [first.lines(), second.lines()].concat();
     lines.push(title("", '-'));
-    lines.push(value_line("First over second:", format!("{ratio:.2}")));
+    lines.push(value_line("Speed-up (first / second):", format!("{ratio:.2}")));
     lines.push(title("", '='));
     let mut file = Dict::new();
     file.set("passes", vec![first.to_json(), second.to_json()]);
@@ -118,7 +118,7 @@ pub fn two_passes(first: &Pass, second: &Pass) -> (Vec<String>, Dict) {
 /// each document. Lines and file.
 pub fn documents(pass: &Pass, warmup: f64, record: &RunRecord, fresh: &[bool]) -> (Vec<String>, Dict) {
     let mut lines = pass.lines();
-    for (name, wanted) in [("First sight of a document, mean (ms):", true), ("Seen before, mean (ms):", false)] {
+    for (name, wanted) in [("Mean TTFT, new document (ms):", true), ("Mean TTFT, cached document (ms):", false)] {
         let samples = record.measured.samples.iter().zip(fresh);
         let times = samples.filter(|(sample, fresh)| sample.success() && **fresh == wanted);
         let times = Statistics::of(times.map(|(sample, _)| sample.ttft).collect(), &[]);
@@ -155,7 +155,7 @@ pub fn priorities(priorities: &[i64], record: &RunRecord, file: &mut Dict) -> Ve
     let preempted = record.measured.server.get("vllm:num_preemptions_total").and_then(|series| series.growth());
     let mut lines: Vec<String> = classes.iter().flat_map(Class::lines).collect();
     lines.push(title("", '-'));
-    lines.push(value_line("Served before a more urgent one (%):", two(inversions * 100.0)));
+    lines.push(value_line("Priority inversions (%):", two(inversions * 100.0)));
     lines.extend(preempted.map(|count| value_line("Preemptions:", count)));
     lines.push(title("", '='));
     file.set("classes", classes.iter().map(Class::to_json).collect::<Vec<Value>>());
@@ -190,12 +190,12 @@ impl Class {
         vec![
             title(&format!(" Priority {} ", self.priority), '-'),
             value_line("Requests:", self.count),
-            value_line("Requests without an answer:", self.failed),
-            value_line("First token, mean (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)),
-            value_line("First token, median (ms):", milliseconds(&self.ttft, self.ttft.median_ms)),
-            value_line("First token, P99 (ms):", milliseconds(&self.ttft, p99(&self.ttft))),
-            value_line("Whole answer, mean (ms):", milliseconds(&self.e2el, self.e2el.mean_ms)),
-            value_line("Whole answer, P99 (ms):", milliseconds(&self.e2el, p99(&self.e2el))),
+            value_line("Failed requests:", self.failed),
+            value_line("Mean TTFT (ms):", milliseconds(&self.ttft, self.ttft.mean_ms)),
+            value_line("Median TTFT (ms):", milliseconds(&self.ttft, self.ttft.median_ms)),
+            value_line("P99 TTFT (ms):", milliseconds(&self.ttft, p99(&self.ttft))),
+            value_line("Mean E2EL (ms):", milliseconds(&self.e2el, self.e2el.mean_ms)),
+            value_line("P99 E2EL (ms):", milliseconds(&self.e2el, p99(&self.e2el))),
         ]
     }
 

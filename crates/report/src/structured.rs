@@ -121,11 +121,11 @@ pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
         lines.push(value_line("  that obey the constraint:", rate));
     }
     for (name, times) in
-        [("First token, new constraint (ms):", &summary.fresh), ("First token, known one (ms):", &summary.familiar)]
+        [("TTFT, new constraint (ms):", &summary.fresh), ("TTFT, known constraint (ms):", &summary.familiar)]
     {
         lines.extend((times.count > 0).then(|| value_line(name, two(times.mean_ms))));
     }
-    lines.push(value_line("Requests without an answer:", failed));
+    lines.push(value_line("Failed requests:", failed));
     lines.push(title("", '='));
     lines
 }

@@ -151,7 +151,7 @@ flags! {
                 "Precision of the answer: stop when its 95% range is within 2.25 times this fraction (default: +/-4.5%). 0 searches in \
                  single steps, as vLLM does.").between(0.0, 1.0);
             sla_seconds: Option<f64> = own(&["--sla-seconds"], Seconds, "SEC", Unset, &SLA,
-                "Minimum duration of a run near the answer; --num-prompts follows from it. Default: 50 times the largest latency limit or \
+                "Minimum duration of a run near the answer; --num-prompts follows from it. Default: the smaller of 50 times the largest latency limit and \
                  the time of 10,000 requests, clamped to 5-120 s, and at least 4 response times. Early runs are shorter.").positive();
             sla_budget: f64 = own(&["--sla-budget"], Seconds, "SEC", Preset::Float(120.0), &SLA,
                 "Total seconds of runs that narrow the range of the answer. The search stops earlier at --sla-tolerance.");
