@@ -25,7 +25,7 @@ static OUTPUT: Group = group("output options", "options", "Tables and files.");
 /// `tacho multi-turn`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho multi-turn",
-    about: "Hold conversations with a server, its own answers as history, as vLLM's multi-turn benchmark does.",
+    about: "Benchmark multi-turn conversations, as vLLM's multi-turn script does.",
     examples: &[
         ("tacho multi-turn -i conversations.json -m gpt2 -u http://localhost:8000 --num-clients 4", "four clients"),
         ("tacho multi-turn -i generate.json -m gpt2 --dry-run --save-workload conversations.json", "only make them"),

@@ -17,7 +17,7 @@ use Preset::Unset;
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho long-doc-qa",
-    about: "Benchmark questions about long documents that come several times.",
+    about: "Benchmark repeated questions about long documents.",
     examples: &[
         ("tacho long-doc-qa --backend openai --num-documents 8 --document-length 2000", "against port 8000"),
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),

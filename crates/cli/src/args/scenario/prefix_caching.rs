@@ -17,7 +17,7 @@ use Preset::{Off, Unset};
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho prefix-caching",
-    about: "Benchmark a prefix cache with prompts that come several times.",
+    about: "Benchmark a prefix cache with repeated prompts.",
     examples: &[
         (
             "tacho prefix-caching --backend openai --num-prompts 20 --repeat-count 5 --input-length-range 128:256",

@@ -36,7 +36,7 @@ static RESULT: Group = group("result options", "options", "What is computed, pri
 /// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho structured-output",
-    about: "Benchmark constrained answers: JSON schemas, grammars, regular expressions, choices.",
+    about: "Benchmark structured output: JSON schemas, grammars, regular expressions, choices.",
     examples: &[
         (
             "tacho structured-output --model Qwen/Qwen3-8B --dataset json --num-prompts 200",

@@ -1,4 +1,4 @@
-//! `tacho long-doc-qa`: long documents that come several times, through the engine or a server.
+//! `tacho long-doc-qa`: repeated long documents, through the engine or a server.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! `tacho prefix-caching`: prompts that come several times, through the engine or a server.
+//! `tacho prefix-caching`: repeated prompts, through the engine or a server.
 
 use tacho_core::json::float_repr;
 use tacho_core::{EventSink, Request, RunEvent};

@@ -1,4 +1,4 @@
-//! `tacho structured-output`: constrained answers, timed and judged.
+//! `tacho structured-output`: constrained responses, timed and checked.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
