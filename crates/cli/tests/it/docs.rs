@@ -148,6 +148,9 @@ fn run(document: &str) {
     assert!(output.status.success(), "{document}: {}\n{out}\n{said}", output.status);
 }
 
+/// Verdicts (exit code 3) depend on how busy this machine is: any of them is accepted.
+const ANY_VERDICT: &str = r#"tacho() { command tacho "$@" || { local code=$?; [ $code = 3 ] || return $code; }; }"#;
+
 /// Types the commands, in a directory of their own.
 fn typed(text: String) -> Output {
     let place = Place::new();
@@ -155,7 +158,8 @@ fn typed(text: String) -> Output {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho")).unwrap();
     std::os::unix::fs::symlink(root().join("examples"), place.file("examples")).unwrap();
     let (text, servers) = prepared(&place, text);
-    place.write("commands.sh", &format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{text}"));
+    let trap = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT";
+    place.write("commands.sh", &format!("{trap}\n{ANY_VERDICT}\n{text}"));
     let path = format!("{}:{}", place.file("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
     shell.args(["600", "bash", "-eux", "-o", "pipefail", "commands.sh"]).current_dir(place.path());
