@@ -1,4 +1,4 @@
-//! The subcommands, in one table. One file each: arguments to plan, plan to run, record to reports.
+//! Table of the subcommands. One file each: arguments to plan, plan to run, record to reports.
 
 mod auto_tune;
 mod check;
@@ -61,7 +61,7 @@ use crate::args::sweep::plot_pareto::ParetoArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs};
 use crate::args::{self, ArgError};
 
-/// All of them, in the order of the help. A row is the words that call a command, its flags, and its function.
+/// All commands in help order. A row has the words that select a command, its flags, and its function.
 #[rustfmt::skip]
 pub(crate) static COMMANDS: &[Command] = &[
     Command { spellings: &["serve", "bench serve"], section: SERVER, table: &args::serve::TABLE,
@@ -132,7 +132,7 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(Ok::<_, ArgError>(ManArgs::from(&v)), shell::manual) },
 ];
 
-/// What words of a command line mean to the command of this table; `None` when they call for something else.
+/// Parses the arguments if the words select the command of this table; otherwise `None`.
 pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Option<Values>, ArgError> {
     match find(COMMANDS, &understood(words)) {
         Some((command, words)) if std::ptr::eq(command.table, table) => match read(table, words)? {
@@ -143,7 +143,6 @@ pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Opti
     }
 }
 
-/// Prints lines to standard output.
 fn say(lines: &[String]) -> anyhow::Result<()> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     Ok(crate::exit::show(&crate::secrets::hidden(&text))?)

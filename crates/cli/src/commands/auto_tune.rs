@@ -1,4 +1,4 @@
-//! `tacho auto-tune`: the best settings of a server within a latency limit, once or for a list of tunings.
+//! `tacho auto-tune`: searches for the best server settings under a latency limit, for one tuning or a batch.
 
 mod batch;
 mod directory;
@@ -20,9 +20,10 @@ use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the tuning or the batch that the arguments ask for.
+/// Runs one tuning or a batch.
 pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
-    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
+    // processes.
     let _interrupt = Interrupt::catch()?;
     let sink = screen(&args.live, args.dry_run)?;
     if let Some((file, upload)) = &args.batch {
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
     verdict(args, &report)
 }
 
-/// One tuning in a directory, with further environment variables for the server.
+/// Runs one tuning in `directory`, with additional environment variables for the server.
 fn tune(
     args: &AutoTuneArgs,
     settings: &TuneSettings,
@@ -114,7 +115,7 @@ fn plan(
     })
 }
 
-/// The server command without what is tuned.
+/// The server command without the tuned settings.
 fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<Vec<String>> {
     if let Some(command) = &args.serve_cmd {
         return Ok(split("--serve-cmd", command)?);
@@ -139,7 +140,7 @@ fn server_words(args: &AutoTuneArgs, settings: &TuneSettings) -> anyhow::Result<
     Ok(words)
 }
 
-/// The client command without load, number of prompts and place of the result.
+/// The client command without load, number of prompts, and result path.
 fn client_words(
     args: &AutoTuneArgs,
     settings: &TuneSettings,
@@ -168,7 +169,7 @@ fn client_words(
     Ok(apply("--bench-cmd", &split("--bench-cmd", &args.bench_cmd)?, &set)?)
 }
 
-/// What is wrong with some command, before any is run.
+/// Validates all commands before the first one runs.
 fn check(plan: &TunePlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
     bench.check(&plan.bench_command(1.0)?)?;
     for candidate in plan.candidates() {

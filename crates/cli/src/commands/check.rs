@@ -1,4 +1,4 @@
-//! `tacho check`: results held to limits.
+//! `tacho check`: checks results against conditions.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::sides::sides;
 use crate::args::check::CheckArgs;
 use crate::exit::Exit;
 
-/// Holds each result to all conditions and prints a line about each.
+/// Evaluates all conditions for each result and prints one line per finding.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let mut findings = Vec::new();
     for path in &args.results {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(code(&findings, args.allow_inconclusive))
 }
 
-/// Code 3 where a condition is true, or not false at 95% confidence.
+/// Exit code 3 if a condition is true, or inconclusive at 95% confidence.
 pub(crate) fn code(findings: &[Finding], allow_inconclusive: bool) -> Exit {
     let fails = |finding: &Finding| match finding.standing {
         Standing::Kept => false,

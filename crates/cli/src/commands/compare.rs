@@ -1,4 +1,4 @@
-//! `tacho compare`: results side by side.
+//! `tacho compare`: compares results.
 
 mod steps;
 
@@ -15,10 +15,10 @@ use super::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
 use crate::exit::{Exit, note, show};
 
-/// Compares, prints and writes what the arguments ask for.
+/// Compares the results, prints the tables, and writes the requested files.
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     let mut sides = sides(&args.files)?;
-    // The log next to a result has single requests, with which more can be decided.
+    // The log of a run has per-request times, which allow more precise verdicts.
     if !args.as_script {
         sides = detailed(&args.files, sides);
     }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The forest plot of each pair; tables only where there are several load levels.
+/// Prints a forest plot for each pair, or only tables if there are several load levels.
 fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
     let mut out = tacho_report::out();
     let (width, colour) = tacho_report::style::screen();
@@ -110,7 +110,7 @@ fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &Compare
     Ok(())
 }
 
-/// The parts of a single table as files of their own, as vLLM's script leaves them.
+/// Writes the parts of a single table to separate files, as vLLM's script does.
 fn save_splits(sides: &[Side]) -> anyhow::Result<()> {
     for side in sides {
         let directory = Path::new("splits").join(&side.label);

@@ -1,4 +1,4 @@
-//! `tacho convert`: files into files.
+//! `tacho convert`: converts datasets and traces.
 
 pub(super) mod sharegpt;
 pub(super) mod slices;

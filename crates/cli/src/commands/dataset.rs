@@ -1,5 +1,5 @@
-//! From dataset flags to the settings of a workload, once for every command that samples. What commands do
-//! differently is in their [`Source`].
+//! Maps dataset flags to workload settings, for every command that samples a dataset. [`Source`] holds what differs
+//! between commands.
 
 #[cfg(test)]
 mod tests;
@@ -17,46 +17,46 @@ use tacho_workload::{
 
 use crate::args::serve::DatasetFlags;
 
-/// What the datasets of a command are made from.
+/// Inputs of a command's dataset.
 pub(crate) struct Source<'a> {
-    /// The command's flags about datasets.
+    /// The command's dataset flags.
     pub(crate) flags: &'a DatasetFlags,
     /// File, directory or Hub id.
     pub(crate) path: String,
-    /// Seed of the draws.
+    /// Random seed.
     pub(crate) seed: i64,
-    /// Requests to make.
+    /// Number of requests.
     pub(crate) num_prompts: i64,
-    /// Start of each request's id.
+    /// Prefix of request ids.
     pub(crate) request_id_prefix: String,
-    /// Tokens of random prompts, of their answers and of their shared beginning.
+    /// Input, output, and prefix length of random prompts, in tokens.
     pub(crate) lengths: [i64; 3],
-    /// The lengths that were given for any dataset: of prompts, of answers and of a shared beginning.
+    /// Input, output, and prefix length that apply to any dataset, if given.
     pub(crate) given: [Option<i64>; 3],
-    /// Texts of a request, where the command lets it be chosen.
+    /// Texts per request, if the command can batch them.
     pub(crate) batch_size: i64,
-    /// The answer length that takes the place of a dataset's own flag, where the command has one for all.
+    /// Output length that overrides the dataset's own flag, if the command has such a flag.
     pub(crate) output_len: Option<i64>,
-    /// Whether prompts become chat messages that hold their media.
+    /// Whether prompts become chat messages with media content.
     pub(crate) multimodal_chat: bool,
-    /// What carries the requests.
+    /// The protocol or engine that carries the requests.
     pub(crate) carrier: Carrier,
-    /// Whether requests go out at the times of the data.
+    /// Whether requests are sent at the timestamps of the dataset.
     pub(crate) self_timed: bool,
-    /// Where downloaded datasets are.
+    /// Cache of downloaded datasets.
     pub(crate) cache: HubCache,
-    /// Python's `PYTHONHASHSEED`. Unset or `random` gives other tokens in every process of Python; here always those
-    /// of 0.
+    /// Python's `PYTHONHASHSEED`. If unset or `random`, Python's tokens differ in every process; tacho always uses
+    /// those of seed 0.
     pub(crate) hash_seed: u32,
 }
 
-/// The hash seed of the environment.
+/// Reads `PYTHONHASHSEED` from the environment.
 pub(crate) fn hash_seed() -> u32 {
     std::env::var("PYTHONHASHSEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
 impl Source<'_> {
-    /// The settings of the dataset of that name.
+    /// Returns the settings of the dataset `name`.
     pub(crate) fn spec(&self, name: &str) -> anyhow::Result<WorkloadSpec> {
         Ok(match name {
             "random" => WorkloadSpec::Random(self.random()?),
@@ -71,7 +71,7 @@ impl Source<'_> {
             "spec_bench" => WorkloadSpec::SpecBench(self.spec_bench()),
             "speed_bench" => WorkloadSpec::SpeedBench(self.speed_bench()),
             "timed_trace" => WorkloadSpec::TimedTrace(self.timed_trace(16, 1.0)),
-            // Its traces have blocks of 512 tokens and times in milliseconds, unless flags say otherwise.
+            // Mooncake traces default to blocks of 512 tokens and timestamps in milliseconds.
             "mooncake" => WorkloadSpec::Mooncake(MooncakeSpec {
                 trace: self.timed_trace(512, 0.001),
                 workload: self.flags.mooncake_workload.clone(),
@@ -290,7 +290,7 @@ impl Source<'_> {
     }
 
     fn sonnet(&self) -> SonnetSpec {
-        // The older flags of `tacho throughput` are common to several datasets, which have other defaults.
+        // The deprecated length flags of `tacho throughput` apply to several datasets with different defaults.
         let [input, output, prefix] = self.given;
         SonnetSpec {
             path: self.path(),
@@ -304,7 +304,6 @@ impl Source<'_> {
     }
 }
 
-/// What several datasets read.
 impl Source<'_> {
     fn path(&self) -> PathBuf {
         PathBuf::from(&self.path)
@@ -336,12 +335,12 @@ impl Source<'_> {
         Ok(RangeRatio::parse(&self.flags.random_range_ratio)?)
     }
 
-    /// An answer length that `--output-len` overrides.
+    /// The output length, overridden by `--output-len`.
     fn general(&self, own: Option<i64>) -> Option<i64> {
         self.given[1].or(own)
     }
 
-    /// How many times as far apart requests are as recorded, where they go out at the times of the data.
+    /// Scale factor of recorded interarrival times, if requests are sent at the timestamps of the dataset.
     fn time_scale(&self) -> Option<f64> {
         self.self_timed.then(|| self.flags.time_scale())
     }

@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use server::MeasuredServer;
 
-/// Fits and writes the profile.
+/// Fits the model and writes the profile.
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     check_writable(Path::new(&args.output))?;
@@ -65,7 +65,7 @@ fn name(args: &FitArgs) -> String {
     args.name.clone().or_else(stem).unwrap_or_else(|| "fitted".to_owned())
 }
 
-/// The server whose pages are asked.
+/// The server whose endpoints are queried.
 fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
     words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
@@ -73,7 +73,7 @@ fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)
 }
 
-/// The requests of a result or a log.
+/// Reads the requests of a result or a log.
 pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
     let shown = path.display();
     let nothing = || format!("{shown} cannot be fitted");
@@ -154,7 +154,7 @@ fn scheduling(fitted: &Fitted) -> Vec<(String, Estimate)> {
     rows
 }
 
-/// How good the fit is, and what is wrong with it.
+/// Quality of the fit and its warnings.
 fn quality(fitted: &Fitted, known: &KnownLimits) -> Vec<String> {
     let (median, p90) = fitted.held_out;
     let mut lines = vec![format!(

@@ -1,7 +1,8 @@
-//! Extreme numbers through every door: flags, configuration files, traces, datasets, results, profiles, launchers, requests
-//! to the simulator and messages between ranks. Each ends with an error or a value, never with a panic, an abort, unbounded
-//! memory or an unbounded wait.
-//! `TACHO_FUZZ_COUNT=100000 cargo test --release -p tacho-cli --lib fuzz_extreme -- --nocapture` tries more of them.
+//! Fuzzes every input with extreme numbers: flags, configuration files, traces, datasets, results, profiles,
+//! launchers, requests to the simulator, and messages between ranks. Each input must end with an error or a value,
+//! never with a panic, an abort, unbounded memory, or an unbounded wait.
+//!
+//! `TACHO_FUZZ_COUNT=100000 cargo test --release -p tacho-cli --lib fuzz_extreme -- --nocapture` tries more inputs.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -28,7 +29,7 @@ use super::serve::plan;
 use crate::args::program::parse as parse_command;
 use crate::args::serve::{ServeArgs, TABLE};
 
-/// Inputs in an ordinary run.
+/// Default number of inputs.
 const FEW: u64 = 40;
 
 const NUMBERS: [&str; 16] = [
@@ -50,7 +51,7 @@ const NUMBERS: [&str; 16] = [
     "inf",
 ];
 
-/// Each line is a command line whose numbers are replaced one at a time.
+/// Command lines whose numbers are replaced one at a time.
 const LINES: &str = "\
 serve --sim --request-rate 10 --num-prompts 20 --max-concurrency 4 --burstiness 1 --seed 1 --num-warmups 1
 serve --sim --timeout 10 --connect-timeout 1 --first-token-timeout 2 --metrics-interval 1 --duration 5 --grace 3
@@ -103,7 +104,7 @@ const MESSAGES: [(&str, &str); 4] = [
     ("/v1/done", r#"{"clock": [5, -7, 1.000001, 100, 9], "wall_clock": [5, 1800000000000000000, 50], "rows": 0}"#),
 ];
 
-/// What is open for all inputs.
+/// Servers and files shared by all inputs.
 struct Doors {
     simulator: SocketAddr,
     rank_0: SocketAddr,
@@ -112,7 +113,7 @@ struct Doors {
     rows: Vec<(&'static str, String)>,
 }
 
-/// The text with one of its numbers replaced.
+/// Returns the text with one of its numbers replaced.
 fn with_number(text: &str, which: usize, number: &str) -> String {
     let starts: Vec<usize> = text
         .char_indices()
@@ -131,7 +132,7 @@ fn golden(name: &str) -> String {
     std::fs::read_to_string(golden_path(name)).unwrap()
 }
 
-/// The response to a request; a server that does not respond within half a minute fails the test.
+/// Returns the response to a request; a server that does not respond within 30 s fails the test.
 fn call(stream: &mut TcpStream, path: &str, body: &str) -> String {
     let length = body.len();
     let request =

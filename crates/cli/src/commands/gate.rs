@@ -1,4 +1,4 @@
-//! `tacho gate`: a code for CI.
+//! `tacho gate`: regression gate for CI.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tacho_report::compare::{GateView, delivered, difference, load, settings, var
 use crate::args::gate::GateArgs;
 use crate::exit::Exit;
 
-/// Judges failures and each rule, and prints the verdict with a forest plot.
+/// Tests failure rates and each rule, and prints the verdicts with a forest plot.
 pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let (base, new) = (runs(&args.base)?, runs(&args.new)?);
     one_kind(args, base.iter().chain(&new))?;
@@ -51,7 +51,7 @@ fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {
     Ok(runs)
 }
 
-/// Results of different benchmarks cannot be compared.
+/// Rejects results of different benchmarks, which cannot be compared.
 fn one_kind<'a>(args: &GateArgs, runs: impl Iterator<Item = &'a StoredRun>) -> anyhow::Result<()> {
     let mut kinds: Vec<&str> = runs.filter_map(StoredRun::kind).map(ResultKind::name).collect();
     kinds.sort_unstable();

@@ -1,4 +1,4 @@
-//! `tacho multi-turn`: conversations with a server, measured as vLLM's script does.
+//! `tacho multi-turn`: benchmarks multi-turn conversations, measured as in vLLM's script.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,6 @@ use crate::args::multi_turn::MultiTurnArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let tokenizer = load(&args.model, None, TokenizerMode::Auto)?;
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     report(args, &result, generator)
 }
 
-/// The screen, with what clients do reported next to it: standard output has what was said, and the tables.
+/// A screen that also logs client messages: standard output has only the notices and the tables.
 struct Told<'s>(&'s Screen);
 
 impl EventSink for Told<'_> {
@@ -57,7 +56,7 @@ impl EventSink for Told<'_> {
         match &event {
             RunEvent::Status(note @ Note::Talk(talk)) if !talk.is_content() => {
                 let lines = sentence::of(note);
-                // A reader that went away is no reason to end a run.
+                // A closed pipe must not end the run.
                 let _ = lines.lines().try_for_each(|line| writeln!(DeferredStderr, "{}", harmless_line(line)));
             }
             _ => self.0.event(event),
@@ -65,10 +64,10 @@ impl EventSink for Told<'_> {
     }
 }
 
-/// How conversations were made: names and values.
+/// Parameters of generated conversations: names and values.
 type Described = Vec<(String, String)>;
 
-/// The conversations of the input file, read or made; and how they were made.
+/// Returns the conversations of the input file, read or generated, and their generation parameters.
 fn conversations(args: &MultiTurnArgs, tokenizer: &Tokenizer) -> anyhow::Result<(Vec<Conversation>, Described)> {
     let path = &args.input_file;
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -105,7 +104,6 @@ fn described(config: &GeneratorConfig) -> Described {
     ]
 }
 
-/// The path of a base URL.
 fn base_path(url: &str) -> &str {
     let place = url.split_once("://").map_or(url, |(_, place)| place);
     place.find('/').map_or("", |at| place[at..].trim_end_matches('/'))
@@ -123,7 +121,7 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
     let mut endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAiChat);
     endpoint.proxy = proxy_for(&url, &|name| std::env::var(name).ok())?;
     endpoint.headers = args.headers()?;
-    // Upstream gives long answers more time: a fifth of a second per token.
+    // As in vLLM's script, long responses get more time: 0.2 s per token.
     let longest = args.limit_max_tokens.max(0) as f64 * 0.2;
     endpoint.timeout = Pause::clamped(args.request_timeout_sec.max(longest.floor()));
     Ok(MultiTurnPlan {
@@ -152,7 +150,7 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
     })
 }
 
-/// Asks the server for its version and its models, and logs what it says. Other answers than 200 do not matter.
+/// Queries and logs the server's version and models. Responses other than 200 are ignored.
 fn server_information(endpoint: &EndpointSpec, base_path: &str) -> anyhow::Result<()> {
     let caller = Caller::new(endpoint, base_path, Duration::from_secs(30))?;
     for path in ["/version", "/v1/models"] {
@@ -206,7 +204,7 @@ fn first_failure(result: &MultiTurnResult) -> String {
     result.failures.first().map_or_else(String::new, |(reason, _)| format!("; the first failure: {reason}"))
 }
 
-/// What upstream does not tell: how conversations ended.
+/// How conversations ended, which vLLM's script does not report.
 fn outcome(result: &MultiTurnResult) -> String {
     let failed: usize = result.failures.iter().map(|(_, count)| count).sum();
     let lost = result.num_conversations - result.finished.len();
@@ -252,7 +250,7 @@ fn print_turns(conversations: &[Conversation]) -> io::Result<()> {
     writeln!(tacho_report::out(), "{SEPARATOR}\nConversations statistics:\n{SEPARATOR}\n{table}\n{SEPARATOR}")
 }
 
-/// The tables about conversations that were made.
+/// Prints the tables of generated conversations.
 fn print_made(conversations: &[Conversation], tokenizer: &Tokenizer) -> io::Result<()> {
     let counts: Vec<Vec<f64>> = conversations
         .iter()

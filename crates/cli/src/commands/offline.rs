@@ -1,4 +1,4 @@
-//! What the four offline commands share: the engine, the screen, and the result file.
+//! Shared code of the four offline commands: engine, screen, and result file.
 
 pub(super) mod latency;
 pub(super) mod mm_processor;
@@ -30,15 +30,16 @@ use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::exit::{Exit, saved};
 
-/// The configuration that makes up the KV cache of prompts; vLLM's own defaults of the connector, spelled out.
+/// KV transfer configuration that fills the KV cache of prompts with dummy values; states vLLM's defaults of the
+/// connector explicitly.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
 
-/// Shows events as the arguments ask.
+/// Opens the screen.
 pub(super) fn sink(live: &LiveArgs, worker: &WorkerArgs, progress: Progress) -> anyhow::Result<Screen> {
     Screen::open(live, worker.quiet, progress)
 }
 
-/// Engine flags that the simulated engine reads.
+/// Engine flags that the simulated engine supports.
 const SIMULATED: [&str; 11] = [
     "--model",
     "--tokenizer",
@@ -53,7 +54,7 @@ const SIMULATED: [&str; 11] = [
     "--kv-transfer-config",
 ];
 
-/// Says what is worth saying about the engine's flags.
+/// Emits notices about engine flags.
 pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
     let dropped: Vec<&str> =
         engine.typed.given.iter().copied().filter(|flag| sim && !SIMULATED.contains(flag)).collect();
@@ -65,7 +66,7 @@ pub(super) fn notices(engine: &EngineArgs, sim: bool, sink: &dyn EventSink) {
     }
 }
 
-/// What the record says about the simulated engine, or about a real one.
+/// Describes the engine, simulated or real, in the record.
 pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Result<EngineNote> {
     let simulated = sim.then(|| profile(worker.sim_profile.as_deref())).transpose()?;
     Ok(EngineNote {
@@ -75,7 +76,7 @@ pub(super) fn note(backend: &str, sim: bool, worker: &WorkerArgs) -> anyhow::Res
     })
 }
 
-/// The tokenizer that makes prompts. The simulated engine has the built-in one unless another is named.
+/// The tokenizer for prompts. The simulated engine uses the built-in one by default.
 pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
     match (&engine.tokenizer, sim) {
         (None, true) => TokenizerPlan::Builtin,
@@ -87,13 +88,13 @@ pub(super) fn tokenizer(engine: &EngineArgs, sim: bool) -> TokenizerPlan {
     }
 }
 
-/// What makes requests for an engine.
+/// The source of requests for an engine.
 pub(super) fn source(engine: &EngineArgs, sim: bool) -> anyhow::Result<Source> {
     let seed = u32::try_from(engine.seed)?;
     Ok(Source { model_id: engine.model.clone(), tokenizer: tokenizer(engine, sim), hub: hub(), seed })
 }
 
-/// What to start in Python.
+/// The Python process to start.
 pub(super) fn python(
     kind: &'static str,
     engine: &EngineArgs,
@@ -108,7 +109,7 @@ pub(super) fn python(
     let mut defaults = defaults;
     if worker.decode_bench {
         words.extend(["--kv-transfer-config".to_owned(), DECODE_BENCH.to_owned()]);
-        // A cached prefix would not be filled, and so would not be what is measured.
+        // A cached prefix would not be filled, which would change the measurement.
         defaults.set("enable_prefix_caching", false);
     }
     Ok(PythonSpec {
@@ -128,8 +129,7 @@ pub(super) fn python(
     })
 }
 
-/// Puts an engine under Nsight Systems, as vLLM's documentation does it: one capture for each start and stop of the
-/// profiler.
+/// Runs an engine under Nsight Systems as in vLLM's documentation: one capture per start and stop of the profiler.
 pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArgs) {
     let settings = [
         "nsys",
@@ -150,7 +150,7 @@ pub(super) fn under_nsys(spec: &mut PythonSpec, report: &str, engine: &EngineArg
     }
 }
 
-/// What engines without vLLM's parser read.
+/// Settings for engines that do not use vLLM's argument parser.
 fn settings(engine: &EngineArgs) -> Dict {
     let mut settings = Dict::new();
     settings.set("model", engine.model.as_str());
@@ -162,7 +162,7 @@ fn settings(engine: &EngineArgs) -> Dict {
     settings
 }
 
-/// The engine's log goes to stderr as it comes, or when a screen that was taken is given back, or into a file.
+/// Forwards the engine's log to a file or to stderr; with a full-screen view, after the terminal is restored.
 fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
     let Some(path) = file else {
         return Ok(Arc::new(|bytes| {
@@ -171,17 +171,17 @@ fn log_tap(file: Option<&str>) -> anyhow::Result<LogTap> {
     };
     let file = std::fs::File::create(path).with_context(|| format!("cannot write --engine-log {path}"))?;
     Ok(Arc::new(move |bytes| {
-        // A full disk must not end a measurement; the last lines are kept for messages all the same.
+        // A full disk must not end a measurement; the last lines are still kept for error messages.
         let _ = (&file).write_all(bytes);
     }))
 }
 
-/// Prints a report.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     Ok(writeln!(tacho_report::out(), "{text}")?)
 }
 
-/// Writes the result file, and records of PyTorch's format where they are wanted; `namespace` are the flags they show.
+/// Writes the result file and, if requested, records in PyTorch's benchmark format; `namespace` holds the flags they
+/// state.
 pub(super) fn save(
     record: &OfflineRecord,
     output: Option<&Path>,
@@ -197,7 +197,7 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Prints the report and says where the files are. The run ends well, or with the reason why no more was measured.
+/// Prints the report and the paths of the files. Returns the error if the measurement ended early.
 pub(super) fn conclude(measured: Measured, files: &[Option<&Path>]) -> anyhow::Result<Exit> {
     print(&report::text(&measured.record))?;
     files.iter().flatten().for_each(saved);
@@ -208,7 +208,7 @@ pub(super) fn conclude(measured: Measured, files: &[Option<&Path>]) -> anyhow::R
     }
 }
 
-/// A result file that can be written: its directory is made and tried while nothing is lost yet.
+/// Returns the result path after creating its directory and checking that it is writable.
 pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     let Some(path) = path.map(PathBuf::from) else { return Ok(None) };
     let directory = path.parent().filter(|directory| *directory != Path::new("")).unwrap_or(Path::new("."));
@@ -219,12 +219,12 @@ pub(super) fn output(path: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
     Ok(Some(path))
 }
 
-/// Which engine, in the argument dump.
+/// The engine entry of the argument dump.
 pub(super) fn model_dict(args: &Dict) -> Option<&Dict> {
     Some(args).filter(|args| args.get("model").is_some_and(|model| *model != Value::Null))
 }
 
-/// What a log says of its run before the first measurement.
+/// The log's header, written before the first measurement.
 pub(super) fn about(kind: &str, model_id: &str, engine: &EngineNote, planned: u64) -> Dict {
     let mut about = Dict::new();
     about.set("kind", kind);
@@ -235,7 +235,7 @@ pub(super) fn about(kind: &str, model_id: &str, engine: &EngineNote, planned: u6
     about
 }
 
-/// What a log says after the last: the report and the result file.
+/// The log's summary, written after the last measurement: report and result file.
 pub(super) fn closing(record: &OfflineRecord) -> Dict {
     let mut closing = Dict::new();
     closing.set("text", report::text(record));

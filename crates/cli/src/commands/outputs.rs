@@ -1,4 +1,4 @@
-//! Files that `serve` and `report` make of a record: its requests, its numbers for scripts, its page.
+//! Output files of `serve` and `report`: requests, metrics for scripts, and the HTML report.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::args::output::{Destination, Outputs};
 use crate::exit::saved;
 
 impl Outputs {
-    /// Sees whether the files can be written, while nothing is lost yet.
+    /// Checks that the files are writable before the run starts.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::Format::of(path)
@@ -42,12 +42,12 @@ impl Outputs {
             .try_for_each(|(flag, path)| check_writable(path).context(flag))
     }
 
-    /// Whether standard output is for a script alone.
+    /// Whether standard output is reserved for machine-readable output.
     pub(crate) fn owns_stdout(&self) -> bool {
         self.summary == Some(Destination::Stdout)
     }
 
-    /// Prints the report: to standard output, or next to it where that is for a script.
+    /// Prints the report to standard output, or to standard error if standard output is reserved for a script.
     pub(crate) fn print(&self, record: &RunRecord) -> io::Result<()> {
         if !self.owns_stdout() {
             return console::print(record, self.shown);
@@ -57,7 +57,7 @@ impl Outputs {
         io::stderr().write_all(text.as_bytes())
     }
 
-    /// Writes the files; `about` is what the page says next to the record.
+    /// Writes the files; `about` holds additional information for the HTML report.
     pub(crate) fn write(&self, record: &RunRecord, about: &About) -> anyhow::Result<()> {
         if let Some(path) = &self.requests {
             requests::save(record, path)?;
@@ -89,12 +89,12 @@ impl Outputs {
     }
 }
 
-/// A command as a line, where it is known.
+/// The command as one line, if it is known.
 pub(crate) fn command_line(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| style::command_line(words))
 }
 
-/// The directory must be there; the file itself is made whole at the end.
+/// Checks that the directory exists; the file is written atomically at the end.
 pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         anyhow::bail!("{} is a directory, not a file", path.display());
@@ -103,7 +103,7 @@ pub(crate) fn check_writable(path: &Path) -> anyhow::Result<()> {
     if !directory.is_dir() {
         anyhow::bail!("the directory {} does not exist: create it first", directory.display());
     }
-    // An existing pipe or device does not depend on its directory.
+    // An existing pipe or device does not need a writable directory.
     if path.exists() {
         return Ok(());
     }

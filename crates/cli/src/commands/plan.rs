@@ -25,16 +25,15 @@ use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Flags of a workload that hold requests back or end them: a plan simulates all arrivals.
+/// Workload flags that delay or cancel requests, which a plan does not support: it simulates all arrivals.
 const NOT_PLANNED: &[&str] =
     &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy"];
-/// The metrics of the table.
+/// Metrics of the table.
 const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
 
-/// What stands above them; latencies are in ms.
+/// Headings of the columns; latencies are in ms.
 const HEADINGS: [&str; 6] = ["req/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "output tok/s"];
 
-/// Plans and prints.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     args.plot.as_deref().map_or(Ok(()), check_writable)?;
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
     if let Some(path) = &args.plot {
         let machine = &planner.spec().machine.name;
-        // One violated SLO: its value stands below it.
+        // If exactly one SLO is violated, its value is shown below it.
         let (factor, value) =
             limiting.split_once(" (").filter(|(_, rest)| !rest.contains(", ")).unwrap_or((&limiting, ""));
         let at =
@@ -96,7 +95,7 @@ fn joined(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The plan of the flags; the workload's own rate is replaced by one request per second, which is scaled.
+/// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled.
 fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     let mut words = split("--bench-cmd", &args.bench_cmd)?;
     if words.first().is_some_and(|word| word == "tacho") {
@@ -132,7 +131,7 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     })
 }
 
-/// The metrics with an SLO, as curves with what was measured.
+/// Curves of the metrics with an SLO, with the measured values.
 fn curves(planner: &Planner, levels: &[Level], measured: &[Measured]) -> Vec<LoadCurve> {
     let slos = &planner.spec().slos;
     let mut metrics: Vec<&str> = slos.iter().map(|slo| slo.metric.as_str()).collect();
@@ -150,7 +149,7 @@ fn curves(planner: &Planner, levels: &[Level], measured: &[Measured]) -> Vec<Loa
     metrics.into_iter().map(curve).collect()
 }
 
-/// Measured values with the prediction at the same rate.
+/// Measured values with the predictions at the same rate.
 fn compared(planner: &Planner, measured: &[Measured]) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for one in measured {
@@ -177,7 +176,7 @@ fn table(levels: &[Level]) -> Table {
     Table { headings: HEADINGS.map(str::to_owned).to_vec(), rows: levels.iter().map(row).collect() }
 }
 
-/// A range; a single number if the simulations agree.
+/// A range, or a single number if the simulations agree.
 fn cell([least, _, most]: [f64; 3]) -> Value {
     match (format!("{least:.1}"), format!("{most:.1}")) {
         (least, most) if least != most => Value::from(format!("{least}–{most}")),
@@ -189,7 +188,6 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// A measured run.
 struct Measured {
     name: String,
     rate: f64,
@@ -208,7 +206,7 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
     Ok(Measured { name, rate, run })
 }
 
-/// Writes the chart in the format of its file name.
+/// Writes the chart in the format of its file extension.
 fn draw(head: &Head, curves: &[LoadCurve], table: Table, path: &Path) -> anyhow::Result<()> {
     let Some(chart) = picture(curves).map(|chart| Picture { table, ..chart }) else { return Ok(()) };
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {

@@ -1,10 +1,10 @@
-//! This machine, as reports describe it.
+//! Hardware and platform of this machine for reports.
 
 use std::fs;
 
 use tacho_core::json::Value;
 
-/// What vLLM's reports say of a machine: name and value.
+/// Machine properties of vLLM's reports: name and value.
 pub(crate) fn rows() -> Vec<(&'static str, Value)> {
     let mut rows = Vec::new();
     let total = std::thread::available_parallelism().map_or(1, usize::from);
@@ -27,7 +27,7 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     (key.trim() == name).then(|| value.trim())
 }
 
-/// Cores without their second threads, where the system distinguishes them.
+/// Number of physical cores, if the system reports them.
 fn physical_cores() -> Option<usize> {
     let text = about_processors();
     let mut cores: Vec<(&str, &str)> = text
@@ -42,20 +42,19 @@ fn physical_cores() -> Option<usize> {
     (!cores.is_empty()).then_some(cores.len())
 }
 
-/// Bytes of memory.
+/// Memory size in bytes.
 fn memory() -> Option<f64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let total = text.lines().find_map(|line| field(line, "MemTotal"))?;
     Some(total.split_whitespace().next()?.parse::<f64>().ok()? * 1024.0)
 }
 
-/// The processor's name.
 pub(crate) fn processor() -> String {
     let text = about_processors();
     text.lines().find_map(|line| field(line, "model name")).unwrap_or("CPU").to_owned()
 }
 
-/// How many NUMA nodes there are.
+/// Number of NUMA nodes.
 pub(crate) fn nodes() -> u64 {
     let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
     let is_node = |name: &str| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok());

@@ -1,4 +1,4 @@
-//! `tacho report`: a run again from its log or its result, several results on one page, or the tables of a directory.
+//! `tacho report`: reports a run from its log or result, several results on one page, or the tables of a directory.
 
 mod log;
 mod offline;
@@ -21,12 +21,12 @@ use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
 use crate::exit::{Exit, note, saved, show};
 
-/// Reports what the paths hold.
+/// Reports the given paths.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
         bail!("no such file or directory: {}", missing.display());
     }
-    // A shell's dir/*.json names more than results.
+    // A shell pattern such as `dir/*.json` also matches files that are not results.
     let wanted = |path: &&PathBuf| args.paths.len() == 1 || !is_by_product(path);
     let paths: Vec<PathBuf> = args.paths.iter().filter(wanted).cloned().collect();
     let logs = paths.iter().filter(|path| Stored::is_log(path)).count();
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What the flags for runs ask of the results in a directory.
+/// Applies the flags for runs to the results of a directory.
 fn inside(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)?.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|ending| ending == "json") && is_result(path));
@@ -77,7 +77,7 @@ fn is_result(path: &Path) -> bool {
     read.is_ok_and(|dicts| dicts.len() == 1 && ResultKind::of(&dicts[0]) == Some(ResultKind::Serving))
 }
 
-/// The runs of a sweep, in the table that the sweep ended with.
+/// Prints the runs of a sweep in the sweep's summary table.
 fn sweep(directory: &Path, combinations: Vec<Combination>, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if args.save {
         bail!("--save: the tables of a sweep are saved already: {}", directory.join("summary.csv").display());
@@ -94,7 +94,7 @@ fn sweep(directory: &Path, combinations: Vec<Combination>, args: &ReportCommandA
     Ok(Exit::Done)
 }
 
-/// Reads a directory of results, then prints or writes its tables.
+/// Prints or writes the tables of a results directory.
 fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if dashboard.is_empty()
@@ -113,7 +113,7 @@ fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     }
     let mut out = tacho_report::out();
     if args.markdown {
-        // The rows as JSON below the tables are upstream's, for programs.
+        // vLLM's script prints the rows as JSON below the tables, for programs.
         let is_read = out.is_terminal() && !args.asked;
         show(&if is_read { dashboard.tables_markdown() } else { dashboard.markdown() })?;
     }

@@ -1,4 +1,4 @@
-//! What the scenario commands share: a server to ask, an engine to run, and where requests and numbers go.
+//! Shared code of the scenario commands: server, engine, and outputs.
 
 pub(crate) mod long_document;
 pub(crate) mod prefix_caching;
@@ -35,16 +35,16 @@ use crate::args::serve::ServeArgs;
 use crate::exit;
 use crate::interrupt::Interrupt;
 
-/// A server, running or simulated, and the plan of what it is asked.
+/// A server, running or simulated, and the plan of the run.
 pub(crate) struct Online<'s> {
     pub(crate) plan: ServePlan,
     screen: &'s Screen,
-    // Kept until the last request is answered.
+    // Kept alive until the last response.
     _simulator: Option<Server>,
 }
 
 impl<'s> Online<'s> {
-    /// Starts the simulator where it is asked for, and plans the rest.
+    /// Starts the simulator if requested and builds the plan.
     pub(crate) fn open(
         args: &ServeArgs,
         spec: WorkloadSpec,
@@ -62,20 +62,20 @@ impl<'s> Online<'s> {
         Ok(Online { plan, screen, _simulator: simulator })
     }
 
-    /// Takes another workload in place of the one there is.
+    /// Replaces the workload.
     pub(crate) fn replace(&mut self, spec: WorkloadSpec, num_prompts: usize) -> anyhow::Result<()> {
         let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
         self.plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed: false };
         Ok(())
     }
 
-    /// Makes the requests.
+    /// Generates the requests.
     pub(crate) fn prepare(&self, dry_run: bool) -> anyhow::Result<Prepared> {
         let contact = if dry_run { Contact::Minimal } else { Contact::Server };
         Ok(prepare(&self.plan, contact, self.screen)?)
     }
 
-    /// Sends them. A run in which no request was answered has failed: it makes no numbers of nothing.
+    /// Sends the requests. A run without a successful request is an error, not a result.
     pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
         let record = run_serve(&self.plan, prepared, stop, self.screen)?;
         let samples = &record.measured.samples;
@@ -87,7 +87,7 @@ impl<'s> Online<'s> {
         }
     }
 
-    /// The same; `tested` is called once the requests before them have been answered.
+    /// Like `run`; calls `tested` when the warm-up requests are complete.
     pub(crate) fn run_tested(
         &self,
         prepared: Prepared,
@@ -98,7 +98,7 @@ impl<'s> Online<'s> {
     }
 }
 
-/// Flags of `tacho serve` that these commands set: greedy decoding, and the simulator where it is the server.
+/// Flags of `tacho serve` that these commands fix: greedy decoding, and `--sim` if the server is the simulator.
 pub(crate) fn fixed(way: Way) -> Vec<(&'static str, &'static str)> {
     let mut fixed = vec![("--backend", "openai"), ("--temperature", "0.0")];
     if way == Way::Simulator {
@@ -107,18 +107,18 @@ pub(crate) fn fixed(way: Way) -> Vec<(&'static str, &'static str)> {
     fixed
 }
 
-/// What shows a server at work.
+/// The screen of a run against a server.
 pub(crate) fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
     shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
 }
 
-/// Bars and warnings: the lines of `tacho serve` are not these commands'.
+/// Shows progress bars and warnings only, without the notices of `tacho serve`.
 fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
     let progress = if hidden { Progress::Hidden } else { Progress::Shown };
     Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
 }
 
-/// Tells when the requests before a run have been answered.
+/// Notifies when the warm-up requests are complete.
 struct Tested<'a> {
     sink: &'a dyn EventSink,
     tested: &'a (dyn Fn() + Sync),
@@ -133,10 +133,10 @@ impl EventSink for Tested<'_> {
     }
 }
 
-/// What a scenario command was asked, whichever way it runs.
+/// Settings of a scenario command, online or offline.
 pub(crate) struct Scenario<'a> {
     pub(crate) batch: &'a BatchArgs,
-    /// What is known of the measured requests before they run, as upstream prints it.
+    /// Lines about the measured requests, printed before the run as in vLLM's script.
     pub(crate) headline: &'a dyn Fn(&[Request]) -> Vec<String>,
 }
 
@@ -145,8 +145,8 @@ impl Scenario<'_> {
         self.batch.dry_run
     }
 
-    /// The batches through the engine in its worker, the measured one last: its requests, and what came of each batch.
-    /// Nothing comes of a dry run.
+    /// Runs the batches on the engine in its worker, the measured batch last. Returns its requests and the outcome of
+    /// each batch, or `None` for a dry run.
     pub(crate) fn on_engine(
         &self,
         specs: &[&WorkloadSpec],
@@ -172,7 +172,7 @@ impl Scenario<'_> {
         Ok(Some((requests, done)))
     }
 
-    /// A server, simulated with this policy or running, and the requests for it, which are printed and saved.
+    /// Opens a server, simulated with this policy or running, and prepares, prints, and saves its requests.
     pub(crate) fn on_server<'s>(
         &self,
         serve: &ServeArgs,
@@ -193,7 +193,7 @@ impl Scenario<'_> {
         Ok((online, prepared))
     }
 
-    /// Writes the requests, one a line, where that is asked for.
+    /// Writes the requests as JSON lines, if requested.
     fn save_workload(&self, requests: &[Request]) -> anyhow::Result<()> {
         if let Some(path) = &self.batch.save_workload {
             tacho_run::serve::save_requests(requests, Path::new(path))?;
@@ -202,7 +202,7 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// Writes the numbers, where that is asked for.
+    /// Writes the metrics, if requested.
     pub(crate) fn save_json(&self, result: Dict) -> anyhow::Result<()> {
         if let Some(path) = &self.batch.output_json {
             write_json(path.as_ref(), result)?;
@@ -212,7 +212,7 @@ impl Scenario<'_> {
     }
 }
 
-/// Writes a result; where it went is for the caller to say.
+/// Writes a result; the caller reports the path.
 fn write_json(path: &Path, result: Dict) -> anyhow::Result<()> {
     if let Some(directory) = path.parent().filter(|directory| *directory != Path::new("")) {
         std::fs::create_dir_all(directory)?;
@@ -220,7 +220,6 @@ fn write_json(path: &Path, result: Dict) -> anyhow::Result<()> {
     Ok(std::fs::write(path, dumps_indented(&Value::Dict(result), 4))?)
 }
 
-/// Prints lines.
 pub(crate) fn print(lines: &[String]) -> anyhow::Result<()> {
     let mut out = tacho_report::out();
     for line in lines {

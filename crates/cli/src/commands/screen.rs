@@ -1,4 +1,4 @@
-//! What is shown while the run goes on: lines and a bar, the whole screen, a page for a browser on this machine.
+//! Live views of a run: lines with a progress bar, a full-screen view, and a local web page.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,31 +15,30 @@ use tacho_report::{Live, Progress, sentence};
 use crate::args::live::LiveArgs;
 use crate::interrupt::guard_terminal;
 
-/// All views of a run.
 pub(crate) struct Screen {
     plain: Option<Live>,
     monitor: Option<Arc<Monitor>>,
     tui: Mutex<Option<Tui>>,
     lines: Lines,
-    /// What is printed once the terminal is given back.
+    /// Lines to print after the terminal is restored.
     held: Mutex<Vec<String>>,
     over: Arc<AtomicBool>,
     _page: Option<Watch>,
 }
 
-/// What becomes of the lines that a run says.
+/// What to do with the lines of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lines {
-    /// They are shown. A report follows that says all that a whole screen took away.
+    /// Show them. The report repeats everything that a full-screen view has hidden.
     Shown,
-    /// They are all that there is to read: what a whole screen took away is printed afterwards.
+    /// Show them. There is no report: lines hidden by a full-screen view are printed afterwards.
     Kept,
-    /// They are another command's.
+    /// Discard them: they belong to another command.
     Unwanted,
 }
 
 impl Screen {
-    /// Opens what the arguments ask for. `quiet` is without lines and bars.
+    /// Opens the requested views. `quiet` disables lines and progress bars.
     pub(crate) fn open(live: &LiveArgs, quiet: bool, progress: Progress) -> anyhow::Result<Self> {
         let watched = live.screen || live.http.is_some();
         let monitor = watched.then(|| Arc::new(Monitor::default()));
@@ -60,13 +59,13 @@ impl Screen {
         Ok(Screen { plain, monitor, tui, lines: Lines::Shown, held, over, _page: page })
     }
 
-    /// The same, with other lines.
+    /// Sets the line mode.
     pub(crate) fn with(mut self, lines: Lines) -> Self {
         self.lines = lines;
         self
     }
 
-    /// Prints lines on standard output, or once the terminal is given back.
+    /// Prints lines to standard output, or after the terminal is restored.
     pub(crate) fn print(&self, lines: &[String]) -> std::io::Result<()> {
         if self.is_whole() {
             if let Some(monitor) = &self.monitor {
@@ -80,15 +79,15 @@ impl Screen {
         out.flush()
     }
 
-    /// Gives the terminal back, and prints what waited for that.
+    /// Restores the terminal and prints the deferred lines.
     pub(crate) fn close(&self) {
         drop(lock(&self.tui).take());
         let held = std::mem::take(&mut *lock(&self.held));
-        // A reader that went away is not a reason to end a run.
+        // A closed pipe must not end the run.
         let _ = self.print(&held);
     }
 
-    /// Whether the terminal is taken.
+    /// Whether a full-screen view is active.
     fn is_whole(&self) -> bool {
         lock(&self.tui).is_some()
     }
@@ -97,7 +96,7 @@ impl Screen {
         lock(&self.held).extend(lines);
     }
 
-    /// Keeps what would be gone with the screen.
+    /// Keeps lines that the full-screen view would hide.
     fn keep(&self, event: &RunEvent) {
         match event {
             RunEvent::Status(note) if self.lines == Lines::Kept => self.hold([harmless(&sentence::of(note))]),
@@ -137,7 +136,7 @@ impl EventSink for Screen {
     }
 }
 
-/// The page, and where it is.
+/// Starts the web page and prints its address.
 fn page(live: &LiveArgs, monitor: Option<&Arc<Monitor>>) -> anyhow::Result<Option<Watch>> {
     let Some((port, monitor)) = live.http.zip(monitor) else { return Ok(None) };
     let watch = Watch::start(port, Arc::new(Page(monitor.clone())))
@@ -162,7 +161,7 @@ impl View for Page {
     }
 }
 
-/// Keeps the history for every view.
+/// Samples the history for all views.
 fn remember(monitor: Arc<Monitor>, over: Arc<AtomicBool>) -> anyhow::Result<()> {
     let work = move || {
         while !over.load(Ordering::Acquire) {
@@ -174,7 +173,7 @@ fn remember(monitor: Arc<Monitor>, over: Arc<AtomicBool>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What Ctrl-C does where the screen is ours and the key is only a key.
+/// Handles Ctrl-C in raw mode, where the key does not raise a signal.
 fn interrupt() {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
 }

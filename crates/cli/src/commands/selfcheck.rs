@@ -1,4 +1,5 @@
-//! `tacho selfcheck`: how many streams the client measures well on this machine, as a table, bars and numbers.
+//! `tacho selfcheck`: how many streams the client can measure accurately on this machine, as a table, bars, and
+//! metrics.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -26,14 +27,14 @@ const LIMITS: [f64; 3] = [0.1, 1.0, 10.0];
 /// Width of the longest bar.
 const BAR: usize = 40;
 
-/// The error at which a client counts as broken, in ms.
+/// The error in ms from which the client counts as failed.
 const BROKEN: f64 = LIMITS[LIMITS.len() - 1];
-/// The limit of streams is narrowed to this fraction of it.
+/// The maximum number of streams is located to within this fraction.
 const PRECISION: f64 = 0.25;
 /// With fewer processors, client and reference server share them.
 const SEPARATE: usize = 4;
 
-/// The processors of both sides.
+/// Processors of the client and of the reference server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Cores {
     client: Vec<usize>,
@@ -42,8 +43,8 @@ struct Cores {
 }
 
 impl Cores {
-    /// Divides the processors: two thirds for the reference server, whose writes take longer than the client's reads, or what
-    /// the workers asked for leave. Few are shared.
+    /// Divides the processors. By default, two thirds go to the reference server: its writes cost more than the
+    /// client's reads. With given workers, it gets the remaining ones. Few processors are shared.
     fn divide(mut all: Vec<usize>, workers: Option<usize>) -> Self {
         let wanted = workers.unwrap_or(all.len().div_ceil(3));
         if all.len() < SEPARATE || wanted >= all.len() {
@@ -67,28 +68,28 @@ impl Cores {
     }
 }
 
-/// Why streams of one token rate were not raised further.
+/// Why the load at one token rate was not increased further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// A side failed.
+    /// One side failed.
     Broken(Broken),
-    /// More streams would need more open files than there are.
+    /// More streams would exceed the limit of open files.
     Files,
-    /// The time was over.
+    /// The time limit was reached.
     Time,
-    /// Nothing more was asked for.
+    /// All requested loads were measured.
     Asked,
 }
 
-/// The loads of one token rate, and how they ended.
+/// The loads at one token rate, and why they ended.
 struct Rise {
     points: Vec<CheckPoint>,
     end: End,
-    /// The first load that was not tried.
+    /// The first load that was not measured.
     next: Option<usize>,
 }
 
-/// Raises the load of each rate until a side fails, and prints what was found.
+/// Increases the load at each rate until one side fails, and prints the results.
 pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let cores = Cores::divide(allowed_processors(), args.workers);
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     let began = Instant::now();
     let mut rises = Vec::new();
     for (at, &rate) in args.rates.iter().enumerate() {
-        // What the first rates leave of the time is for the others.
+        // Time that earlier rates did not use is available to later ones.
         let share = args.max_seconds * (at + 1) as f64 / args.rates.len() as f64;
         let until = began + Duration::from_secs_f64(share);
         rises.push(rise(args, rate, &cores, until, &live)?);
@@ -111,8 +112,8 @@ pub(crate) fn run(args: &SelfcheckArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Checks one rate with more and more streams: those asked for, then twice as many each time, then between the last that was
-/// good and the first that was not.
+/// Measures one rate with increasing numbers of streams: the requested ones, then doubling, then bisection between
+/// the last success and the first failure.
 fn rise(
     args: &SelfcheckArgs,
     tokens_per_second: f64,
@@ -152,7 +153,7 @@ fn rise(
         live.event(RunEvent::Started { work: Work::Selfcheck, total: streams as u64, counters: counters.clone() });
         let load = CheckLoad { streams, tokens_per_second, seconds: args.seconds };
         let mut point = measure(load, cores, args, &counters)?;
-        // One disturbance of the machine is not a limit: a load that failed is measured again.
+        // A failed load is measured again: one disturbance of the machine is not a limit.
         if point.broken(BROKEN).is_some() && Instant::now() < until {
             let again = measure(load, cores, args, &counters)?;
             point = if again.broken(BROKEN).is_none() { again } else { point };
@@ -165,7 +166,7 @@ fn rise(
     }
 }
 
-/// The side that limits a load that failed.
+/// The side that limits a failed load.
 fn limited_by(broken: Broken, cores: &Cores) -> &'static str {
     match broken {
         Broken::Client | Broken::Server if cores.are_shared() => "cores",
@@ -176,13 +177,13 @@ fn limited_by(broken: Broken, cores: &Cores) -> &'static str {
 }
 
 impl Rise {
-    /// The smallest load at which a side failed.
+    /// The smallest load at which one side failed.
     fn first_broken(&self) -> Option<(&CheckPoint, Broken)> {
         let broken = self.points.iter().filter_map(|point| Some((point, point.broken(BROKEN)?)));
         broken.min_by_key(|(point, _)| point.load.streams)
     }
 
-    /// How it ended, in a sentence.
+    /// Describes the end in a sentence.
     fn text(&self, cores: &Cores) -> String {
         let load =
             |point: &CheckPoint| format!("{} streams x {} tokens/s", point.load.streams, point.load.tokens_per_second);
@@ -211,7 +212,7 @@ impl Rise {
     }
 }
 
-/// Both ends of every connection are in this process.
+/// Checks the limit of open files: both ends of every connection are in this process.
 fn check_files(args: &SelfcheckArgs) -> anyhow::Result<()> {
     let (limit, streams) = (connection_limit(), args.streams.iter().copied().max().unwrap_or(0) as u64);
     if !args.goes_on && 2 * streams > limit {
@@ -223,7 +224,7 @@ fn check_files(args: &SelfcheckArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tokens per second of all streams.
+/// Aggregate tokens per second.
 fn total(load: &CheckLoad) -> f64 {
     load.streams as f64 * load.tokens_per_second
 }
@@ -233,7 +234,7 @@ fn measure(load: CheckLoad, cores: &Cores, args: &SelfcheckArgs, counters: &Coun
     let spec = ReferenceSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
     let processors = cores.server.clone();
     let begin = move |number: usize| {
-        // Without the permission to pin, the kernel places the thread.
+        // Without permission to pin, the kernel places the thread.
         let _ = processors.get(number).is_none_or(|&at| pin_thread(&[at]));
     };
     let server = ReferenceServer::start_threads(spec, clock, cores.server.len(), begin)?;
@@ -289,7 +290,7 @@ fn text(rises: &[Rise], cores: &Cores) -> String {
     lines.join("\n") + "\n"
 }
 
-/// All points by their load.
+/// All points, sorted by load.
 fn sorted(rises: &[Rise]) -> Vec<&CheckPoint> {
     let mut points: Vec<&CheckPoint> = rises.iter().flat_map(|rise| &rise.points).collect();
     points.sort_by(|a, b| total(&a.load).total_cmp(&total(&b.load)));
@@ -302,7 +303,7 @@ fn bar(error_ms: f64) -> String {
     "#".repeat((decades / 4.0 * BAR as f64).round() as usize)
 }
 
-/// The largest load that kept the limit while all smaller ones did too.
+/// The largest load such that it and all smaller ones are within the limit.
 fn envelope(points: &[&CheckPoint], limit_ms: f64) -> Option<CheckLoad> {
     points
         .iter()
@@ -370,8 +371,8 @@ mod tests {
         SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, max_seconds: 60.0 }
     }
 
-    /// How often the claim held, of how many runs of a load, and its middle share of the truth. No more runs are begun after
-    /// a minute.
+    /// Returns how many runs of a load satisfied the claimed error, out of how many, and the median ratio to the true
+    /// error. Starts no further run after one minute.
     fn claims(rounds: usize, load: CheckLoad, workers: usize) -> (usize, usize, f64) {
         let args = args(vec![load.streams], vec![load.tokens_per_second], load.seconds);
         let (mut held, mut ratios, began) = (0, Vec::new(), Instant::now());
@@ -392,7 +393,8 @@ mod tests {
         (held, ratios.len(), ratios[ratios.len() / 2])
     }
 
-    /// `cargo test --release -p tacho-cli claimed_errors -- --ignored --nocapture`; TACHO_CLAIMS is how many runs of each.
+    /// `cargo test --release -p tacho-cli claimed_errors -- --ignored --nocapture`; `TACHO_CLAIMS` sets the number of
+    /// runs per load.
     #[test]
     #[ignore = "minutes of load on every core; prints the table of claims"]
     fn claimed_errors_hold_the_true_ones() {
@@ -403,7 +405,7 @@ mod tests {
             ("clean", 10, 50.0, all, 0),
             ("loaded", 200 * cores, 50.0, all, 0),
             ("starved", 100, 50.0, all, 2 * cores),
-            // More than one worker reads in the time.
+            // More tokens than one worker can read in time.
             ("saturated", 2000, 100.0, 1, 0),
         ];
         println!("{:>10} {:>8} {:>8} {:>6} {:>15}", "case", "streams", "tokens/s", "held", "claimed / true");

@@ -1,4 +1,4 @@
-//! `tacho serve`: benchmark a server, or the simulator.
+//! `tacho serve`: benchmarks a server or the simulator.
 
 mod charts;
 pub(super) mod dataset;
@@ -42,7 +42,6 @@ use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Some(files) = &args.points.compare {
         return points::compare(files);
@@ -54,7 +53,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
         return ranks::share(args, place, &std::env::args().collect::<Vec<_>>(), &interrupt);
     }
-    // The listener lives until everything is saved: then the other ranks may exit.
+    // Keep the listener open until everything is saved: closing it lets the other ranks exit.
     let place = place.map(Membership::listening).transpose()?;
     let dealt = ranks::dealt(args, place.as_ref())?;
     let args = dealt.as_ref().unwrap_or(args);
@@ -65,7 +64,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         screen.event(RunEvent::warning(notice.to_string()));
     }
-    // vLLM prints its arguments; results and logs hold them anyway.
+    // vLLM prints its arguments; results and logs contain them anyway.
     if args.own.strict_parity && !args.outputs.owns_stdout() {
         screen.event(RunEvent::status(args.namespace_line()));
     }
@@ -98,7 +97,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
 }
 
-/// Flags of files that only a run can fill.
+/// Output flags that require a real run.
 fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
     let (report, outputs) = (&args.report, &args.outputs);
     let flags = [
@@ -113,7 +112,7 @@ fn unwritten(args: &ServeArgs) -> Vec<&'static str> {
     flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
 }
 
-/// What shows the run, as the arguments ask.
+/// Opens the live views.
 fn screen(args: &ServeArgs) -> anyhow::Result<Screen> {
     let progress = if args.report.disable_tqdm { Progress::Hidden } else { Progress::Shown };
     Screen::open(&args.live.unless(args.own.dry_run), args.own.quiet || args.outputs.owns_stdout(), progress)
@@ -132,7 +131,7 @@ fn measure(
     let record = run_serve(plan, prepared, &interrupt.stop, screen);
     screen.close();
     let record = with_window(args, record?);
-    // The file first: a reader that has gone away must not cost the result.
+    // Write the file first: a closed pipe must not cost the result.
     let saved = destination.save(args, &record);
     args.outputs.print(&record)?;
     if let Some(path) = saved? {
@@ -156,7 +155,7 @@ fn measure(
     Ok((record, exit))
 }
 
-/// The record with the time in which the run was full, for runs that can have one.
+/// Adds the steady-state window to the record, if the run can have one.
 pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
     if let Some(rule) = args.repeats.window {
         record.find_window(rule, args.repeats.asked.is_some());
@@ -164,7 +163,7 @@ pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord 
     record
 }
 
-/// Holds the run to what must not be true of it, and says so on standard error, where no reader of the report trips on it.
+/// Evaluates the `--fail-if` conditions and prints findings to standard error, which keeps the report parsable.
 fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>> {
     let findings: Vec<Finding> = args.thresholds()?.iter().map(|threshold| threshold.on_record(record)).collect();
     for finding in &findings {
@@ -173,8 +172,8 @@ fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>
     Ok(findings)
 }
 
-/// Runs a benchmark inside a sweep, against the sweep's simulator if it has one. What it measured is saved where the
-/// arguments say; what it was held to is in the code.
+/// Runs a benchmark inside a sweep, against the sweep's simulator if there is one. Saves the result as the arguments
+/// request; the exit code reflects failed conditions.
 pub(crate) fn run_inside(
     args: &ServeArgs,
     command: &[String],
@@ -204,7 +203,7 @@ pub(crate) fn run_inside(
     Ok((record, exit))
 }
 
-/// The code of a run that came to its end: whether it could be measured, and what it was held to.
+/// The exit code of a completed run: whether it was measurable, and whether conditions failed.
 fn held(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     let findings = findings(args, record)?;
     let exit = verdict(args, record)?;
@@ -233,7 +232,7 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
     }
 }
 
-/// Requests that this run answered; of a resumed one those since it went on.
+/// Requests that completed in this run, without those before a resume.
 fn answered(record: &RunRecord) -> u64 {
     let since = |caveat: &Caveat| match caveat {
         Caveat::Resumed { answered, .. } => Some(*answered),
@@ -242,12 +241,12 @@ fn answered(record: &RunRecord) -> u64 {
     record.caveats.iter().find_map(since).unwrap_or(record.summary.completed)
 }
 
-/// Whether a rule ended the run because the server did badly.
+/// Whether the run was stopped by a rule about server failures.
 pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
 }
 
-/// Says where something is, on standard error: the report is for scripts as well.
+/// Prints a location to standard error: scripts parse the report.
 fn inform(args: &ServeArgs, text: &str) {
     if !(args.own.quiet || args.own.strict_parity) {
         exit::note(text);

@@ -1,4 +1,4 @@
-//! `tacho completions`, `man` and `init`: what follows from the tables of flags.
+//! `tacho completions`, `man`, and `init`: output generated from the flag tables.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ use crate::args::shell::{InitArgs, ManArgs, Shell};
 use crate::args::topics::TOPICS;
 use crate::exit::{Exit, Misused};
 
-/// The release, as manual pages name it.
+/// The release version in manual pages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Prints a completion script.
@@ -38,7 +38,7 @@ pub(super) fn completions(shell: &Shell) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The words of values that no row lists: profiles of the simulator, and metrics.
+/// Completions for values that the flag table does not list: simulator profiles and metrics.
 fn words(flag: &Flag) -> Option<Words> {
     match flag.long() {
         "--sim-profile" | "--profile" => {
@@ -54,18 +54,18 @@ fn man_page(command: &Command) -> String {
     man::page(command, VERSION)
 }
 
-/// The page about the program itself.
+/// The manual page of the program itself.
 fn overview() -> String {
     let topics: Vec<(&str, &str)> = TOPICS.iter().map(|topic| (topic.name, topic.about)).collect();
     man::overview(COMMANDS, &topics, VERSION)
 }
 
-/// The page of a command in the reference.
+/// The Markdown reference page of a command.
 fn reference_page(command: &Command) -> String {
     reference::page(command, &TABLE, standing_for(command.spellings[0]))
 }
 
-/// Prints a page of the manual, or writes them all.
+/// Prints one manual page, or writes all of them.
 pub(super) fn manual(args: &ManArgs) -> anyhow::Result<Exit> {
     if args.schema {
         let schema = tacho_core::json::dumps_indented(&tacho_report::json::schema().into(), 2);
@@ -107,7 +107,7 @@ fn unknown(words: &str) -> Misused {
     Misused(format!("unknown command {words:?}: tacho --help lists them{meant}"))
 }
 
-/// Writes a file of settings, unless there is one.
+/// Writes a configuration file, unless it exists.
 pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
     let file = args.file.first().cloned().unwrap_or_else(|| "run.yaml".into());
     let shown = file.display();
@@ -122,7 +122,7 @@ pub(super) fn init(args: &InitArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Every flag of `tacho serve` as a line of YAML that says nothing yet.
+/// Every flag of `tacho serve` as a commented line of YAML.
 fn settings() -> String {
     let mut out = String::from(
         "# Settings of tacho serve. Remove the # of what you want to set; the command line wins over this file.\n\
@@ -141,7 +141,7 @@ fn settings() -> String {
     out
 }
 
-/// A value in YAML: the default, or a placeholder.
+/// A YAML value: the default, or a placeholder.
 fn sample(flag: &Flag) -> String {
     let preset = flag.preset.value();
     match flag.kind {

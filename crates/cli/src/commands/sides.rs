@@ -1,4 +1,4 @@
-//! What is compared: result files and directories, and logs, which hold what a result file would.
+//! Sides of a comparison: result files, directories, and logs.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ pub(crate) fn sides(files: &[PathBuf]) -> anyhow::Result<Vec<Side>> {
     Ok(load_known(files, known.collect::<anyhow::Result<_>>()?)?)
 }
 
-/// The result of a path that is a log; nothing of others.
+/// Returns the result of a log, or `None` if the path is not a log.
 pub(crate) fn of_log(path: &Path) -> anyhow::Result<Option<Dict>> {
     Stored::is_log(path).then(|| logged(path)).transpose()
 }
 
-/// The same sides with the times of single requests where a log next to a result tells them.
+/// Adds per-request times to the sides that have a log next to the result.
 pub(crate) fn detailed(files: &[PathBuf], sides: Vec<Side>) -> Vec<Side> {
     let known: Vec<Option<Dict>> = files.iter().map(|file| per_request(file)).collect();
     if known.iter().all(Option::is_none) {
@@ -49,7 +49,7 @@ fn logged(directory: &Path) -> anyhow::Result<Dict> {
     Ok(ResultFile::new(&run.record, Detail::PerRequest).to_dict())
 }
 
-/// The log that the run of a result left next to it: one of the same name, and of the same run.
+/// Returns the log next to a result if it has the same name and belongs to the same run.
 pub(crate) fn log_of(path: &Path, dict: &Dict) -> Option<PathBuf> {
     let date = dict.get("date")?.as_str()?;
     let same = |directory: &PathBuf| {

@@ -1,4 +1,4 @@
-//! `tacho sim`: the simulator as a server, until it is stopped.
+//! `tacho sim`: runs the simulator as a server until it is stopped.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     let capacity = capacity(&spec.engine);
     let mut server = Server::start(spec)?;
     let mut out = tacho_report::out();
-    // Both lines at once, and no matter whether they are read: a reader may leave after the first.
+    // One write for both lines, and errors ignored: a reader may close the pipe after the first line.
     let _ = out
         .write_all(format!("serving {} ({profile}) on http://{}\n{capacity}\n", args.model, server.addr()).as_bytes());
     let _ = out.flush();
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The two engines of a proxy, where it is to be one.
+/// The prefill and decode engines, if this is a proxy.
 fn engines(args: &SimArgs) -> anyhow::Result<Option<(String, String)>> {
     match (args.prefill_url.clone(), args.decode_url.clone()) {
         (None, None) => Ok(None),
@@ -52,7 +52,7 @@ fn engines(args: &SimArgs) -> anyhow::Result<Option<(String, String)>> {
     }
 }
 
-/// Passes requests on until Ctrl-C.
+/// Forwards requests until Ctrl-C.
 fn proxy(args: &SimArgs, prefill: String, decode: String, signals: &mut Signals) -> anyhow::Result<Exit> {
     let port = u16::try_from(args.port).context("--port is beyond 65535")?;
     let listen = SocketAddr::new(host(args)?, port);
@@ -71,7 +71,7 @@ fn host(args: &SimArgs) -> anyhow::Result<IpAddr> {
     })
 }
 
-/// The simulator that the arguments describe.
+/// The simulator described by the arguments.
 pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     let host = host(args)?;
     let mut spec =
@@ -119,7 +119,7 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     Ok(spec)
 }
 
-/// The connector that a KV transfer configuration names.
+/// The connector of a KV transfer configuration.
 fn connector(config: &str) -> anyhow::Result<String> {
     let value =
         tacho_core::json::parse(config).with_context(|| format!("--kv-transfer-config {config:?} is not JSON"))?;
@@ -127,7 +127,7 @@ fn connector(config: &str) -> anyhow::Result<String> {
     Ok(name.with_context(|| format!("--kv-transfer-config {config:?} has no kv_connector"))?.to_owned())
 }
 
-/// What vLLM says of its KV cache when it starts, which tools read from its log.
+/// vLLM's start-up line about KV cache capacity, which tools parse from its log.
 fn capacity(engine: &EngineSpec) -> String {
     let grouped = |number: usize| {
         let digits = number.to_string();
@@ -143,7 +143,7 @@ fn capacity(engine: &EngineSpec) -> String {
     )
 }
 
-/// The server to be played: a speed profile by its name, a file of `tacho fit`, or the default one.
+/// The speed profile: a built-in one by name, a file of `tacho fit`, or the default.
 pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
     let Some(name) = name else { return Ok(Profile::default().into()) };
     if name.ends_with(".json") || name.contains('/') {
@@ -158,7 +158,7 @@ pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
     Ok(Profile::parse(name).map_err(unknown)?.into())
 }
 
-/// The tokenizer of that name, or the built-in one.
+/// The tokenizer `name`, or the built-in one.
 pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Arc<Tokenizer>> {
     Ok(Arc::new(match name {
         None => Tokenizer::builtin(),
@@ -166,7 +166,7 @@ pub(crate) fn tokenizer(name: Option<&str>, mode: TokenizerMode) -> anyhow::Resu
     }))
 }
 
-/// A tokenizer by its path or Hub id.
+/// Loads a tokenizer by path or Hub id.
 pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> anyhow::Result<Tokenizer> {
     if hub().is_builtin(name) {
         return Ok(Tokenizer::builtin().named(name));
@@ -175,7 +175,7 @@ pub(crate) fn load(name: &str, revision: Option<&str>, mode: TokenizerMode) -> a
     Ok(Tokenizer::load_as(&directory, mode)?)
 }
 
-/// The Hub as the environment describes it.
+/// The Hub configured by the environment.
 pub(crate) fn hub() -> Hub {
     Hub::from_variables(|name| std::env::var(name).ok())
 }

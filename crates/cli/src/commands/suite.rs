@@ -1,4 +1,4 @@
-//! `tacho suite`: the test files of vLLM's performance suite, run and reported.
+//! `tacho suite`: runs the test files of vLLM's performance suite and reports the results.
 
 mod hardware;
 mod tests;
@@ -24,9 +24,10 @@ use crate::exit::{Exit, show};
 use crate::interrupt::Interrupt;
 use hardware::Machine;
 
-/// Runs the tests that the arguments name.
+/// Runs the selected tests.
 pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
-    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
+    // processes.
     let _interrupt = Interrupt::catch()?;
     let machine = Machine::look(args);
     let tests = tests::load(args, &machine)?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &SuiteArgs) -> anyhow::Result<Exit> {
     conclude(&plan.directory, &report)
 }
 
-/// The tables of all results, then what failed.
+/// Prints the tables of all results, then the failures.
 fn conclude(directory: &Path, report: &Report) -> anyhow::Result<Exit> {
     let dashboard = Dashboard::read(directory)?.on(platform::rows());
     if !dashboard.is_empty() {
@@ -100,7 +101,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
     })
 }
 
-/// What is wrong, before any server is started.
+/// Validates the plan before any server starts.
 fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Option<&Simulators>) -> anyhow::Result<()> {
     if plan.tests.is_empty() {
         bail!("no test is left: check --test-selector, --model-filter and --dtype-filter");
@@ -141,7 +142,7 @@ fn check(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine, simulators: Opti
     Ok(())
 }
 
-/// Notes what the tests ran on, once.
+/// Records the hardware and software environment, once.
 fn environment(args: &SuiteArgs, plan: &SuitePlan, machine: &Machine) -> anyhow::Result<()> {
     let path = plan.directory.join("vllm_env.txt");
     if path.exists() {

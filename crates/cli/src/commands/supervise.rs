@@ -1,6 +1,6 @@
-//! The supervisor of a sweep's commands: this program, started as a separate process between the sweep and the
-//! command. It ends the command's whole process group when the sweep closes the pipe, and a sweep that is killed
-//! closes it too. What the command started in separate sessions ends with it.
+//! Supervisor of a sweep's commands: this program as a separate process between the sweep and the command. It
+//! terminates the command's process group when the sweep closes the pipe, which also happens if the sweep is killed.
+//! Processes that the command started in separate sessions are terminated too.
 
 mod orphans;
 
@@ -17,24 +17,24 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_p
 
 use orphans::descendants;
 
-/// The word that asks for it. No command of its own: it is not for users.
+/// First argument that selects the supervisor. It is internal, not a command.
 pub(crate) const WORD: &str = "__supervise";
 
-/// How long a command may take to end when asked to.
+/// Grace period of a command after SIGTERM.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How long Nsight Systems may: it writes its report then.
+/// Grace period of Nsight Systems, which writes its report then.
 const REPORT: Duration = Duration::from_secs(600);
 
-/// How long its children may outlive it.
+/// How long child processes may outlive the command.
 const LEFTOVERS: Duration = Duration::from_secs(2);
 
-/// The command to supervise, if that is what this process is for.
+/// Returns the command to supervise, if this process is a supervisor.
 pub(crate) fn asked(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
     (args.nth(1)? == WORD).then(|| args.collect())
 }
 
-/// Runs the command and ends with its code.
+/// Runs the command and returns its exit code.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let Some((program, args)) = command.split_first() else { return ExitCode::from(127) };
     orphans::adopt();
@@ -48,7 +48,7 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let group = Pid::from_child(&child);
     let grace = grace(program);
     thread::spawn(move || {
-        // Nothing is ever sent: the pipe only says whether the sweep is alive.
+        // Nothing is ever sent: end of file means that the sweep has ended.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         end(group, grace);
     });
@@ -58,13 +58,13 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// How long a program may take to end when asked to.
+/// The grace period of a program.
 fn grace(program: &OsString) -> Duration {
     let is_nsys = Path::new(program).file_name().is_some_and(|name| name == "nsys");
     if is_nsys { REPORT } else { GRACE }
 }
 
-/// Asks a group and all that it left behind to end, and makes them end when they do not.
+/// Terminates a process group and its orphans, and kills those that remain.
 fn end(group: Pid, grace: Duration) {
     let began = Instant::now();
     let _ = kill_process_group(group, Signal::TERM);

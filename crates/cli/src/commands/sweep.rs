@@ -1,4 +1,4 @@
-//! `tacho sweep serve`, `serve_workload`, `serve_sla` and `startup`: commands over parameter sets.
+//! `tacho sweep serve`, `serve_workload`, `serve_sla`, and `startup`: run commands over parameter sets.
 
 mod bench;
 mod command;
@@ -48,7 +48,8 @@ pub(super) use simulator::Simulators;
 
 /// Runs a sweep over servers and clients.
 pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
-    // A signal ends the program at once: every file is whole, and the supervisors end what still runs.
+    // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
+    // processes.
     let interrupt = Interrupt::catch()?;
     let place = ranks::place(args)?;
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
@@ -107,16 +108,16 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         files.conclude();
     }
     let exit = verdict(&report)?;
-    // A target that no load meets is missed, whatever single runs say.
+    // An SLO that no load meets fails the sweep, regardless of single runs.
     Ok(if exit == Exit::Done { bench.code() } else { exit })
 }
 
-/// What shows benchmarks that are run one after another.
+/// The live view of consecutive benchmarks.
 pub(super) fn screen(live: &LiveArgs, dry_run: bool) -> anyhow::Result<Screen> {
     Ok(Screen::open(&live.unless(dry_run), false, Progress::Shown)?.with(Lines::Kept))
 }
 
-/// Runs a sweep over start-ups.
+/// Runs a sweep over engine start-ups.
 pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = screen(&args.place.live, args.place.dry_run)?;
@@ -182,7 +183,7 @@ fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> 
     })
 }
 
-/// What is wrong with some command, before any is run.
+/// Validates all commands before the first one runs.
 fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>) -> anyhow::Result<()> {
     plan.check()?;
     for set in &plan.bench_sets {
@@ -196,7 +197,7 @@ fn check(plan: &SweepPlan, bench: &Commands<'_>, simulators: Option<&Simulators>
     if plan.dry_run { Ok(()) } else { check_client(&plan.bench_cmd, &plan.serve_cmd, simulators.is_some()) }
 }
 
-/// Refuses a client of others that is not there, or that cannot know where the server is.
+/// Rejects a third-party client that does not exist or cannot know the server's address.
 pub(super) fn check_client(bench_cmd: &[String], serve_cmd: &[String], simulated: bool) -> anyhow::Result<()> {
     let program = &bench_cmd[0];
     if is_tacho(bench_cmd) {
@@ -213,7 +214,7 @@ pub(super) fn check_client(bench_cmd: &[String], serve_cmd: &[String], simulated
     Ok(())
 }
 
-/// A picture of each search next to its answer.
+/// Draws a chart of each search next to its result.
 fn draw(experiment: &Path) -> anyhow::Result<()> {
     let path = experiment.join("sla_summary.json");
     let entries = tacho_report::results::read(&path)?;
@@ -236,7 +237,7 @@ fn draw(experiment: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses targets on numbers that the benchmark will not report, before the first run.
+/// Rejects SLOs on metrics that the benchmark does not report, before the first run.
 fn check_targets(plan: &SweepPlan, targets: &[Vec<Criterion>]) -> anyhow::Result<()> {
     let serves = plan.bench_cmd.iter().any(|word| word == "serve");
     for set in plan.bench_sets.iter().filter(|_| serves) {
@@ -267,7 +268,7 @@ fn check_targets(plan: &SweepPlan, targets: &[Vec<Criterion>]) -> anyhow::Result
     Ok(())
 }
 
-/// How commands of others are started.
+/// Starts third-party commands under the supervisor.
 pub(super) fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
     let this = std::env::current_exe().context("cannot find this program's own file")?;
     Ok(Supervised { supervisor: vec![this.into_os_string(), supervise::WORD.into()], show_stdout })
@@ -277,7 +278,7 @@ fn read(path: &str) -> anyhow::Result<String> {
     fs::read_to_string(path).map_err(|error| anyhow!("{path}: cannot be read: {error}"))
 }
 
-/// The sets of a parameter file; without one, a set that changes nothing.
+/// The sets of a parameter file, or one empty set without a file.
 pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     let Some(path) = path else { return Ok(vec![ParamSet::default()]) };
     let sets = parse_params(Path::new(path), &read(path)?)?;
@@ -295,7 +296,7 @@ pub(super) fn sets(path: Option<&str>) -> anyhow::Result<Vec<ParamSet>> {
     Ok(sets)
 }
 
-/// The code of an experiment, or what failed.
+/// The exit code of an experiment, or its error.
 pub(super) fn verdict(report: &Report) -> anyhow::Result<Exit> {
     match &report.failures[..] {
         [] if report.unmet > 0 => Ok(Exit::Gate),

@@ -1,4 +1,4 @@
-//! The batch form: a JSON list of tunings, each run in turn and its outcome written back into the list.
+//! Batch mode: runs a JSON list of tunings in order and writes each outcome back into the list.
 
 use std::fs;
 use std::io::Write;
@@ -16,10 +16,10 @@ use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;
 
-/// Runs all tunings of a file.
+/// Runs all tunings of a batch file.
 pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: &Screen) -> anyhow::Result<Exit> {
     let mut entries = read(file)?;
-    // All of them are read before the first is run.
+    // Validate all entries before the first run.
     let settings: Vec<TuneSettings> = entries
         .iter()
         .enumerate()
@@ -50,7 +50,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
         };
         let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if !args.dry_run {
-            // Known from the start, so that an interrupted tuning is found again.
+            // Set before the run, so that an interrupted tuning can be found.
             entries[at].set("run_id", name.as_str());
             write(file, &entries)?;
         }
@@ -80,7 +80,7 @@ pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: 
     if failed.is_empty() { Ok(Exit::Done) } else { Err(anyhow!("these failed:\n  {}", failed.join("\n  "))) }
 }
 
-/// Writes the outcome into its entry; the reason when it failed.
+/// Writes the outcome, or the error, into the entry.
 fn conclude(
     entry: &mut Dict,
     outcome: anyhow::Result<tacho_run::auto_tune::TuneReport>,
@@ -120,7 +120,7 @@ fn write(file: &Path, entries: &[Dict]) -> anyhow::Result<()> {
     Ok(write_whole(file, |out| out.write_all(text.as_bytes()))?)
 }
 
-/// The entry as environment variables: names in capitals, without what no name may hold; outcomes left out.
+/// The entry as environment variables: names in upper case, reduced to valid characters, without outcomes.
 fn variables(entry: &Dict) -> Vec<(String, String)> {
     let outcome = ["run_id", "status", "results", "gcs_results"];
     let name = |key: &str| {
@@ -135,7 +135,7 @@ fn variables(entry: &Dict) -> Vec<(String, String)> {
     given.map(|(key, value)| (name(key), text(value))).filter(|(name, _)| !name.is_empty()).collect()
 }
 
-/// A key that is not a setting, and nearly one. Others are variables for the server.
+/// Returns a key that looks like a misspelled setting. Other unknown keys are variables for the server.
 fn mistyped(variables: &[(String, String)]) -> Option<(&str, String)> {
     let known: Vec<String> = auto_tune::variables().collect();
     let mut unknown =

@@ -1,4 +1,4 @@
-//! Where a tuning's files lie: a directory per tuning, named by the minute it began.
+//! Output directory of a tuning, named after its start time in minutes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-/// The directory of a new tuning, or of the one to go on with: the one named, or the newest.
+/// Returns the directory of a new tuning, or of the tuning to resume: the named one or the newest.
 pub(super) fn of(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> anyhow::Result<PathBuf> {
     let all = base.join("auto-benchmark");
     let Some(wanted) = resume else { return if dry_run { Ok(all.join(timestamp())) } else { unused(&all) } };
@@ -20,7 +20,7 @@ pub(super) fn of(base: &Path, resume: Option<Option<&str>>, dry_run: bool) -> an
     }
 }
 
-/// A directory that is not there yet: two tunings may begin in the same minute.
+/// Returns a directory name that is not in use: two tunings may start in the same minute.
 pub(super) fn unused(all: &Path) -> anyhow::Result<PathBuf> {
     let timestamp = timestamp();
     let names = std::iter::once(timestamp.clone()).chain((2..).map(|number| format!("{timestamp}_{number}")));
@@ -36,12 +36,12 @@ fn newest(all: &Path) -> Option<PathBuf> {
     directories.max_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok())
 }
 
-/// Makes a directory and sees whether it can be written to, while nothing is lost yet.
+/// Creates the directory and checks that it is writable before the run starts.
 pub(super) fn make(directory: &Path) -> anyhow::Result<()> {
     crate::commands::sweep::make_directory(directory, "--base")
 }
 
-/// The revision checked out where results go; empty outside of a repository.
+/// The Git revision checked out at the results directory; empty outside of a repository.
 pub(super) fn revision(base: &Path) -> String {
     let mut git = Command::new("git");
     git.arg("-C").arg(base).args(["rev-parse", "HEAD"]).stdin(Stdio::null()).stderr(Stdio::null());

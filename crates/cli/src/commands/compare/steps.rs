@@ -1,4 +1,4 @@
-//! A run next to what was predicted for it, step by step.
+//! Compares a run with its prediction, step by step.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tacho_forecast::fit::{StepComparison, compare_steps};
 
 use crate::commands::fit::read;
 
-/// The comparison of the first file with the second, where one of the two was predicted; nothing where none was.
+/// Returns the comparison of the first two files if one of them is a prediction, otherwise `None`.
 pub(super) fn markdown(files: &[PathBuf]) -> Option<String> {
     let [one, other] = files else { return None };
     let by = (predicted_by(one), predicted_by(other));

@@ -1,4 +1,4 @@
-//! `tacho convert sharegpt`: a dump into conversations, with tables about them.
+//! `tacho convert sharegpt`: converts a ShareGPT dump to conversations and prints statistics.
 
 use std::io::Write;
 
@@ -13,7 +13,6 @@ use crate::exit::{Exit, saved};
 
 const PERCENTILES: &[f64] = &[25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
 
-/// Converts the file.
 pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     let tokenizer = args.model.as_deref().map(|model| load(model, None, TokenizerMode::Auto)).transpose()?;
     let (input, output, spec) = (&args.files[0], &args.files[1], args.spec());
@@ -46,7 +45,7 @@ pub(crate) fn run(args: &SharegptArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The parameters, as vLLM's script prints them.
+/// The parameters, in the format of vLLM's script.
 fn heading(args: &SharegptArgs, spec: &DumpSpec) -> String {
     let shown = |limit: Option<usize>| limit.map_or_else(|| "None".to_owned(), |limit| limit.to_string());
     let mut text = format!(
@@ -65,7 +64,7 @@ fn heading(args: &SharegptArgs, spec: &DumpSpec) -> String {
     text + &format!("Reading file: {}\n", args.files[0].display())
 }
 
-/// The table about conversations.
+/// The table of conversation statistics.
 fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> String {
     let sum = |count: &dyn Fn(&str) -> usize, from: usize| {
         let of = move |conversation: &Conversation| {
@@ -76,7 +75,7 @@ fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> 
     let both = |count: &dyn Fn(&str) -> usize| -> Vec<f64> {
         sum(count, 0).iter().zip(sum(count, 1)).map(|(user, assistant)| user + assistant).collect()
     };
-    // As upstream counts: spaces and one more.
+    // As in vLLM's script: number of spaces plus one.
     let words: &dyn Fn(&str) -> usize = &|text| text.matches(' ').count() + 1;
     let mut table = Describe::new(PERCENTILES);
     table.row("user_turns", &sum(&|_| 1, 0));

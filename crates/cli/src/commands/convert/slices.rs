@@ -1,4 +1,4 @@
-//! `tacho convert txt-slices`: a plain text into prompts for the dataset `custom`.
+//! `tacho convert txt-slices`: converts plain text to prompts for the `custom` dataset.
 
 use anyhow::{Context, bail};
 use tacho_text::TokenizerMode;
@@ -8,7 +8,6 @@ use crate::args::convert::slices::SlicesArgs;
 use crate::commands::sim::load;
 use crate::exit::{Exit, saved};
 
-/// Converts the file.
 pub(crate) fn run(args: &SlicesArgs) -> anyhow::Result<Exit> {
     if args.input.starts_with("http://") || args.input.starts_with("https://") {
         bail!("--input {}: only files can be read; download it first", args.input);
@@ -22,7 +21,7 @@ pub(crate) fn run(args: &SlicesArgs) -> anyhow::Result<Exit> {
     };
     let tokenizer = load(&args.tokenizer, None, TokenizerMode::Auto)?;
     let text = std::fs::read_to_string(&args.input).with_context(|| format!("cannot read {}", args.input))?;
-    // As Python's text mode reads it.
+    // Universal newlines, as in Python's text mode.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let lines = slices(&spec, &text, &tokenizer)?;
     std::fs::write(&args.output, &lines).with_context(|| format!("cannot write {}", args.output))?;

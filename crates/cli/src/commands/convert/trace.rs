@@ -1,4 +1,4 @@
-//! `tacho convert trace`: sessions of any format as the one model, or as another format.
+//! `tacho convert trace`: converts traces of any format to the session model or to another format.
 
 use std::io::{BufWriter, Write};
 
@@ -10,14 +10,14 @@ use tacho_workload::sessions::{self, Format, Options};
 use crate::args::convert::trace::TraceArgs;
 use crate::exit::{Exit, Misused, saved};
 
-/// The format that a flag names.
+/// Parses the format given by a flag.
 pub(crate) fn named(flag: &str, name: &str) -> anyhow::Result<Format> {
     let hint = |meant| Misused(format!("{flag} {name:?} is not a known format; did you mean {meant}?"));
     let meant = || nearest(name, Format::words()).map(hint);
     Format::named(name).map_err(|error| meant().unwrap_or_else(|| Misused(format!("{flag} {error}"))).into())
 }
 
-/// Reads, scales and writes.
+/// Reads, scales, and writes the sessions.
 pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
     let options = Options::parse(args.options.iter().map(String::as_str))?;
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<Exit> {
     scaling.check()?;
     let mut trace = sessions::read(&args.input[0], format, &options)?;
     trace.scale(&scaling)?;
-    // The model is written step by step; other formats are checked as a whole before a byte of them is written.
+    // The model is streamed to the output; other formats are validated completely before anything is written.
     let text = if to == Format::Model { None } else { Some(trace.written_as(to)?) };
     let write = |out: &mut dyn Write| match &text {
         Some(text) => out.write_all(text.as_bytes()),

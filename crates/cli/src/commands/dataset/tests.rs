@@ -1,4 +1,4 @@
-//! Every recorded workload, made again from its command line.
+//! Regenerates every recorded workload from its command line.
 
 mod arrivals;
 mod case;

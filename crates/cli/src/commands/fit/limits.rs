@@ -9,12 +9,12 @@ use tacho_forecast::fit::KnownLimits;
 
 use crate::args::fit::FitArgs;
 
-/// Timeout of an endpoint.
+/// Timeout of an endpoint request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The start of the log, which has the limits.
+/// Bytes read from the start of the log, which contains the limits.
 const LOG_START: usize = 4 << 20;
 
-/// The limits that are stated somewhere.
+/// Returns the limits stated by any source.
 pub(super) fn stated(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow::Result<KnownLimits> {
     let mut known = KnownLimits::default();
     args.given.iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
@@ -28,7 +28,7 @@ pub(super) fn stated(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow:
     Ok(known)
 }
 
-/// A server without these endpoints states nothing.
+/// Endpoints that the server does not have are skipped.
 fn read_endpoints(known: &mut KnownLimits, endpoint: &EndpointSpec) {
     let Ok(caller) = Caller::new(endpoint, "", TIMEOUT) else { return };
     if let Ok(Some(page)) = metrics_page(&caller) {

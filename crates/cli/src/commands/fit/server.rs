@@ -14,7 +14,7 @@ use crate::commands::{serve, values_for};
 pub(super) struct MeasuredServer<'a> {
     args: &'a FitArgs,
     url: &'a str,
-    /// Added to the seed of each run: prompts of an earlier fit could be cached.
+    /// Offset of the seed of each run: prompts of an earlier fit could be in the prefix cache.
     seed: u64,
     started: Instant,
 }
@@ -32,7 +32,7 @@ impl<'a> MeasuredServer<'a> {
                 .map(str::to_owned)
                 .into();
         if !load.is_first {
-            // The first run found it ready; a ready check before every run would take a third of the time.
+            // Only the first run does a ready check: one per run would take a third of the time.
             words.extend(["--ready-check-timeout-sec", "0"].map(str::to_owned));
         }
         let pairs = [

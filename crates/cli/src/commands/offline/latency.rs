@@ -1,4 +1,4 @@
-//! `tacho latency`: one batch, repeated.
+//! `tacho latency`: latency of one repeated batch.
 
 use std::path::Path;
 
@@ -16,13 +16,12 @@ use crate::commands::serve::log::asked;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
     super::notices(&args.common.engine, args.sim, &sink);
     let output = super::output(args.output_json.as_deref())?;
-    // From here on the engine is ended in an orderly way, and what was measured is kept.
+    // From here on, an interrupt shuts the engine down in order and keeps the measurements.
     interrupt.measuring();
     let plan = plan(args)?;
     let log = args.log.as_deref().map(asked);
@@ -59,7 +58,7 @@ fn engine(args: &LatencyArgs, stop: &StopSignal) -> anyhow::Result<Box<dyn Offli
         return Ok(Box::new(SimulatedEngine::new(&args.common.engine, &args.common.worker, false, Phase::Warm)?));
     }
     let mut defaults = Dict::new();
-    // The same prompts come again and again: a cache would answer them.
+    // Repeated prompts would hit the prefix cache.
     defaults.set("enable_prefix_caching", false);
     let mut spec = super::python("vllm", &args.common.engine, &args.common.worker, defaults, stop)?;
     if let Some(report) = &args.nsys {

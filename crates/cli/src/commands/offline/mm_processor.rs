@@ -1,4 +1,4 @@
-//! `tacho mm-processor`: the multimodal input processor, stage by stage.
+//! `tacho mm-processor`: latency of the multimodal input processor, by stage.
 
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, RunEvent};
@@ -13,7 +13,6 @@ use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let progress = if args.disable_tqdm { Progress::Hidden } else { Progress::Shown };
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &MmProcessorArgs) -> anyhow::Result<Exit> {
     let mut engine = engine(args, &interrupt.stop)?;
     engine.parse().map_err(tacho_run::Error::from)?;
     let drawn = draw(&plan, &sink)?;
-    // From here on the engine is ended in an orderly way.
+    // From here on, an interrupt shuts the engine down in order.
     interrupt.measuring();
     let record = run_mm(&plan, &drawn, &mut *engine, &sink)?;
     sink.close();

@@ -1,4 +1,4 @@
-//! The simulator's engine in the place of an offline engine.
+//! The simulator as an offline engine.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use tacho_text::Tokenizer;
 use crate::args::offline::{EngineArgs, WorkerArgs};
 use crate::commands::sim::{profile, tokenizer};
 
-/// A simulated engine.
 pub(crate) struct SimulatedEngine {
     spec: EngineSpec,
     cost: CostModel,
@@ -27,7 +26,7 @@ pub(crate) struct SimulatedEngine {
 }
 
 impl SimulatedEngine {
-    /// An engine with the limits that the flags give it. `caching` is the command's default for prefix caching.
+    /// Creates an engine with the limits given by flags. `caching` is the command's default for prefix caching.
     pub(crate) fn new(engine: &EngineArgs, worker: &WorkerArgs, caching: bool, phase: Phase) -> anyhow::Result<Self> {
         let profile = profile(worker.sim_profile.as_deref())?;
         let mut spec = limits(engine, &profile, caching)?;
@@ -56,7 +55,7 @@ fn limits(engine: &EngineArgs, profile: &Machine, caching: bool) -> anyhow::Resu
     Ok(spec)
 }
 
-/// Gives an engine the limits that were typed, and leaves it the others.
+/// Applies the limits given by flags; the others keep their defaults.
 pub(crate) fn limit(engine: &EngineArgs, spec: &mut EngineSpec) -> anyhow::Result<()> {
     let size = |flag: &str, text: &Option<String>| -> anyhow::Result<Option<usize>> {
         let Some(text) = text else { return Ok(None) };
@@ -83,7 +82,7 @@ pub(crate) fn limit(engine: &EngineArgs, spec: &mut EngineSpec) -> anyhow::Resul
     Ok(())
 }
 
-/// A request's stages under the names that a worker reports them by.
+/// The stages of a request, by the names that a worker reports.
 fn stage_dict(media: &MediaTimes) -> Dict {
     let mut times: Dict = media.stages.iter().map(|(name, time)| ((*name).to_owned(), Value::Float(*time))).collect();
     times.set("encoder_forward_secs", media.encoder);

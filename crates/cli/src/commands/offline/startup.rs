@@ -1,4 +1,4 @@
-//! `tacho startup`: how long an engine takes to start.
+//! `tacho startup`: start-up time of an engine.
 
 use tacho_core::json::Dict;
 use tacho_metrics::offline::{OfflineKind, Phase};
@@ -13,7 +13,6 @@ use crate::commands::serve::log::asked;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
@@ -31,7 +30,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();
     let measured = if args.sim {
-        // Made once here, so that wrong limits are reported before anything is started.
+        // Created once here to report invalid limits before anything starts.
         SimulatedEngine::new(&args.common.engine, &args.common.worker, true, Phase::Cold)?;
         run_startup(&plan, &SimulatedMaker { args }, &mut notebook, &interrupt.stop, &sink)?
     } else {
@@ -47,7 +46,6 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
     super::conclude(measured, &[output.as_deref()])
 }
 
-/// Starts Python processes.
 struct PythonMaker {
     spec: PythonSpec,
 }
@@ -58,7 +56,6 @@ impl EngineMaker for PythonMaker {
     }
 }
 
-/// Starts simulated engines.
 struct SimulatedMaker<'a> {
     args: &'a StartupArgs,
 }

@@ -1,4 +1,4 @@
-//! `tacho throughput`: the whole workload at once, on an engine or a running server.
+//! `tacho throughput`: throughput of a workload submitted at once to an engine or a running server.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let sink = super::sink(&args.common.live, &args.common.worker, Progress::Shown)?;
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &ThroughputArgs) -> anyhow::Result<Exit> {
     super::conclude(measured, &[output.as_deref(), args.log.as_deref().map(Path::new)])
 }
 
-/// The batch through an engine of this machine.
+/// Runs the batch on an engine of this machine.
 fn local(
     args: &ThroughputArgs,
     interrupt: &Interrupt,
@@ -49,14 +48,14 @@ fn local(
     let log = args.log.as_deref().map(asked);
     let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
-    // A wrong argument of the engine is reported before anything is sampled.
+    // Report invalid engine arguments before sampling.
     let parsed = engine.parse().map_err(tacho_run::Error::from)?;
     let batches = prepare(&plan, sink).map_err(in_vllms_words)?;
     if let Some(path) = &args.source.save_workload {
         batches.save(path.as_ref())?;
         saved(path);
     }
-    // From here on the engine is ended in an orderly way, and what was measured is kept.
+    // From here on, an interrupt shuts the engine down in order and keeps the measurements.
     interrupt.measuring();
     let mut measured = run_engine(&plan, &batches, &mut engine, sink)?;
     if let Some(report) = &args.nsys {
@@ -69,7 +68,7 @@ fn local(
     Ok((measured, Some(parsed)))
 }
 
-/// The workload names the protocols that carry media; here they are engines.
+/// Workload errors name protocols that support media; this command has engines instead.
 fn in_vllms_words(error: tacho_run::Error) -> anyhow::Error {
     match error {
         tacho_run::Error::Workload(tacho_workload::Error::NotMultimodal { backend }) => {
@@ -79,7 +78,7 @@ fn in_vllms_words(error: tacho_run::Error) -> anyhow::Error {
     }
 }
 
-/// The flags as vLLM's records show them.
+/// The flags in the format of vLLM's records.
 fn flags(args: &ThroughputArgs, engine_args: Option<&Dict>) -> Dict {
     let mut namespace = namespace(&args.common.values, "throughput", engine_args.and_then(super::model_dict));
     namespace.set("tokenizer", args.common.engine.tokenizer_name());
@@ -90,7 +89,7 @@ fn flags(args: &ThroughputArgs, engine_args: Option<&Dict>) -> Dict {
     namespace
 }
 
-/// What vLLM says too, but only about flags that were given.
+/// Emits vLLM's warnings, but only about flags that were given.
 fn warn(args: &ThroughputArgs, sink: &dyn EventSink) {
     let dataset = args.effective_dataset();
     if args.dataset_path.is_none() && args.dataset_name != "prefix_repetition" && dataset == "random" {
@@ -176,7 +175,7 @@ fn plan(args: &ThroughputArgs) -> anyhow::Result<ThroughputPlan> {
     })
 }
 
-/// Each of several processes writes a separate file: `o.json` becomes `o.dp0.json`.
+/// With several processes, each writes a separate file: `o.json` becomes `o.dp0.json`.
 fn of_rank(path: &str, share: Option<(usize, usize)>) -> String {
     let Some((rank, _)) = share else { return path.to_owned() };
     let ending =
@@ -184,7 +183,7 @@ fn of_rank(path: &str, share: Option<(usize, usize)>) -> String {
     format!("{}.dp{rank}{ending}", path.strip_suffix(&ending).unwrap_or(path))
 }
 
-/// Which part of the requests is this process's, when several were launched.
+/// This process's share of the requests, if several processes were launched.
 fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
     if size <= 1 {
         return Ok(None);
@@ -198,7 +197,7 @@ fn share(size: i64) -> anyhow::Result<Option<(usize, usize)>> {
     Ok(Some((rank / (world / size), size)))
 }
 
-/// The same batch through a running server.
+/// Runs the batch against a running server.
 fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) -> anyhow::Result<Measured> {
     let (kind, endpoint) = match args.backend() {
         Backend::OpenAiChat => (BackendKind::OpenAiChat, "/v1/chat/completions"),
@@ -257,7 +256,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
     run_served(&plan, &interrupt.stop, sink).map_err(in_vllms_words)
 }
 
-/// Everything at once, whole lengths.
+/// Sends all requests at once, with full output lengths.
 fn traffic(args: &ThroughputArgs) -> anyhow::Result<TrafficPlan> {
     let mut extra_body = Dict::new();
     extra_body.set("temperature", 1.0);

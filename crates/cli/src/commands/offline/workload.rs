@@ -1,4 +1,4 @@
-//! The workloads of `tacho throughput` and `tacho mm-processor`; warm-up requests are made under the next seed.
+//! Workloads of `tacho throughput` and `tacho mm-processor`; warm-up requests use the next seed.
 
 use tacho_run::offline::OfflineWorkload;
 use tacho_workload::{Carrier, Need, WorkloadSpec};
@@ -33,7 +33,7 @@ fn offline(
     Ok(OfflineWorkload::Sample { measured: Box::new(spec(seed, prompts)?), warmup })
 }
 
-/// What the dataset of `tacho throughput` is made from.
+/// Dataset inputs of `tacho throughput`.
 pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     Source {
         flags: &args.datasets,
@@ -53,7 +53,7 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
     }
 }
 
-/// What the dataset of `tacho mm-processor` is made from: its prompts are always chat messages.
+/// Dataset inputs of `tacho mm-processor`; its prompts are always chat messages.
 fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Source<'_> {
     let flags = &args.dataset;
     Source {
@@ -74,7 +74,7 @@ fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Sou
     }
 }
 
-/// What an engine can be handed. Schemas of tools only fit the bodies of a server.
+/// Request features that a backend supports. Tool schemas require the request body of a server.
 fn carrier(backend: Backend) -> Carrier {
     let carries: &[Need] = match backend {
         Backend::Hf | Backend::Mii | Backend::OpenAi => &[],

@@ -1,4 +1,4 @@
-//! What a log gives: the report, and every file that the run could have written.
+//! Reports from a log: the report, and every file that the run could have written.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::commands::serve::with_window;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 
-/// Reports one run, or several logs as one.
+/// Reports one run, or merges several logs into one report.
 pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     args.outputs.check()?;
     let record = record(logs, args)?;
@@ -41,7 +41,7 @@ pub(super) fn report(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The record of one run: of its log, of those of its ranks, or of several that went on at the same time.
+/// Rebuilds the record from the log of a run, the logs of its ranks, or several concurrent runs.
 fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
     if are_ranks(logs) {
         let run = rebuild_ranks(logs, &args.changes, &hub(), &())?;
@@ -60,7 +60,7 @@ fn record(logs: &[PathBuf], args: &LogArgs) -> anyhow::Result<RunRecord> {
     }
 }
 
-/// The record of a run with the time in which it was full, by the rule that the run had. A part of a run has none.
+/// Adds the steady-state window to the record, by the rule of the run. A time window of a run has none.
 fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
     match of_command(&run.command).filter(|_| args.changes.window.is_none()) {
         Some(serve) => with_window(&serve, run.record),
@@ -68,7 +68,7 @@ fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
     }
 }
 
-/// What is particular about a log goes to standard error, in one line each.
+/// Prints warnings about a log to standard error, one per line.
 fn warn(path: &std::path::Path, run: &Rebuilt) {
     let path = path.display();
     if !run.closed {
@@ -82,7 +82,7 @@ fn warn(path: &std::path::Path, run: &Rebuilt) {
     if run.log.segments.len() > 1 {
         let gaps: f64 = run.log.segments.iter().map(|segment| segment.gap_ns as f64 / 1e9).sum();
         let (count, again) = (run.log.segments.len(), run.log.replaced);
-        // A run that was killed left no word of what was in flight.
+        // The log of a killed run does not list the requests in flight.
         let again = if again == 0 { String::new() } else { format!(", {again} requests sent again") };
         tracing::warn!("{path}: the run was resumed: {count} segments, {gaps:.1} s between them left out{again}");
     }

@@ -1,4 +1,4 @@
-//! What the log of an offline run gives: the report and the result file that the run gave, or would have given.
+//! Reports from the log of an offline run: the report and the result file of the run, complete or not.
 
 use std::path::Path;
 
@@ -13,15 +13,14 @@ use crate::args::report::ReportCommandArgs;
 use crate::commands::offline::print;
 use crate::exit::{Exit, saved};
 
-/// Flags for logs that an offline run has numbers for.
+/// Log flags that apply to offline runs.
 const KNOWN: [&str; 1] = ["--save-result"];
 
-/// What the manifest says of an offline run; nothing of a served one.
+/// Returns the manifest entry of an offline run, or `None` for a serving run.
 pub(super) fn about(stored: &Stored) -> Option<&Value> {
     stored.manifest().more.get(OFFLINE)
 }
 
-/// Reports the log at `path`.
 pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(flag) = args.log_flags.iter().find(|flag| !KNOWN.contains(flag)) {
         bail!("{flag} is for the log of a served run, and {} is that of an offline one", path.display());
@@ -41,7 +40,7 @@ pub(super) fn report(path: &Path, stored: &Stored, about: &Value, args: &ReportC
     Ok(Exit::Done)
 }
 
-/// The report and result of a run that was killed, from what it had measured.
+/// The report and result of a killed run, from its measurements so far.
 fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(String, Value)> {
     let rows = stored.joined().with_context(|| path.display().to_string())?.rows;
     let planned = about.get("planned").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! What a result file gives: the run's report and files, from its log where that lies next to it, from the values of its
-//! requests where it keeps them, and a page of what it does keep where it does not.
+//! Reports from a result file. Uses the log next to it if there is one, else the per-request values of a detailed
+//! result. Otherwise, it writes a page of the stored metrics.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,10 +19,9 @@ use crate::args::report::ReportCommandArgs;
 use crate::commands::sides::log_of;
 use crate::exit::{Exit, saved};
 
-/// Flags that only a log can honour.
+/// Flags that require a log.
 const OF_LOGS: [&str; 4] = ["--window", "--tokenizer", "--save-result", "--save-detailed"];
 
-/// Reports the run of a result file.
 pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let dicts = results::read(path)?;
     let dict = match dicts.as_slice() {
@@ -47,7 +46,7 @@ pub(super) fn report(path: &Path, args: &ReportCommandArgs) -> anyhow::Result<Ex
     }
 }
 
-/// A run whose requests are known.
+/// Reports a run whose requests are known.
 fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let log = &args.log;
     log.outputs.print(&run.record)?;
@@ -65,7 +64,7 @@ fn whole(run: &Restored, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A run of which only the numbers are known, and how long each request took.
+/// Reports a run from its metrics and, if stored, per-request latencies.
 fn numbers(path: &Path, dict: &Dict, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let outputs = &args.log.outputs;
     if outputs.page.is_none() && outputs.card.is_none() {

@@ -1,4 +1,4 @@
-//! Several results on one page: the difference in a sentence, and the distributions on each other.
+//! Several results on one page: a summary of the difference and overlaid distributions.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::args::report::ReportCommandArgs;
 use crate::commands::sides::{detailed, sides};
 use crate::exit::{Exit, saved};
 
-/// Compares the results, the first being the base.
+/// Compares the results with the first one as baseline.
 ///
 /// Runs of one configuration in `one_directory` are repeats, which are not compared with each other.
 pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
@@ -24,7 +24,7 @@ pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportComman
     };
     args.log.outputs.check()?;
     let spec = CompareSpec::usual();
-    // The log next to a result has single requests, with which more can be decided.
+    // The log of a run has per-request times, which allow more precise verdicts.
     let sides = by_difference(detailed(files, sides(files)?));
     let repeats = are_repeats(&sides, one_directory);
     let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };

@@ -1,4 +1,4 @@
-//! `tacho long-doc-qa`: repeated long documents, through the engine or a server.
+//! `tacho long-doc-qa`: repeated long documents, on an engine or a server.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,6 @@ use crate::interrupt::Interrupt;
 const WARM_UP: &str = "------warm up------";
 const START: &str = "------start generating------";
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &LongDocumentArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     print(&[format!("Repeat mode:  {}", args.mode)])?;

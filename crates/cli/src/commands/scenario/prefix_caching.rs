@@ -1,4 +1,4 @@
-//! `tacho prefix-caching`: repeated prompts, through the engine or a server.
+//! `tacho prefix-caching`: repeated prompts, on an engine or a server.
 
 use tacho_core::json::float_repr;
 use tacho_core::{EventSink, Request, RunEvent};
@@ -16,7 +16,6 @@ use crate::interrupt::Interrupt;
 
 const START: &str = "------start generating------";
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let source = args.spec.dataset.as_ref().map_or_else(|| "random".to_owned(), |path| path.display().to_string());
@@ -31,11 +30,11 @@ pub(crate) fn run(args: &PrefixCachingArgs) -> anyhow::Result<Exit> {
     }
 }
 
-/// What upstream prints of the prompts before they are repeated.
+/// The lines that vLLM's script prints about the prompts before repeating them.
 pub(super) fn sampled(requests: &[Request], repeats: usize) -> Vec<String> {
     let mut lens: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
     lens.sort_unstable();
-    // Every prompt is there as often as the others.
+    // All prompts are repeated equally often.
     let distinct: Vec<u64> = lens.iter().copied().step_by(repeats.max(1)).collect();
     let mean = distinct.iter().sum::<u64>() as f64 / distinct.len().max(1) as f64;
     let at = |place: usize| distinct.get(place).copied().unwrap_or(0);

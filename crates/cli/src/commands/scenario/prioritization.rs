@@ -1,4 +1,4 @@
-//! `tacho prioritization`: requests of several priorities, through the engine or a server.
+//! `tacho prioritization`: requests with different priorities, on an engine or a server.
 
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use crate::commands::serve::dry_run;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for.
 pub(crate) fn run(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let scenario = Scenario { batch: &args.batch, headline: &|_| Vec::new() };
@@ -36,7 +35,7 @@ pub(crate) fn run(args: &PrioritizationArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Upstream's line, and its file.
+/// The output line and result file of vLLM's script.
 pub(super) fn throughput(requests: &[Request], seconds: f64) -> (String, Dict) {
     let tokens = requests.iter().map(|request| request.prompt_len.saturating_add_signed(request.output_len)).sum();
     scenario::throughput(requests.len(), tokens, seconds)
@@ -76,7 +75,8 @@ fn on_server(args: &PrioritizationArgs, scenario: &Scenario<'_>, interrupt: &Int
     Ok(interrupt.or(Exit::Done))
 }
 
-/// How the server says that it schedules; `None` where it does not report it, as outside of vLLM's development mode.
+/// The scheduling policy reported by the server, or `None` if it does not report one: vLLM does in development mode
+/// only.
 fn policy(plan: &ServePlan) -> Option<String> {
     let caller = Caller::new(&plan.endpoint, &plan.base_path, Duration::from_secs(5)).ok()?;
     let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;

@@ -1,4 +1,4 @@
-//! `tacho structured-output`: constrained responses, timed and checked.
+//! `tacho structured-output`: times structured outputs and checks them against their constraints.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
 
-/// Runs the benchmark that the arguments ask for, or one after the other those of a sweep.
+/// Runs the benchmark, or a sweep of benchmarks in order.
 pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let screen = watched(&args.serve, args.dry_run)?;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Protocols whose requests cannot carry a constraint.
+/// Backends whose requests cannot carry a constraint.
 const UNCONSTRAINED: [&str; 3] = ["tgi", "tensorrt-llm", "deepspeed-mii"];
 
 fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow::Result<Exit> {
@@ -55,7 +55,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     let timed = spec.rate.is_finite();
     let workload = WorkloadSpec::Structured(spec.clone());
     let mut online = Online::open(&args.serve, workload, args.num_prompts, timed, &|_| Ok(()), screen)?;
-    // The test request is request 0, as it will be sent.
+    // The test request is request 0, sent unchanged.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
     online.plan.traffic.chat_temperature = Some(0.0);
@@ -70,7 +70,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     if args.dry_run {
         return dry_run::print(&prepared);
     }
-    // The run keeps its own to count with; this one judges afterwards.
+    // The run uses its own tokenizer; this one is for the evaluation afterwards.
     let tokenizer = online.prepare(true)?.tokenizer.ok_or_else(|| anyhow!("structured-output needs a tokenizer"))?;
     let setup = setup(args, &prepared);
     let constraints = spec.constraints(&prepared.requests.all()?)?;
@@ -82,7 +82,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     let mut tested = vec!["Initial test run completed. Starting main benchmark run...".to_owned()];
     tested.extend(setup.profiled.then(|| "Starting profiler...".to_owned()));
     tested.extend(setup.traffic());
-    // A reader that has gone away must not cost the run.
+    // A closed pipe must not end the run.
     let record = online.run_tested(prepared, &interrupt.stop, &|| drop(screen.print(&tested)))?;
     let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
     conclude(args, &setup, &online.plan.report, &record, &answers, screen)
@@ -129,7 +129,6 @@ fn conclude(
     }
 }
 
-/// The workload that the arguments ask for.
 pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
     StructuredSpec {
         dataset: args.dataset,
@@ -171,7 +170,7 @@ fn answers(
     tokenizer: &Tokenizer,
 ) -> Vec<Answer> {
     let mut judge = Judge::default();
-    // The test request has shown the server the first one.
+    // The test request has already sent the first schema to the server.
     let mut seen: HashSet<String> =
         constraints.iter().take(1).filter(|first| first.sent).map(|first| dumps(&first.value)).collect();
     let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
@@ -195,7 +194,7 @@ fn answers(
     samples.map(answer).collect()
 }
 
-/// Writes the requests as the script's own would be told.
+/// Writes the requests in the format of vLLM's script.
 pub(super) fn save(path: &str, requests: &[Request]) -> anyhow::Result<()> {
     let mut out = Vec::new();
     for (index, request) in requests.iter().enumerate() {

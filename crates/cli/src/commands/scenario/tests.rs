@@ -1,4 +1,4 @@
-//! The scenario scripts' recorded workloads, made again from their command lines.
+//! Regenerates the recorded workloads of vLLM's scenario scripts from their command lines.
 
 use serde_json::Value;
 use tacho_args::flag::Table;
@@ -16,7 +16,7 @@ use crate::args::scenario::prefix_caching::{PrefixCachingArgs, TABLE as PREFIX_C
 use crate::args::scenario::prioritization::{PrioritizationArgs, TABLE as PRIORITIZATION};
 use crate::args::scenario::structured::{StructuredArgs, TABLE as STRUCTURED};
 
-/// The words of a recorded command line; its files lie below `tests/`.
+/// The recorded command line; its files are below `tests/`.
 fn argv(case: &Value) -> Vec<String> {
     let root = golden_path("..").canonicalize().unwrap();
     let word = |word: &Value| {
@@ -33,7 +33,7 @@ fn values(table: &'static Table, words: &[String]) -> Values {
     }
 }
 
-/// The tokenizer of a command line.
+/// The tokenizer named by the command line.
 fn tokenizer(words: &[String]) -> Tokenizer {
     let after = |flag: &str| words.iter().position(|word| word == flag).map(|at| words[at + 1].clone());
     let path = after("--tokenizer").or_else(|| after("--model")).unwrap();
@@ -62,7 +62,7 @@ fn cases(directory: &str, ending: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// A Hub cache in which the recorded dataset lies.
+/// A Hub cache with the recorded dataset.
 fn cache() -> HubCache {
     let root = tempfile::tempdir().unwrap().keep();
     let directory = root.join("datasets--NousResearch--json-mode-eval");
@@ -146,7 +146,7 @@ fn structured_refusals_are_the_scripts() {
         .iter()
         .map(|word| word.as_str().unwrap().replace("{port}", "1"))
         .collect();
-    // What is only known when a file is read or a server asked.
+    // Errors that occur only when a file is read or a server is queried.
     let later = ["--json-schema-path", "--result-dir"];
     for case in golden["cases"].as_array().unwrap() {
         let more: Vec<String> =
@@ -159,7 +159,7 @@ fn structured_refusals_are_the_scripts() {
             Ok(Parsed::Values(values)) => StructuredArgs::read(&values).is_err(),
             _ => true,
         };
-        // The endpoint follows the backend here, and vLLM's pages show the last.
+        // Here the endpoint follows the backend, and vLLM's documentation uses the latter.
         let fine =
             more == ["--backend", "openai-chat"] || more == ["--backend", "tgi"] || more[0] == "--structure-type";
         assert!(refused || fine, "{more:?}");

@@ -1,5 +1,5 @@
-//! `--plot-timeline` and `--plot-dataset-stats`: files next to the result. A picture that fails costs a warning, never
-//! the run.
+//! `--plot-timeline` and `--plot-dataset-stats`: charts next to the result. A chart that fails causes a warning and
+//! never fails the run.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use tacho_workload::{PrefixSharing, WorkloadStats};
 
 use crate::args::serve::ServeArgs;
 
-/// What the picture of lengths says below: totals, and what prompts share. Nothing where no such picture is asked for,
-/// since it takes a while to find out.
+/// Returns the footer of the length chart: totals and shared prefixes. Empty if that chart is not requested, since
+/// the prefixes are expensive to compute.
 pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Result<String> {
     if !args.report.plot_dataset_stats {
         return Ok(String::new());
@@ -34,7 +34,7 @@ pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Res
     Ok(note)
 }
 
-/// Draws what was asked for next to `result`.
+/// Draws the requested charts next to `result`.
 pub(super) fn draw(
     args: &ServeArgs,
     record: &RunRecord,

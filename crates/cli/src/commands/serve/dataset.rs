@@ -1,10 +1,10 @@
-//! The dataset that `tacho serve` is asked for.
+//! The dataset of `tacho serve`.
 
 use crate::args::serve::ServeArgs;
 use crate::commands::dataset::{Source, hash_seed};
 use crate::commands::sim::hub;
 
-/// What its dataset is made from.
+/// Dataset inputs of `tacho serve`.
 pub(in crate::commands) fn source(args: &ServeArgs) -> Source<'_> {
     let flags = &args.dataset.flags;
     Source {

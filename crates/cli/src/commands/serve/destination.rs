@@ -1,4 +1,4 @@
-//! Where results go: checked before the run, written after it, and never lost.
+//! Result files: checked before the run, written after it, with a fallback if writing fails.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use tacho_report::names;
 
 use crate::args::serve::ServeArgs;
 
-/// The directory and name of the result file and the files next to it; nothing when none is wanted.
+/// Directory and name of the result file and its side files; `None` if no file is requested.
 pub(super) struct Destination {
     file: Option<Place>,
 }
 
 struct Place {
     directory: Option<PathBuf>,
-    /// Nothing when only files next to the result are wanted.
+    /// `None` if only side files are requested.
     mode: Option<SaveMode>,
 }
 
 impl Destination {
-    /// Makes the directory and sees whether it can be written to, while nothing is lost yet.
+    /// Creates the directory and checks that it is writable before the run starts.
     pub(super) fn open(args: &ServeArgs) -> anyhow::Result<Self> {
         let report = &args.report;
         let mode = match (report.append_result, report.save_result) {
@@ -48,17 +48,17 @@ impl Destination {
         Ok(Destination { file: Some(Place { directory, mode }) })
     }
 
-    /// The path of the result file, whether or not it is wanted itself.
+    /// The path of the result file, whether or not the file itself is requested.
     pub(super) fn path(&self, args: &ServeArgs, record: &RunRecord) -> Option<PathBuf> {
         let place = self.file.as_ref()?;
         let name = args.report.result_filename.as_deref().filter(|name| !name.is_empty());
         let path = names::result_path(&record.setup, place.directory.as_deref(), name);
-        // A name that was given carries that of the run already; that of one file for all has none.
+        // A name given by the user already includes the run's name; a file shared by all runs does not.
         let own = args.name.as_deref().filter(|_| name.is_none() && !args.report.append_result);
         Some(own.map_or(path.clone(), |own| of_run(&path, own)))
     }
 
-    /// Writes the result and its side file and gives the path; when that fails, somewhere else.
+    /// Writes the result and its side file and returns the path. Falls back to another location if that fails.
     pub(super) fn save(&self, args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Option<PathBuf>> {
         let Some(mode) = self.file.as_ref().and_then(|place| place.mode) else { return Ok(None) };
         let Some(path) = self.path(args, record) else { return Ok(None) };
@@ -78,8 +78,8 @@ fn check_writable(directory: &Path) -> anyhow::Result<()> {
     try_writing(directory).with_context(|| format!("cannot write results into {}", directory.display()))
 }
 
-/// Saves the result elsewhere, so that a full or vanished disk does not cost it: whole into the system's temporary
-/// directory, else what matters most of it, there or in its own place. Nothing that is there is written over.
+/// Saves the result elsewhere if its disk is full or gone: completely to the system's temporary directory, otherwise
+/// a reduced result there or at the original path. Never overwrites a file.
 fn rescue(record: &RunRecord, path: &Path, asked: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);
@@ -94,7 +94,7 @@ fn rescue(record: &RunRecord, path: &Path, asked: Detail, error: anyhow::Error) 
     error.context("the result could not be saved anywhere; the report on the screen is all there is")
 }
 
-/// The name itself, and some like it for when it is taken.
+/// The name and alternatives in case it is taken.
 fn free_names(path: &Path) -> impl Iterator<Item = PathBuf> {
     let (stem, ending) = (path.file_stem().unwrap_or_default().to_owned(), path.extension().map(OsStr::to_owned));
     let numbered = path.to_owned();
@@ -108,7 +108,7 @@ fn free_names(path: &Path) -> impl Iterator<Item = PathBuf> {
     std::iter::once(path.to_owned()).chain(like)
 }
 
-/// `a/b.json` of the second run is `a/b-run2.json`.
+/// For the second run, `a/b.json` becomes `a/b-run2.json`.
 pub(super) fn of_run(path: &Path, name: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ending = path.extension().map_or(String::new(), |ending| format!(".{}", ending.to_string_lossy()));

@@ -1,4 +1,4 @@
-//! `--dry-run`: what would be sent, and when.
+//! `--dry-run`: prints the requests and their schedule statistics.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use tacho_workload::{BLOCK, LengthStats, PrefixSharing, WorkloadStats, shared_te
 
 use crate::exit::Exit;
 
-/// Widest bar of a histogram.
+/// Maximum width of a histogram bar.
 const BAR: usize = 28;
 
 /// Prints the workload's statistics.
@@ -30,7 +30,7 @@ pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a prefix cache could save; by characters alone where there is no tokenizer.
+/// Potential savings of a prefix cache; estimated from characters if there is no tokenizer.
 fn sharing(prepared: &Prepared, requests: &[Request]) -> Vec<String> {
     let Some(tokenizer) = &prepared.tokenizer else {
         return vec![value_line("Shared prefix (% of text):", two(shared_text(requests) * 100.0))];

@@ -1,4 +1,4 @@
-//! Where the rows of a run are logged, and how a run is gone on with from its log.
+//! Location of a run's request log, and resuming a run from its log.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use crate::args::program::build;
 use crate::args::serve::{ServeArgs, TABLE};
 use crate::commands::values_for;
 
-/// How the names of logs end.
+/// File extension of logs.
 const ENDING: &str = "rows";
 
-/// The log that the arguments ask for. By default there is one next to each result, and of each run that takes longer
-/// than a minute; `command` is what was typed. Upstream has none, and neither has strict parity unless it is asked for.
+/// The log to write; `command` is the command line. By default, there is a log next to each result, and for each run
+/// longer than a minute. vLLM has none, so strict parity writes one only on request.
 pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     let own = &args.own;
     let asked = own.resume.as_ref().or(own.log.as_ref());
@@ -42,7 +42,7 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     })
 }
 
-/// The log in a directory that was asked for, of the command that runs now.
+/// The log in the requested directory for the current command.
 pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
     let command: Vec<String> = std::env::args().collect();
     LogPlan {
@@ -55,7 +55,7 @@ pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
     }
 }
 
-/// Next to the result; while its name is not known, under one of its own.
+/// The default path: next to the result, with a temporary name until the result's name is known.
 fn preset(args: &ServeArgs) -> PathBuf {
     let directory = args.report.result_dir.as_deref().map(PathBuf::from).unwrap_or_default();
     match &args.report.result_filename {
@@ -67,8 +67,8 @@ fn preset(args: &ServeArgs) -> PathBuf {
     }
 }
 
-/// Puts the log next to the result, now that its name is known, and those of other ranks that lie in the same directory.
-/// Where that fails they stay where they are. Gives the place of the log, if there is one.
+/// Moves the log next to the result when its name is known, with the logs of other ranks in the same directory. If a
+/// move fails, the log stays in place. Returns the path of the log, if there is one.
 pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) -> Option<PathBuf> {
     let log = plan.log.as_ref().filter(|log| Stored::is_log(&log.directory))?;
     if log.required {
@@ -88,13 +88,13 @@ pub(super) fn settle(plan: &ServePlan, args: &ServeArgs, result: Option<&Path>) 
     })
 }
 
-/// The path, or the first with a number that nothing has yet.
+/// The path, or the first numbered variant that does not exist.
 fn unused(path: &Path) -> PathBuf {
     let numbered = |number: u32| names::side_path(path, &format!("{number}.{ENDING}"));
     std::iter::once(path.to_owned()).chain((2..).map(numbered)).find(|path| !path.exists()).unwrap_or(path.to_owned())
 }
 
-/// The words of a command but for those that say where its log is.
+/// The command line without the flags for the log.
 fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
@@ -108,14 +108,14 @@ fn without_log<'w>(mut words: impl Iterator<Item = &'w String>) -> Vec<String> {
     kept
 }
 
-/// The arguments of a logged run, as far as its command tells; nothing where it was no `tacho serve`.
+/// Returns the arguments of a logged run, or `None` if its command is not `tacho serve`.
 pub(in crate::commands) fn of_command(command: &[String]) -> Option<ServeArgs> {
     let words = without_log(command.iter().skip(1));
     words.iter().any(|word| word == "serve").then_some(())?;
     ServeArgs::read(values_for(&TABLE, &words).ok()??).ok()
 }
 
-/// The arguments of the run that a log is of, with those given now after them.
+/// The arguments of the logged run, overridden by those given now.
 pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
     let Some(directory) = &args.own.resume else { return Ok(None) };
     let stored = Stored::open(Path::new(directory))?;

@@ -1,5 +1,5 @@
-//! `--otlp`: the run's series, and its requests as spans, to a collector. One that cannot be reached costs a warning,
-//! never the run.
+//! `--otlp`: exports the run's metrics, and its requests as spans, to a collector. An unreachable collector causes a
+//! warning and never fails the run.
 
 use tacho_record::RunRecord;
 use tacho_report::export::otlp::{Origin, metrics, traces};
@@ -8,7 +8,6 @@ use tacho_run::otlp::Collector;
 use crate::args::serve::ServeArgs;
 use crate::exit;
 
-/// Sends what was asked for.
 pub(super) fn send(args: &ServeArgs, record: &RunRecord) {
     let Some(address) = &args.telemetry.otlp else { return };
     match try_send(address, args.telemetry.spans, record) {
@@ -17,7 +16,7 @@ pub(super) fn send(args: &ServeArgs, record: &RunRecord) {
     }
 }
 
-/// How many spans were sent.
+/// Returns the number of spans sent.
 fn try_send(address: &str, spans: bool, record: &RunRecord) -> anyhow::Result<usize> {
     let collector = Collector::at(address)?;
     let began = record.setup.started.parse::<jiff::Timestamp>().unwrap_or_else(|_| jiff::Timestamp::now());

@@ -1,4 +1,4 @@
-//! From what was typed to what will be done.
+//! Maps arguments to a plan.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ use crate::args::serve::stops::Failures;
 use crate::commands::outputs::command_line;
 use crate::commands::sim::hub;
 
-/// How long requests may go on after Ctrl-C.
+/// Grace period for requests in flight after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The plan for these arguments, against the simulator if one was started.
+/// Returns the plan for the arguments, against `simulator` if there is one.
 pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
     let base_url = simulator.map_or_else(|| args.base_url(), |server| format!("http://{}", server.addr()));
     Ok(ServePlan {
@@ -59,7 +59,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
     })
 }
 
-/// The path of a base URL as it was written; vLLM appends to it as it is.
+/// The path of a base URL, unnormalized: vLLM appends to it as is.
 fn base_path(base_url: &str) -> &str {
     let place = base_url.split_once("://").map_or(base_url, |(_, place)| place);
     place.find('/').map_or("", |at| &place[at..])
@@ -129,7 +129,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
             .profile_batch_threshold
             .map(|running| BusyProfile { running: running.unsigned_abs(), lasting: load.profile_duration.value }),
         probe_rate: load.probe_request_rate,
-        // vLLM looks only before and after.
+        // vLLM reads the metrics only before and after the run.
         metrics_interval: if args.own.strict_parity { Duration::ZERO } else { args.own.metrics_interval },
         telemetry: telemetry(args)?,
         workers: args.own.workers.map(usize::try_from).transpose()?,
@@ -138,7 +138,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     })
 }
 
-/// The requests to be called off, if any are.
+/// Requests to cancel, if any.
 fn cancellation(args: &ServeArgs) -> Option<Cancellation> {
     let share = args.load.request_cancellation_rate / 100.0;
     let delay = args.load.request_cancellation_delay.value;
@@ -152,12 +152,12 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
     Ok(interval.map(|interval| TelemetryPlan { interval, exporters }))
 }
 
-/// Seconds that requests in flight may go on after an overload, where nothing else was asked for.
+/// Default grace period for requests in flight after an overload.
 const HOPELESS: Duration = Duration::from_secs(2);
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
-    // What is under way in an overloaded server would take longer than all before it: it is waited for where that was asked.
+    // An overloaded server would take longer for the requests in flight than for all before: wait only if requested.
     let args = &args.stops;
     let hopeless = if args.grace.is_given { args.grace.value } else { HOPELESS.min(args.grace.value) };
     Ok(StopPlan {
@@ -174,7 +174,7 @@ fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     })
 }
 
-/// The salt of the prefix cache: as given, or 64 fresh bits.
+/// The salt of the prefix cache: the given one, or 64 random bits.
 fn cache_salt(args: &ServeArgs) -> Option<String> {
     args.own.cache_salt.as_ref().map(|salt| match salt.as_str() {
         "random" => format!("{:016x}", RandomState::new().hash_one("salt")),
@@ -201,8 +201,7 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
     })
 }
 
-/// What a result states of its origin, as far as it is known before the run; nothing under strict parity, whose server
-/// sees only what vLLM sends.
+/// Provenance known before the run. Empty under strict parity, where the server sees only what vLLM sends.
 fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance> {
     let own = &args.own;
     let words = redact_words(&std::env::args().collect::<Vec<_>>());

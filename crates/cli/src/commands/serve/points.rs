@@ -1,5 +1,5 @@
-//! `--sweep-max-concurrency` and `--sweep-request-rate`: one load after another, each with a separate result, and all
-//! of them in one table. `--compare`: two results side by side.
+//! `--sweep-max-concurrency` and `--sweep-request-rate`: a series of loads, each with a separate result, and a
+//! summary table. `--compare`: compares two results.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::commands::sides::sides;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs them one after another. A load that fails is written down, and the next has its turn.
+/// Runs the loads in order. A load that fails is recorded, and the next one runs.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let loads = &args.points.loads;
     if args.own.dry_run {
@@ -77,7 +77,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     }
 }
 
-/// Shows what each load would send.
+/// Prints a dry run of each load.
 fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit> {
     for load in &args.points.loads {
         let own = args.at(*load);
@@ -88,7 +88,7 @@ fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit>
     Ok(Exit::Done)
 }
 
-/// Compares two results: the table of vLLM's Rust client, and what the differences are worth.
+/// Compares two results: the table of vLLM's Rust client, and whether the differences are significant.
 pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
     let [base, new] = files else { return Err(anyhow!("--compare takes two results")) };
     let sides = sides(files)?;

@@ -25,7 +25,6 @@ use crate::commands::sim::profile;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Predicts the benchmark of the arguments.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let _interrupt = Interrupt::catch()?;
     let destination = Destination::open(args)?;
@@ -45,7 +44,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         charts::draw(args, record, &charts::dataset_note(args, &workload.prepared)?, &path, &())?;
     }
     let findings = findings(args, record)?;
-    // A script that takes the numbers from standard output takes nothing else.
+    // If a script reads metrics from standard output, nothing else is printed there.
     if !args.outputs.owns_stdout() {
         say(&lines(&workload.machine.name, &prediction, took))?;
     }
@@ -67,21 +66,21 @@ fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {
     lines
 }
 
-/// A workload with everything that its simulation needs.
+/// A workload with the inputs of its simulation.
 pub(crate) struct Workload {
     pub(crate) machine: Machine,
     plan: ServePlan,
     prepared: Prepared,
-    /// Counts tokens where the workload needs no tokenizer.
+    /// Counts tokens if the workload needs no tokenizer.
     builtin: Tokenizer,
     requests: Vec<Request>,
     prompts: Vec<Arc<[u32]>>,
-    /// Names the model and counts prompts while the workload is generated.
+    /// Provides the model name and counts prompt tokens while the workload is generated.
     _server: Server,
 }
 
 impl Workload {
-    /// The workload of these arguments, which ask for the simulator.
+    /// Builds the workload; the arguments must select the simulator.
     pub(crate) fn of(args: &ServeArgs) -> anyhow::Result<Self> {
         let machine = profile(args.own.sim_profile.as_deref())?;
         let server = simulator::start(args)?.ok_or_else(|| anyhow::anyhow!("a prediction needs --sim"))?;
@@ -95,7 +94,7 @@ impl Workload {
         Ok(Workload { machine, plan, prepared, builtin, requests, prompts, _server: server })
     }
 
-    /// Whether its requests depend on one another.
+    /// Whether requests depend on one another.
     pub(crate) fn is_sessions(&self) -> bool {
         self.prepared.sessions.is_some()
     }
@@ -139,14 +138,15 @@ mod tests {
     use crate::commands::values_for;
     use tacho_record::number::Known;
 
-    /// The numbers whose intervals are looked at.
+    /// Metrics whose confidence intervals are checked.
     const NUMBERS: [&str; 5] = ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"];
 
-    /// A fifth, a half and four fifths of what the server can do, with requests enough for what each remembers.
+    /// Rate and number of requests at 20%, 50%, and 80% of the server's capacity. The samples are long enough for the
+    /// autocorrelation at each load.
     const LOADS: [(f64, u32); 3] = [(80.0, 2_000), (200.0, 5_000), (320.0, 20_000)];
 
-    /// A rate as an independent run has it. Arrivals of a plan are stretched until they last as long as they should, which
-    /// makes runs more alike than what happens to them: this is by how much they would have been off.
+    /// The realized rate of an independent run. A plan scales arrivals to a fixed duration, which reduces the
+    /// variance between runs; this restores it.
     fn as_it_falls(rate: f64, requests: u32, seed: u64) -> String {
         let draw = |at: u64| {
             let mixed = (seed * 12 + at).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -168,8 +168,8 @@ mod tests {
         workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
     }
 
-    /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; TACHO_RUNS is how many of each load. The
-    /// truth of a number is its mean over all runs.
+    /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; `TACHO_RUNS` sets the number of
+    /// runs per load. The true value of a metric is its mean over all runs.
     #[test]
     #[ignore = "minutes with optimisation; prints the table of coverage"]
     fn intervals_of_simulated_runs_hold_the_truth() {

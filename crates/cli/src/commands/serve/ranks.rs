@@ -1,4 +1,4 @@
-//! A process that is one of several ranks: which, which server is its own, and what those other than 0 do.
+//! Ranks of a distributed run: rank and server of this process, and the run of ranks other than 0.
 
 use tacho_fleet::{Gather, Membership};
 use tacho_run::ServePlan;
@@ -10,7 +10,7 @@ use crate::args::serve::ServeArgs;
 use crate::exit::{Exit, Misused};
 use crate::interrupt::Interrupt;
 
-/// This process's place among several ranks, if it is one of them.
+/// This process's membership, if it is one of several ranks.
 pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
     if args.own.dry_run {
         return Ok(None);
@@ -22,13 +22,13 @@ pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
     Ok(place)
 }
 
-/// The same from what is said of ranks alone.
+/// The membership by the rank flags alone.
 pub(in crate::commands) fn found(args: &RankArgs) -> anyhow::Result<Option<Membership>> {
     let get = |name: &str| std::env::var(name).ok();
     Ok(Membership::find(&args.options(), &get, std::os::unix::process::parent_id())?)
 }
 
-/// What ranks cannot do, or not like this.
+/// Rejects arguments that several ranks do not support.
 pub(in crate::commands) fn check(args: &ServeArgs) -> anyhow::Result<()> {
     if args.own.resume.is_some() {
         return misused("--resume goes on with one process: start it without a launcher, or with --ranks 1");
@@ -59,7 +59,7 @@ fn misused<T>(text: impl Into<String>) -> anyhow::Result<T> {
     Err(Misused(text.into()).into())
 }
 
-/// The arguments of one rank where several servers were named, which are dealt out to ranks in turn.
+/// The arguments of one rank. If several servers are given, they are assigned to ranks round-robin.
 pub(super) fn dealt(args: &ServeArgs, place: Option<&Membership>) -> anyhow::Result<Option<ServeArgs>> {
     let urls = args.target.base_url.as_deref().map(several).unwrap_or_default();
     if urls.len() < 2 || args.own.strict_parity {
@@ -78,7 +78,7 @@ pub(super) fn dealt(args: &ServeArgs, place: Option<&Membership>) -> anyhow::Res
     Ok(Some(own))
 }
 
-/// The addresses in a list: a comma begins another where a scheme follows it.
+/// Splits a list of addresses: a comma separates them if a scheme follows it.
 fn several(text: &str) -> Vec<&str> {
     let starts =
         |at: &usize| ["http://", "https://", "http+unix://"].iter().any(|scheme| text[at + 1..].starts_with(scheme));
@@ -92,7 +92,7 @@ fn several(text: &str) -> Vec<&str> {
     urls
 }
 
-/// The run of a rank other than 0: silent, since rank 0 speaks for all.
+/// Runs the share of a rank other than 0. It prints nothing: rank 0 reports for all.
 pub(in crate::commands) fn share(
     args: &ServeArgs,
     place: &Membership,
@@ -109,7 +109,7 @@ pub(in crate::commands) fn share(
     }
     let mut plan = ServePlan { log, ranks: Some(place.clone()), ..plan::of(args, simulator.as_ref())? };
     if !has_own_server {
-        // Rank 0 has tried the server and warmed it up.
+        // Rank 0 has already checked and warmed up the server.
         plan.traffic.ready_timeout = std::time::Duration::ZERO;
         (plan.traffic.warmups, plan.traffic.reset_caches) = (0, false);
     }

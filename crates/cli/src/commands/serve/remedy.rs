@@ -1,4 +1,4 @@
-//! What to do when every request failed, for the usual reasons.
+//! Advice for the common causes when every request fails.
 
 use tacho_core::FailureKind;
 
@@ -12,7 +12,7 @@ pub(super) fn remedy(args: &ServeArgs, kind: FailureKind, error: &str) -> Option
     way.remedy(kind, &error.to_lowercase())
 }
 
-/// How the server was called.
+/// How the server is addressed.
 struct Way {
     keyed: bool,
     secure: bool,
@@ -20,7 +20,7 @@ struct Way {
 }
 
 impl Way {
-    /// Advice for a failure; `error` is in lower case.
+    /// Advice for a failure; `error` is lower case.
     fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
         let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
         let advice = match kind {
@@ -63,7 +63,7 @@ impl Way {
     }
 }
 
-/// What servers write when a request is longer than the context of the model.
+/// Error texts of servers for requests that exceed the context length of the model.
 const CONTEXT: [&str; 5] =
     ["context length", "context_length", "maximum model length", "max_model_len", "maximum input length"];
 

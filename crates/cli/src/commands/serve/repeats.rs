@@ -1,4 +1,4 @@
-//! `--num-runs`: the same benchmark several times, each with a separate result, and all of them summed up.
+//! `--num-runs`: repeats a benchmark with a separate result per run, and summarizes them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::args::serve::ServeArgs;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs them one after another. A run that is interrupted, or in which nothing succeeds, is the last.
+/// Runs the repetitions in order. Stops after an interrupted run or one without a successful request.
 pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let (mut records, mut files, mut worst) = (Vec::new(), Vec::new(), Exit::Done);
     for number in 1..=args.repeats.runs {
@@ -51,7 +51,7 @@ pub(super) fn once(
     measure(args, &plan, prepared, interrupt, &screen, &destination)
 }
 
-/// The arguments of one of several runs: separate files, and a separate seed where that is wanted.
+/// The arguments of one repetition: separate files, and a separate seed if requested.
 fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     let mut own = named(args, &format!("run{number}"));
     if args.repeats.vary_seed {
@@ -60,7 +60,7 @@ fn numbered(args: &ServeArgs, number: usize) -> ServeArgs {
     own
 }
 
-/// The arguments of one of several runs that is called so: with separate files.
+/// The arguments of the run `name`, with separate files.
 pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     let mut own = args.clone();
     own.name = Some(name.to_owned());
@@ -71,7 +71,7 @@ pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     }
     let text = |path: &String| of_run(Path::new(path), name).to_string_lossy().into_owned();
     own.own.log = args.own.log.as_ref().map(text);
-    // All runs of one file stand below each other.
+    // With a single result file, all runs are appended to it.
     if !args.report.append_result {
         own.report.result_filename = args.report.result_filename.as_ref().filter(|name| !name.is_empty()).map(text);
     }
@@ -83,7 +83,7 @@ pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBu
     destination.path(args, record).filter(|_| args.report.save_result || args.report.append_result)
 }
 
-/// Prints the sum and saves it next to the results.
+/// Prints the summary and saves it next to the results.
 fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
     let runs = MultiRun::of(records);
     let text = multi_run::text(&runs);

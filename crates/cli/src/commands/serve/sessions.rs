@@ -1,4 +1,4 @@
-//! From the flags about sessions to the run's plan.
+//! Maps session flags to the run's plan.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::args::serve::{MultiTurnFlags, ServeArgs};
 use crate::commands::convert::trace::named;
 use crate::exit::misused;
 
-/// The sessions that the arguments ask for: of a file, of a workload that an earlier run saved, or made up.
+/// The sessions of the run: from a file, from a saved workload, or generated.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
     let flags = &args.sessions;
     let mut scaling = flags.scaling.clone();
@@ -52,7 +52,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
     }))
 }
 
-/// The file that holds the sessions, if one does.
+/// The file with the sessions, if there is one.
 fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| is_model(Path::new(path)));
@@ -63,7 +63,7 @@ fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     Ok(Some(SessionSource::File { path: PathBuf::from(path), format, options }))
 }
 
-/// Conversations of a dataset.
+/// Conversations generated from a dataset.
 fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<SessionSource> {
     if made.is_sharegpt() {
         let path = PathBuf::from(args.dataset.path.clone().unwrap_or_default());
@@ -88,7 +88,7 @@ fn multi_turn(args: &ServeArgs, made: &MultiTurnFlags) -> anyhow::Result<Session
     }))
 }
 
-/// When sessions start. Conversations of a dataset have no times and start at once.
+/// Start times of sessions. Conversations of a dataset have no timestamps and start immediately.
 fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
     let flags = &args.sessions;
     Ok(match (flags.users, flags.user_rate, flags.rate) {
@@ -98,7 +98,7 @@ fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
     })
 }
 
-/// Whether a saved workload is one of sessions: one document rather than a request a line.
+/// Whether a saved workload contains sessions: a single JSON document instead of JSON lines.
 fn is_model(path: &Path) -> bool {
     let mut first = String::new();
     let read = std::fs::File::open(path).and_then(|file| BufReader::new(file).read_line(&mut first));

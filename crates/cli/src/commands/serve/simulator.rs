@@ -12,12 +12,12 @@ use crate::args::sim::{SimArgs, TABLE};
 use crate::commands::sim::{profile, spec as sim_spec, tokenizer};
 use crate::exit::Misused;
 
-/// Starts it on a free port when `--sim` asks for it; it ends when the value is dropped.
+/// Starts the simulator on a free port if `--sim` is set; it stops when the value is dropped.
 pub(in crate::commands) fn start(args: &ServeArgs) -> anyhow::Result<Option<Server>> {
     start_with(args, &|_| Ok(()))
 }
 
-/// As `--sim-args` says, with the profile and the tokenizer of the run.
+/// The simulator of `--sim-args`, with the profile and the tokenizer of the run.
 fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     let tokenizer = tokenizer(args.target.tokenizer.as_deref(), args.target.mode())?;
     let Some(text) = &args.own.sim_args else {
@@ -28,7 +28,7 @@ fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     if let Some(flag) = elsewhere.into_iter().find(|flag| option(&words, flag).is_some()) {
         return Err(Misused(format!("--sim-args {flag}: leave it out: the run itself says that")).into());
     }
-    // The engine's limits are those of the profile where nothing else is said.
+    // Engine limits default to those of the profile.
     words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
     let given = match read(&TABLE, &words).map_err(|error| misused(&error.into()))? {
         Parsed::Values(values) => SimArgs::from(&values),
@@ -43,7 +43,7 @@ fn misused(error: &ArgError) -> Misused {
     Misused(format!("--sim-args: {error}"))
 }
 
-/// The same with other limits.
+/// Like `start`, with other limits.
 pub(in crate::commands) fn start_with(
     args: &ServeArgs,
     limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,

@@ -1,4 +1,4 @@
-//! The workload that `tacho serve` is asked for.
+//! The workload of `tacho serve`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tacho_run::WorkloadPlan;
 use super::{dataset, sessions};
 use crate::args::serve::ServeArgs;
 
-/// The workload that the arguments ask for.
+/// Maps the arguments to a workload.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let Some(plan) = sessions::plan(args)? {
         return Ok(WorkloadPlan::Sessions(Box::new(plan)));

@@ -1,4 +1,4 @@
-//! What the tests run on, as the tools of the vendors tell it.
+//! Hardware of this machine, as reported by the vendors' tools.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,18 +8,17 @@ use tacho_run::suite::Hardware;
 use crate::args::suite::SuiteArgs;
 use crate::commands::platform::{nodes, processor};
 
-/// This machine.
 pub(super) struct Machine {
-    /// The devices' name, a line for each.
+    /// Device names, one per line.
     name: String,
-    /// How many GPUs there are, or NUMA nodes where CPUs are wanted.
+    /// Number of GPUs, or of NUMA nodes for CPU tests.
     pub(super) devices: u64,
-    /// What test files for it have in their names.
+    /// Suffix of the test files for this hardware.
     pub(super) suffix: &'static str,
 }
 
 impl Machine {
-    /// Looks for GPUs, or for nothing but CPUs.
+    /// Detects GPUs, or only the CPU if requested.
     pub(super) fn look(args: &SuiteArgs) -> Self {
         if args.on_cpu {
             let suffix = if args.on_arm64_cpu { "-arm64-cpu" } else { "-cpu" };
@@ -43,7 +42,7 @@ impl Machine {
         Machine { devices: names.len() as u64, name: names.join("\n"), suffix }
     }
 
-    /// What matters of it to a suite.
+    /// The properties that a suite depends on.
     pub(super) fn hardware(&self, args: &SuiteArgs) -> Hardware {
         let elsewhere = args.sim || args.remote.is_some() || args.dry_run;
         Hardware {
@@ -53,7 +52,7 @@ impl Machine {
         }
     }
 
-    /// What is known of it, in the form of vLLM's environment report.
+    /// A description in the format of vLLM's environment report.
     pub(super) fn text(&self) -> String {
         let system = fs::read_to_string("/proc/version").unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
@@ -73,7 +72,7 @@ fn second_word(text: &str) -> String {
     text.split_whitespace().nth(1).unwrap_or(text).to_owned()
 }
 
-/// What a tool prints; nothing where it is missing or fails.
+/// The output lines of a tool; empty if it is missing or fails.
 fn lines(program: &str, args: &[&str]) -> Vec<String> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).stderr(Stdio::null()).output();
     let text = output.ok().filter(|output| output.status.success()).map(|output| output.stdout).unwrap_or_default();

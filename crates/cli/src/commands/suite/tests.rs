@@ -1,4 +1,4 @@
-//! Which tests are run: the files of this machine, less what selectors leave out.
+//! Test selection: the files for this machine, filtered by selectors.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tacho_run::suite::{Test, TestKind, parse_tests};
 use super::hardware::Machine;
 use crate::args::suite::SuiteArgs;
 
-/// All tests in the order in which they are run.
+/// All tests in execution order.
 pub(super) fn load(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<Test>> {
     let selector = Regex::new(&args.test_selector)
         .map_err(|error| anyhow!("--test-selector {:?} is not a regular expression: {error}", args.test_selector))?;
@@ -53,7 +53,7 @@ fn files(args: &SuiteArgs, machine: &Machine) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The file of a kind: the one that its variable names, else the one for this machine.
+/// The file of a test kind: the one set by its variable, otherwise the one for this machine.
 fn in_directory(directory: &Path, kind: TestKind, machine: &Machine) -> Option<PathBuf> {
     let named = std::env::var(format!("{}_JSON", kind.name().to_uppercase())).ok().filter(|name| !name.is_empty());
     let name = named.unwrap_or_else(|| format!("{}-tests{}.json", kind.name(), machine.suffix));

@@ -1,18 +1,18 @@
-//! Processes that left the command's group: daemons in separate sessions. On Linux they come to the supervisor as
-//! its children when their parents end, so that they can be found; elsewhere there is no way to.
+//! Processes that left the command's process group: daemons in separate sessions. On Linux, they become children of
+//! the supervisor when their parents exit, so it can find them. Other systems do not support this.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::{Pid, getpid};
 
-/// Makes this process the parent of all orphans below it.
+/// Makes this process the reaper of orphaned descendants.
 pub(super) fn adopt() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(getpid()));
 }
 
-/// All processes below this one that still run.
+/// All running descendants of this process.
 pub(super) fn descendants() -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in running() {
@@ -28,13 +28,13 @@ pub(super) fn descendants() -> Vec<Pid> {
     found
 }
 
-/// Each process that has not ended, with its parent.
+/// All running processes with their parents.
 fn running() -> Vec<(i32, i32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let of = |name: &str| {
         let pid: i32 = name.parse().ok()?;
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything, a parenthesis too.
+        // The name in parentheses may contain any character, including a parenthesis.
         let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
         let (state, parent) = (fields.next()?, fields.next()?.parse().ok()?);
         (!matches!(state, "Z" | "X")).then_some((pid, parent))

@@ -1,4 +1,4 @@
-//! The benchmark commands of a sweep: those of others as processes, our own inside this program.
+//! Benchmark commands of a sweep: third-party clients as processes, tacho's own in this process.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -15,17 +15,16 @@ use super::simulator::Simulators;
 use crate::commands::serve::{is_failed_rule, run_inside};
 use crate::exit::Exit;
 
-/// Runs client commands.
 pub(crate) struct Commands<'a> {
     supervised: Supervised,
     show_stdout: bool,
     simulators: Option<&'a Simulators>,
     sink: &'a dyn EventSink,
-    /// Where the ranks meet, if there are several.
+    /// Coordinates the ranks, if there are several.
     ranks: Option<Conductor>,
-    /// Whether a run did not keep what it was held to.
+    /// Whether a run failed its conditions.
     broken: Cell<bool>,
-    /// Whether runs that are too much for the server are part of the work.
+    /// Whether the sweep searches for the maximum load, where overload is expected.
     searches: bool,
 }
 
@@ -39,22 +38,22 @@ impl<'a> Commands<'a> {
         Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false), searches: false }
     }
 
-    /// The same, in which other ranks take part.
+    /// Adds the other ranks.
     pub(crate) fn with_ranks(self, ranks: Option<Conductor>) -> Self {
         Commands { ranks, ..self }
     }
 
-    /// The same, for a search of the largest load.
+    /// Sets whether this is a search for the maximum load.
     pub(crate) fn searching(self, searches: bool) -> Self {
         Commands { searches, ..self }
     }
 
-    /// The code of a sweep whose runs all came to their end.
+    /// The exit code of a sweep whose runs all completed.
     pub(crate) fn code(&self) -> Exit {
         if self.broken.get() { Exit::Gate } else { Exit::Done }
     }
 
-    /// Refuses a command of ours that cannot be read.
+    /// Rejects a tacho command that does not parse.
     pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
         if is_tacho(command) {
             serve_args(command)?;
@@ -68,7 +67,7 @@ impl<'a> Commands<'a> {
         let sink = Inside { outer: self.sink, show_lines: self.show_stdout, open: Cell::new(0) };
         let place = self.ranks.as_ref().map(|ranks| ranks.next(command, simulator.as_deref()));
         let (record, exit) = run_inside(&args, command, simulator.as_deref(), place, &sink)?;
-        // A search looks for the load that is too much.
+        // A search for the maximum load provokes overload.
         let sought = self.searches && record.caveats.iter().any(is_failed_rule);
         self.broken.set(self.broken.get() || (exit == Exit::Gate && !sought));
         if self.show_stdout {
@@ -90,11 +89,11 @@ impl Bench for Commands<'_> {
     }
 }
 
-/// Shows what a benchmark inside a sweep does: its bars, and its lines where they are wanted.
+/// Shows the progress bars of a benchmark inside a sweep, and its lines if requested.
 struct Inside<'a> {
     outer: &'a dyn EventSink,
     show_lines: bool,
-    /// Bars begun and not yet finished.
+    /// Unfinished progress bars.
     open: Cell<usize>,
 }
 
@@ -112,7 +111,7 @@ impl EventSink for Inside<'_> {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // A run that failed half-way leaves its bar behind.
+        // A failed run leaves its progress bar unfinished.
         for _ in 0..self.open.get() {
             self.outer.event(RunEvent::Finished);
         }

@@ -1,4 +1,4 @@
-//! A benchmark command of a sweep, as it was typed.
+//! A benchmark command of a sweep.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) fn is_tacho(command: &[String]) -> bool {
     Path::new(&command[0]).file_name().is_some_and(|name| name == "tacho")
 }
 
-/// Flags that name one file, one screen or one run, where there are many.
+/// Flags that name one file, one screen, or one run, and do not apply to a sweep.
 const OF_ONE_RUN: [&str; 16] = [
     "--report",
     "--card",
@@ -34,7 +34,7 @@ const OF_ONE_RUN: [&str; 16] = [
     "--rank",
 ];
 
-/// What a command of ours asks for.
+/// Parses the arguments of a tacho command.
 pub(super) fn serve_args(command: &[String]) -> anyhow::Result<ServeArgs> {
     let values = values_for(&TABLE, &command[1..]);
     if let Ok(Some(values)) = &values

@@ -1,4 +1,4 @@
-//! Where an experiment lies, whether it may be begun or taken up again there, and what it was made with.
+//! Directory of an experiment: whether it can be created or resumed, and the commands that it was created with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,20 @@ use tacho_run::sweep::SweepPlan;
 
 use crate::args::sweep::{PlaceArgs, SweepKind};
 
-/// Makes a directory and sees whether it can be written to, while nothing is lost yet.
+/// Creates the directory and checks that it is writable before the run starts.
 pub(crate) fn make_directory(path: &Path, flag: &str) -> anyhow::Result<()> {
     let failed = || format!("cannot write results into {}: check {flag}", path.display());
     fs::create_dir_all(path).with_context(failed)?;
     tacho_report::json::try_writing(path).with_context(failed)
 }
 
-/// The directory of one experiment.
 pub(super) struct Experiment {
     pub(super) path: PathBuf,
     resume: bool,
 }
 
 impl Experiment {
-    /// Finds it; a new one must not be there yet, one to be resumed must.
+    /// Locates the directory: a new experiment must not exist, one to resume must.
     pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
         let directory = Path::new(&args.output_dir);
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
@@ -42,7 +41,7 @@ impl Experiment {
         }
     }
 
-    /// What to say when the sweep is cut short.
+    /// The message when the sweep is interrupted.
     pub(super) fn farewell(&self) -> String {
         let name = self.path.file_name().unwrap_or_default();
         format!(
@@ -52,12 +51,13 @@ impl Experiment {
         )
     }
 
-    /// Makes it and sees whether it can be written to, while nothing is lost yet.
+    /// Creates the directory and checks that it is writable before the run starts.
     pub(super) fn make(&self) -> anyhow::Result<()> {
         make_directory(&self.path, "--output-dir")
     }
 
-    /// Makes it, and notes or compares the commands: results of other commands must not be mixed.
+    /// Creates the directory and records its commands, or compares them when resuming: results of different commands
+    /// must not be mixed.
     pub(super) fn open(&self, kind: &SweepKind, plan: &SweepPlan) -> anyhow::Result<()> {
         self.make()?;
         let path = self.path.join("sweep.json");
@@ -80,7 +80,7 @@ impl Experiment {
     }
 }
 
-/// The experiment that was worked on last.
+/// The most recently modified experiment.
 fn newest(directory: &Path) -> anyhow::Result<PathBuf> {
     let entries =
         fs::read_dir(directory).with_context(|| format!("there is nothing to resume in {}", directory.display()))?;

@@ -1,4 +1,4 @@
-//! The files of an experiment: each is whole or absent, and a run that was cut short is not taken for a result.
+//! Files of an experiment. Each is written atomically, and an interrupted run does not count as a result.
 
 use std::cell::RefCell;
 use std::fs;
@@ -13,10 +13,9 @@ use tacho_run::experiment::{Archive, Failure, Style};
 use super::outcome;
 use crate::exit;
 
-/// An experiment's directory.
 pub(crate) struct Files {
     pub(crate) experiment: PathBuf,
-    /// The rows of the table, as last written.
+    /// The rows of the table as last written.
     rows: RefCell<Vec<Dict>>,
 }
 
@@ -25,7 +24,7 @@ impl Files {
         Files { experiment, rows: RefCell::default() }
     }
 
-    /// Shows what came out, and says where it is: on standard error, next to what upstream prints.
+    /// Prints the summary table and its location to standard error; standard output has what vLLM's script prints.
     pub(crate) fn conclude(&self) {
         let (rows, place) = (self.rows.borrow(), self.experiment.display());
         if rows.is_empty() {
@@ -36,7 +35,7 @@ impl Files {
     }
 }
 
-/// Next to the result of a run while it runs: what lies there is not complete.
+/// Marker next to a result: the run is not complete while it exists.
 fn mark(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.begun"))
@@ -83,7 +82,7 @@ impl Archive for Files {
     fn begin(&self, path: &Path) -> Result<(), Failure> {
         make_directory(path)?;
         fs::write(mark(path), b"").map_err(|error| Failure::io(path.display(), &error))?;
-        // Half a file of an earlier attempt must not be read as this one's.
+        // A partial file of an earlier attempt must not be read as this one's.
         let _ = fs::remove_file(path);
         Ok(())
     }
@@ -105,7 +104,7 @@ impl Archive for Files {
     }
 
     fn discard(&self, path: &Path) {
-        // The result first: without its mark it would count.
+        // Remove the result first: without its marker it would count.
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(mark(path));
     }

@@ -1,9 +1,9 @@
-//! What a sweep found, in a table that fits a screen: what was varied, and the numbers that people look at first.
+//! Summary table of a sweep that fits a screen: the varied parameters and the main metrics.
 
 use tacho_core::json::{Dict, Value};
 use tacho_report::tables::markdown::Table;
 
-/// The numbers, of serving and of start-ups.
+/// The metrics, of serving and of start-up benchmarks.
 const NUMBERS: [&str; 9] = [
     "completed",
     "request_throughput",
@@ -16,16 +16,16 @@ const NUMBERS: [&str; 9] = [
     "avg_warm_startup_time",
 ];
 
-/// Most columns of what was varied.
+/// Maximum number of columns for varied parameters.
 const VARIED: usize = 4;
 
-/// How often a setting was run.
+/// Column with the number of runs of a setting.
 const RUNS: &str = "runs";
 
-/// Keys that differ from run to run without being varied.
+/// Keys that differ between runs without being varied.
 const CHANCE: [&str; 3] = ["date", "run_number", "duration"];
 
-/// One row per setting; repeated runs of it are averaged, and counted.
+/// One row per setting; repeated runs are averaged and counted.
 pub(crate) fn table(rows: &[Dict]) -> String {
     let settings = varied(rows);
     let rows = &averaged(rows, &settings);
@@ -38,7 +38,7 @@ pub(crate) fn table(rows: &[Dict]) -> String {
     Table { headings, rows }.markdown()
 }
 
-/// Runs of one setting as one row: the mean of each number, and how many there were, where any was repeated.
+/// Merges the runs of each setting: the mean of each metric and, if any setting was repeated, the number of runs.
 fn averaged(rows: &[Dict], settings: &[String]) -> Vec<Dict> {
     let same = |one: &Dict, other: &Dict| settings.iter().all(|key| one.get(key) == other.get(key));
     let mut groups: Vec<Vec<&Dict>> = Vec::new();
@@ -66,7 +66,7 @@ fn averaged(rows: &[Dict], settings: &[String]) -> Vec<Dict> {
     groups.into_iter().map(one).collect()
 }
 
-/// The settings that are not the same in all rows. Sweeps put theirs behind what a benchmark wrote, so the last count.
+/// Parameters that differ between rows. Sweeps append theirs to the keys of the benchmark, so the last ones win.
 fn varied(rows: &[Dict]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for (key, _) in rows.iter().flat_map(Dict::iter) {
@@ -81,7 +81,7 @@ fn varied(rows: &[Dict]) -> Vec<String> {
     keys
 }
 
-/// Whether a whole number of this name is counted and not set.
+/// Whether an integer of this name is a measurement rather than a parameter.
 fn is_measured(key: &str) -> bool {
     ["total_", "max_concurrent_", "max_output_", "failed", "num_", "measured_"]
         .iter()

@@ -1,4 +1,4 @@
-//! `tacho sweep plot`: curves from the results of a sweep.
+//! `tacho sweep plot`: draws curves from the results of a sweep.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tacho_report::plots::{Picture, Scene, png, svg};
 use crate::args::sweep::plot::PlotArgs;
 use crate::exit::Exit;
 
-/// Draws all figures; one that fails is told of and does not keep the others from being drawn.
+/// Draws all figures. A figure that fails is reported, and the others are still drawn.
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     let combinations = read_sweep(&args.directory)?;
     let figures = figures(&combinations, &args.spec)?;
@@ -62,7 +62,7 @@ fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Op
     Ok(chart)
 }
 
-/// Writes a picture as PNG, and next to it as SVG.
+/// Writes a figure as PNG and as SVG.
 pub(super) fn save(scene: &Scene, path: &Path, dpi: f64, with_svg: bool) -> anyhow::Result<()> {
     let pixels = png(scene, dpi)?;
     write_whole(path, |out| out.write_all(&pixels))?;

@@ -1,4 +1,4 @@
-//! `tacho sweep plot_pareto`: the settings that no other beats.
+//! `tacho sweep plot_pareto`: draws the Pareto-optimal settings.
 
 use std::io::Write;
 
@@ -16,7 +16,6 @@ use crate::exit::Exit;
 /// Dots per inch.
 const DPI: f64 = 100.0;
 
-/// Draws the figure.
 pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     let combinations = read_sweep(&args.directory)?;
     let pareto = Pareto::new(&combinations, &args.spec)?;

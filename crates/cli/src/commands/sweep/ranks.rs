@@ -1,5 +1,5 @@
-//! A sweep on several ranks. Rank 0 owns the servers, chooses the points and keeps the results. The others take part in
-//! each run; rank 0 sends them its command without secrets, of which each rank has a copy on its own command line.
+//! A sweep on several ranks. Rank 0 owns the servers, chooses the points, and keeps the results. The other ranks take
+//! part in each run. Rank 0 sends them its command without secrets; each rank has these on its own command line.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::commands::serve::ranks::{check, found, share};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// This process's place among several ranks, if it is one of them.
+/// This process's membership, if it is one of several ranks.
 pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
     if args.place.dry_run { Ok(None) } else { found(&args.ranks) }
 }
 
-/// Rank 0's side.
+/// Coordinator on rank 0.
 pub(crate) struct Conductor {
     member: Membership,
     rendezvous: Arc<Rendezvous>,
 }
 
-/// Listens, where there are several ranks.
+/// Listens for the other ranks, if there are several.
 pub(super) fn conduct(place: Option<Membership>, plan: &SweepPlan) -> anyhow::Result<Option<Conductor>> {
     let Some(member) = place else { return Ok(None) };
     if !is_tacho(&plan.bench_cmd) {
@@ -38,7 +38,7 @@ pub(super) fn conduct(place: Option<Membership>, plan: &SweepPlan) -> anyhow::Re
 }
 
 impl Conductor {
-    /// Assigns a run to all ranks; rank 0's membership in it. The address of a simulator of rank 0 goes with it.
+    /// Assigns a run, with the address of rank 0's simulator, to all ranks. Returns rank 0's membership in it.
     pub(super) fn next(&self, command: &[String], simulator: Option<&Server>) -> Membership {
         let mut words = command.to_vec();
         if let Some(server) = simulator {
@@ -58,7 +58,8 @@ impl Drop for Conductor {
     }
 }
 
-/// The sweep of a rank other than 0: run after run, until rank 0 has no more. A run that fails here has failed there.
+/// Runs the sweep of a rank other than 0 until rank 0 has no more runs. A run that fails here has failed on rank 0
+/// too.
 pub(super) fn follow(member: &Membership, bench_cmd: &[String], interrupt: &Interrupt) -> anyhow::Result<Exit> {
     let gone = || interrupt.stop.draining() || member.is_orphaned();
     let mut worker = SweepWorker::join(member, &gone)?;
@@ -76,7 +77,7 @@ pub(super) fn follow(member: &Membership, bench_cmd: &[String], interrupt: &Inte
     Ok(Exit::Done)
 }
 
-/// Fills in the secrets of a command from this rank's own.
+/// Fills in the secrets of a command from this rank's own command line.
 fn with_secrets(words: Vec<String>, own: &[String]) -> anyhow::Result<Vec<String>> {
     let redacted = redact_words(own);
     let fill = |(at, word): (usize, String)| match redacted.get(at) {

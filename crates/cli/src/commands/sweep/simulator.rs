@@ -1,4 +1,4 @@
-//! The simulator as the server of a sweep: a new one inside this program for each server set.
+//! The simulator as the server of a sweep: a new in-process instance per server set.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::args::suggest;
 use crate::commands::sim::spec;
 use crate::commands::{COMMANDS, values_for};
 
-/// Starts simulators and knows the one that runs.
+/// Starts simulators and tracks the running one.
 #[derive(Default)]
 pub(crate) struct Simulators {
     current: RefCell<Weak<Server>>,
 }
 
 impl Simulators {
-    /// The one that runs.
+    /// The running simulator.
     pub(crate) fn current(&self) -> Option<Rc<Server>> {
         self.current.borrow().upgrade()
     }
 
-    /// Refuses a command that cannot be read.
+    /// Rejects a command that does not parse.
     pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
         spec(&sim_args(command)?).map(drop)
     }

@@ -1,4 +1,4 @@
-//! What datasets leave behind for the schedule: the generators before it is drawn, and times of their own.
+//! State that datasets leave for the schedule: random generators and recorded arrival times.
 
 use super::case::{Case, run};
 use tacho_testkit::golden_json;

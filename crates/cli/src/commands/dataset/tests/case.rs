@@ -1,4 +1,4 @@
-//! Golden cases: the arguments that made them, through the parser, and comparing requests with what was recorded.
+//! Golden cases: parses the recorded arguments and compares the requests with the recorded ones.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,6 @@ use crate::commands::dataset::Source;
 use crate::commands::offline::workload::throughput_source;
 use crate::commands::serve::dataset::source;
 
-/// One recorded case.
 pub(super) struct Case {
     pub(super) name: String,
     argv: Vec<String>,
@@ -25,13 +24,13 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// The case of an entry of `errors.json`.
+    /// Creates a case from an entry of `errors.json`.
     pub(super) fn from_error(entry: &Value) -> Self {
         let name = entry["name"].as_str().unwrap().to_owned();
         Case { name, argv: argv(entry), recorded: entry.clone() }
     }
 
-    /// The value of a flag, given as `--flag value` or `--flag=value`.
+    /// The value of `--flag value` or `--flag=value`.
     pub(super) fn flag(&self, name: &str) -> Option<&str> {
         let joined = format!("{name}=");
         if let Some(value) = self.argv.iter().find_map(|arg| arg.strip_prefix(&joined)) {
@@ -41,27 +40,27 @@ impl Case {
         self.argv.get(at + 1).map(String::as_str)
     }
 
-    /// Whether a flag without a value is there.
+    /// Whether a boolean flag is set.
     fn has(&self, name: &str) -> bool {
         self.argv.iter().any(|arg| arg == name)
     }
 
-    /// What else was recorded.
+    /// Another recorded field.
     pub(super) fn recorded(&self, field: &str) -> Option<&Value> {
         self.recorded.get(field)
     }
 
-    /// A whole number with its default.
+    /// An integer flag, or `default`.
     pub(super) fn int(&self, name: &str, default: i64) -> i64 {
         self.flag(name).map_or(default, |value| value.parse().unwrap())
     }
 
-    /// The tokenizer it was recorded with.
+    /// The tokenizer of the recording.
     pub(super) fn tokenizer(&self) -> &'static Tokenizer {
         tokenizer(self.flag("--tokenizer").unwrap_or("gpt2").rsplit('/').next().unwrap())
     }
 
-    /// Every recorded request, field by field; media descriptions are not part of a request.
+    /// Asserts that all request fields match; media descriptions are not part of a request.
     pub(super) fn assert_equal(&self, requests: &[Request]) {
         let recorded = golden_text(&format!("datasets/{}.jsonl", self.name));
         let recorded: Vec<Value> = recorded.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -86,18 +85,18 @@ impl Case {
         }
     }
 
-    /// The next draws of both global generators.
+    /// Asserts the next draws of both global generators.
     pub(super) fn assert_rng_after(&self, globals: &mut Globals) {
         self.assert_state(globals, "rng_after");
     }
 
-    /// The next draws of Python's global generator; offline commands do not seed the other.
+    /// Asserts the next draws of Python's global generator; offline commands do not seed NumPy's.
     pub(super) fn assert_python_after(&self, globals: &mut Globals) {
         let python: Vec<f64> = (0..3).map(|_| globals.py.random()).collect();
         assert_eq!(Value::from(python), self.recorded["rng_after"]["python_global_next_random"], "{}", self.name);
     }
 
-    /// The same command as its warm-up samples it: fewer prompts, of the next seed.
+    /// The case of the warm-up: fewer prompts, next seed.
     pub(super) fn warm_up(&self) -> Case {
         let mut argv = self.argv.clone();
         for (flag, value) in [("--num-prompts", self.int("--num-warmups", 0)), ("--seed", self.seed() + 1)] {
@@ -107,7 +106,7 @@ impl Case {
         Case { name: format!("{}.warmup", self.name), argv, recorded: self.recorded.clone() }
     }
 
-    /// The next draws of both global generators, as recorded in a field.
+    /// Asserts that the next draws of both global generators match a recorded field.
     pub(super) fn assert_state(&self, globals: &mut Globals, field: &str) {
         let after = &self.recorded[field];
         let numpy: Vec<f64> = (0..3).map(|_| globals.np.random_sample()).collect();
@@ -120,7 +119,7 @@ impl Case {
         self.int("--seed", 0)
     }
 
-    /// The settings that the command line makes of it.
+    /// The workload settings of the command line.
     fn spec(&self) -> anyhow::Result<WorkloadSpec> {
         enter_tests_directory();
         let hash_seed = self.recorded["env"]["PYTHONHASHSEED"].as_str().map_or(0, |seed| seed.parse().unwrap());
@@ -142,7 +141,7 @@ impl Case {
     }
 }
 
-/// A recorded request with descriptions of its media.
+/// A recorded request with its media descriptions.
 struct Expected<'e> {
     context: &'e str,
     media: &'e [Value],
@@ -151,8 +150,8 @@ struct Expected<'e> {
 type Media<'e> = std::slice::Iter<'e, Value>;
 
 impl Expected<'_> {
-    /// Equal, except that media that were left out of the record, or that other encoders made, are compared by what
-    /// is said of them.
+    /// Asserts equality. Media that were not recorded, or that another encoder produced, are compared by their
+    /// description.
     fn assert_same(&self, ours: &Value, theirs: &Value, media: &mut Media<'_>) {
         match (ours, theirs) {
             (Value::Object(ours), Value::Object(theirs)) => {
@@ -213,7 +212,7 @@ fn decoded(url: &str) -> Vec<u8> {
     base64::Engine::decode(&base64::engine::general_purpose::STANDARD, data).unwrap()
 }
 
-/// The pixels as three bytes each.
+/// The pixels as RGB bytes.
 fn png_pixels(file: &[u8]) -> Vec<u8> {
     let mut decoder = png::Decoder::new(std::io::Cursor::new(file));
     decoder.set_transformations(png::Transformations::normalize_to_color8());
@@ -226,12 +225,12 @@ fn png_pixels(file: &[u8]) -> Vec<u8> {
     }
 }
 
-/// SHA-256 as hexadecimal text.
+/// SHA-256 digest in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     tacho_testkit::sha256(bytes)
 }
 
-/// The recorded cases whose name begins with `prefix`.
+/// The recorded cases whose name starts with `prefix`.
 pub(super) fn cases(prefix: &str) -> Vec<Case> {
     let ending = ".args.json";
     let names = golden_files("datasets", ending).into_iter().filter_map(|path| {
@@ -246,7 +245,7 @@ pub(super) fn cases(prefix: &str) -> Vec<Case> {
         .collect()
 }
 
-/// Every case whose name begins with `prefix`, its requests and the generators it leaves.
+/// Asserts requests and final generator state of every case whose name starts with `prefix`.
 pub(super) fn assert_made_again(prefix: &str, count: usize) {
     let cases: Vec<Case> = cases(prefix).into_iter().filter(|case| case.recorded("resolved").is_some()).collect();
     assert_eq!(cases.len(), count, "golden cases of {prefix}");
@@ -257,7 +256,7 @@ pub(super) fn assert_made_again(prefix: &str, count: usize) {
     }
 }
 
-/// Samples a case on fresh generators.
+/// Samples a case with fresh generators.
 pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
     let mut globals = Globals::seeded(u32::try_from(case.seed()).unwrap());
     let tokenizer = (!case.has("--skip-tokenizer-init")).then(|| case.tokenizer());
@@ -265,13 +264,13 @@ pub(super) fn run(case: &Case) -> anyhow::Result<(Sampled, Globals)> {
     Ok((sampled, globals))
 }
 
-/// Paths of recorded command lines begin with `golden/`, which lies in `tests/`.
+/// Recorded paths start with `golden/`, which is in `tests/`.
 fn enter_tests_directory() {
     static ENTERED: LazyLock<()> = LazyLock::new(|| std::env::set_current_dir(golden_path("..")).unwrap());
     LazyLock::force(&ENTERED);
 }
 
-/// A Hub cache that holds the golden datasets under their ids.
+/// A Hub cache with the golden datasets.
 fn hub_cache() -> &'static HubCache {
     static CACHE: LazyLock<HubCache> = LazyLock::new(|| {
         let root = tempfile::tempdir().unwrap().keep();
@@ -304,7 +303,7 @@ pub(super) fn tokenizer(name: &str) -> &'static Tokenizer {
     }
 }
 
-/// GPT-2's tokenizer in a directory of another name, on which the prompts of speech models depend.
+/// GPT-2's tokenizer in a directory with another name: prompts of speech models depend on the name.
 fn named(name: &str) -> &'static Tokenizer {
     let directory = tempfile::tempdir().unwrap().keep().join(name);
     std::fs::create_dir_all(directory.parent().unwrap()).unwrap();
@@ -316,7 +315,6 @@ fn load(name: &str) -> Tokenizer {
     Tokenizer::load(&golden_path(&format!("tokenizers/{name}"))).unwrap()
 }
 
-/// The texts of a request.
 pub(super) fn prompts(request: &Request) -> Vec<String> {
     match &request.content {
         Content::Text(text) => vec![text.clone()],

@@ -1,4 +1,4 @@
-//! Datasets that read a file: every recorded workload, made again byte for byte, and the generators they leave behind.
+//! File datasets: regenerates every recorded workload byte for byte and checks the final generator state.
 
 use super::case::{Case, assert_made_again, cases, run, tokenizer};
 use tacho_testkit::{golden_json, golden_path, golden_text};
@@ -42,7 +42,7 @@ fn recorded_timed_traces_are_made_again() {
 fn recorded_offline_workloads_are_made_again() {
     let all = cases("throughput-");
     assert_eq!(all.len(), 11);
-    // Adapters are the run's to assign.
+    // LoRA adapters are assigned by the run.
     for case in all.iter().filter(|case| !case.name.contains("lora")) {
         let (sampled, mut globals) = run(case).unwrap();
         case.assert_equal(&sampled.requests);

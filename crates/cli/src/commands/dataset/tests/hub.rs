@@ -1,4 +1,4 @@
-//! Datasets of the Hub: every recorded workload made again, in the library's order of rows.
+//! Hub datasets: regenerates every recorded workload in the row order of the `datasets` library.
 
 use super::case::{Case, assert_made_again, cases, digest, prompts, run};
 use tacho_testkit::golden_json;
@@ -31,7 +31,7 @@ fn recorded_media_workloads_are_made_again() {
     }
 }
 
-/// More rows than the shuffle buffer holds; only digests of these workloads are kept.
+/// More rows than the shuffle buffer; only digests of these workloads are stored.
 #[test]
 fn large_files_come_in_the_recorded_order() {
     let digests = golden_json("datasets/hf-big.digests.json");

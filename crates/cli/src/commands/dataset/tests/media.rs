@@ -1,4 +1,4 @@
-//! Datasets with images, sounds and films: every recorded workload made again.
+//! Image, audio, and video datasets: regenerates every recorded workload.
 
 use super::case::{Case, assert_made_again, run};
 use tacho_testkit::golden_json;

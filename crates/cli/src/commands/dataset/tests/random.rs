@@ -1,4 +1,4 @@
-//! The dataset `random`: every recorded workload, made again byte for byte, and the generators it leaves behind.
+//! The `random` dataset: regenerates every recorded workload byte for byte and checks the final generator state.
 
 use super::case::{Case, cases, prompts, run, tokenizer};
 use tacho_core::Counters;
@@ -31,7 +31,7 @@ fn recorded_errors_are_errors() {
     let mut seen = Vec::new();
     for entry in all.as_array().unwrap() {
         let case = Case::from_error(entry);
-        // A path next to a synthetic dataset is refused where flags are read.
+        // A path together with a synthetic dataset is rejected by the argument parser.
         let ours = case.flag("--dataset-name") == Some("random") && case.flag("--dataset-path").is_none();
         if !ours || !case.name.starts_with("random-") {
             continue;
@@ -116,7 +116,7 @@ fn progress_counts_every_prompt() {
     assert_eq!(sampled.requests.len(), 8);
 }
 
-/// The parallel sampler speculates on draws; one thread and many must agree on workloads full of redraws.
+/// The parallel sampler speculates on draws; the number of threads must not change workloads with many redraws.
 #[test]
 fn threads_do_not_change_the_workload() {
     let spec = RandomSpec { num_prompts: 300, input_len: 3, ..spec(5) };

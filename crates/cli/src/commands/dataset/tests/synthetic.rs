@@ -1,4 +1,4 @@
-//! The other synthetic datasets, and re-alignment with a server whose tokenizer is another one.
+//! The other synthetic datasets, and re-alignment with a server that uses another tokenizer.
 
 use super::case::{Case, cases, run, tokenizer};
 use tacho_core::{Counters, Request};
@@ -27,7 +27,7 @@ fn recorded_prefix_repetition_workloads_are_made_again() {
     assert_made_again("prefix-repetition-", 10);
 }
 
-/// Plays the server: what the client's steps ask for is done by another tokenizer.
+/// Emulates the server: tokenizes the client's requests with another tokenizer.
 fn align(requests: &mut [Request], server: &Tokenizer) {
     let Some(first) = probe(requests) else { return };
     if !needs_alignment(&requests[0], server.count(first, false)) {
