@@ -1,4 +1,4 @@
-//! The command line: what was typed, typed. Each command declares its flags; `tacho_args` reads and explains them.
+//! Typed arguments of the commands. Each command declares its flags; `tacho_args` parses them and generates the help.
 
 pub(crate) mod auto_tune;
 pub(crate) mod check;

@@ -1,23 +1,23 @@
-//! The codes with which the program ends.
+//! Exit codes of the program.
 
 /// The program's exit codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
     /// The run could not be completed, or no request succeeded.
     Failed = 1,
-    /// The command line cannot be read.
+    /// The command line is invalid.
     Usage = 2,
-    /// A gate, an SLA or a comparison failed.
+    /// A gate, an SLO, or a comparison failed.
     Gate = 3,
-    /// Stopped by the user; what was measured has been saved.
+    /// Interrupted by the user; measurements have been saved.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// The worse of two codes: an interruption, then a failed run, then a failed gate.
+    /// The more severe of two codes: an interruption, then a failed run, then a failed gate.
     pub(crate) fn or_worse(self, other: Exit) -> Exit {
         let severity = |exit: Exit| match exit {
             Exit::Done => 0,

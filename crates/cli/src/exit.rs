@@ -1,4 +1,4 @@
-//! How the program ends: its codes, and the one place where an error is printed.
+//! Exit codes, and the single place where errors are printed.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::args::suggest;
 pub(crate) use crate::code::Exit;
 use crate::{secrets, terminal};
 
-/// An error with something to do about it.
+/// An error with a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Advised {
@@ -24,13 +24,13 @@ pub(crate) struct Advised {
 }
 
 impl Advised {
-    /// What went wrong, and what to do if that is known.
+    /// Creates an error with an optional hint.
     pub(crate) fn new(text: String, hint: Option<String>) -> Self {
         Advised { text, hint }
     }
 }
 
-/// Says where a file went, unless the command line asks for silence or for what vLLM says alone.
+/// Prints the path of a written file, except with `--quiet` or strict parity.
 pub(crate) fn saved(path: impl AsRef<Path>) {
     let silent = |arg: std::ffi::OsString| arg == "--quiet" || arg == "--strict-parity";
     if !std::env::args_os().any(silent) {
@@ -38,19 +38,19 @@ pub(crate) fn saved(path: impl AsRef<Path>) {
     }
 }
 
-/// A path as people read it: from here, if it is below here.
+/// A path for display: relative if it is below the current directory.
 pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().ok();
     let below = here.and_then(|here| path.strip_prefix(here).ok()).filter(|below| !below.as_os_str().is_empty());
     below.unwrap_or(path).display().to_string()
 }
 
-/// Flags that do not go together, found out beyond the parsing.
+/// Conflicting flags that are detected after parsing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misused(pub(crate) String);
 
-/// Refuses what was asked for, in words as of `format!`.
+/// Returns a usage error, formatted as by `format!`.
 macro_rules! misused {
     ($($text:tt)*) => {
         return Err($crate::exit::Misused(format!($($text)*)).into())
@@ -58,7 +58,7 @@ macro_rules! misused {
 }
 pub(crate) use misused;
 
-/// The code of an error that ended a command.
+/// The exit code of an error.
 fn code(error: &anyhow::Error) -> Exit {
     let run = error.downcast_ref::<tacho_run::Error>();
     let workload = match run {
@@ -81,7 +81,7 @@ fn code(error: &anyhow::Error) -> Exit {
     }
 }
 
-/// A line for a person, on standard error.
+/// Prints a line to standard error.
 pub(crate) fn note(text: &str) {
     let text = format!("{text}\n");
     match terminal::of(&io::stderr()) {
@@ -90,7 +90,7 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// Does a command's work. What unwinds out of it ends in an error as anything else does.
+/// Runs a command and converts a panic to an error.
 pub(crate) fn unwound(task: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).unwrap_or_else(|payload| {
         Err(match payload.downcast::<GaveUp>() {
@@ -100,7 +100,7 @@ pub(crate) fn unwound(task: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Re
     })
 }
 
-/// Prints a result: as it is to a file, and no wider than the screen to a person.
+/// Prints a result: unchanged to a file, wrapped to the width of a terminal.
 pub(crate) fn show(text: &str) -> io::Result<()> {
     match terminal::of(&io::stdout()) {
         Some(width) => tacho_report::out().write_all(fitted(text, width).as_bytes()),
@@ -108,7 +108,7 @@ pub(crate) fn show(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints an error and gives the code.
+/// Prints an error and returns its exit code.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     match result {
         Ok(exit) => exit,
@@ -127,30 +127,30 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     }
 }
 
-/// Refuses a command line.
+/// Reports an invalid command line.
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
     note(&(error.report() + &hints));
     if matches!(error, ArgError::Refused(_)) { refused() } else { Exit::Usage }
 }
 
-/// The code for values that cannot work: vLLM finds out about them during the run, and ends it with 1.
+/// The exit code for invalid values: vLLM detects them during the run and exits with 1.
 fn refused() -> Exit {
     if std::env::args_os().any(|arg| arg == "--strict-parity") { Exit::Failed } else { Exit::Usage }
 }
 
-/// Prints a text that was asked for.
+/// Prints a requested text.
 pub(crate) fn print(text: &str) -> Exit {
     report(writeln!(tacho_report::out(), "{text}").map(|()| Exit::Done).map_err(Into::into))
 }
 
-/// Texts may hold what a server sent, and what it sent may hold a key that it was given.
+/// Prints a text without secrets: it may contain a server response that echoes a key.
 fn say(text: &str) {
     let text = secrets::hidden(text);
     let _ = DeferredStderr.write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 
-/// Whether the reader of our output has gone.
+/// Whether the reader of the output closed the pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

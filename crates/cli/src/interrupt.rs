@@ -1,5 +1,5 @@
-//! Signals: before anything is measured they end the program; after that they ask the run to end, and what was
-//! measured is saved.
+//! Signal handling. Before measurements, a signal terminates the program; afterwards, it stops the run, and the
+//! measurements are saved.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,22 +15,22 @@ use tacho_report::live;
 use crate::exit::{self, Exit};
 use crate::limits;
 
-/// Catches the signals that end a run.
+/// Catches signals that stop a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
-    /// What the run listens to.
+    /// The stop signal of the run.
     pub(crate) stop: StopSignal,
     measuring: Arc<AtomicBool>,
     farewell: Arc<Mutex<String>>,
 }
 
 impl Interrupt {
-    /// Begins to catch them.
+    /// Installs the signal handlers.
     pub(crate) fn catch() -> anyhow::Result<Self> {
         limits::check()?;
         let interrupt = Interrupt::default();
         let mut wanted = vec![SIGINT, SIGTERM];
-        // Under nohup a terminal may close and the run goes on.
+        // Under nohup, the run continues after its terminal closes.
         if !is_ignored(SIGHUP) {
             wanted.push(SIGHUP);
         }
@@ -45,24 +45,24 @@ impl Interrupt {
     }
 
     fn signal(&self) {
-        // Asked a third time, the program leaves whatever it is at.
+        // The third signal terminates the program immediately.
         if !self.measuring.load(Ordering::Relaxed) || self.stop.immediate() {
             self.leave();
         }
         self.stop.request_stop();
     }
 
-    /// From now on there is something to lose.
+    /// Marks the start of measurements, which must be saved.
     pub(crate) fn measuring(&self) {
         self.measuring.store(true, Ordering::Relaxed);
     }
 
-    /// The code of a command that has come to its end: one that was asked to stop did not end by itself.
+    /// The exit code of a completed command: interrupted if a stop was requested.
     pub(crate) fn or(&self, exit: Exit) -> Exit {
         if self.stop.draining() { Exit::Interrupted } else { exit }
     }
 
-    /// What to say when a signal ends the program at once: what is kept, and how to go on.
+    /// Sets the message for when a signal terminates the program: what is kept, and how to resume.
     pub(crate) fn farewell(&self, text: impl Into<String>) {
         *self.farewell.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
     }
@@ -71,14 +71,14 @@ impl Interrupt {
         live::restore();
         let text = self.farewell.lock().unwrap_or_else(PoisonError::into_inner);
         if !text.is_empty() {
-            // On a separate line, below whatever bar stands there.
+            // Start a new line below a progress bar.
             exit::note(&format!("\n{text}"));
         }
         std::process::exit(Exit::Interrupted as i32);
     }
 }
 
-/// Gives the terminal back before Ctrl-Z stops the process and before Ctrl-\ ends it.
+/// Restores the terminal before Ctrl-Z stops the process and before Ctrl-\ terminates it.
 pub(crate) fn guard_terminal() -> io::Result<()> {
     let mut signals = Signals::new([SIGTSTP, SIGQUIT])?;
     let react = move || {
@@ -96,19 +96,19 @@ pub(crate) fn guard_terminal() -> io::Result<()> {
     std::thread::Builder::new().name("terminal".into()).spawn(react).map(drop)
 }
 
-/// Stops or ends the process, as an uncaught signal does.
+/// Performs the default action of an uncaught signal.
 fn default_action(signal: i32) {
     if let Err(error) = signal_hook::low_level::emulate_default_handler(signal) {
         tracing::debug!(%error, signal, "a signal has no effect");
     }
 }
 
-/// Whether a shell may continue this process once it is stopped: none does for the process group of a session leader.
+/// Whether a shell can continue this process after a stop: none does for the process group of a session leader.
 fn can_be_continued() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }
 
-/// A file that grows beyond a limit is an error to report, not a reason to be killed.
+/// Catches SIGXFSZ: a write beyond the file size limit then fails with an error.
 pub(crate) fn outlive_limits() {
     let noticed = Arc::new(AtomicBool::new(false));
     if let Err(error) = signal_hook::flag::register(SIGXFSZ, noticed) {
@@ -116,7 +116,7 @@ pub(crate) fn outlive_limits() {
     }
 }
 
-/// Whether the parent process made this one ignore a signal.
+/// Whether a signal was set to ignored by the parent process.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! The `tacho` command: parse, plan, run, report, code. It is a library so that it compiles next to those it uses; the
-//! program waits until all of them are done.
+//! The `tacho` command: parse, plan, run, report, exit code. It is a library so that it compiles in parallel with its
+//! dependencies; a binary would wait for all of them.
 
 mod args;
 mod code;
@@ -18,13 +18,13 @@ use commands::COMMANDS;
 use exit::Exit;
 use tacho_args::variables;
 
-/// The argument of the helper process that renders chat templates. It is not a command: no user types it.
+/// Argument of the helper process that renders chat templates. It is internal, not a command.
 const RENDER: &str = "__render";
 
-/// Variables after `TACHO_` that are read elsewhere than by a flag.
+/// Suffixes of `TACHO_` variables that are not flags.
 const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
-/// The program.
+/// Entry point of the program.
 pub fn main() -> ExitCode {
     limits::share_one_arena();
     if let Some(command) = commands::supervise::asked(std::env::args_os()) {
@@ -37,7 +37,7 @@ pub fn main() -> ExitCode {
     secrets::keep_out_of_core_files();
     logging::init();
     interrupt::outlive_limits();
-    // A terminal that has closed no longer says that it was one: it is asked while it is there.
+    // Detect the terminal now: a closed terminal can no longer be identified as one.
     let _ = tacho_report::out();
     for mistake in variables::mistaken(COMMANDS.iter().map(|command| command.table), &READ_ELSEWHERE) {
         exit::note(&mistake);

@@ -1,4 +1,4 @@
-//! Limits of the process: address space, threads, core files.
+//! Process limits: address space, threads, core files.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -8,17 +8,17 @@ use std::sync::mpsc;
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit};
 
-/// Below this limit the reservations of the memory allocator, 64 MiB per thread, are too large.
+/// Below this limit, the allocator's reservations of 64 MiB per thread are too large.
 const SMALL_ADDRESS_SPACE: u64 = 2 << 30;
 /// Address space of a short run in addition to that of the program.
 const NEEDED_BYTES: u64 = 48 << 20;
-/// Threads of a run in addition to those that compute.
+/// Threads of a run in addition to worker threads.
 const OTHER_THREADS: usize = 8;
-/// The setting of glibc's allocator for the number of its arenas.
+/// The glibc setting for the number of malloc arenas.
 const ARENAS: &str = "MALLOC_ARENA_MAX";
 
-/// Starts this program again with one memory arena if its address space is limited (`ulimit -v`): every further arena
-/// reserves 64 MiB. Returns if that is not necessary or not possible.
+/// Restarts this program with a single malloc arena if the address space is limited (`ulimit -v`): every further
+/// arena reserves 64 MiB. Returns if that is not necessary or not possible.
 pub(crate) fn share_one_arena() {
     let limit = getrlimit(Resource::As).current;
     if limit.is_none_or(|limit| limit >= SMALL_ADDRESS_SPACE) || std::env::var_os(ARENAS).is_some() {
@@ -32,7 +32,7 @@ pub(crate) fn share_one_arena() {
     tracing::debug!(%error, "the program keeps several memory arenas");
 }
 
-/// Refuses limits under which a run would fail midway.
+/// Rejects limits under which a run would fail midway.
 pub(crate) fn check() -> anyhow::Result<()> {
     check_address_space()?;
     let compute = std::thread::available_parallelism().map_or(1, usize::from);
@@ -58,7 +58,7 @@ fn check_address_space() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts as many threads at a time as a run may have. The libraries below panic where one cannot be started.
+/// Checks that the threads of a run can be started. Dependencies panic if a thread cannot be started.
 fn start_threads(count: usize) -> io::Result<()> {
     let (hold, held) = mpsc::channel::<()>();
     let held = std::sync::Arc::new(std::sync::Mutex::new(held));
@@ -72,7 +72,7 @@ fn start_threads(count: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps the memory of this process, which holds keys, out of core files.
+/// Disables core files: the memory of this process holds API keys.
 pub(crate) fn refuse_core_files() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable) {

@@ -1,5 +1,5 @@
-//! Logs go to stderr; `RUST_LOG` or vLLM's `VLLM_LOGGING_LEVEL` sets how much, warnings by default. A line looks like any
-//! other of the program: `warning: text`.
+//! Logging to stderr. `RUST_LOG` or vLLM's `VLLM_LOGGING_LEVEL` sets the level, warnings by default. Lines have the
+//! program's format: `warning: text`.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub(crate) fn init() {
         .init();
 }
 
-/// A line that begins with its level in lower case.
+/// Formats a line as its level in lower case and the message.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain

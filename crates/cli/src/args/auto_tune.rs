@@ -1,4 +1,4 @@
-//! What was typed after `tacho auto-tune`. Each setting of vLLM's script is a flag and still an environment variable.
+//! Flags of `tacho auto-tune`. Each setting of vLLM's script is a flag and an environment variable.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,6 @@ static TUNING: Group = group(
 static SEARCH: Group = group("search options", "search options", "How settings are measured.");
 static COMMANDS: Group = group("command options", "command options", "Which server and client are run.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho auto-tune",
     about: "Find the server settings with the highest throughput within a latency limit.",
@@ -37,7 +36,7 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The settings of vLLM's script. Each is also a variable.
+    /// The settings of vLLM's script. Each is also an environment variable.
     TuneFlags {
         SETTINGS [
             base: Given<String> = own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE).");
@@ -105,16 +104,16 @@ flags! {
     }
 }
 
-/// Variables of the script: the flags of [`TuneFlags`] in upper case.
+/// Environment variables of the script: the flags of [`TuneFlags`] in upper case.
 pub(crate) fn variables() -> impl Iterator<Item = String> {
     SETTINGS.iter().map(|flag| flag.dest().to_uppercase())
 }
 
-/// What to tune, and how.
+/// Arguments of `tacho auto-tune`.
 #[derive(Debug, Clone)]
 pub(crate) struct AutoTuneArgs {
     tuning: TuneFlags,
-    /// The file of the batch form, and where its results are uploaded.
+    /// The batch file, and the upload destination of its results.
     pub(crate) batch: Option<(PathBuf, Option<String>)>,
     pub(crate) serve_params: Option<String>,
     pub(crate) constraints: Vec<Criterion>,
@@ -123,7 +122,7 @@ pub(crate) struct AutoTuneArgs {
     pub(crate) num_runs: usize,
     pub(crate) tolerance: f64,
     pub(crate) skip_profile: bool,
-    /// Whether to go on with a tuning, and which.
+    /// Whether to resume a tuning, and which one.
     pub(crate) resume: Option<Option<String>>,
     pub(crate) dry_run: bool,
     pub(crate) sim: bool,
@@ -136,16 +135,16 @@ pub(crate) struct AutoTuneArgs {
     /// Seconds.
     pub(crate) server_ready_timeout: u64,
     pub(crate) show_stdout: bool,
-    /// What is shown meanwhile.
+    /// Live view.
     pub(crate) live: LiveArgs,
 }
 
-/// The settings of one tuning.
+/// Settings of one tuning.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TuneSettings {
     pub(crate) base: PathBuf,
     pub(crate) model: String,
-    /// Whether the model was named rather than left to the default.
+    /// Whether the model was set explicitly.
     pub(crate) model_named: bool,
     pub(crate) system: String,
     pub(crate) tp: u64,
@@ -154,7 +153,7 @@ pub(crate) struct TuneSettings {
     pub(crate) output_len: u64,
     pub(crate) max_model_len: u64,
     pub(crate) min_cache_hit_pct: u64,
-    /// As it was written, for the result lines.
+    /// As given, for the result lines.
     pub(crate) max_latency_text: String,
     pub(crate) max_latency_ms: f64,
     pub(crate) num_seqs: Vec<u64>,
@@ -162,7 +161,7 @@ pub(crate) struct TuneSettings {
     pub(crate) logging_level: String,
 }
 
-/// A number that must not be below `least`.
+/// Rejects a number below `least`.
 fn at_least(flag: &'static str, value: i64, least: i64) -> Result<u64, Refusal> {
     let allowed = if least == 0 { "0 or more" } else { "1 or more" };
     let refusal = Refusal::OutOfRange { flag, value: value.to_string(), allowed };
@@ -211,7 +210,7 @@ impl AutoTuneArgs {
         Ok(args)
     }
 
-    /// The settings: of an entry of a batch first, then those typed, then the environment's.
+    /// Resolves the settings: a batch entry takes precedence over flags, and flags over the environment.
     pub(crate) fn settings(&self, entry: &dyn Fn(&str) -> Option<String>) -> Result<TuneSettings, Refusal> {
         let flags = &self.tuning;
         let given = |variable: &str, typed: Option<String>| {
@@ -271,7 +270,7 @@ impl TuneSettings {
         Ok(())
     }
 
-    /// Tokens that all prompts share, and those of each prompt's own.
+    /// Tokens of the shared prefix, and tokens unique to each prompt.
     pub(crate) fn prefix_and_own(&self) -> (u64, u64) {
         let prefix = self.input_len * self.min_cache_hit_pct / 100;
         (prefix, self.input_len - prefix)

@@ -14,7 +14,6 @@ use Preset::Unset;
 
 static CHECK: Group = group("check options", "check options", "Results and the conditions on them.");
 
-/// `tacho check`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho check",
     about: "Check results against limits: exit code 3 unless they are met with 95% confidence.",
@@ -42,7 +41,7 @@ flags! {
     }
 }
 
-/// What to check.
+/// Arguments of `tacho check`.
 #[derive(Debug, Clone)]
 pub(crate) struct CheckArgs {
     pub(crate) results: Vec<PathBuf>,

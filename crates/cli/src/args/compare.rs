@@ -1,4 +1,4 @@
-//! Flags of `tacho compare`. A setting that vLLM's comparison script has too keeps its name.
+//! Flags of `tacho compare`. Settings that vLLM's comparison script also has keep their names.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,6 @@ static INPUT: Group = group("input options", "input options", "Results, metrics 
 static LIMITS: Group = group("limit options", "limit options", "Latency limits of a load level.");
 static OUTPUT: Group = group("output options", "output options", "Files to write.");
 
-/// `tacho compare`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho compare",
     about: "Compare results: ratios per load level, the maximum load within limits, and which differences are significant.",
@@ -70,12 +69,12 @@ flags! {
     }
 }
 
-/// What to compare, and how.
+/// Arguments of `tacho compare`.
 #[derive(Debug, Clone)]
 pub(crate) struct CompareArgs {
     pub(crate) files: Vec<PathBuf>,
     pub(crate) spec: CompareSpec,
-    /// Whether only vLLM's own flag named the files: the script's files are expected then.
+    /// Whether the files were given by vLLM's flag only: then the script's output files are expected.
     pub(crate) as_script: bool,
     pub(crate) html: Option<PathBuf>,
     pub(crate) excel_out: Option<PathBuf>,
@@ -123,7 +122,7 @@ impl CompareArgs {
     }
 }
 
-/// The keys of a list, each of a number that can get better or worse.
+/// Parses a list of metrics that have a better direction.
 fn numbers(list: &str) -> Result<Vec<String>, Refusal> {
     let judged = |key: &str| match Known::judged(key) {
         Ok(_) => Ok(key.to_owned()),
@@ -140,7 +139,7 @@ pub(super) fn confidence(percent: i64) -> Confidence {
     Confidence::from_percent(percent as f64).expect("the rows keep it between 80 and 99")
 }
 
-/// A share, which is written in percent.
+/// Parses a fraction given in percent.
 pub(super) fn share(flag: &'static str, text: &str) -> Result<f64, Refusal> {
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
     let refusal = || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a percentage, such as 3%" };

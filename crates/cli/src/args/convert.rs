@@ -1,4 +1,4 @@
-//! What was typed after `tacho convert`: one file per thing that is converted.
+//! Flags of `tacho convert`: one file per source format.
 
 pub(crate) mod sharegpt;
 pub(crate) mod slices;

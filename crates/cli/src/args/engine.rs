@@ -1,5 +1,5 @@
-//! The engine's own flags, as vLLM 0.32.0 has them. tacho hands them on as they were typed, and the engine's parser
-//! judges them; the rows are here for abbreviations, for the argument dump, and for the few values tacho reads itself.
+//! Engine flags of vLLM 0.32.0. tacho passes them on as given, and the engine's parser validates them. The rows serve
+//! abbreviations, the argument dump, and the few values that tacho reads.
 
 use tacho_args::flag::{self, Flag, Group, Kind, Origin, Preset, group, vllm};
 
@@ -20,12 +20,12 @@ pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: P
     read(names, kind, preset, "")
 }
 
-/// A flag that tacho reads before the engine does.
+/// A flag that tacho also reads.
 const fn read(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
     Flag { origin: Origin::Engine, ..vllm(names, kind, "VALUE", preset, &ENGINE, help) }
 }
 
-/// The same about how much the engine can hold.
+/// Like `read`, for capacity limits of the engine.
 const fn capacity(names: &'static [&'static str], kind: Kind, preset: Preset, help: &'static str) -> Flag {
     Flag { group: &CAPACITY, ..read(names, kind, preset, help) }
 }
@@ -35,7 +35,7 @@ pub(crate) const fn row(name: &str) -> Flag {
     flag::row(FLAGS, name)
 }
 
-/// The flags of the synchronous engine; the asynchronous one adds `--enable-log-requests`.
+/// Flags of the synchronous engine; the asynchronous one adds `--enable-log-requests`.
 #[rustfmt::skip]
 pub(crate) const FLAGS: &[Flag] = &[
     read(&["--model"], Str, Preset::Str("Qwen/Qwen3-0.6B"),

@@ -1,5 +1,5 @@
-//! What can be wrong with a command line. Usage errors read as argparse words them, since scripts know those;
-//! everything that vLLM finds out later, during a run, is refused here in one line of our own.
+//! Command-line errors. Usage errors have argparse's wording, which scripts match. Errors that vLLM detects only
+//! during a run are reported here, in one line.
 
 use tacho_args::ConfigError;
 
@@ -9,7 +9,7 @@ pub(crate) use tacho_args::UsageError;
 
 pub(crate) use refusal::{Refusal, metric_names};
 
-/// A command line that cannot be run.
+/// An invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgError {
     #[error("{error}")]
@@ -37,11 +37,12 @@ impl From<tacho_args::OutOfBounds> for ArgError {
 }
 
 impl ArgError {
-    /// The text for standard error, without a final line end.
+    /// The message for standard error, without a trailing newline.
     pub(crate) fn report(&self) -> String {
         match self {
             ArgError::Usage { command, error } => {
-                // argparse leaves leftovers to the outermost parser, whose name is the program's alone.
+                // argparse reports unrecognized arguments by the outermost parser, which is named after the program
+                // alone.
                 let program = if matches!(error, UsageError::Unrecognized { .. }) { "tacho" } else { command };
                 format!("usage: {command} [options]\n{program}: error: {error}")
             }

@@ -17,7 +17,6 @@ static LIMITS: Group = group(
     "Scheduler limits. Unset ones are read from the server, or inferred from runs that reach them.",
 );
 
-/// `tacho fit`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho fit",
     about: "Estimate a server's per-step costs from token arrival times; write a profile for predict, plan and sim.",
@@ -54,7 +53,7 @@ flags! {
 }
 
 flags! {
-    /// The limits of the server, where they are known.
+    /// Known limits of the server.
     LimitFlags {
         ENGINE_FLAGS [
             max_num_seqs: Option<usize> = own(&["--max-num-seqs"], Int, "N", Unset, &LIMITS, "Maximum requests in a batch.").at_least(1);
@@ -71,7 +70,7 @@ flags! {
     }
 }
 
-/// What to fit.
+/// Arguments of `tacho fit`.
 #[derive(Debug, Clone)]
 pub(crate) struct FitArgs {
     pub(crate) results: Vec<String>,
@@ -82,7 +81,7 @@ pub(crate) struct FitArgs {
     pub(crate) tokenizer: Option<String>,
     pub(crate) seconds: f64,
     pub(crate) keep: Option<String>,
-    /// Limits that were set, by their names in a profile; switches are 0 and 1.
+    /// Explicit limits by profile key; switches are 0 and 1.
     pub(crate) given: Vec<(&'static str, usize)>,
     pub(crate) server_log: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! Broken command lines and files of flags: an error or a command, never a panic, an abort or memory without end.
-//! `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-cli --lib fuzz -- --nocapture --test-threads=1` tries a
-//! million of each kind on all cores.
+//! Fuzzes command lines and configuration files: each must parse or fail with an error, never with a panic, an abort,
+//! or unbounded memory. `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-cli --lib fuzz -- --nocapture
+//! --test-threads=1` tries a million of each kind on all cores.
 
 use std::ffi::OsString;
 
@@ -14,10 +14,10 @@ use crate::commands::COMMANDS;
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-/// Inputs of each kind in an ordinary run.
+/// Default number of inputs of each kind.
 const FEW: u64 = 300;
 
-/// A word a line.
+/// Command lines, one word per line.
 const LINES: [&str; 8] = [
     "serve\n--request-rate\n10\n--num-prompts\n200\n--extra-body\n{\"a\": [1, null]}\n--goodput\nttft:100\ntpot:5",
     "serve\n--dataset-name\nrandom\n--random-range-ratio\n{\"input\": 0.5, \"output\": 0}\n--header\nA=b\n--ramp-up-strategy\nlinear",

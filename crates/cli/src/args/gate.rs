@@ -16,7 +16,6 @@ use Preset::Unset;
 
 static GATE: Group = group("gate options", "gate options", "Baseline, candidate and the regressions allowed.");
 
-/// `tacho gate`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho gate",
     about: "Compare a candidate with a baseline: exit code 3 unless it shows no regression at 95% confidence.",
@@ -56,7 +55,7 @@ flags! {
     }
 }
 
-/// What to compare, and by which rules.
+/// Arguments of `tacho gate`.
 #[derive(Debug, Clone)]
 pub(crate) struct GateArgs {
     pub(crate) base: Vec<PathBuf>,

@@ -29,12 +29,12 @@ pub(crate) const HTTP: Flag = own(
 .between(0.0, 65535.0);
 
 flags! {
-    /// The live views that are wanted.
+    /// Requested live views.
     #[derive(Default)]
     LiveArgs {
         FLAGS [
             screen: bool = SCREEN;
-            /// The port; 0 is any free one.
+            /// The port; 0 selects any free one.
             http: Option<u16> = HTTP => port;
         ]
     }
@@ -49,7 +49,7 @@ fn port(setting: Setting<'_>) -> Option<u16> {
 }
 
 impl LiveArgs {
-    /// The same of a command that runs others, whose output can be shown too.
+    /// Adds the output of child commands, for commands that run others.
     pub(crate) fn with_output(self, show_stdout: bool) -> Result<Self, Refusal> {
         match self.screen && show_stdout {
             true => Err(Refusal::Together { flag: "--live", other: "--show-stdout" }),
@@ -57,7 +57,7 @@ impl LiveArgs {
         }
     }
 
-    /// What is shown of a run; a dry run has nothing to show.
+    /// The views of a run; none for a dry run.
     pub(crate) fn unless(&self, dry_run: bool) -> Self {
         LiveArgs { screen: self.screen && !dry_run, http: self.http.filter(|_| !dry_run) }
     }

@@ -1,4 +1,4 @@
-//! Media sizes as flags have them.
+//! Parser for media sizes.
 
 use tacho_args::flag::{Kind, Reader};
 use tacho_core::json::Value;
@@ -7,7 +7,7 @@ use tacho_workload::{Bucket, Buckets};
 /// A Python dict of media sizes.
 pub(crate) const BUCKETS: Kind = Kind::Custom(Reader { name: "_parse_mm_bucket_config", read: buckets });
 
-/// Media sizes as an object, each key the tuple as Python prints it.
+/// Parses media sizes to an object; each key is the tuple in Python's notation.
 fn buckets(text: &str) -> Option<Value> {
     let buckets = Buckets::parse(text).ok()?;
     let entry = |(bucket, share): &(Bucket, f64)| {

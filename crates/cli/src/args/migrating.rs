@@ -1,14 +1,14 @@
-//! What other tools call things. The page about moving over is the list: what it says in its tables is what you get
-//! if you type a flag, a value or a command as at home.
+//! Names in other tools. The migration page is the single source: its tables provide the hints for flags, values, and
+//! commands of other tools.
 
 use tacho_args::help::{columns, paragraph};
 
 const PAGE: &str = include_str!("../../../../docs/migrating.md");
 
-/// A row of the page's tables; the first of a table has the commands.
+/// A row of the page's tables; the first row of a table has the commands.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// Where people come from.
+    /// The other tool.
     tool: &'static str,
     theirs: &'static str,
     ours: &'static str,
@@ -33,13 +33,13 @@ impl Row {
     }
 }
 
-/// Every piece of code of the left columns, in words.
+/// Every code span of the left columns, split into words.
 fn pieces() -> impl Iterator<Item = (Row, Vec<&'static str>)> {
     let words = |code: &'static str| code.split(' ').collect();
     rows().flat_map(move |row| row.theirs.split('`').skip(1).step_by(2).map(move |code| (row, words(code))))
 }
 
-/// What does here what a flag does elsewhere, with the word behind it where that decides.
+/// Returns tacho's equivalent of another tool's flag, considering the value if the page names one.
 pub(crate) fn flag(name: &str, value: Option<&str>) -> Option<String> {
     let named = || pieces().filter(|(_, words)| words[0] == name);
     let (row, _) =
@@ -47,26 +47,26 @@ pub(crate) fn flag(name: &str, value: Option<&str>) -> Option<String> {
     Some(row.advice(name))
 }
 
-/// What does here what a value of a flag does elsewhere.
+/// Returns tacho's equivalent of a value of a flag.
 pub(crate) fn value(name: &str, value: &str) -> Option<String> {
     let (row, _) = pieces().find(|(_, words)| words[..] == [name, value])?;
     Some(row.advice(&format!("{name} {value}")))
 }
 
-/// The same for a value whose flag has taken none.
+/// Like `value`, if the preceding flag does not take a value.
 pub(crate) fn stray(value: &str) -> Option<String> {
     let (_, words) = pieces().find(|(_, words)| words[0].starts_with('-') && words.get(1) == Some(&value))?;
     self::value(words[0], value)
 }
 
-/// The command that is one elsewhere.
+/// Returns tacho's equivalent of another tool's command.
 pub(crate) fn command(word: &str) -> Option<String> {
     let called = |words: &[&str]| words.iter().any(|part| *part == word || part.rsplit('.').next() == Some(word));
     let (row, _) = pieces().find(|(_, words)| !words[0].starts_with('-') && called(words))?;
     Some(row.advice(word))
 }
 
-/// The tables of the page.
+/// The tables of the page as text.
 pub(crate) fn listing(width: usize) -> String {
     let mut out = String::new();
     let mut before = "";
@@ -80,7 +80,7 @@ pub(crate) fn listing(width: usize) -> String {
     out
 }
 
-/// A row of two columns; a left one that is too long has separate lines.
+/// A row of two columns; an entry that is too wide for the left column gets a separate line.
 fn entry(theirs: &str, ours: &str, width: usize) -> String {
     if theirs.chars().count() + 2 <= width {
         return columns(theirs, ours, width * 2 / 5, width);
@@ -96,7 +96,8 @@ mod tests {
 
     const SERVE: &Table = &crate::args::serve::TABLE;
 
-    /// Whether words of a flag's form are flags of `tacho serve`, or belong to another command that is named before.
+    /// Returns the flags in `text` that `tacho serve` does not have; code spans that name another command are
+    /// skipped.
     fn unknown_flags(text: &str) -> Vec<String> {
         let code = text.split('`').skip(1).step_by(2).filter(|code| !code.starts_with("tacho "));
         let words = code.flat_map(|code| code.split(' ')).filter(|word| word.starts_with("--"));

@@ -14,7 +14,7 @@ use crate::args::offline::rows::LIVE;
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
-/// The largest number of 32 bits.
+/// Maximum of a 32-bit integer.
 const U32_MAX: f64 = u32::MAX as f64;
 
 static INPUT: Group = group("conversation options", "options", "Conversations and seed.");
@@ -22,7 +22,6 @@ static SERVER: Group = group("server options", "options", "Server, model and req
 static LOAD: Group = group("load options", "options", "Clients, turns and rate.");
 static OUTPUT: Group = group("output options", "options", "Tables and files.");
 
-/// `tacho multi-turn`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho multi-turn",
     about: "Benchmark multi-turn conversations, as vLLM's multi-turn script does.",
@@ -35,7 +34,7 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-/// Accepted for scripts; nothing reads them.
+/// Accepted for compatibility with scripts and ignored.
 #[rustfmt::skip]
 const UNREAD: &[Flag] = &[
     vllm(&["--trust-remote-code"], Switch, "", Off, &INPUT, "Accepted for old scripts. Has no effect."),
@@ -99,18 +98,18 @@ impl MultiTurnArgs {
         Ok(args)
     }
 
-    /// The headers of all requests, in the order in which they are set.
+    /// Headers of all requests, in the order in which they are set.
     pub(crate) fn headers(&self) -> Result<Headers, Refusal> {
         let headers = self.header.iter().map(|text| header(text)).collect::<Result<_, _>>()?;
         Ok(combined(headers, self.api_key.clone()))
     }
 
-    /// The shares of warm-up samples, in percent, ascending.
+    /// Warm-up percentages, ascending.
     pub(crate) fn percentages(&self) -> Result<Vec<f64>, Refusal> {
         percentages(&self.warmup_percentages, self.warmup_step)
     }
 
-    /// How often a failed request is sent again: the flag, or the variable that stands for it.
+    /// Number of retries, by the flag or its environment variable.
     pub(crate) fn retries(&self) -> Result<u32, Refusal> {
         const NAME: &str = "MULTITURN_BENCH_MAX_RETRIES";
         match (self.max_retries, std::env::var(NAME)) {
@@ -158,7 +157,7 @@ impl MultiTurnArgs {
     }
 }
 
-/// Shares in percent, ascending.
+/// Percentages, ascending.
 fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
     let wrong = || Refusal::OutOfRange {
         flag: "--warmup-percentages",
@@ -172,7 +171,7 @@ fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
     Ok(if step { vec![0.0] } else { shares })
 }
 
-/// All headers, the key's last: a later one takes the place of an earlier one of its name.
+/// All headers, the API key's last: a later header replaces an earlier one of the same name.
 fn combined(mut headers: Vec<(String, String)>, key: Option<String>) -> Headers {
     if let Some(key) = key.filter(|key| !key.is_empty()) {
         headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
@@ -180,7 +179,7 @@ fn combined(mut headers: Vec<(String, String)>, key: Option<String>) -> Headers 
     headers.into_iter().collect()
 }
 
-/// `Name: value` or `Name=value`; the colon is tried first.
+/// Parses `Name: value` or `Name=value`; the colon takes precedence.
 fn header(text: &str) -> Result<(String, String), Refusal> {
     let split = text.split_once(':').or_else(|| text.split_once('='));
     let pair = split.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
@@ -214,7 +213,7 @@ mod tests {
                 list.as_array().into_iter().flatten().map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
             };
             let found = combined(pairs(&case["headers"]), case["api_key"].as_str().map(str::to_owned));
-            // On the wire a later header replaces an earlier one, whatever its case.
+            // On the wire, a later header replaces an earlier one, ignoring case.
             let mut sent: Vec<(String, String)> = Vec::new();
             for (name, value) in pairs(&case["result"]) {
                 sent.retain(|(known, _)| !known.eq_ignore_ascii_case(&name));

@@ -1,4 +1,4 @@
-//! What was typed after `tacho throughput`, `latency`, `startup` and `mm-processor`: what the four have in common.
+//! Shared flags of `tacho throughput`, `latency`, `startup`, and `mm-processor`.
 
 mod check;
 mod dataset;
@@ -25,11 +25,11 @@ use super::error::UsageError;
 use super::live::LiveArgs;
 
 flags! {
-    /// What decides which engine runs, and with which settings.
+    /// Engine selection and settings.
     EngineArgs {
         {
             model: String = row("--model");
-            /// `None` means the model's own.
+            /// `None` means the model's tokenizer.
             tokenizer: Option<String> = row("--tokenizer") => named;
             tokenizer_mode: String = row("--tokenizer-mode");
             tokenizer_revision: Option<String> = row("--tokenizer-revision") => named;
@@ -56,19 +56,19 @@ flags! {
     }
 }
 
-/// A text that Python does not take for nothing.
+/// Returns the text unless it is empty or `None`.
 fn named(setting: Setting<'_>) -> Option<String> {
     setting.value.as_str().filter(|text| !text.is_empty() && *text != "None").map(str::to_owned)
 }
 
-/// What was typed for the engine.
+/// Engine arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineWords {
-    /// The engine's flags that were given, by their first names.
+    /// The given engine flags, by their first names.
     pub(crate) given: Vec<&'static str>,
-    /// All that was typed for the engine.
+    /// All engine arguments.
     pub(crate) words: Vec<String>,
-    /// What only the engine can know of it.
+    /// Engine arguments that are in no table.
     pub(crate) unknown: Vec<String>,
     pub(crate) duplicates: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl From<&Values> for EngineWords {
     }
 }
 
-/// What the offline commands have in common.
+/// Shared arguments of the offline commands.
 #[derive(Debug, Clone)]
 pub(crate) struct OfflineArgs {
     pub(crate) engine: EngineArgs,
@@ -100,9 +100,9 @@ impl From<&Values> for OfflineArgs {
 }
 
 impl EngineArgs {
-    /// Without an engine's own parser, a flag that is in no table is a mistake.
+    /// Without an engine's own parser, a flag that is in no table is an error.
     pub(crate) fn refuse_unknown(&self) -> Result<(), UsageError> {
-        // `-O3` and its like tell an engine how to compile, and a simulated one does not.
+        // `-O3` and similar set the compilation level, which the simulated engine ignores.
         let level =
             |word: &&String| word.strip_prefix("-O").is_some_and(|level| level.parse::<u8>().is_ok_and(|n| n <= 3));
         let tokens: Vec<String> = self.typed.unknown.iter().filter(|word| !level(word)).cloned().collect();
@@ -114,7 +114,7 @@ impl EngineArgs {
         TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
     }
 
-    /// The tokenizer's name: the model's when none is given.
+    /// The tokenizer's name; defaults to the model.
     pub(crate) fn tokenizer_name(&self) -> &str {
         self.tokenizer.as_deref().unwrap_or(&self.model)
     }

@@ -1,11 +1,11 @@
-//! Flags about files next to the result; `serve` and `report` share their names.
+//! Flags for files next to the result; `serve` and `report` share their names.
 
 use std::path::PathBuf;
 
 use tacho_args::typed::FromWord;
 use tacho_report::console::Shown;
 
-/// What is wanted, and where.
+/// Requested output files and their paths.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outputs {
     /// `--save-requests`.
@@ -20,10 +20,10 @@ pub(crate) struct Outputs {
     pub(crate) shown: Shown,
 }
 
-/// Where the numbers go.
+/// Destination of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// `-`: standard output, which then carries nothing else.
+    /// `-`: standard output, which then has no other output.
     Stdout,
     /// A file.
     File(PathBuf),

@@ -16,7 +16,6 @@ use Preset::Unset;
 
 static PLAN: Group = group("plan options", "plan options", "Profile, load, SLOs and workload.");
 
-/// `tacho plan`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho plan",
     about: "Size a cluster: replicas that a request rate needs to meet SLOs, by simulating a profile of tacho fit.",
@@ -52,7 +51,7 @@ flags! {
     }
 }
 
-/// What to plan for.
+/// Arguments of `tacho plan`.
 #[derive(Debug, Clone)]
 pub(crate) struct PlanArgs {
     pub(crate) sim_profile: String,

@@ -1,5 +1,5 @@
-//! The program around its commands: the way from a command line to one of them, and the help of all. The list of them
-//! is in `commands`.
+//! The program: dispatches a command line to a command and prints the top-level help. `commands` has the list of
+//! commands.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -13,10 +13,10 @@ use super::{scripts, topics};
 use crate::code::Exit;
 use crate::terminal::columns;
 
-/// A subcommand; [`task`] makes what it prepares.
+/// A subcommand; [`task`] creates its prepared function.
 pub(crate) type Command = tacho_args::command::Command<fn(Values) -> Result<Task, ArgError>>;
 
-/// A command whose arguments are read and in order: all that is left is to run it.
+/// A command with validated arguments, ready to run.
 pub(crate) type Task = Box<dyn FnOnce() -> anyhow::Result<Exit>>;
 
 /// Binds a command's function to its arguments.
@@ -28,11 +28,11 @@ pub(crate) fn task<A: 'static>(
     Ok(Box::new(move || run(&args)))
 }
 
-/// What a command line asks for.
+/// Result of parsing a command line.
 pub(crate) enum Invocation {
-    /// To print this text and be done.
+    /// Print this text and exit.
     Print(String),
-    /// To run this.
+    /// Run this task.
     Run(Task),
 }
 
@@ -45,7 +45,7 @@ impl fmt::Debug for Invocation {
     }
 }
 
-/// Reads a command line, without the program's name.
+/// Parses a command line without the program's name.
 pub(crate) fn parse(
     commands: &'static [Command],
     args: impl IntoIterator<Item = OsString>,
@@ -65,7 +65,7 @@ pub(crate) fn parse(
     }
 }
 
-/// Words that only begin a command, the longest first.
+/// Prefixes of commands, the longest first.
 static FAMILIES: &[Family] = &[
     Family {
         words: "bench sweep",
@@ -84,7 +84,7 @@ static FAMILIES: &[Family] = &[
     Family { words: "", command: "tacho", what: "command", about: "" },
 ];
 
-/// A command line that starts with no subcommand.
+/// Handles a command line that does not start with a subcommand.
 fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, ArgError> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
@@ -105,7 +105,7 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     Err(ArgError::Usage { command: family.command, error })
 }
 
-/// How messages name the command below.
+/// The name of the help command in messages.
 pub(crate) const HELP: &str = "tacho help";
 
 /// `tacho help`, `tacho help TOPIC` and `tacho help COMMAND`.
@@ -135,7 +135,7 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
     UsageError::BadChoice { flag: what.to_owned(), value: word.to_owned(), choices }
 }
 
-/// The help of words that only begin a command.
+/// The help of a command prefix.
 pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> String {
     match FAMILIES.iter().find(|family| family.words == words && !words.is_empty()) {
         Some(family) => family.help(commands, "tacho", width),
@@ -143,7 +143,7 @@ pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> St
     }
 }
 
-/// What commands are for: the sections of the help.
+/// Sections of the help.
 pub(crate) const SERVER: &str = "benchmark a server";
 pub(crate) const ENGINE: &str = "benchmark an engine without a server";
 pub(crate) const SERIES: &str = "run many benchmarks";
@@ -154,7 +154,7 @@ pub(crate) const UTILITIES: &str = "utilities";
 /// The sections in the order of the help.
 pub(crate) const SECTIONS: [&str; 6] = [SERVER, ENGINE, SERIES, RESULTS, PLANNING, UTILITIES];
 
-/// What one types first.
+/// The first commands to try.
 const EXAMPLES: [(&str, &str); 4] = [
     ("tacho serve --sim", "a first benchmark, of the built-in simulator"),
     ("tacho serve --base-url http://localhost:8000 --request-rate 10 --save-result", "of a running server"),

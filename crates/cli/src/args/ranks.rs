@@ -46,7 +46,7 @@ flags! {
 }
 
 impl RankArgs {
-    /// The same for the part that makes ranks of processes; a number below 0 is one that no rank has.
+    /// The options for the rendezvous; a negative number becomes one that no rank has.
     pub(crate) fn options(&self) -> RankOptions {
         let number = |value: Option<i64>| value.map(|value| usize::try_from(value).unwrap_or(usize::MAX));
         RankOptions {

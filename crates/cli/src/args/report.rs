@@ -1,4 +1,4 @@
-//! What was typed after `tacho report`.
+//! Flags of `tacho report`.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,6 @@ static LOG: Group = group(
 
 static LOG_FILES: Group = group("files of logs", "options for logs", "What is written of a run's log.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
     about: "Report runs again from their logs or results, or make the tables of a directory of results.",
@@ -87,17 +86,17 @@ flags! {
     }
 }
 
-/// What to report, and how.
+/// Arguments of `tacho report`.
 #[derive(Debug, Clone)]
 pub(crate) struct ReportCommandArgs {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) markdown: bool,
-    /// Whether Markdown was asked for by name.
+    /// Whether `--markdown` was given.
     pub(crate) asked: bool,
     pub(crate) json: bool,
     pub(crate) save: bool,
     pub(crate) log: LogArgs,
-    /// The flags for logs that were typed: they mean nothing for a directory of results.
+    /// Log flags that were given; they do not apply to a results directory.
     pub(crate) log_flags: Vec<&'static str>,
 }
 
@@ -123,7 +122,7 @@ impl ReportCommandArgs {
         let of_logs = |flag: &&Flag| [&LOG, &LOG_FILES].contains(&flag.group);
         Ok(ReportCommandArgs {
             paths,
-            // Saving is quiet unless a format is asked for.
+            // `--save` prints nothing unless a format is requested.
             markdown: flags.markdown || !(flags.json || flags.save),
             asked: flags.markdown,
             json: flags.json,

@@ -1,4 +1,4 @@
-//! What was typed after the scenario commands: what they have in common.
+//! Shared flags of the scenario commands.
 
 pub(crate) mod long_document;
 pub(crate) mod prefix_caching;
@@ -21,7 +21,7 @@ use Preset::{Off, Unset};
 
 pub(crate) static SCENARIO: Group = group("benchmark options", "options", "What is asked, how much and how often.");
 pub(crate) static SERVER: Group = group("server options", "options", "Which server to ask, in place of an engine.");
-/// What runs the batch: vLLM's engine in a worker, the simulator, or a running server.
+/// Backends: vLLM's engine in a worker, the simulator, or a running server.
 pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
 
 pub(crate) const BACKEND: Flag = own(
@@ -33,10 +33,10 @@ pub(crate) const BACKEND: Flag = own(
     "What answers. vllm is the engine in a worker, openai a running server, sim the built-in simulator as a server.",
 );
 
-/// For the commands that can ask a server instead of an engine.
+/// For commands that can run against a server instead of an engine.
 pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, CACHE, SALT, OUTPUT);
 
-/// Flags that `tacho serve` has too: it takes them over.
+/// Flags that are passed on to `tacho serve`.
 #[rustfmt::skip]
 const ADDRESS: &[Flag] = &[
     own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, in place of host and port."),
@@ -56,7 +56,7 @@ const SALT: &[Flag] = &[
 ];
 
 flags! {
-    /// What runs the batch, and where requests and numbers go.
+    /// Backend and output files.
     BatchArgs {
         CACHE [
             reset_prefix_cache: bool = own(&["--reset-prefix-cache"], Switch, "", Off, &SERVER,
@@ -77,18 +77,18 @@ flags! {
     }
 }
 
-/// Those of them that an engine in a worker cannot honour: its batch is one call.
+/// Server flags that an engine in a worker does not support: its batch is a single call.
 const ASKS_A_SERVER: [&str; 7] =
     ["--header", "--max-concurrency", "--ignore-eos", "--reset-prefix-cache", "--cache-salt", "--live", "--live-http"];
 
-/// Which of the three ways a batch is run.
+/// How a batch is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The engine in a worker.
+    /// On the engine in a worker.
     Engine,
-    /// The simulator, as a server.
+    /// On the simulator, as a server.
     Simulator,
-    /// A running server.
+    /// On a running server.
     Server,
 }
 
@@ -98,7 +98,7 @@ impl Way {
         let address = args.values.given_of(["--base-url", "--host", "--port"]).next();
         match (args.backend.value.as_str(), args.sim, address) {
             ("openai", false, _) => Ok(Way::Server),
-            // Who says where the server is means it.
+            // An address implies a server.
             (_, false, Some(_)) if !named => Ok(Way::Server),
             ("sim", _, Some(flag)) | (_, true, Some(flag)) => Err(Refusal::Together { flag, other: "the simulator" }),
             (_, false, Some(flag)) => Err(Refusal::Alone { flag, other: "--backend openai" }),
@@ -113,7 +113,7 @@ impl Way {
     }
 }
 
-/// Refuses a flag that no server can be asked for.
+/// Rejects a flag that applies only to the engine.
 pub(crate) fn engine_alone(given: bool, way: Way, flag: &'static str) -> Result<Way, Refusal> {
     match way != Way::Engine && given {
         true => Err(Refusal::Alone { flag, other: "--backend vllm" }),
@@ -121,11 +121,11 @@ pub(crate) fn engine_alone(given: bool, way: Way, flag: &'static str) -> Result<
     }
 }
 
-/// The arguments of `tacho serve` that ask the same server. What both commands have is taken over.
+/// The arguments of `tacho serve` for the same server. Flags that both commands have are copied.
 pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeArgs, ArgError> {
     let mut serve = Values::defaults(&serve::TABLE);
     serve.take_over(values);
-    // The workload is the scenario's own.
+    // The scenario generates its own workload.
     serve.forget("--dataset-path");
     for (flag, value) in fixed {
         serve.set(flag, value).map_err(|error| ArgError::Usage { command: serve::TABLE.command, error })?;
@@ -134,14 +134,14 @@ pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeA
     ServeArgs::read(serve)
 }
 
-/// A number that must not be below `least`.
+/// Rejects a number below `least`.
 pub(crate) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<usize, Refusal> {
     let allowed = if least == 0 { "0 or more" } else { "1 or more" };
     let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed };
     if value < least { Err(refusal()) } else { usize::try_from(value).map_err(|_| refusal()) }
 }
 
-/// A number of tokens.
+/// Parses a number of tokens.
 pub(crate) fn tokens(flag: &'static str, value: i64) -> Result<i64, Refusal> {
     if TokenCount::holds(value) {
         return Ok(value);
@@ -149,7 +149,7 @@ pub(crate) fn tokens(flag: &'static str, value: i64) -> Result<i64, Refusal> {
     Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 16777216 tokens" })
 }
 
-/// Seeds are what Python's generators take without further ado.
+/// Rejects seeds that Python's generators do not accept.
 pub(crate) fn seed(flag: &'static str, value: i64) -> Result<u64, Refusal> {
     let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 4294967295" };
     u32::try_from(value).map(u64::from).map_err(|_| refusal())

@@ -1,9 +1,8 @@
-//! The names of vLLM's scripts, which people's notes use, as commands: understood with or without their ending and the
-//! directory before them, and offered nowhere.
+//! Names of vLLM's scripts as commands: accepted with or without extension and directory, and not listed in the help.
 
 use std::path::Path;
 
-/// A script, and the words that do what it does.
+/// A script and the equivalent command.
 const SCRIPTS: &[(&str, &[&str])] = &[
     ("benchmark_serving", &["serve"]),
     ("benchmark_throughput", &["throughput"]),
@@ -21,21 +20,21 @@ const SCRIPTS: &[(&str, &[&str])] = &[
     ("run-performance-benchmarks", &["suite"]),
 ];
 
-/// A command line whose first word may be a script.
+/// Replaces the first word by the command if it is a script.
 pub(crate) fn understood(words: &[String]) -> Vec<String> {
     let words = words.to_vec();
     let Some(command) = words.first().and_then(|first| command(first)) else { return words };
     command.iter().map(|word| (*word).to_owned()).chain(words.into_iter().skip(1)).collect()
 }
 
-/// The words of the command that a script is.
+/// The command equivalent to a script.
 pub(crate) fn command(script: &str) -> Option<&'static [&'static str]> {
     let name = Path::new(script).file_name()?.to_str()?;
     let name = [".py", ".sh"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
 }
 
-/// The scripts that a command stands for, the words of which are given.
+/// The scripts equivalent to a command.
 pub(crate) fn standing_for(command: &str) -> impl Iterator<Item = &'static str> {
     let first = |words: &[&str]| words.join(" ");
     SCRIPTS

@@ -11,7 +11,6 @@ use super::serve::timestamp_source;
 
 static OPTIONS: Group = group("options", "options", "Load levels, duration and client threads.");
 
-/// `tacho selfcheck`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho selfcheck",
     about: "Measure the client's own timing error and capacity on this machine, against a server with known timings.",
@@ -48,14 +47,14 @@ flags! {
     }
 }
 
-/// What to measure.
+/// Arguments of `tacho selfcheck`.
 #[derive(Debug, Clone)]
 pub(crate) struct SelfcheckArgs {
     pub(crate) streams: Vec<usize>,
     pub(crate) rates: Vec<f64>,
     /// Seconds.
     pub(crate) seconds: f64,
-    /// Whether streams are doubled beyond those numbers until something fails.
+    /// Whether streams are doubled beyond these numbers until one side fails.
     pub(crate) goes_on: bool,
     /// Seconds.
     pub(crate) max_seconds: f64,
@@ -65,7 +64,7 @@ pub(crate) struct SelfcheckArgs {
 }
 
 impl SelfcheckArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(values: &Values) -> Result<Self, Refusal> {
         let SelfcheckFlags { streams, rates, seconds, max_seconds, workers, timestamps, json } = values.into();
         let goes_on = streams.is_empty();

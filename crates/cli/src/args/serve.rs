@@ -1,4 +1,4 @@
-//! What was typed after `tacho serve`, typed: vLLM's names and defaults, no decisions yet.
+//! Typed arguments of `tacho serve`: vLLM's names and defaults, before any decision.
 
 mod check;
 mod composite;
@@ -44,7 +44,7 @@ use super::live::LiveArgs;
 use super::output::Outputs;
 use super::ranks::RankArgs;
 
-/// Flags about a server or the duration of a run: a prediction has neither.
+/// Flags that require a server or a real run, which a prediction does not have.
 pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--base-url",
     "--host",
@@ -90,39 +90,39 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--telemetry-url",
 ];
 
-/// All flags of `tacho serve`.
+/// Arguments of `tacho serve`.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
-    /// Which server and model.
+    /// Server and model.
     pub(crate) target: TargetArgs,
-    /// How much, and when.
+    /// Number and schedule of requests.
     pub(crate) load: LoadArgs,
-    /// What requests ask for.
+    /// Request parameters.
     pub(crate) content: ContentArgs,
-    /// Where prompts come from.
+    /// Source of prompts.
     pub(crate) dataset: DatasetArgs,
-    /// What is computed and written.
+    /// Metrics and result files.
     pub(crate) report: ReportArgs,
-    /// Sessions in place of a dataset.
+    /// Sessions instead of a dataset.
     pub(crate) sessions: SessionArgs,
-    /// What vLLM does not have.
+    /// Flags that vLLM does not have.
     pub(crate) own: OwnArgs,
     pub(crate) ranks: RankArgs,
     /// Files next to the result.
     pub(crate) outputs: Outputs,
-    /// When the run ends, besides with its requests.
+    /// Stop conditions in addition to the number of requests.
     pub(crate) stops: StopArgs,
-    /// How often it is run, and what is looked for in it.
+    /// Repetitions and the steady-state window.
     pub(crate) repeats: repeats::RepeatArgs,
-    /// Several loads, one after another.
+    /// A series of loads.
     pub(crate) points: points::PointArgs,
-    /// What it is called among several runs; nothing of a single one.
+    /// The name among several runs; `None` for a single run.
     pub(crate) name: Option<String>,
-    /// What is shown meanwhile.
+    /// Live view.
     pub(crate) live: LiveArgs,
     /// Telemetry sources other than the server.
     pub(crate) telemetry: TelemetryArgs,
-    /// What was typed, flag by flag.
+    /// The values as given, flag by flag.
     pub(crate) values: Values,
 }
 
@@ -155,9 +155,9 @@ impl From<Values> for ServeArgs {
 }
 
 impl ServeArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
-        // Commands that stand for a benchmark make its words themselves.
+        // Commands that map to a benchmark build its words themselves.
         values.check()?;
         let telemetry = TelemetryArgs::read(&values)?;
         let args = ServeArgs { telemetry, ..Self::from(values) };
@@ -165,7 +165,7 @@ impl ServeArgs {
         Ok(args)
     }
 
-    /// `--log 5` is upstream's abbreviation of `--logprobs 5`; a directory is not a number.
+    /// `--log 5` is vLLM's abbreviation of `--logprobs 5`; a directory is not a number.
     fn unabbreviate(&mut self) {
         if let Some(count) = self.own.log.as_deref().and_then(|text| text.trim().parse().ok()) {
             self.content.logprobs = self.content.logprobs.or(Some(count));
@@ -173,7 +173,7 @@ impl ServeArgs {
         }
     }
 
-    /// The same for a run that is only simulated.
+    /// Like `read`, for a simulated run.
     pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
         values.check()?;
         if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
@@ -185,7 +185,7 @@ impl ServeArgs {
         Ok(args)
     }
 
-    /// Whether answers come whole.
+    /// Whether responses are not streamed.
     pub(crate) fn is_pooling(&self) -> bool {
         self.target.backend().task() == Task::Pooling
     }

@@ -13,7 +13,6 @@ use Preset::Unset;
 
 static OPTIONS: Group = group("options", "options", "Output.");
 
-/// `tacho completions`.
 pub(crate) static COMPLETIONS: Table = Table {
     command: "tacho completions",
     about: "Print the script with which a shell completes tacho's commands, flags and values.",
@@ -38,7 +37,6 @@ flags! {
     }
 }
 
-/// `tacho man`.
 pub(crate) static MAN: Table = Table {
     command: "tacho man",
     about: "Print the manual page of a command, or write all of them.",
@@ -66,7 +64,6 @@ flags! {
     }
 }
 
-/// `tacho init`.
 pub(crate) static INIT: Table = Table {
     command: "tacho init",
     about: "Write a file with every setting of tacho serve, commented out, for --config.",
@@ -86,7 +83,7 @@ flags! {
     }
 }
 
-/// A shell whose completions are known.
+/// A supported shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shell {
     Bash,
@@ -99,7 +96,7 @@ const SHELL_NAMES: [(&str, Shell); 4] =
     [("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish), ("powershell", Shell::Pwsh)];
 
 impl Shell {
-    /// The shell that is named.
+    /// Parses the name of the shell.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let value = ShellArgs::from(v).words.concat();
         let known = SHELL_NAMES.iter().find(|(name, _)| *name == value).map(|(_, shell)| *shell);

@@ -1,4 +1,4 @@
-//! Flags of `tacho sim`, the stand-alone simulator. A setting that vLLM's server has too keeps its name.
+//! Flags of `tacho sim`, the stand-alone simulator. Settings that vLLM's server also has keep their names.
 
 use std::time::Duration;
 
@@ -17,7 +17,6 @@ static CACHE: Group = group("kv cache options", "engine options", "KV-cache bloc
 static FAULTS: Group =
     group("fault options", "fault options", "Fault injection, as fractions of the requests from 0 to 1.");
 
-/// `tacho sim`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sim",
     about: "Serve the APIs of LLM servers from a simulated engine: no GPU, no weights.",
@@ -117,7 +116,7 @@ flags! {
     }
 }
 
-/// Whether the simulator has a parameter of this name, in either spelling.
+/// Whether the simulator has a parameter of this name, with dashes or underscores.
 pub(crate) fn knows(key: &str) -> bool {
     TABLE.find(&format!("--{}", key.replace('_', "-"))).is_some()
 }

@@ -1,4 +1,4 @@
-//! Did you mean: what a mistyped flag, command or value was probably meant to be.
+//! Suggestions for misspelled flags, commands, and values.
 
 use tacho_args::flag::{Kind, Table};
 use tacho_args::near::nearest;
@@ -10,10 +10,10 @@ use super::error::{ArgError, Refusal};
 use super::program::{Command, HELP};
 use super::{migrating, scripts, topics};
 
-/// The command that other tools' are compared with.
+/// The command that other tools are compared with.
 const SERVE: &str = "tacho serve";
 
-/// Where the files of datasets are to be had.
+/// Download locations of dataset files.
 const SOURCES: [(&str, &str); 5] = [
     ("sonnet", "the poem is benchmarks/sonnet.txt in vLLM's repository; any text of many lines will do"),
     (
@@ -25,7 +25,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("speed_bench", "the directory is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
 ];
 
-/// Flags that another command has: the command, the flag, and what to use instead.
+/// Flags of other commands: the command, the flag, and the alternative.
 const COUSINS: &[(&str, &str, &str)] = &[
     ("tacho sim", "--sim-profile", "tacho sim sets its speed with --profile"),
     ("tacho sim", "--base-url", "tacho sim is the server: use --host and --port, then tacho serve --base-url"),
@@ -35,7 +35,7 @@ const COUSINS: &[(&str, &str, &str)] = &[
     ("tacho selfcheck", "--sim", "tacho selfcheck starts its own server: remove --sim"),
 ];
 
-/// What to do about a command line that was refused, where there is something to say beyond the refusal.
+/// Hints for a rejected command line, if there are any beyond the error.
 pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<String> {
     let (command, error) = match error {
         ArgError::Usage { command, error } => (*command, error),
@@ -69,18 +69,18 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
     hint.into_iter().collect()
 }
 
-/// A trace format that was passed as a dataset.
+/// A hint for a trace format that was passed as a dataset.
 fn trace_format(flag: &str, value: &str) -> Option<String> {
     let format = Format::named(value).ok().filter(|_| flag == "--dataset-name")?;
     Some(format!("traces are read with --sessions FILE --sessions-format {:?}", format.label()))
 }
 
-/// What other tools call it: they do what `tacho serve` does.
+/// A hint for names of other tools, whose counterpart is `tacho serve`.
 fn elsewhere(table: &'static Table, look: impl FnOnce() -> Option<String>) -> Option<String> {
     (table.command == SERVE).then(look).flatten()
 }
 
-/// What each of the words was meant to be that belong to nothing; the value of an unknown flag is not a separate word.
+/// Suggestions for unrecognized words; the value of an unknown flag is not a separate word.
 fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
     let mut hints = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -99,7 +99,7 @@ fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
     hints
 }
 
-/// The flag that a word was meant to be.
+/// Suggests a flag for a word.
 fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<String> {
     let (typed, value) = token.split_once('=').map_or((token, next), |(typed, value)| (typed, Some(value)));
     if let Some(known) = elsewhere(table, || migrating::flag(typed, value)) {
@@ -108,14 +108,14 @@ fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<
     if let Some((_, _, here)) = COUSINS.iter().find(|(command, flag, _)| *command == table.command && *flag == typed) {
         return Some((*here).to_owned());
     }
-    // A letter is near to every other.
+    // A single letter is close to every other.
     let typed = typed.split('.').next().filter(|typed| typed.len() > 2)?;
     let usable = table.flags.iter().filter(|flag| flag.kind.places().is_none());
     let names = usable.flat_map(|flag| flag.names.iter().copied());
     Some(format!("did you mean {}?", nearest(typed, names)?))
 }
 
-/// What a word was meant to be that is not a flag.
+/// Suggests an alternative for a word that is not a flag.
 fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     if word == "help" {
         return Some(format!("{} --help", table.command));
@@ -124,7 +124,7 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     elsewhere(table, || migrating::stray(word)).or_else(|| model.then(|| format!("use --model {word}")))
 }
 
-/// Numbers have no units.
+/// A hint for a number with a unit.
 fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     let flag = table.flags.iter().find(|flag| flag.title() == title)?;
     let has_unit = value.starts_with(|c: char| c.is_ascii_digit());
@@ -134,7 +134,7 @@ fn number(table: &'static Table, title: &str, value: &str) -> Option<String> {
     }
 }
 
-/// What to read about a word that is not a topic.
+/// Suggests a topic or command for an unknown help topic.
 fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str]) -> Option<String> {
     if let Some(meant) = nearest(word, choices.iter().copied()) {
         return Some(format!("did you mean {HELP} {meant}?"));
@@ -144,7 +144,7 @@ fn meant_topic(commands: &'static [Command], word: &str, choices: &[&'static str
     named.then(|| format!("{SERVE} --help={word} shows the options of that name"))
 }
 
-/// The command that a word was meant to be: one that can stand here, or one that stands below other words.
+/// Suggests a command for a word: one that is valid here, or a subcommand of another.
 fn meant_command(commands: &'static [Command], at: &str, word: &str) -> Option<String> {
     match word {
         "version" => return Some("tacho --version".to_owned()),

@@ -1,4 +1,4 @@
-//! What was typed after `tacho suite`. Each setting of vLLM's script is a flag and still an environment variable.
+//! Flags of `tacho suite`. Each setting of vLLM's script is a flag and an environment variable.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,6 @@ static TESTS: Group = group(
 static RUNS: Group = group("run options", "run options", "How they are run.");
 static LEVELS: Group = group("level options", "level options", "Prompts per level, and levels beyond the listed.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho suite",
     about: "Run the test files of vLLM's performance suite and report their results.",
@@ -79,7 +78,7 @@ flags! {
     }
 }
 
-/// What the flags and the variables of vLLM's script ask for.
+/// Arguments of `tacho suite`, from flags and the variables of vLLM's script.
 #[derive(Debug, Clone)]
 pub(crate) struct SuiteArgs {
     pub(crate) paths: Vec<PathBuf>,
@@ -87,7 +86,7 @@ pub(crate) struct SuiteArgs {
     pub(crate) model_filter: String,
     pub(crate) dtype_filter: String,
     pub(crate) on_cpu: bool,
-    /// Whether the tests for CPUs are those for arm64.
+    /// Whether the CPU tests are those for arm64.
     pub(crate) on_arm64_cpu: bool,
     pub(crate) output_dir: PathBuf,
     pub(crate) resume: bool,
@@ -100,7 +99,7 @@ pub(crate) struct SuiteArgs {
     /// Seconds.
     pub(crate) server_ready_timeout: u64,
     pub(crate) show_stdout: bool,
-    /// What is shown meanwhile.
+    /// Live view.
     pub(crate) live: LiveArgs,
     pub(crate) prompts_per_concurrency: Option<u64>,
     pub(crate) num_prompts_range: (u64, u64),
@@ -112,7 +111,7 @@ pub(crate) struct SuiteArgs {
 }
 
 impl SuiteArgs {
-    /// Reads the flags, and the environment for those that were not given.
+    /// Reads the flags, and environment variables for flags that are not given.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         Self::with(v, &|name| std::env::var(name).ok())
     }

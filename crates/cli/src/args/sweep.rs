@@ -35,18 +35,18 @@ pub(crate) struct SweepArgs {
     pub(crate) ranks: RankArgs,
 }
 
-/// Which of the sweeps over servers and clients.
+/// The kinds of sweeps over servers and clients.
 #[derive(Debug, Clone)]
 pub(crate) enum SweepKind {
-    /// The product of the sets.
+    /// The Cartesian product of the sets.
     Serve,
-    /// Load levels; `label` is what the console calls them.
+    /// Load levels; `label` is their console name.
     Workload { variable: LoadVariable, iterations: usize, label: &'static str },
-    /// The largest load that meets targets.
+    /// The maximum load that meets the SLOs.
     Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, budget: f64 },
 }
 
-/// Where results go and how often things run.
+/// Output directory and repetitions.
 #[derive(Debug, Clone)]
 pub(crate) struct PlaceArgs {
     pub(crate) output_dir: String,
@@ -55,14 +55,14 @@ pub(crate) struct PlaceArgs {
     pub(crate) show_stdout: bool,
     pub(crate) dry_run: bool,
     pub(crate) resume: bool,
-    /// What is shown meanwhile.
+    /// Live view.
     pub(crate) live: LiveArgs,
 }
 
-/// `tacho sweep startup`.
+/// Arguments of `tacho sweep startup`.
 #[derive(Debug, Clone)]
 pub(crate) struct StartupSweepArgs {
-    /// `None` when it was left to the default.
+    /// `None` means the default.
     pub(crate) startup_cmd: Option<String>,
     pub(crate) serve_params: Option<String>,
     pub(crate) startup_params: Option<String>,
@@ -91,18 +91,18 @@ impl PlaceArgs {
 }
 
 impl SweepArgs {
-    /// `tacho sweep serve`.
+    /// Arguments of `tacho sweep serve`.
     pub(crate) fn serve(v: &Values) -> Result<Self, ArgError> {
         Self::new(v.into(), &SERVE, SweepKind::Serve)
     }
 
-    /// `tacho sweep serve_workload`.
+    /// Arguments of `tacho sweep serve_workload`.
     pub(crate) fn serve_workload(v: &Values) -> Result<Self, ArgError> {
         let WorkloadFlags { workload_var: variable, workload_iters: iterations } = v.into();
         Self::new(v.into(), &SERVE_WORKLOAD, SweepKind::Workload { variable, iterations, label: "WL" })
     }
 
-    /// `tacho sweep serve_sla`, in its searching form or the one that explores levels.
+    /// Arguments of `tacho sweep serve_sla`, which searches or explores levels.
     pub(crate) fn serve_sla(v: &Values) -> Result<Self, ArgError> {
         let sla = SlaFlags::from(v);
         let variable = sla.sla_variable;
@@ -122,7 +122,7 @@ impl SweepArgs {
         let mut flags = SweepFlags::from(v);
         let runs = &mut flags.place.num_runs;
         if matches!(kind, SweepKind::Sla { .. }) && !runs.is_given && !flags.place.dry_run {
-            // A search repeats what needs it.
+            // A search repeats points as needed.
             runs.value = 1;
         }
         Self::new(flags, &SERVE_SLA, kind)
@@ -154,7 +154,7 @@ impl SweepArgs {
 }
 
 impl StartupSweepArgs {
-    /// `tacho sweep startup`.
+    /// Arguments of `tacho sweep startup`.
     pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
         let flags = StartupFlags::from(v);
         Ok(StartupSweepArgs {

@@ -1,4 +1,4 @@
-//! The command line against what `vllm bench` 0.32.0 has and says.
+//! Compares the command line with that of `vllm bench` 0.32.0.
 
 mod cases;
 mod file;
@@ -25,7 +25,7 @@ fn parse_words(words: &[&str]) -> Result<Invocation, ArgError> {
     parse(words.iter().map(|&word| word.into()))
 }
 
-/// The values of the command that the first words call.
+/// The values of the command selected by the first words.
 fn values(words: &[impl ToString]) -> Result<Values, ArgError> {
     let words: Vec<String> = words.iter().map(ToString::to_string).collect();
     let (command, _) = find(COMMANDS, &words).expect("a command");
@@ -51,7 +51,7 @@ fn message(words: &[&str]) -> String {
     serve(words).unwrap_err().to_string()
 }
 
-/// The argv of a golden case, with a port put in.
+/// The argv of a golden case, with a port filled in.
 fn golden_argv(case: &serde_json::Value) -> Vec<String> {
     let argv = case["argv"].as_array().unwrap();
     argv.iter().map(|word| word.as_str().unwrap().replace("{port}", "18611")).collect()

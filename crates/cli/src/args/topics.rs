@@ -1,5 +1,5 @@
-//! `tacho help TOPIC`: what no single flag explains. A line that begins with blanks is a row of two columns, the others
-//! are paragraphs.
+//! `tacho help TOPIC`: subjects that span several flags. Indented lines are rows of two columns, others are
+//! paragraphs.
 
 use tacho_args::help::{columns, example, paragraph};
 use tacho_client::BackendKind;
@@ -7,16 +7,16 @@ use tacho_engine::Profile;
 
 use crate::args::migrating;
 
-/// Something to read about.
+/// A help topic.
 pub(crate) struct Topic {
-    /// The word that asks for it.
+    /// The argument of `tacho help`.
     pub(crate) name: &'static str,
-    /// One line about it.
+    /// Summary in one line.
     pub(crate) about: &'static str,
     text: &'static str,
 }
 
-/// All of them, in the order of the help.
+/// All topics in help order.
 pub(crate) static TOPICS: &[Topic] = &[
     Topic {
         name: "rates",
@@ -177,12 +177,11 @@ From vLLM: write tacho for vllm bench; flags, report and files are the same. Fro
     },
 ];
 
-/// The topic of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
-/// What there is to read about it.
+/// The text of a topic.
 pub(crate) fn text(topic: &Topic, width: usize) -> String {
     let mut out = format!("{}\n\n", paragraph(topic.about, width));
     let lines: Vec<&'static str> = topic.text.lines().collect();
@@ -212,7 +211,7 @@ pub(crate) fn text(topic: &Topic, width: usize) -> String {
     out
 }
 
-/// Lines of something and, after two blanks or more, what it means: two columns as wide as the screen allows.
+/// Formats lines in two columns, separated by two or more spaces in the source, within the width of the screen.
 fn pairs(lines: &[&'static str], width: usize) -> String {
     let split = |line: &&'static str| {
         let line = line.trim();
@@ -227,7 +226,7 @@ fn pairs(lines: &[&'static str], width: usize) -> String {
     pairs.iter().map(row).collect()
 }
 
-/// The list of them.
+/// The list of topics.
 pub(crate) fn list(width: usize) -> String {
     TOPICS.iter().map(|topic| columns(&format!("tacho help {}", topic.name), topic.about, 24, width)).collect()
 }

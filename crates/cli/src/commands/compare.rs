@@ -95,7 +95,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints a forest plot for each pair, or only tables if there are several load levels.
+/// Prints a forest plot of each pair, and the tables if there are several load levels or no verdicts.
 fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
     let mut out = tacho_report::out();
     let (width, colour) = tacho_report::style::screen();

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     report(args, &result, generator)
 }
 
-/// A screen that also logs client messages: standard output has only the notices and the tables.
+/// Prints client messages to standard error; standard output has the conversations and the tables.
 struct Told<'s>(&'s Screen);
 
 impl EventSink for Told<'_> {

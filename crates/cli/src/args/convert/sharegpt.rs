@@ -16,7 +16,6 @@ use Preset::{Off, Unset};
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static TESTS: Group = group("selection options", "options", "Conversations to keep.");
 
-/// `tacho convert sharegpt`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho convert sharegpt",
     about: "Turn a raw ShareGPT dump into the conversations of tacho multi-turn.",
@@ -67,7 +66,7 @@ impl SharegptArgs {
         Ok(args)
     }
 
-    /// Which conversations are kept, and how.
+    /// Filter and format of the conversations.
     pub(crate) fn spec(&self) -> DumpSpec {
         DumpSpec {
             seed: self.seed.unsigned_abs(),

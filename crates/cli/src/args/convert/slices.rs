@@ -9,7 +9,6 @@ use Preset::{Off, Unset};
 static FILES: Group = group("file options", "options", "Input, output and tokenizer.");
 static SLICES: Group = group("slice options", "options", "Number and length of slices.");
 
-/// `tacho convert txt-slices`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho convert txt-slices",
     about: "Cut a plain text into prompts, as a file for --dataset-name custom.",
@@ -22,7 +21,7 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-/// Accepted for scripts; nothing reads them.
+/// Accepted for compatibility with scripts and ignored.
 #[rustfmt::skip]
 const UNREAD: &[Flag] = &[
     vllm(&["--trust-remote-code"], Switch, "", Off, &FILES, "Accepted for old scripts. Has no effect."),

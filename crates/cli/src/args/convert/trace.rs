@@ -12,7 +12,6 @@ use Preset::Unset;
 static FILES: Group = group("file options", "options", "Input, formats and output.");
 static PART: Group = group("scaling options", "options", "Sessions to keep, and their speed. None is ever cut.");
 
-/// `tacho convert trace`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho convert trace",
     about: "Read conversations, agents or recorded traffic of any known format and print them as one model.",
@@ -57,7 +56,7 @@ flags! {
 }
 
 impl TraceArgs {
-    /// Which sessions, and how fast.
+    /// Session selection and time scale.
     pub(crate) fn scaling(&self) -> Scaling {
         let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1000.0);
         Scaling {

@@ -1,10 +1,10 @@
-//! Values that parse but cannot work, alone or together: what vLLM finds out during a run.
+//! Values that parse but are invalid, alone or combined. vLLM detects them only during a run.
 
 use tacho_args::near::nearest;
 use tacho_args::repr::quoted;
 use tacho_core::secret::{redact_json_text, redact_url};
 
-/// Values that parse but cannot work.
+/// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("{flag} {value} is out of range: use {allowed}")]
@@ -135,14 +135,14 @@ pub(crate) enum Refusal {
     Together { flag: &'static str, other: &'static str },
 }
 
-/// Latencies and rates that a mistyped name is compared with.
+/// Latency names that a misspelled metric is compared with.
 const TIMES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
 const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
 const RATES: [&str; 5] =
     ["request_throughput", "output_throughput", "total_token_throughput", "request_goodput", "failed"];
 
 impl Refusal {
-    /// What is wrong with a metric, and which one may have been meant.
+    /// The error for an unknown metric, with a suggestion.
     pub(crate) fn metric(flag: &'static str, error: tacho_record::Error) -> Self {
         match error {
             tacho_record::Error::Unknown { key, .. } => {
@@ -154,13 +154,13 @@ impl Refusal {
     }
 }
 
-/// The metrics used most, as rules and completions name them.
+/// The most common metrics, for rules and completions.
 pub(crate) fn metric_names() -> Vec<String> {
     let named = STATISTICS.iter().flat_map(|statistic| TIMES.map(|time| format!("{statistic}_{time}_ms")));
     named.chain(RATES.map(str::to_owned)).collect()
 }
 
-/// The metric that a name was probably meant to be; a missing unit is the usual mistake.
+/// Suggests a metric for an unknown name; usually the unit is missing.
 fn meant(name: &str) -> Option<String> {
     let with_unit = format!("{name}_ms");
     if tacho_record::number::Known::find(&with_unit).is_some() {

@@ -1,4 +1,4 @@
-//! What can be known to fail before an engine is started, in the order in which vLLM looks.
+//! Checks before the engine starts, in vLLM's order.
 
 use tacho_core::json::dumps;
 
@@ -10,7 +10,7 @@ pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refu
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
 }
 
-/// A number that must not be below `least`.
+/// Rejects a number below `least`.
 pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(), Refusal> {
     refuse_if(value < least, OfflineRefusal::TooFew { flag, value, least })
 }
@@ -28,12 +28,12 @@ pub(super) fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {
     }
 }
 
-/// Nsight Systems captures what the profiler marks, and nothing else.
+/// Nsight Systems captures only ranges marked by the profiler.
 pub(super) fn nsys(report: Option<&str>, profile: bool) -> Result<(), Refusal> {
     if report.is_some() && !profile { Err(Refusal::Alone { flag: "--nsys", other: "--profile" }) } else { Ok(()) }
 }
 
-/// The checks of the commands that have no backends.
+/// Checks of the commands without `--backend`.
 pub(super) fn engine(args: &OfflineArgs, sim: bool, command: &'static str) -> Result<(), ArgError> {
     if sim {
         args.engine.refuse_unknown().map_err(|error| ArgError::Usage { command, error })?;
@@ -42,7 +42,7 @@ pub(super) fn engine(args: &OfflineArgs, sim: bool, command: &'static str) -> Re
     Ok(seed(args.engine.seed)?)
 }
 
-/// Limits of media are numbers by modality.
+/// Media limits must be numbers by modality.
 pub(super) fn mm_limits(flags: &DatasetFlags) -> Result<(), Refusal> {
     let limits = &flags.mm_limits;
     let numbers = limits.as_dict().is_some_and(|dict| dict.iter().all(|(_, limit)| limit.as_i64().is_some()));

@@ -1,4 +1,4 @@
-//! Dataset flags that vLLM's offline commands do not have: those of `tacho serve`, under the same names.
+//! Dataset flags of `tacho serve` that vLLM's offline commands do not have, under the same names.
 
 use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
 use tacho_args::flags;
@@ -18,14 +18,14 @@ pub(crate) static TIMED_TRACE: Group = group(
     "Recorded lengths and shared blocks, by the names of their fields.",
 );
 
-/// The datasets that may be named without a file: vLLM's, of now or of before, have something to fall back to. The
-/// others are a choice only with `--dataset-path`; vLLM's command does not know them at all.
+/// Datasets that do not require a file: vLLM's current and former ones have a fallback. The others require
+/// `--dataset-path`; vLLM's command does not have them.
 pub(crate) fn without_file() -> &'static [&'static str] {
     &OFFLINE_NAMES[..OFFLINE_NAMES_OF_VLLM]
 }
 
 flags! {
-    /// Files of workloads, for both commands that sample.
+    /// Workload files, for both commands that sample.
     SourceArgs {
         FILE_ROWS [
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET, "Run a workload that --save-workload wrote.");
@@ -35,7 +35,7 @@ flags! {
     }
 }
 
-/// For both commands that sample.
+/// Rows of both commands that sample.
 pub(crate) const SOURCE_ROWS: &[Flag] = rows!(FILE_ROWS, ORDER_ROWS);
 
 #[rustfmt::skip]
@@ -46,7 +46,7 @@ const ORDER_ROWS: &[Flag] = &[
         "Order of streamed rows. That of a release of the `datasets` library: 5.1 and later, 5.0, or 4 and before."),
 ];
 
-/// For `tacho throughput`.
+/// Rows of `tacho throughput`.
 #[rustfmt::skip]
 pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
     own(&["--skip-chat-template"], Switch, "", Off, &DATASET, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),

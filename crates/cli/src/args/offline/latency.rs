@@ -13,7 +13,6 @@ use crate::args::live;
 use Kind::{Int, Switch};
 use Preset::Off;
 
-/// `tacho latency`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho latency",
     about: "Benchmark the latency of one fixed batch, repeated.",
@@ -52,14 +51,14 @@ flags! {
 }
 
 impl LatencyArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.check()?;
         Ok(args)
     }
 
-    /// Refuses what cannot work.
+    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.common, self.sim, TABLE.command)?;
         check::nsys(self.nsys.as_deref(), self.profile)?;

@@ -16,11 +16,10 @@ use crate::args::serve::DatasetFlags;
 use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
 
-/// The Hub datasets whose requests carry media.
+/// Hub datasets with media.
 pub(crate) const MULTIMODAL: &[&str] =
     &["lmarena-ai/VisionArena-Chat", "lmarena-ai/vision-arena-bench-v0.1", "lmms-lab/LLaVA-OneVision-Data"];
 
-/// `tacho mm-processor`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho mm-processor",
     about: "Benchmark the multimodal input processor, stage by stage.",
@@ -45,7 +44,7 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-/// Flags that are read where they become a workload.
+/// Flags that the workload reads.
 #[rustfmt::skip]
 const HUB_ROWS: &[Flag] = &[
     vllm(&["--hf-subset"], Str, "NAME", Unset, &HUB, "Subset of a Hub dataset."),
@@ -54,7 +53,7 @@ const HUB_ROWS: &[Flag] = &[
 ];
 
 flags! {
-    /// The flags of `tacho mm-processor`; those of random data and of files are read where they are used.
+    /// The flags of `tacho mm-processor`; flags of random data and files are read by the workload.
     MmProcessorArgs {
         FIRST [
             dataset_name: String = vllm(&["--dataset-name"], Choice(&["random-mm", "hf"]), "NAME", Preset::Str("random-mm"), &DATASET,
@@ -85,14 +84,14 @@ flags! {
 }
 
 impl MmProcessorArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.check()?;
         Ok(args)
     }
 
-    /// Refuses what cannot work.
+    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.common, self.sim, TABLE.command)?;
         self.percentiles()?;

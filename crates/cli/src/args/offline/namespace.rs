@@ -1,4 +1,4 @@
-//! Every flag with its value, as the records of PyTorch's benchmark format hold them.
+//! Every flag with its value, for records in PyTorch's benchmark format.
 
 use tacho_args::flag::{Flag, Origin};
 use tacho_args::grammar::Values;
@@ -6,7 +6,7 @@ use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value, parse};
 use tacho_core::secret::redact_json;
 
-/// The dump. `engine` are the values that an engine's own parser found, where there was one: they win.
+/// The argument dump. `engine` has the values of the engine's own parser, if any; they take precedence.
 pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>) -> Dict {
     let mut dict = Dict::new();
     dict.set("subparser", "bench");
@@ -39,13 +39,13 @@ pub(crate) fn namespace(values: &Values, bench_type: &str, engine: Option<&Dict>
     dict
 }
 
-/// An engine's JSON flag was kept as it was typed.
+/// Parses an engine's JSON flag, which is stored as text.
 fn object(value: &Value) -> Value {
     let text = value.as_str().filter(|text| text.starts_with('{'));
     text.and_then(|text| parse(text).ok()).unwrap_or_else(|| value.clone())
 }
 
-/// vLLM's logging flags are read before its parser; two of them leave a value, at the end.
+/// vLLM reads its logging flags before its parser; two of them add a value at the end.
 fn is_late(flag: &Flag) -> bool {
     flag.names.iter().any(|name| ["--log-level", "--log-config-file", "--logging-config"].contains(name))
 }

@@ -1,6 +1,6 @@
-//! What the offline commands refuse, in vLLM's words where it has some: scripts look for them.
+//! Errors of the offline commands, in vLLM's wording where it exists: scripts match it.
 
-/// Values that parse but cannot work.
+/// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum OfflineRefusal {
     #[error("{flag} {value} is out of range: use {least} or more")]

@@ -1,4 +1,4 @@
-//! Rows that several of the offline commands share.
+//! Rows shared by several offline commands.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ flags! {
     }
 }
 
-/// For the commands that have `--profile`.
+/// For commands with `--profile`.
 pub(crate) const NSYS: Flag = own(
     &["--nsys"],
     Str,
@@ -91,7 +91,7 @@ pub(crate) const NSYS: Flag = own(
      profiler to cuda unless --profiler-config is given.",
 );
 
-/// For the commands that measure the same batch several times.
+/// For commands that measure the same batch repeatedly.
 pub(crate) const LOG: Flag = own(
     &["--log"],
     Str,
@@ -101,7 +101,7 @@ pub(crate) const LOG: Flag = own(
     "Write each measurement down as it is made, for tacho report DIR: a run that is killed keeps what it measured.",
 );
 
-/// Selects the simulated engine where there is no `--backend`.
+/// Selects the simulated engine for commands without `--backend`.
 pub(crate) const SIM: Flag = own(
     &["--sim"],
     Switch,

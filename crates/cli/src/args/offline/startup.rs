@@ -10,7 +10,6 @@ use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::ArgError;
 use crate::args::live;
 
-/// `tacho startup`.
 pub(crate) static TABLE: Table = Table {
     command: "tacho startup",
     about: "Benchmark how long an engine takes to start, with cold and with warm caches.",
@@ -44,7 +43,7 @@ flags! {
 }
 
 impl StartupArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         check::engine(&args.common, args.sim, TABLE.command)?;

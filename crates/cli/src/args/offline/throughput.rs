@@ -1,4 +1,4 @@
-//! What was typed after `tacho throughput`.
+//! Flags of `tacho throughput`.
 
 use tacho_args::flag::{Flag, Group, Kind, Preset, Table, group, own, rows, vllm};
 use tacho_args::grammar::Setting;
@@ -21,7 +21,7 @@ use crate::args::serve::DatasetFlags;
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};
 
-/// What runs the batch.
+/// The engine or server that runs the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// vLLM's synchronous engine.
@@ -30,15 +30,15 @@ pub(crate) enum Backend {
     VllmAsync,
     /// vLLM's chat interface.
     VllmChat,
-    /// transformers.
+    /// Hugging Face transformers.
     Hf,
     /// DeepSpeed-MII.
     Mii,
     /// The simulated engine.
     Sim,
-    /// A running server, asked for completions.
+    /// A running server, by the completions API.
     OpenAi,
-    /// A running server, asked in conversations.
+    /// A running server, by the chat completions API.
     OpenAiChat,
 }
 
@@ -72,14 +72,13 @@ impl FromWord for Backend {
     }
 }
 
-/// vLLM's four, then ours.
+/// vLLM's four backends, then tacho's.
 const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
 static PREFIX: Group = group("prefix repetition dataset options", "options", "A few prefixes that many prompts share.");
 static SERVER: Group =
     group("server options", "tacho options", "The running server of --backend openai and openai-chat.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho throughput",
     about: "Benchmark offline inference throughput: the whole workload at once, no server.",
@@ -129,7 +128,7 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho throughput`; those of datasets are read where they are used.
+    /// The flags of `tacho throughput`; dataset flags are read by the workload.
     ThroughputArgs {
         CHOICE [
             named_backend: Given<Backend> = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
@@ -186,7 +185,7 @@ fn lora_assignment(setting: Setting<'_>) -> LoraAssignment {
     if setting.value.as_str() == Some("round-robin") { LoraAssignment::RoundRobin } else { LoraAssignment::Random }
 }
 
-/// Flags that are read where they become a workload, in vLLM's order.
+/// Flags that the workload reads, in vLLM's order.
 #[rustfmt::skip]
 const SAMPLES: &[Flag] = &[
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
@@ -215,7 +214,7 @@ const LAST: &[Flag] = &[
     vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Longest recording used."),
 ];
 
-/// Flags that only the engine knows, or that old scripts have.
+/// Flags that only the engine reads, or that old scripts use.
 #[rustfmt::skip]
 const LOGGING: &[Flag] = &[
     passed(&["--enable-log-requests", "--no-enable-log-requests"], TriState, Off),
@@ -227,7 +226,7 @@ const OLD: &[Flag] = &[
 ];
 
 impl ThroughputArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = Self::from(v);
         args.dataset_path = args.dataset_path.or(args.dataset.take());
@@ -235,7 +234,6 @@ impl ThroughputArgs {
         Ok(args)
     }
 
-    /// What runs the batch.
     pub(crate) fn backend(&self) -> Backend {
         match self.named_backend.value {
             _ if self.sim => Backend::Sim,
@@ -244,7 +242,7 @@ impl ThroughputArgs {
         }
     }
 
-    /// Refuses what cannot work.
+    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         if self.sim && self.named_backend.typed().is_some_and(|name| *name != Backend::Sim) {
             return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());
@@ -266,8 +264,8 @@ impl ThroughputArgs {
         Err(UsageError::BadChoice { flag, value: name.to_owned(), choices })
     }
 
-    /// The dataset that will be used: without a file, one that needs it gives way to `random`, as in vLLM; those that
-    /// make up their data stay.
+    /// The dataset in effect. Without a file, datasets that need one fall back to `random`, as in vLLM; synthetic
+    /// ones do not.
     pub(crate) fn effective_dataset(&self) -> &str {
         let name = self.dataset_name.as_str();
         let synthetic = tacho_workload::dataset(name).is_some_and(DatasetKind::is_made_up);
@@ -275,19 +273,19 @@ impl ThroughputArgs {
         if kept { &self.dataset_name } else { "random" }
     }
 
-    /// Whether random prompts get the lengths of the older flags: some were given, and none of the newer ones, which
-    /// in vLLM always win.
+    /// Whether random prompts use the lengths of the deprecated flags: some are given, and none of the newer ones,
+    /// which take precedence in vLLM.
     pub(crate) fn has_legacy_lengths(&self) -> bool {
         let flags = &self.datasets;
         ![flags.random_input_len, flags.random_output_len, flags.random_prefix_len].iter().any(|len| len.is_given)
     }
 
-    /// Lengths that were given by the older flags: of prompts, of answers, of a shared beginning.
+    /// Input, output, and prefix length given by the deprecated flags.
     pub(crate) fn given_lengths(&self) -> [Option<i64>; 3] {
         [self.input_len, self.output_len, self.prefix_len.typed().copied()]
     }
 
-    /// The same of random prompts.
+    /// Input, output, and prefix length of random prompts.
     pub(crate) fn random_lengths(&self) -> [i64; 3] {
         let flags = &self.datasets;
         let older = self.given_lengths().map(|len| len.filter(|_| self.has_legacy_lengths()));

@@ -1,4 +1,4 @@
-//! What of `tacho throughput` can be known to fail before an engine is started, in the order in which vLLM looks.
+//! Checks of `tacho throughput` before the engine starts, in vLLM's order.
 
 use tacho_text::TokenizerMode;
 
@@ -8,7 +8,7 @@ use super::throughput::{Backend, ThroughputArgs};
 use crate::args::error::Refusal;
 
 impl ThroughputArgs {
-    /// Refuses what cannot work together.
+    /// Rejects invalid combinations.
     pub(super) fn rules(&self) -> Result<(), Refusal> {
         let backend = self.backend();
         let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);
@@ -37,7 +37,7 @@ impl ThroughputArgs {
     }
 }
 
-/// What vLLM has no rule for.
+/// Checks that vLLM does not have.
 fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     let backend = args.backend();
     let plain = matches!(backend, Backend::Hf | Backend::Mii);
@@ -101,10 +101,10 @@ fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
     }
 }
 
-/// What an engine that is not vLLM's reads of vLLM's settings. vLLM drops the others without a word.
+/// Rejects engine flags that engines other than vLLM do not read. vLLM silently ignores them.
 fn engine_flags(args: &ThroughputArgs) -> Result<(), Refusal> {
     const NAMED: [&str; 4] = ["--model", "--tokenizer", "--tokenizer-mode", "--seed"];
-    // Checked before, so that only the harmless value is left.
+    // Checked before; only a harmless value remains.
     const CHECKED: [&str; 5] = [
         "--quantization",
         "--data-parallel-size",

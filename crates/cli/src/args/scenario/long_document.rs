@@ -1,4 +1,4 @@
-//! What was typed after `tacho long-doc-qa`.
+//! Flags of `tacho long-doc-qa`.
 
 use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
 use tacho_args::typed::Given;
@@ -14,7 +14,6 @@ use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 use Kind::{Choice, Int};
 use Preset::Unset;
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho long-doc-qa",
     about: "Benchmark repeated questions about long documents.",
@@ -48,7 +47,7 @@ flags! {
     }
 }
 
-/// What to ask, and how.
+/// Arguments of `tacho long-doc-qa`.
 #[derive(Debug, Clone)]
 pub(crate) struct LongDocumentArgs {
     pub(crate) spec: LongDocumentSpec,
@@ -58,7 +57,7 @@ pub(crate) struct LongDocumentArgs {
 }
 
 impl LongDocumentArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = LongDocumentFlags::from(v);
         let (mode, order) = match flags.reuse_distance {

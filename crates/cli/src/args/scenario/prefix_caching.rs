@@ -1,4 +1,4 @@
-//! What was typed after `tacho prefix-caching`.
+//! Flags of `tacho prefix-caching`.
 
 use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
 use tacho_args::{Values, flags};
@@ -14,7 +14,6 @@ use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use Kind::{Int, Str, Switch};
 use Preset::{Off, Unset};
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho prefix-caching",
     about: "Benchmark a prefix cache with repeated prompts.",
@@ -50,7 +49,7 @@ flags! {
     }
 }
 
-/// What to ask, and how.
+/// Arguments of `tacho prefix-caching`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrefixCachingArgs {
     pub(crate) spec: PrefixCachingSpec,
@@ -60,7 +59,7 @@ pub(crate) struct PrefixCachingArgs {
 }
 
 impl PrefixCachingArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PrefixCachingFlags::from(v);
         let num_prompts = flags.num_prompts.ok_or_else(|| missing(&TABLE, "--num-prompts"))?;

@@ -1,4 +1,4 @@
-//! What was typed after `tacho prioritization`.
+//! Flags of `tacho prioritization`.
 
 use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
 use tacho_args::{Values, flags};
@@ -14,7 +14,6 @@ use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
 use Kind::{Choice, Float, Int, Str};
 use Preset::Unset;
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho prioritization",
     about: "Benchmark requests of several priorities, the lower ones served first.",
@@ -56,13 +55,13 @@ flags! {
     }
 }
 
-/// `tacho serve` takes it over.
+/// Passed on to `tacho serve`.
 #[rustfmt::skip]
 const RATE: &[Flag] = &[
     own(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &OWN, "Requests per second to a server; inf sends all at once."),
 ];
 
-/// What to ask, and how.
+/// Arguments of `tacho prioritization`.
 #[derive(Debug, Clone)]
 pub(crate) struct PrioritizationArgs {
     pub(crate) spec: PrioritizationSpec,
@@ -73,7 +72,7 @@ pub(crate) struct PrioritizationArgs {
 }
 
 impl PrioritizationArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PrioritizationFlags::from(v);
         let out = |flag, value: String, allowed| Refusal::OutOfRange { flag, value, allowed };

@@ -1,4 +1,4 @@
-//! What was typed after `tacho structured-output`.
+//! Flags of `tacho structured-output`.
 
 use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, row, vllm};
 use tacho_args::grammar::Setting;
@@ -33,7 +33,6 @@ const BACKENDS: &[&str] = &[
 static CONSTRAINT: Group = group("constraint options", "options", "How requests say what their answers must be like.");
 static RESULT: Group = group("result options", "options", "What is computed, printed and written.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho structured-output",
     about: "Benchmark structured output: JSON schemas, grammars, regular expressions, choices.",
@@ -109,7 +108,7 @@ const FLAGS: &[Flag] = &[
 ];
 
 flags! {
-    /// The flags that this command reads; `tacho serve` takes over the others.
+    /// The flags that this command reads; the others are passed on to `tacho serve`.
     StructuredFlags {
         {
             dataset: StructuredDataset = row(FLAGS, "--dataset") => dataset;
@@ -140,31 +139,31 @@ fn dataset(setting: Setting<'_>) -> StructuredDataset {
     StructuredDataset::parse(name).expect("the flag has the names as choices")
 }
 
-/// What to ask, and how.
+/// Arguments of `tacho structured-output`.
 #[derive(Debug, Clone)]
 pub(crate) struct StructuredArgs {
     pub(crate) dataset: StructuredDataset,
     pub(crate) schema_path: Option<String>,
-    /// How requests say what is asked for.
+    /// The request field that carries the constraint.
     pub(crate) field: ConstraintField,
     pub(crate) seed: u64,
     pub(crate) num_prompts: usize,
     pub(crate) output_len: i64,
     pub(crate) prefix_len: i64,
-    /// Nothing when constraints are switched off.
+    /// `None` if constraints are disabled.
     pub(crate) ratio: Option<f64>,
     pub(crate) backend: String,
     pub(crate) save_results: bool,
     pub(crate) save_workload: Option<String>,
     pub(crate) dry_run: bool,
-    /// The runs of a sweep, if it is one.
+    /// The runs of a sweep; empty for a single run.
     pub(crate) sweep: Vec<StructuredArgs>,
-    /// The server, the traffic and the report, as `tacho serve` knows them.
+    /// Server, traffic, and report as arguments of `tacho serve`.
     pub(crate) serve: ServeArgs,
 }
 
 impl StructuredArgs {
-    /// Reads and checks the values.
+    /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = StructuredArgs::one(v)?;
         let flags = StructuredFlags::from(v);
@@ -174,7 +173,7 @@ impl StructuredArgs {
         Ok(args)
     }
 
-    /// The run of a sweep at a rate.
+    /// The arguments of a sweep at one rate.
     fn point(&self, v: &Values, flags: &StructuredFlags, rate: &str) -> Result<Self, ArgError> {
         let bad = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
         let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
@@ -220,7 +219,7 @@ impl StructuredArgs {
             let (value, allowed) = (ratio.to_string(), "0 to 1");
             return Err(Refusal::OutOfRange { flag: "--structured-output-ratio", value, allowed }.into());
         }
-        // The script fixes the temperature, which stands before all other settings; so do the older kinds of backends.
+        // vLLM's script fixes the temperature and puts it before all other settings, as the older backends do.
         let kind = match backend.as_str() {
             "vllm" | "openai" => "lmdeploy",
             other => other,
@@ -249,7 +248,7 @@ impl StructuredArgs {
     }
 }
 
-/// How requests say what is asked for: the member must be able to.
+/// The request field that carries the constraint. Rejects a field that does not support the options.
 fn field(flags: &StructuredFlags) -> Result<ConstraintField, Refusal> {
     let name = flags.constraint_field.clone();
     let given = flags.constraint_options.is_given;
@@ -276,7 +275,7 @@ fn field(flags: &StructuredFlags) -> Result<ConstraintField, Refusal> {
     Ok(ConstraintField::parse(&name, options).expect("the flag has the names as choices"))
 }
 
-/// What git says of the directory that this runs in.
+/// Output of git in the current directory.
 fn git(words: &[&str]) -> String {
     let said = std::process::Command::new("git").args(words).stderr(std::process::Stdio::null()).output().ok();
     let text =

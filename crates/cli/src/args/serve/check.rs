@@ -1,5 +1,4 @@
-//! Everything about `tacho serve` that can be known to fail before the first request. vLLM finds most of it during
-//! the run, some after it.
+//! Checks of `tacho serve` before the first request. vLLM detects most of these errors during or after the run.
 
 use tacho_client::{BackendKind, Headers};
 use tacho_core::Secret;
@@ -11,10 +10,10 @@ use tacho_workload::{Need, Rows};
 use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
 
-/// A probe in eleven days.
+/// One probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
 
-/// Refuses values that cannot work.
+/// Rejects invalid values.
 pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_load(&args.load)?;
     check_target(args)?;
@@ -43,7 +42,7 @@ fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal>
     if holds { Ok(()) } else { Err(refusal()) }
 }
 
-/// vLLM passes over names that it does not know; a report without the line that was asked for is useless.
+/// vLLM ignores unknown names; here they are an error, since the report would lack the requested metric.
 fn check_metrics(args: &ServeArgs) -> Result<(), Refusal> {
     let names = args.percentile_metrics();
     let known = |name: &String| name.is_empty() || MetricKind::ALL.iter().any(|metric| metric.name() == *name);
@@ -79,7 +78,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     check_address(args)?;
     let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
-    // Upstream looks at the end of the whole URL; a query behind the path is not a reason to refuse it.
+    // vLLM checks the end of the whole URL; a query after the path is not an error here.
     let path = if args.own.strict_parity { &url } else { url.split(['?', '#']).next().unwrap_or_default() };
     ensure(suffixes.iter().any(|suffix| url.ends_with(suffix) || path.ends_with(suffix)), || Refusal::Endpoint {
         url: url.clone(),
@@ -91,7 +90,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)
 }
 
-/// Texts that travel as headers; the client's rule, with the flag that a person can mend.
+/// Checks texts that are sent as headers by the client's rule, and names the flag in the error.
 fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
     let fits = |name: &str, value: &str| {
         let mut headers = Headers::default();
@@ -110,12 +109,12 @@ fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Where the server is: one address in one form.
+/// Checks that the server's address is given in exactly one form.
 fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
     let target = &args.target;
     let Some(url) = &target.base_url else {
         let host = &target.host;
-        // One colon is a port's; the addresses that hold colons have several.
+        // A single colon starts a port; IPv6 addresses have several.
         let whole = host.contains(['/', ' ']) || host.matches(':').count() == 1;
         return ensure(!whole && !host.is_empty(), || Refusal::Host { host: host.clone() });
     };
@@ -131,7 +130,7 @@ fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a scheme we speak and something to connect to are there; the rest is for the client to judge.
+/// Whether the URL has a supported scheme and a host; the client validates the rest.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -147,7 +146,7 @@ fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
     }
 }
 
-/// What a backend cannot do.
+/// Rejects features that the backend does not support.
 fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
     let backend = args.target.backend();
     let name = backend.name();
@@ -216,7 +215,7 @@ fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {
     }
 }
 
-/// A chosen hit rate needs both of its numbers, and prompts that are not tokenized again.
+/// A target cache hit rate requires both of its flags, and prompts that are not tokenized again.
 fn check_cached_share(args: &ServeArgs) -> Result<(), Refusal> {
     let flags = &args.dataset.flags;
     let ids = flags.prompt_token_ids;
@@ -244,7 +243,7 @@ fn check_shared_prefix(flags: &DatasetFlags) -> Result<(), Refusal> {
     ensure(alpha > 0.0 && alpha.is_finite(), || out_of_range(flag, float_repr(alpha), "a number above 0"))
 }
 
-/// Limits on requests, and those that are called off.
+/// Checks request limits and cancellation.
 fn check_requests(load: &LoadArgs) -> Result<(), Refusal> {
     let limit = load.prefill_concurrency.unwrap_or(1);
     let requests = load.max_concurrency.unwrap_or(i64::MAX);

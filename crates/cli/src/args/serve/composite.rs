@@ -1,4 +1,4 @@
-//! Flags whose text has structured parts: URLs, KEY=VALUE items, objectives, percentiles, the range ratio.
+//! Flags with structured text: URLs, `KEY=VALUE` items, SLOs, percentiles, the range ratio.
 
 use tacho_args::number::python_float;
 use tacho_client::host_and_port;
@@ -11,28 +11,28 @@ use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::check::thresholds;
 use crate::args::error::Refusal;
 
-/// The latencies that goodput knows, as vLLM names them.
+/// The latencies of goodput SLOs, by vLLM's names.
 const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
 
 impl ServeArgs {
-    /// The API path: the one typed, else the backend's. vLLM's default is the same for all backends.
+    /// The API path: the given one, or the backend's default. vLLM has the same default for all backends.
     pub(crate) fn endpoint(&self) -> String {
         let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };
         match self.target.endpoint.typed() {
-            // The slash at the end of the address, which would part them, has been dropped.
+            // The trailing slash of the address, which would separate them, has been removed.
             Some(path) if !self.own.strict_parity && !path.starts_with('/') && !path.is_empty() => format!("/{path}"),
             Some(path) => path.clone(),
             None => preset.to_owned(),
         }
     }
 
-    /// The server's address. A slash or `/v1` at its end is dropped, which vLLM would double.
+    /// The server's address without a trailing slash or `/v1`, which vLLM would duplicate.
     pub(crate) fn base_url(&self) -> String {
         match &self.target.base_url {
             Some(url) if self.own.strict_parity => url.clone(),
             Some(url) => {
                 let url = url.trim_end_matches('/');
-                // Other tools take the API's address, vLLM's command the server's.
+                // Other tools expect the API's address, vLLM's command the server's.
                 let doubled = url.strip_suffix("/v1").filter(|_| self.endpoint().starts_with("/v1/"));
                 doubled.unwrap_or(url).to_owned()
             }
@@ -40,7 +40,7 @@ impl ServeArgs {
         }
     }
 
-    /// Whether servers generate past the end-of-sequence token: always where prompts have no natural answer.
+    /// Whether servers generate past the end-of-sequence token: always if prompts have no natural response.
     pub(crate) fn ignore_eos(&self) -> bool {
         let sampled = self.own.workload.is_none();
         let trace = self.dataset.kind.name == "timed_trace";
@@ -48,24 +48,24 @@ impl ServeArgs {
         self.content.ignore_eos || sampled && forced
     }
 
-    /// Whether requests go out at the times that the dataset gives.
+    /// Whether requests are sent at the timestamps of the dataset.
     pub(crate) fn self_timed(&self) -> bool {
         self.dataset.has_times() && self.load.self_timed.unwrap_or(self.dataset.is_trace())
     }
 
-    /// Where benchmark requests go.
+    /// The URL of benchmark requests.
     pub(crate) fn api_url(&self) -> String {
         self.base_url() + &self.endpoint()
     }
 }
 
 impl ServeArgs {
-    /// What must not be true of the result.
+    /// The conditions of `--fail-if`.
     pub(crate) fn thresholds(&self) -> Result<Vec<Threshold>, Refusal> {
         thresholds(&self.own.fail_if)
     }
 
-    /// The latencies to report; unknown names stay, as they select nothing.
+    /// The latencies to report; unknown names are kept and select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());
         let preset = if self.is_pooling() { "e2el" } else { "ttft,tpot,itl" };
@@ -91,7 +91,7 @@ impl TargetArgs {
 }
 
 impl ReportArgs {
-    /// The facts to store. One that is named like a secret is not a fact for others.
+    /// Metadata to store. Redacts values whose name looks like a secret.
     pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, Refusal> {
         let mut facts = pairs("--metadata", self.metadata.as_deref())?;
         for (_, value) in facts.iter_mut().filter(|(name, _)| is_secret_name(name)) {
@@ -100,23 +100,23 @@ impl ReportArgs {
         Ok(facts)
     }
 
-    /// The percentiles to report, in order.
+    /// The percentiles to report, in the given order.
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
         percentiles(&self.metric_percentiles)
     }
 
-    /// Where gaps change colour in the timeline, in milliseconds; their order is the user's.
+    /// Thresholds in ms at which gaps change colour in the timeline, in the given order.
     pub(crate) fn thresholds(&self) -> Result<(f64, f64), Refusal> {
         gap_thresholds(&self.timeline_itl_thresholds.value)
     }
 
-    /// The objectives by name, in milliseconds; a name given twice keeps its place and takes the last value.
+    /// The SLOs by name, in ms. A name given twice keeps its position and takes the last value.
     pub(crate) fn objectives(&self) -> Result<Vec<(&'static str, f64)>, Refusal> {
         objectives(self.goodput.as_deref().unwrap_or_default())
     }
 }
 
-/// Two numbers of milliseconds, as `--timeline-itl-thresholds` gives them.
+/// Two thresholds in ms, in the format of `--timeline-itl-thresholds`.
 pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), Refusal> {
     let numbers: Option<Vec<f64>> = text.split(',').map(python_float).collect();
     match numbers.as_deref() {
@@ -125,7 +125,7 @@ pub(crate) fn gap_thresholds(text: &str) -> Result<(f64, f64), Refusal> {
     }
 }
 
-/// The percentiles of a list with commas between.
+/// Parses comma-separated percentiles.
 pub(crate) fn percentiles(list: &str) -> Result<Vec<f64>, Refusal> {
     let percentile = |item: &str| {
         let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));
@@ -134,7 +134,7 @@ pub(crate) fn percentiles(list: &str) -> Result<Vec<f64>, Refusal> {
     list.split(',').map(percentile).collect()
 }
 
-/// The objectives of items such as `ttft:200`.
+/// Parses SLOs such as `ttft:200`.
 pub(crate) fn objectives(items: &[String]) -> Result<Vec<(&'static str, f64)>, Refusal> {
     let mut objectives: Vec<(&'static str, f64)> = Vec::new();
     for item in items {
@@ -156,7 +156,7 @@ fn objective(item: &str) -> Result<(&'static str, f64), Refusal> {
     if limit >= 0.0 { Ok((known, limit)) } else { Err(Refusal::GoodputValue { item: item.to_owned() }) }
 }
 
-/// Items split at their first `=`, both sides trimmed.
+/// Splits items at the first `=` and trims both sides.
 fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, String)>, Refusal> {
     let pair = |item: &String| match item.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
@@ -166,29 +166,28 @@ fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, St
     items.unwrap_or_default().iter().map(pair).collect()
 }
 
-/// How far lengths vary.
+/// Relative range of lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RangeRatio {
     /// For prompts.
     pub(crate) input: f64,
-    /// For answers.
+    /// For outputs.
     pub(crate) output: f64,
-    /// As vLLM keeps it: one number, or the object that was typed.
+    /// As stored by vLLM: one number, or the given object.
     pub(crate) value: Value,
 }
 
 impl DatasetArgs {
-    /// The prompt length that counts.
+    /// The input length in effect.
     pub(crate) fn input_len(&self) -> i64 {
         self.flags.input_len.unwrap_or(self.flags.random_input_len.value)
     }
 
-    /// The answer length that counts.
+    /// The output length in effect.
     pub(crate) fn output_len(&self) -> i64 {
         self.flags.output_len.unwrap_or(self.flags.random_output_len.value)
     }
 
-    /// The range ratio.
     pub(crate) fn range_ratio(&self) -> Result<RangeRatio, Refusal> {
         let text = &self.flags.random_range_ratio;
         let refusal = |problem: String| Refusal::RangeRatio { text: text.clone(), problem };

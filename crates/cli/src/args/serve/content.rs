@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about what requests ask for.
+//! Flags of `tacho serve` for request parameters.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -12,7 +12,7 @@ use Kind::{Float, Int, Json, Str, Switch};
 use Preset::{Made, Off, Unset};
 
 flags! {
-    /// Flags about what requests ask for.
+    /// Flags for request parameters.
     ContentArgs {
         DECODING [
             use_beam_search: bool = vllm(&["--use-beam-search"], Switch, "", Off, &CONTENT,
@@ -37,7 +37,7 @@ flags! {
                 "Factor against repetition. Completions send 1.0 by default.").finite();
         ]
         BODY [
-            /// Any JSON; only an object passes the check.
+            /// Any JSON; the check accepts only an object.
             extra_body: Option<Value> = vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
                 "Fields to add to every request; they override all others. Also one by one: --extra-body.min_tokens 8, and lists as \
                  --extra-body.stop+ a,b; these replace a plain --extra-body.");
@@ -45,13 +45,13 @@ flags! {
     }
 }
 
-/// vLLM takes the first 8 digits of a random UUID; any fresh 32 bits serve, so the hasher's keys do.
+/// vLLM takes the first 8 digits of a random UUID; here 32 random bits from the hasher's keys.
 fn request_id_prefix() -> Value {
     Value::Str(format!("bench-{:08x}-", RandomState::new().hash_one("request id") as u32))
 }
 
 impl ContentArgs {
-    /// The sampling flags that were given, in the order vLLM sends them.
+    /// The given sampling flags, in vLLM's order.
     pub(crate) fn sampling(&self) -> Dict {
         let all = [
             ("top_p", Value::from(self.top_p)),

@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about prompts. Other commands that sample read the same flags.
+//! Flags of `tacho serve` for prompts, shared with other commands that sample.
 
 use tacho_args::flag::{Kind, Preset, own, switch, vllm};
 use tacho_args::grammar::Setting;
@@ -17,7 +17,7 @@ use crate::args::media::BUCKETS;
 use Kind::{Choice, Float, Int, Json, Names, Str, Switch};
 use Preset::{Made, Off, Unset};
 
-/// The files of SPEED-Bench.
+/// Files of SPEED-Bench.
 pub(crate) const SPEED_BENCH_SUBSETS: &[&str] =
     &["qualitative", "throughput_16k", "throughput_1k", "throughput_2k", "throughput_32k", "throughput_8k"];
 
@@ -32,7 +32,7 @@ fn mm_buckets() -> Value {
 }
 
 flags! {
-    /// Flags about prompts. Commands that have only some of them read the others as defaults.
+    /// Flags for prompts. Commands with only some of them use the defaults of the others.
     DatasetFlags {
         SOURCES [
             dataset_name: String = vllm(&["--dataset-name"], Choice(SERVE_NAMES), "NAME", Preset::Str("random"), &DATASET,
@@ -60,7 +60,7 @@ flags! {
                 "Output length, instead of the length of the recorded response.");
             timed_trace_chunk_hash_size: Given<i64> = vllm(&["--timed-trace-chunk-hash-size"], Int, "TOKENS", Preset::Int(16), &TIMED_TRACE,
                 "Tokens per block: 16 in Qwen's traces, 512 in Mooncake's.");
-            // vLLM's default is the whole number 1, although what is typed becomes a float.
+            // vLLM's default is the integer 1, although given values become floats.
             timed_trace_sec_multiplier: Given<f64> = vllm(&["--timed-trace-sec-multiplier"], Float, "FACTOR", Preset::Int(1), &TIMED_TRACE,
                 "Factor that converts timestamps to seconds: 0.001 for milliseconds.");
             timed_trace_label_timestamp: String = vllm(&["--timed-trace-label-timestamp"], Str, "FIELD", Preset::Str("timestamp"), &TIMED_TRACE,
@@ -92,7 +92,7 @@ flags! {
             random_mm_base_items_per_request: i64 = vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &MULTIMODAL, "Images and videos per request.");
             random_mm_num_mm_items_range_ratio: f64 = vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &MULTIMODAL,
                 "Variation of that number, from 0 to 1.");
-            /// Any JSON; only an object of numbers passes the check.
+            /// Any JSON; the check accepts only an object of numbers.
             mm_limits: Value = vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Made(mm_limits, "255 and 1"), &MULTIMODAL,
                 "Maximum images and videos per request, such as '{\"image\": 3, \"video\": 0}'.");
             mm_buckets: Value = vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT", Made(mm_buckets, "two images"), &MULTIMODAL,
@@ -121,7 +121,7 @@ flags! {
                 "Output length in tokens, instead of the dataset's own flag. --speed-bench-output-len is not affected.");
         ]
         TEMPLATE [
-            /// Any JSON; only an object passes the check.
+            /// Any JSON; the check accepts only an object.
             chat_template_kwargs: Option<Value> = vllm(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET,
                 "Variables of the chat template, for custom and speed_bench, such as '{\"enable_thinking\": false}'.");
         ]
@@ -185,7 +185,7 @@ fn stream_order(setting: Setting<'_>) -> StreamOrder {
 }
 
 impl DatasetFlags {
-    /// How many times as far apart requests are as recorded.
+    /// Scale factor of recorded interarrival times.
     pub(crate) fn time_scale(&self) -> f64 {
         self.time_scale * self.mooncake_slowdown_factor
     }
@@ -207,7 +207,7 @@ pub(crate) struct DatasetArgs {
 impl From<&Values> for DatasetArgs {
     fn from(v: &Values) -> Self {
         let flags = DatasetFlags::from(v);
-        // A poem by its own flag stands for both.
+        // `--sonnet` sets both the dataset and its path.
         let name = if flags.sonnet.is_some() { "sonnet" } else { &flags.dataset_name };
         DatasetArgs {
             kind: dataset(name).expect("the flag has the datasets' names as choices"),
@@ -218,19 +218,19 @@ impl From<&Values> for DatasetArgs {
 }
 
 impl DatasetArgs {
-    /// Whether its rows can have times, so that requests can go out at them.
+    /// Whether rows can have timestamps at which requests are sent.
     pub(crate) fn has_times(&self) -> bool {
         self.kind.times != Times::None
     }
 
-    /// Whether requests go out at the times of the data unless told otherwise.
+    /// Whether requests are sent at the timestamps of the dataset by default.
     pub(crate) fn is_trace(&self) -> bool {
         self.kind.times == Times::All
     }
 }
 
 impl TargetArgs {
-    /// What the backend can carry, by vLLM's rules.
+    /// Request features that the backend supports, by vLLM's rules.
     pub(crate) fn carrier(&self) -> Carrier {
         let name = self.backend().name();
         let carries: &[Need] = match name {

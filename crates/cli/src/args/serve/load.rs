@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about the number and times of requests.
+//! Flags of `tacho serve` for the number and schedule of requests.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use Kind::{Choice, Float, Int, Seconds, Switch, TriState};
 use Preset::{Off, Unset};
 
 flags! {
-    /// Flags about the number and times of requests.
+    /// Flags for the number and schedule of requests.
     LoadArgs {
         COUNT [
             seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &LOAD,
@@ -47,7 +47,7 @@ flags! {
                  --sim-profile.");
         ]
         TIMES [
-            /// `None` leaves it to the dataset.
+            /// `None` means the dataset's default.
             self_timed: Option<bool> = vllm(&["--self-timed", "--no-self-timed"], TriState, "", Unset, &LOAD,
                 "Send requests at the dataset's timestamps. Default for timed_trace and mooncake; also for burstgpt, and for custom and \
                  openai rows that have a timestamp.");

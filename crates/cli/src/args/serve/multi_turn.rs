@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about conversations that a dataset makes, by the names of vLLM's Rust client.
+//! Flags of `tacho serve` for conversations generated from a dataset, with the names of vLLM's Rust client.
 
 use tacho_args::flag::{Group, Kind, MOST_SECONDS, Preset, group, own, switch};
 use tacho_args::{Values, flags};
@@ -16,7 +16,7 @@ pub(super) static MULTI_TURN: Group = group(
 );
 
 flags! {
-    /// The flags about conversations.
+    /// Flags for conversations.
     TurnFlags {
         FLAGS [
             multi_turn: bool = switch(&["--multi-turn"], &MULTI_TURN,
@@ -40,28 +40,28 @@ flags! {
     }
 }
 
-/// The dataset with a number of turns of its own.
+/// The dataset that defines its own number of turns.
 const SHARED_PREFIX: &str = "generated-shared-prefix";
 
-/// The conversations that a dataset makes.
+/// Conversations generated from a dataset.
 #[derive(Debug, Clone)]
 pub(crate) struct MultiTurnFlags {
     pub(crate) turns: (i64, i64),
-    /// Whether the most was given rather than assumed.
+    /// Whether the maximum was given explicitly.
     pub(crate) capped: bool,
     pub(crate) concurrency: Option<i64>,
     pub(crate) delay_ms: f64,
     pub(crate) later_len: i64,
     pub(crate) shared: (f64, f64),
     pub(crate) max_model_len: Option<i64>,
-    /// Questions of a conversation behind a shared system prompt.
+    /// Questions per conversation after a shared system prompt.
     shared_turns: i64,
     dataset: String,
     clash: Option<&'static str>,
 }
 
 impl MultiTurnFlags {
-    /// The conversations that are asked for: by the switch, or by questions that follow each other.
+    /// The requested conversations, by `--multi-turn` or by the number of questions.
     pub(super) fn wanted(v: &Values, dataset: &DatasetFlags, load: &LoadArgs) -> Option<Self> {
         let flags = TurnFlags::from(v);
         let follows = dataset.dataset_name == SHARED_PREFIX && dataset.gsp_num_turns > 1;
@@ -85,17 +85,17 @@ impl MultiTurnFlags {
         })
     }
 
-    /// Whether conversations are SGLang's behind shared system prompts.
+    /// Whether conversations are SGLang's with shared system prompts.
     pub(crate) fn is_shared_prefix(&self) -> bool {
         self.dataset == SHARED_PREFIX
     }
 
-    /// Whether conversations come from a file of ShareGPT's.
+    /// Whether conversations come from a ShareGPT file.
     pub(crate) fn is_sharegpt(&self) -> bool {
         self.dataset == "sharegpt"
     }
 
-    /// Refuses what cannot work.
+    /// Rejects invalid values.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
         if let Some(other) = self.clash {

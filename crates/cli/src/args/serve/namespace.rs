@@ -1,5 +1,5 @@
-//! The arguments as vLLM dumps them: as typed in the `Namespace(...)` line, and as finally used in the record that
-//! goes with PyTorch's benchmark format.
+//! vLLM's argument dumps: as given in the `Namespace(...)` line, and as finally used in records of PyTorch's
+//! benchmark format.
 
 use tacho_args::flag::{Flag, Origin};
 use tacho_args::repr::{joined, repr};
@@ -10,12 +10,12 @@ use super::ServeArgs;
 use crate::args::media::BUCKETS;
 
 impl ServeArgs {
-    /// Every flag under its underscore name, as typed or by default: vLLM's in its order, then ours. Without secrets.
+    /// Every flag by its underscore name, given or default: vLLM's in its order, then tacho's. Without secrets.
     pub(crate) fn namespace(&self) -> Dict {
         self.values.iter().map(|(flag, value)| (flag.dest(), shown(flag, value))).collect()
     }
 
-    /// The dump as Python prints it; only in strict parity without tacho's own flags.
+    /// The dump in Python's notation; under strict parity, without tacho's flags.
     pub(crate) fn namespace_line(&self) -> String {
         let dump = |wanted: fn(&Flag) -> bool| {
             let rows = self.values.iter().filter(move |(flag, _)| wanted(flag));
@@ -26,7 +26,7 @@ impl ServeArgs {
              pylogging_config_file=None)",
             std::env::var("VLLM_LOGGING_LEVEL").unwrap_or_else(|_| "INFO".to_owned()).to_uppercase()
         );
-        // Python prints where the function lies in memory; what lies there here is this program's own.
+        // Python prints the address of the function; here, the address of a function of this program.
         let function = format!(
             "dispatch_function=<function BenchmarkServingSubcommand.cmd at {:#x}>",
             std::ptr::from_ref(&super::TABLE) as usize
@@ -38,7 +38,7 @@ impl ServeArgs {
         format!("Namespace({})", joined(head.into_iter().chain(vllm).chain(tail).chain(own)))
     }
 
-    /// Every flag with the value that the run uses, among what else vLLM's parser leaves there.
+    /// Every flag with its value in effect, among the other entries of vLLM's namespace.
     pub(crate) fn final_namespace(&self) -> Dict {
         let mut dict = Dict::new();
         dict.set("subparser", "bench");
@@ -58,7 +58,7 @@ impl ServeArgs {
         dict
     }
 
-    /// Puts in what follows from other flags.
+    /// Adds values derived from other flags.
     fn decide(&self, dict: &mut Dict) {
         let dataset = &self.dataset;
         dict.set("random_input_len", dataset.input_len());
@@ -75,7 +75,7 @@ impl ServeArgs {
     }
 }
 
-/// A value as Python prints it; the keys of media sizes are tuples there.
+/// A value in Python's notation; the keys of media sizes are tuples.
 fn python(flag: &Flag, value: &Value) -> String {
     match value {
         Value::Dict(buckets) if flag.kind == BUCKETS => {

@@ -1,11 +1,11 @@
-//! Flags that were given and change nothing: vLLM is silent about them, and so would a wrong conclusion be.
+//! Notices about flags without effect, which vLLM ignores silently.
 
 use tacho_client::BackendKind;
 use tacho_core::json::Value;
 
 use super::ServeArgs;
 
-/// Something worth a line on standard error.
+/// A notice for standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Notice {
     /// Flags were given more than once.
@@ -24,7 +24,7 @@ impl std::fmt::Display for Notice {
 }
 
 impl ServeArgs {
-    /// What is worth saying about the flags.
+    /// Returns the notices about the given flags.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         let duplicates = &self.values.duplicates;
         let mut notices: Vec<Notice> =

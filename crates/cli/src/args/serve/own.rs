@@ -14,7 +14,7 @@ use Kind::{Choice, Int, Repeated, Seconds, Str};
 use Preset::Unset;
 
 flags! {
-    /// Flags of our own.
+    /// Flags that only tacho has.
     OwnArgs {
         SIMULATOR [
             sim: bool = switch(&["--sim"], &SERVER, "Benchmark the built-in simulator. It is started for the run; no server or GPU needed.");

@@ -1,4 +1,4 @@
-//! Flags of several loads in one command, and of two results to compare; named as in vLLM's Rust client.
+//! Flags for a series of loads and for comparing two results, named as in vLLM's Rust client.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ const FACTOR: &str = "--sweep-num-prompts-factor";
 const PERCENTILES: &str = "--sweep-summary-percentiles";
 
 flags! {
-    /// Flags about several loads.
+    /// Flags for a series of loads.
     PointFlags {
         FLAGS [
             concurrency: Option<String> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
@@ -40,7 +40,7 @@ flags! {
     }
 }
 
-/// What is varied.
+/// One load of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Load {
     Concurrency(i64),
@@ -48,7 +48,7 @@ pub(crate) enum Load {
 }
 
 impl Load {
-    /// The key of what is varied.
+    /// The result key of the varied parameter.
     pub(crate) fn key(self) -> &'static str {
         match self {
             Load::Concurrency(_) => "max_concurrency",
@@ -56,7 +56,7 @@ impl Load {
         }
     }
 
-    /// As a number.
+    /// The load as a number.
     pub(crate) fn value(self) -> f64 {
         match self {
             Load::Concurrency(limit) => limit as f64,
@@ -64,7 +64,7 @@ impl Load {
         }
     }
 
-    /// As a person says it.
+    /// The load in words.
     pub(crate) fn name(self) -> String {
         match self {
             Load::Concurrency(limit) => format!("concurrency {limit}"),
@@ -73,15 +73,15 @@ impl Load {
     }
 }
 
-/// Several loads.
+/// A series of loads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PointArgs {
     pub(crate) loads: Vec<Load>,
     pub(crate) percentiles: Vec<f64>,
     factor: Option<i64>,
-    /// What could not be read.
+    /// The parse error, if any.
     fault: Option<(&'static str, String, &'static str)>,
-    /// The flag that asks for several loads.
+    /// The flag that requests a series.
     pub(crate) flag: Option<&'static str>,
     /// Two results to compare.
     pub(crate) compare: Option<Vec<PathBuf>>,
@@ -117,7 +117,7 @@ impl PointArgs {
         args
     }
 
-    /// Refuses what cannot be done.
+    /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         if let Some((flag, value, allowed)) = self.fault.clone() {
             return Err(Refusal::OutOfRange { flag, value, allowed });
@@ -145,7 +145,7 @@ impl PointArgs {
     }
 }
 
-/// What is given that a series of loads does not go with.
+/// The first given flag that conflicts with a series of loads.
 fn other(
     args: &ServeArgs,
     flag: &'static str,

@@ -1,4 +1,4 @@
-//! Flags about runs that are repeated and about the time in which a run was full; the names are those of vLLM's Rust client.
+//! Flags for repeated runs and the steady-state window, named as in vLLM's Rust client.
 
 use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
 use tacho_args::{Values, flags};
@@ -17,7 +17,7 @@ pub(super) static REPEATS: Group =
 const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
 
 flags! {
-    /// Flags about repetition.
+    /// Flags for repetition.
     RepeatFlags {
         FLAGS [
             num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
@@ -35,14 +35,14 @@ flags! {
     }
 }
 
-/// How often a run is repeated, and what is looked for in it.
+/// Repetitions and the steady-state window.
 #[derive(Debug, Clone)]
 pub(crate) struct RepeatArgs {
     pub(crate) runs: usize,
     pub(crate) vary_seed: bool,
-    /// When a run counts as full, if that is detected.
+    /// The rule of the steady-state window, if it is detected.
     pub(crate) window: Option<WindowRule>,
-    /// Whether that was asked for by a flag.
+    /// The flag that requested the window, if any.
     pub(crate) asked: Option<&'static str>,
 }
 
@@ -58,7 +58,7 @@ impl RepeatArgs {
         }
     }
 
-    /// Refuses what cannot be done.
+    /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
         if let Some(flag) = self.asked {
@@ -68,7 +68,7 @@ impl RepeatArgs {
             if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {
                 return Err(Refusal::Alone { flag, other: "--max-concurrency" });
             }
-            // A schedule fills no limit.
+            // A schedule does not fill a concurrency limit.
             if load.request_rate.is_finite() || load.ramp_up_strategy.is_some() {
                 return Err(Refusal::Together { flag, other: "--request-rate" });
             }

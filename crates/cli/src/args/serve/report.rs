@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about results.
+//! Flags of `tacho serve` for results.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use Kind::{AnyNumber, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};
 
 flags! {
-    /// Flags about results.
+    /// Flags for results.
     ReportArgs {
         LABEL [
             label: Option<String> = vllm(&["--label"], Str, "NAME", Unset, &FILES,
@@ -56,7 +56,7 @@ flags! {
 }
 
 flags! {
-    /// Files next to the result, and what is printed.
+    /// Files next to the result, and console output.
     OutputFlags {
         PAGE [
             page: Option<PathBuf> = own(&["--report"], Str, "FILE", Unset, &LOG,

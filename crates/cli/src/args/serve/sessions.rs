@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about sessions.
+//! Flags of `tacho serve` for sessions.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) static USERS: Group = group(
 .first(&["--sessions-concurrency", "--session-rate"]);
 
 flags! {
-    /// The flags about sessions.
+    /// Flags for sessions.
     SessionFlags {
         FLAGS [
             sessions: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
@@ -84,7 +84,7 @@ fn on_failure(setting: Setting<'_>) -> OnFailure {
     if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
 }
 
-/// What the flags about sessions ask for.
+/// Arguments for sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionArgs {
     pub(crate) file: Option<String>,
@@ -103,13 +103,13 @@ pub(crate) struct SessionArgs {
     pub(crate) ramp_up: Duration,
     pub(crate) warmup: i64,
     pub(crate) server_history: bool,
-    /// Conversations that are generated, or taken from a dataset.
+    /// Conversations, generated or taken from a dataset.
     pub(crate) multi_turn: Option<MultiTurnFlags>,
-    /// A flag that contradicts `--sessions`.
+    /// A flag that conflicts with `--sessions`.
     clash: Option<&'static str>,
-    /// A flag that has no meaning without `--sessions`.
+    /// A flag that requires `--sessions`.
     stray: Option<&'static str>,
-    /// A flag that has no meaning without `--multi-turn`.
+    /// A flag that requires `--multi-turn`.
     stray_turns: Option<&'static str>,
 }
 
@@ -166,12 +166,12 @@ impl From<&Values> for SessionArgs {
 }
 
 impl SessionArgs {
-    /// The limit on requests in flight; conversations have their own flag for it.
+    /// The limit of requests in flight; conversations have a separate flag for it.
     pub(crate) fn most_requests(&self, limit: Option<i64>) -> Option<i64> {
         self.multi_turn.as_ref().and_then(|flags| flags.concurrency).or(limit)
     }
 
-    /// Refuses what cannot work. A file saved by an earlier run may hold sessions too, so that limits may go with it.
+    /// Rejects invalid values. A saved workload may contain sessions, so limits are allowed with it.
     pub(super) fn check(&self, workload: bool) -> Result<(), Refusal> {
         if let (Some(_), Some(flag)) = (&self.file, self.clash) {
             return Err(Refusal::Together { flag: "--sessions", other: flag });
@@ -188,7 +188,7 @@ impl SessionArgs {
         self.check_load()
     }
 
-    /// Refuses load flags that cannot work, alone or together.
+    /// Rejects invalid load flags and combinations.
     fn check_load(&self) -> Result<(), Refusal> {
         for (flag, text) in [("--think-time", &self.think_time), ("--tool-latency", &self.tool_latency)] {
             if let Some(text) = text.as_ref().filter(|text| ThinkTime::parse(text).is_none()) {

@@ -1,4 +1,4 @@
-//! Flags about when a run ends, in addition to the end of its requests.
+//! Stop conditions in addition to the number of requests.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::args::error::Refusal;
 use Kind::{Seconds, Str};
 use Preset::Unset;
 
-/// More requests than a run by time is prepared for.
+/// Maximum number of requests prepared for a run with a duration.
 const MOST_PROMPTS: f64 = 1e7;
 
 flags! {
-    /// What ends a run before its requests do.
+    /// Stop conditions.
     StopArgs {
         FLAGS [
             duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
@@ -38,7 +38,7 @@ flags! {
     }
 }
 
-/// How many requests may fail: a share, or a number.
+/// Limit of failed requests: a fraction or a count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Failures {
     Share(f64),
@@ -46,14 +46,14 @@ pub(crate) enum Failures {
 }
 
 impl ServeArgs {
-    /// Whether requests are made for as long as the run has time.
+    /// Whether requests are generated until the duration ends.
     pub(crate) fn goes_on(&self) -> bool {
         self.stops.duration.is_some() && !is_counted(&self.values)
     }
 }
 
 impl StopArgs {
-    /// Refuses values that cannot work.
+    /// Rejects invalid values.
     pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), Refusal> {
         if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
             return Err(Refusal::OutOfRange {
@@ -69,7 +69,7 @@ impl StopArgs {
         self.failure_limit().map(drop)
     }
 
-    /// The number to be known, and how well, if that ends the run.
+    /// The metric and precision at which the run stops, if set.
     pub(crate) fn precision(&self) -> Result<Option<(String, f64)>, Refusal> {
         let Some(text) = &self.until else { return Ok(None) };
         let refused = |allowed| Refusal::OutOfRange { flag: "--until", value: text.clone(), allowed };
@@ -88,7 +88,7 @@ impl StopArgs {
         }
     }
 
-    /// How many requests may fail, if that is limited.
+    /// The limit of failed requests, if set.
     pub(crate) fn failure_limit(&self) -> Result<Option<Failures>, Refusal> {
         let Some(text) = &self.stop_on_failures else { return Ok(None) };
         let limit = match text.trim().strip_suffix('%') {
@@ -104,8 +104,8 @@ impl StopArgs {
     }
 }
 
-/// With as many requests as a run by time needs. Where that is not known beforehand, the number is that of the first
-/// requests, and more are made as they are needed.
+/// Sets the number of requests for a run with a duration. If it is not known in advance, the number is that of the
+/// first requests, and more are generated on demand.
 pub(super) fn filling(load: LoadArgs, stops: &StopArgs, values: &Values) -> LoadArgs {
     let Some(duration) = stops.duration.filter(|_| !is_counted(values)) else { return load };
     let ramp = load.ramp_up_start_rps.zip(load.ramp_up_end_rps).map(|(start, end)| (start as f64, end as f64));
@@ -113,20 +113,20 @@ pub(super) fn filling(load: LoadArgs, stops: &StopArgs, values: &Values) -> Load
     LoadArgs { num_prompts, ..load }
 }
 
-/// Whether a number of requests ends the run: one that goes on until something is known takes as many as it needs.
+/// Whether the number of requests ends the run. A run until a precision takes as many as it needs.
 fn is_counted(values: &Values) -> bool {
     values.is_given("--num-prompts") && !values.is_given("--until")
 }
 
-/// The requests that are due within `duration` seconds; nothing when the number is not known beforehand.
+/// The number of requests scheduled within `duration` seconds, or `None` if it is not known in advance.
 fn due_within(duration: f64, rate: f64, ramp: Option<(f64, f64)>) -> Option<i64> {
     let per_second = match ramp {
-        // Rates rise evenly over requests, so that their mean over time is the logarithmic one.
+        // The rate rises linearly over requests, so its mean over time is the logarithmic mean.
         Some((start, end)) if end > start && start > 0.0 => (end - start) / (end / start).ln(),
         Some((start, _)) => start,
         None => rate,
     };
-    // Gaps are drawn: a ramp's sum is not exact, unlike a rate's, which is stretched to be.
+    // Gaps are random: the sum of a ramp is not exact, while a constant rate is scaled to be.
     let expected = duration * per_second;
     let spare = if ramp.is_some() { 5.0 * expected.sqrt() } else { 0.0 };
     per_second.is_finite().then(|| (expected + spare).ceil().min(i64::MAX as f64 / 2.0) as i64 + 1)

@@ -1,4 +1,4 @@
-//! The flags of `tacho serve`: vLLM's in vLLM's order, then tacho's own.
+//! The flags of `tacho serve`: vLLM's in vLLM's order, then tacho's.
 
 use tacho_args::flag::{Flag, HELP, Table, rows};
 
@@ -10,7 +10,6 @@ use super::{
 use crate::args::live;
 use crate::args::ranks;
 
-/// `tacho serve`.
 #[rustfmt::skip]
 pub(crate) static TABLE: Table = Table {
     command: "tacho serve",
@@ -37,7 +36,7 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-/// `tacho predict`: the same flags for a run that is only simulated.
+/// `tacho predict`: the same flags for a simulated run.
 pub(crate) static PREDICT: Table = Table {
     command: "tacho predict",
     about: "Predict what tacho serve would report, by simulating a profile of tacho fit; sends nothing.",
@@ -67,7 +66,7 @@ pub(crate) static PREDICT: Table = Table {
     ..TABLE
 };
 
-/// vLLM's flags in the order in which vLLM registers them: its `Namespace` line and its messages list them so.
+/// vLLM's flags in registration order, which its `Namespace` line and messages use.
 const VLLM: &[Flag] = rows!(
     target::TRUST,
     load::COUNT,

@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about the server and the model.
+//! Flags of `tacho serve` for the server and the model.
 
 use tacho_args::flag::{Kind, Preset, own, vllm};
 use tacho_args::flags;
@@ -13,11 +13,11 @@ use super::groups::{MODEL, SERVER};
 use Kind::{AnyNumber, Choice, Int, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};
 
-/// The backends there are: vLLM's in its order, then the names of its older script, then its demonstration server.
+/// All backends: vLLM's in its order, then the names of its older script, then its demonstration server.
 pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
 
 flags! {
-    /// Flags about the server and the model.
+    /// Flags for the server and the model.
     TargetArgs {
         TRUST [
             trust_remote_code: bool = vllm(&["--trust-remote-code"], Switch, "", Off, &MODEL,
@@ -36,7 +36,7 @@ flags! {
                  http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path.");
             host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.");
             port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0);
-            /// Left to the backend where none was given.
+            /// Defaults to the backend's endpoint.
             endpoint: Given<String> = vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER,
                 "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
                  /v1/chat/completions, openai-embeddings /v1/embeddings.");
@@ -94,7 +94,7 @@ fn lora_assignment(setting: Setting<'_>) -> Given<LoraAssignment> {
 }
 
 impl TargetArgs {
-    /// The protocol. The older name of the flag counts where the flag itself is not set.
+    /// The backend. The deprecated flag applies if the flag itself is not set.
     pub(crate) fn backend(&self) -> BackendKind {
         self.endpoint_type.filter(|_| !self.backend.is_given).unwrap_or(self.backend.value)
     }

@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` about telemetry.
+//! Flags of `tacho serve` for telemetry.
 
 use tacho_args::flag::{Kind, Preset, own, switch};
 use tacho_args::number::python_float;
@@ -12,7 +12,7 @@ use crate::args::error::Refusal;
 use Kind::{OptionalStr, Repeated, Str};
 use Preset::Unset;
 
-/// Seconds between samples by default.
+/// Default interval between samples in seconds.
 const INTERVAL: f64 = 0.5;
 
 flags! {
@@ -32,27 +32,27 @@ flags! {
     }
 }
 
-/// Telemetry that is wanted in addition to the server's own metrics.
+/// Telemetry in addition to the server's own metrics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TelemetryArgs {
-    /// Seconds between samples, if there are any.
+    /// Interval between samples in seconds, if sampling is enabled.
     pub(crate) interval: Option<f64>,
     /// Endpoints of other exporters.
     pub(crate) urls: Vec<String>,
-    /// The collector that gets the run's series at its end.
+    /// The collector that receives the run's metrics at its end.
     pub(crate) otlp: Option<String>,
-    /// Whether it gets each request as a span too.
+    /// Whether each request is exported as a span.
     pub(crate) spans: bool,
 }
 
 impl TelemetryArgs {
-    /// Reads the flags.
+    /// Parses and checks the values.
     pub(super) fn read(v: &Values) -> Result<Self, Refusal> {
         let TelemetryFlags { telemetry, telemetry_url: urls, otlp, otlp_spans: spans } = v.into();
         let interval = match telemetry {
             Some(Some(seconds)) => python_float(&seconds),
             Some(None) => Some(INTERVAL),
-            // An exporter that is named is to be sampled.
+            // An exporter URL enables sampling.
             None => (!urls.is_empty()).then_some(INTERVAL),
         };
         let address = |flag: &'static str, url: &String| {

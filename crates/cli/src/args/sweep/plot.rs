@@ -1,4 +1,4 @@
-//! What was typed after `tacho sweep plot`: vLLM's flags, and formats of our own.
+//! Flags of `tacho sweep plot`: vLLM's, and additional formats.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,6 @@ static OPTIONS: Group = group("plot options", "options", "What is drawn, and how
 static FIGURE: Group = group("figure options", "options", "Where figures go, and how large they are.");
 static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sweep plot",
     about: "Draw curves from the results of a sweep.",
@@ -61,7 +60,7 @@ flags! {
     }
 }
 
-/// What to draw, and where.
+/// Arguments of `tacho sweep plot`.
 #[derive(Debug, Clone)]
 pub(crate) struct PlotArgs {
     pub(crate) directory: PathBuf,
@@ -115,7 +114,7 @@ impl PlotArgs {
     }
 }
 
-/// The parts of a list with commas between; none for an empty text.
+/// A comma-separated list; empty for an empty text.
 #[derive(Debug, Clone)]
 pub(crate) struct Commas(pub(crate) Vec<String>);
 
@@ -125,7 +124,7 @@ impl FromWord for Commas {
     }
 }
 
-/// The one directory that was named.
+/// Returns the directory if exactly one is given.
 pub(super) fn only_directory(mut words: Vec<PathBuf>, table: &Table) -> Result<PathBuf, ArgError> {
     words.pop().ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
 }

@@ -1,4 +1,4 @@
-//! What was typed after `tacho sweep plot_pareto`: vLLM's flags, and formats of our own.
+//! Flags of `tacho sweep plot_pareto`: vLLM's, and additional formats.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,6 @@ use Preset::{Off, Unset};
 static OPTIONS: Group = group("plot options", "options", "What is drawn.");
 static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
 
-/// The table.
 pub(crate) static TABLE: Table = Table {
     command: "tacho sweep plot_pareto",
     about: "Draw speed per user against speed per GPU, with the settings that no other beats in both.",
@@ -46,7 +45,7 @@ flags! {
     }
 }
 
-/// What to draw, and where.
+/// Arguments of `tacho sweep plot_pareto`.
 #[derive(Debug, Clone)]
 pub(crate) struct ParetoArgs {
     pub(crate) directory: PathBuf,

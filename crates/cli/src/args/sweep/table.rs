@@ -1,4 +1,4 @@
-//! The flags of the sweeps, one row each, in vLLM's order.
+//! Flags of the sweeps, in vLLM's order.
 
 use tacho_args::flag::{Flag, Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows, switch, vllm};
 use tacho_args::flags;
@@ -22,7 +22,7 @@ static OWN: Group = group("tacho options", "tacho options", "Simulator, parity a
 const VARIABLES: &[&str] = &["request_rate", "max_concurrency"];
 
 flags! {
-    /// Where results go, how often things run, and what is shown.
+    /// Output directory, repetitions, and live view.
     PlaceFlags {
         OUTPUT [
             show_stdout: bool = vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands.");
@@ -78,11 +78,11 @@ flags! {
     }
 }
 
-/// Behave as vLLM does; `exit` reads it from the command line.
+/// Strict parity with vLLM; `exit` reads it from the command line.
 const STRICT_PARITY: Flag =
     switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default.");
 
-/// What every sweep shows.
+/// View flags of every sweep.
 const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&OWN), live::HTTP.within(&OWN)];
 
 /// vLLM's flags of a sweep over servers and clients, in vLLM's order.
@@ -115,7 +115,7 @@ pub(crate) static SERVE_WORKLOAD: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sweep serve_workload` alone.
+    /// Flags specific to `tacho sweep serve_workload`.
     WorkloadFlags {
         WORKLOAD_FLAGS [
             workload_var: LoadVariable = vllm(&["--workload-var"], Choice(VARIABLES), "NAME", Preset::Str("request_rate"), &WORKLOAD, "Variable to sweep.") => load_variable;
@@ -139,7 +139,7 @@ pub(crate) static SERVE_SLA: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sweep serve_sla` alone.
+    /// Flags specific to `tacho sweep serve_sla`.
     SlaFlags {
         SLA_FLAGS [
             sla_params: Option<String> = vllm(&["--sla-params"], Str, "FILE", Unset, &SLA,
@@ -194,5 +194,5 @@ flags! {
     }
 }
 
-/// A start-up is measured once, unless more is asked for.
+/// Start-ups are measured once by default.
 const ONE_RUN: &[Flag] = &[Flag { preset: Preset::Int(1), ..RUNS[0] }];

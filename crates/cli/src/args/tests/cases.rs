@@ -1,4 +1,4 @@
-//! Recorded command lines: what they mean, how they fail.
+//! Recorded command lines: their values and their errors.
 
 use proptest::prelude::*;
 use serde_json::Value as Json;
@@ -15,7 +15,7 @@ fn golden_case(name: &str) -> (Json, ServeArgs) {
     (case, ServeArgs::read(values(&argv).unwrap()).unwrap())
 }
 
-/// The arguments that vLLM printed.
+/// The namespace that vLLM printed.
 fn golden_namespace(name: &str) -> String {
     let text = golden_text(&format!("console/{name}.txt"));
     let line = text.lines().find(|line| line.starts_with("Namespace(")).unwrap();
@@ -38,12 +38,12 @@ fn recorded_command_lines_parse_to_the_same_values() {
     for name in names {
         let (_, args) = golden_case(name);
         let line = args.namespace_line();
-        // Where a function lies in memory is another place each time.
+        // The address of a function varies.
         let (before, after) = line.split_once(" at 0x").unwrap();
         let after = after.split_once('>').unwrap().1;
         let ours = format!("{before} at 0x{{addr}}>{after}");
         let vllm = &ours[..ours.find(", api_key=").unwrap()];
-        // Headers may hold a key: they are not printed.
+        // Headers are not printed, since they may contain a key.
         let theirs = golden_namespace(name);
         let theirs = theirs.strip_suffix(')').unwrap();
         match name {
@@ -80,7 +80,7 @@ fn the_final_arguments_are_those_of_the_pytorch_file() {
         assert!(ours.remove(&flag.dest()).is_some(), "{}", flag.names[0]);
     }
     let file = golden_json("result/pytorch.files/r.pytorch.json");
-    // Only the file's writer turns infinities into text.
+    // Only the file writer converts infinities to text.
     let ours = dumps(&ours.into()).replace(": Infinity", ": \"inf\"");
     let theirs = tacho_core::json::parse(&file[0]["benchmark"]["extra_info"]["args"].to_string()).unwrap();
     assert_eq!(ours, dumps(&theirs));
@@ -98,7 +98,7 @@ fn length_flags_reach_the_final_arguments() {
     assert_eq!(args.dataset.range_ratio().unwrap().output, 0.5);
 }
 
-/// What a recorded failure needs that is not there yet, or is found out only while running.
+/// Why a recorded failure is out of scope: a missing prerequisite, or an error that occurs only during a run.
 fn out_of_scope(case: &Json) -> Option<&'static str> {
     let argv = golden_argv(case);
     let message = case["message"].as_str().unwrap();
@@ -135,20 +135,20 @@ fn recorded_failures_fail_alike() {
         let negative = argv.iter().any(|word| word == "-0.5");
         let result = parse(argv.iter().map(Into::into));
         assert_eq!(result.is_ok(), negative || case["exit_code"] == 0, "{argv:?}: {result:?}");
-        // What vLLM finds out during the run ends it with 1; here every mistake of a command line is 2.
+        // vLLM exits with 1 for errors found during the run; here every command-line error exits with 2.
         if case["exit_code"] == 2 && !negative {
             let (_, theirs) = case["message"].as_str().unwrap().split_once(": error: ").unwrap();
             let report = result.unwrap_err().report();
             let (_, ours) = report.split_once(": error: ").unwrap();
             let same = |text: &str| text.split(" (choose from").next().unwrap().to_owned();
-            // tacho has more names; the subsets of speed_bench are a Python set, which prints in another order each time.
+            // tacho has more choices, and the subsets of speed_bench are a Python set, whose order varies.
             let subset = ["--backend", "--dataset-name", "--speed-bench-dataset-subset", "bench_type:"];
             let subset = subset.iter().any(|flag| theirs.contains(flag));
             if subset { assert_eq!(same(ours), same(theirs)) } else { assert_eq!(ours, theirs) }
         }
         compared += 1;
     }
-    // 99 of `bench serve` less 16 out of scope, and 2 of `bench` itself: the scope must not shrink unseen.
+    // 99 of `bench serve` less 16 out of scope, plus 2 of `bench` itself: fails if the scope shrinks.
     assert_eq!(compared, 85);
 }
 

@@ -1,4 +1,4 @@
-//! The four offline commands: every flag of vLLM, its engine's flags handed on, its refusals.
+//! The four offline commands: vLLM's flags, pass-through of engine flags, and vLLM's errors.
 
 use serde_json::Value as Json;
 use tacho_args::flag::{Flag, Kind, Origin, Table};
@@ -163,7 +163,7 @@ fn refusals_are_vllms() {
         let error = parse_words(&words).map(|_| ()).expect_err("vLLM refuses it").to_string();
         let theirs = case["message"].as_str().unwrap();
         let theirs = theirs.split_once("rror: ").unwrap().1;
-        // Our lists of choices go on after vLLM's.
+        // tacho's list of choices continues after vLLM's.
         let theirs = theirs.trim_end_matches(')').trim_end_matches('.');
         assert!(error.contains(theirs), "{error}\n  is not\n{theirs}");
         seen += 1;

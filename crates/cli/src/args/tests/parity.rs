@@ -1,4 +1,4 @@
-//! Every flag of vLLM is either a row with the same properties or known to be absent.
+//! Every flag of vLLM is a row with the same properties, or listed as absent.
 
 use serde_json::Value as Json;
 use tacho_args::flag::{Flag, Kind, Origin};
@@ -63,7 +63,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Int => ("Store", Some("int"), Json::Null),
         Kind::Float | Kind::Seconds => ("Store", Some("float"), Json::Null),
         Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
-        // Older releases took a name here.
+        // Older releases accepted a name here.
         Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
         Kind::Names => ("Store", Some("<lambda>"), Json::Null),
@@ -99,8 +99,8 @@ fn assert_kind(flag: &Flag, option: &Json) {
 fn own_flags_do_not_hide_abbreviations_of_vllms() {
     for own in TABLE.flags.iter().filter(|flag| flag.origin == Origin::Tacho) {
         for flag in vllm_rows() {
-            // An own flag that is the start of one of vLLM's would take over an abbreviation. `--log` gives it back
-            // where its value is a number.
+            // A flag of tacho that is a prefix of vLLM's would take over an abbreviation. `--log` defers to vLLM's if
+            // its value is a number.
             let distinguished = (own.names[0], flag.names[0]) == ("--log", "--logprobs");
             assert!(
                 distinguished || !flag.names[0].starts_with(own.names[0]),

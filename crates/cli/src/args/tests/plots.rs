@@ -1,4 +1,4 @@
-//! The plot commands have vLLM's flags, in its order and with its defaults.
+//! The plot commands have vLLM's flags, in vLLM's order and with its defaults.
 
 use tacho_args::flag::{Kind, Origin, Table};
 use tacho_core::json::dumps;

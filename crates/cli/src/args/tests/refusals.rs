@@ -1,5 +1,5 @@
-//! What is refused before the first request. The sentences are in `tests/snapshots/refusals.txt`: after a rewording run
-//! `TACHO_ACCEPT=1 cargo test -p tacho-cli refusals` and read the difference.
+//! Errors before the first request. The messages are in `tests/snapshots/refusals.txt`: after a rewording, run
+//! `TACHO_ACCEPT=1 cargo test -p tacho-cli refusals` and review the diff.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::args::error::Refusal;
 use crate::args::suggest::hints;
 
-/// The report of a command line that is refused, with its hints.
+/// The error report of a command line, with its hints.
 fn report(line: &str) -> String {
     let words = shell_words(line);
     match parse(words.iter().map(Into::into)) {
@@ -19,7 +19,7 @@ fn report(line: &str) -> String {
     }
 }
 
-/// Words with single quotes around some.
+/// Splits a line into words, respecting single quotes.
 fn shell_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -47,7 +47,7 @@ fn refusals_read_as_recorded() {
     for entry in recorded.split("$ ").skip(1) {
         let (line, sentences) = entry.split_once('\n').unwrap_or((entry, ""));
         let report = report(line);
-        // A line without sentences is new: accepting fills it in.
+        // A line without messages is new: `TACHO_ACCEPT=1` fills it in.
         assert!(accept || sentences.trim_end() == report, "{line}: {report}");
         now += &format!("$ {line}\n{report}\n");
     }

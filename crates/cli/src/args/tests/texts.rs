@@ -1,4 +1,4 @@
-//! Help, version and usage messages.
+//! Help, version, and usage messages.
 
 use tacho_args::flag::{Flag, Kind};
 use tacho_args::grammar::Wanted;
@@ -197,7 +197,7 @@ fn every_option_is_in_a_section_that_the_help_shows() {
     assert!(hidden.is_empty(), "{hidden:#?}");
 }
 
-/// Every text that the help can show at this width, with what asks for it.
+/// Every help text at this width, with the arguments that print it.
 fn help_texts(width: usize) -> Vec<(String, String)> {
     let mut texts = vec![("tacho".to_owned(), crate::args::program::top_help(COMMANDS, width))];
     for family in ["sweep", "bench", "bench sweep", "convert"] {
@@ -227,7 +227,7 @@ fn help_fits_terminals_of_every_width_and_cuts_no_word() {
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{asked} at {width}: {line}");
             }
-            // What fits in a line decides whether choices are spelled out, so only whole words are compared.
+            // The width decides whether choices are listed, so only whole words are compared.
             let known = words(whole);
             let cut: Vec<_> = words(text).into_iter().filter(|word| !known.contains(word)).collect();
             let spelled = |word: &String| {
