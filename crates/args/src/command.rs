@@ -1,4 +1,4 @@
-//! What a subcommand is, and the way from the words of a command line to one of them.
+//! Subcommands, and the dispatch of a command line to one of them.
 
 use crate::entry;
 use crate::error::Error;
@@ -6,21 +6,21 @@ use crate::flag::Table;
 use crate::grammar::{Parsed, Values};
 use crate::{config, help, variables};
 
-/// A subcommand: the words that call it, its flags, and what it does.
+/// A subcommand: its names, its flags, and its function.
 #[derive(Debug)]
 pub struct Command<P> {
-    /// Each way to call it; the first is shown.
+    /// All names; the help shows the first one.
     pub spellings: &'static [&'static str],
     /// The section of the program's help that lists it.
     pub section: &'static str,
     /// Its flags.
     pub table: &'static Table,
-    /// What makes a task of the flags' values.
+    /// Converts the parsed values to a task.
     pub prepare: P,
 }
 
 impl<P> Command<P> {
-    /// The words that are left when they begin with this command.
+    /// Returns the remaining words if `words` start with this command.
     fn rest<'a>(&self, words: &'a [String]) -> Option<&'a [String]> {
         let after = |spelling: &&str| {
             let called = spelling.split(' ').zip(words).filter(|(word, typed)| word == typed).count();
@@ -30,7 +30,7 @@ impl<P> Command<P> {
     }
 }
 
-/// The command that words call, and the words for it.
+/// Finds the command of a command line, and its remaining words.
 pub fn find<'a, P>(
     commands: &'static [Command<P>],
     words: &'a [String],
@@ -38,7 +38,7 @@ pub fn find<'a, P>(
     commands.iter().find_map(|command| Some((command, command.rest(words)?)))
 }
 
-/// Reads the words behind a command, and the file that they may name.
+/// Parses the arguments of a command, and the configuration file that they may name.
 pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
     let mut words = words.to_vec();
     let mut values = Values::defaults(table);
@@ -60,33 +60,33 @@ pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
     Ok(parsed)
 }
 
-/// Words that only begin a command.
+/// A prefix of several commands.
 #[derive(Debug)]
 pub struct Family {
-    /// The words; none begin every command.
+    /// The prefix; empty for the program itself.
     pub words: &'static str,
-    /// The words as messages show them, with the program's name.
+    /// The prefix with the program's name, for messages.
     pub command: &'static str,
-    /// What argparse calls the word that is missing.
+    /// argparse's name of the missing word.
     pub what: &'static str,
     /// One sentence about the commands.
     pub about: &'static str,
 }
 
 impl Family {
-    /// Whether words begin with its words.
+    /// Whether `words` start with the prefix.
     pub fn begins(&self, words: &[&str]) -> bool {
         self.words.is_empty()
             || words.join(" ").starts_with(&format!("{} ", self.words))
             || words.join(" ") == self.words
     }
 
-    /// How many words it has.
+    /// Number of words of the prefix.
     pub fn depth(&self) -> usize {
         self.words.split_whitespace().count()
     }
 
-    /// Its help: the commands that begin with its words.
+    /// The help: the commands with this prefix.
     pub fn help<P>(&self, commands: &[Command<P>], program: &str, width: usize) -> String {
         let about = help::paragraph(self.about, width);
         let mut out = format!("usage: {} <command> [options]\n\n{about}\n\ncommands:\n", self.command);
@@ -104,7 +104,7 @@ impl Family {
     }
 }
 
-/// The words that can come next, each once.
+/// The distinct words that can follow.
 pub fn after<P>(commands: &'static [Command<P>], first: &str) -> Vec<&'static str> {
     let spellings = commands.iter().flat_map(|command| command.spellings);
     let rest = spellings.filter_map(|spelling| match first {

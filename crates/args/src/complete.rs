@@ -1,35 +1,35 @@
-//! Completion scripts for bash, zsh, fish and PowerShell, made from the tables.
+//! Completion scripts for bash, zsh, fish, and PowerShell, generated from the tables.
 
 use crate::command::Command;
 use crate::flag::{Flag, Kind};
 use crate::help::sentence;
 
-/// What scripts are made from.
+/// Input of the completion scripts.
 #[derive(Clone, Copy)]
 pub struct Completion<'a, P: 'static> {
     /// The commands.
     pub commands: &'static [Command<P>],
-    /// What `help` explains in addition to commands.
+    /// Help topics in addition to commands.
     pub topics: &'a [&'static str],
-    /// The words that a flag's value can be, where its row does not list them.
+    /// Returns the possible values of a flag whose row does not list them.
     pub words: &'a dyn Fn(&Flag) -> Option<Words>,
 }
 
-/// What a flag's value can be.
+/// Possible values of a flag.
 pub enum Words {
-    /// Nothing: the flag takes no value.
+    /// The flag does not take a value.
     None,
-    /// One of these.
+    /// One of these words.
     Listed(Vec<String>),
     /// A file or a directory.
     Files,
-    /// One of these, or a file.
+    /// One of these words, or a file.
     ListedOrFiles(Vec<String>),
-    /// Anything.
+    /// Any text.
     Any,
 }
 
-/// The words of a command line after which a command's flags can stand, the longest first.
+/// All spellings of commands, the longest first.
 fn spellings<P>(commands: &[Command<P>]) -> Vec<(&'static str, &Command<P>)> {
     let mut all: Vec<_> =
         commands.iter().flat_map(|command| command.spellings.iter().map(move |words| (*words, command))).collect();
@@ -41,7 +41,7 @@ fn flags<P>(command: &Command<P>) -> impl Iterator<Item = &'static Flag> {
     command.table.flags.iter().filter(|flag| flag.kind.places().is_none())
 }
 
-/// Words that may come before a command is complete, each with what can follow.
+/// Incomplete commands, each with the words that can follow.
 fn beginnings<P>(completion: &Completion<'_, P>) -> Vec<(String, Vec<&'static str>)> {
     let mut all: Vec<(String, Vec<&'static str>)> = Vec::new();
     for spelling in completion.commands.iter().flat_map(|command| command.spellings) {
@@ -82,7 +82,7 @@ impl<P> Completion<'_, P> {
     }
 }
 
-/// The script for bash.
+/// Returns the script for bash.
 pub fn bash<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# bash completion of tacho; made by: tacho completions bash\n\
@@ -116,7 +116,7 @@ pub fn bash<P>(completion: &Completion<'_, P>) -> String {
     out + "    esac\n}\ncomplete -o filenames -o bashdefault -F _tacho tacho\n"
 }
 
-/// The script for zsh.
+/// Returns the script for zsh.
 pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "#compdef tacho\n# zsh completion of tacho; made by: tacho completions zsh\n_tacho() {\n    \
@@ -135,7 +135,7 @@ pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
                     Words::None => String::new(),
                     Words::Listed(words) => format!(":{metavar}:({})", words.join(" ")),
                     Words::Files => format!(":{metavar}:_files"),
-                    // The space makes `_arguments` call it as it is, without options of its own.
+                    // The space makes `_arguments` call the function directly, without adding options.
                     Words::ListedOrFiles(words) => {
                         let both = format!("_alternative 'w:value:({})' 'f:file:_files'", words.join(" "));
                         format!(":{metavar}: {}", zsh_text(&both))
@@ -153,7 +153,7 @@ pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
     out + "    esac\n}\n_tacho \"$@\"\n"
 }
 
-/// What `_arguments` takes for text.
+/// Escapes a text for `_arguments`.
 fn zsh_text(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -169,7 +169,7 @@ fn zsh_text(text: &str) -> String {
     out
 }
 
-/// The script for fish.
+/// Returns the script for fish.
 pub fn fish<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# fish completion of tacho; made by: tacho completions fish\n\
@@ -205,7 +205,7 @@ pub fn fish<P>(completion: &Completion<'_, P>) -> String {
     out
 }
 
-/// The script for PowerShell.
+/// Returns the script for PowerShell.
 pub fn powershell<P>(completion: &Completion<'_, P>) -> String {
     let quoted = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
     let mut out = String::from(

@@ -1,4 +1,4 @@
-//! `--config FILE.yaml`: a YAML mapping that stands for flags. The command line wins over it.
+//! `--config FILE.yaml`: a YAML mapping of flags. The command line takes precedence.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::flag::Table;
 use super::number::{python_float, python_int};
 use crate::error::ConfigError;
 
-/// Nesting beyond this is refused, so that a hostile file cannot overflow the stack.
+/// Maximum nesting depth: a malicious file must not overflow the stack.
 const MAX_DEPTH: usize = 64;
 
-/// Takes `--config FILE` out of the words.
+/// Removes `--config FILE` from the words and returns the path.
 pub fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError> {
     let mut found = None;
     let mut kept = Vec::with_capacity(args.len());
@@ -35,7 +35,7 @@ pub fn take_path(args: &mut Vec<String>) -> Result<Option<PathBuf>, ConfigError>
     Ok(found)
 }
 
-/// What the file stands for, line by line.
+/// Reads the entries of a configuration file.
 pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     if !path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
         return Err(ConfigError::NotYaml { path: path.to_owned() });
@@ -49,7 +49,7 @@ pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     }
 }
 
-/// What is wrong with a file, and where.
+/// A syntax error and its position.
 #[derive(Debug)]
 pub struct Problem {
     line: usize,
@@ -62,7 +62,7 @@ impl From<ScanError> for Problem {
     }
 }
 
-/// The words of each entry, and its line.
+/// The words and the line number of each entry.
 pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };
     let entries = reader.document()?;
@@ -74,7 +74,7 @@ pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, P
     Ok(reader.lines.into_iter().zip(entries.into_iter().map(words)).collect())
 }
 
-/// One entry as words. A value goes behind `=`, so that it may start with a dash.
+/// One entry as words. A value follows `=`, since it may start with a dash.
 fn flag_words(key: &str, node: Node, table: &Table, out: &mut Vec<String>) {
     match node {
         Node::Scalar { text, plain } => match (plain, plain.then(|| truth(&text)).flatten()) {
@@ -86,7 +86,7 @@ fn flag_words(key: &str, node: Node, table: &Table, out: &mut Vec<String>) {
                 out.extend(has_off.then_some(off));
             }
             _ => {
-                // YAML's `.inf` is what the command line calls `inf`.
+                // YAML's `.inf` is `inf` on the command line.
                 let number = plain.then(|| non_finite(&text)).flatten();
                 out.push(format!("--{key}={}", number.map_or(text, float_repr)));
             }
@@ -103,7 +103,7 @@ fn flag_words(key: &str, node: Node, table: &Table, out: &mut Vec<String>) {
     }
 }
 
-/// YAML as written: what a scalar is, is decided by who reads it.
+/// A YAML node; scalars are not yet interpreted.
 enum Node {
     Scalar { text: String, plain: bool },
     List(Vec<Node>),
@@ -132,7 +132,7 @@ fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// The spellings of PyYAML, which follows YAML 1.1.
+/// Parses booleans in PyYAML's spellings, which follow YAML 1.1.
 fn truth(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => Some(true),
@@ -142,12 +142,12 @@ fn truth(text: &str) -> Option<bool> {
 }
 
 fn number(text: &str) -> Option<Value> {
-    // Without this, the words `inf` and `nan` would be numbers, which in YAML they are not.
+    // Excludes the words `inf` and `nan`, which are not numbers in YAML.
     let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
     non_finite(text).or_else(|| has_digit.then(|| python_float(text)).flatten()).map(Value::Float)
 }
 
-/// YAML writes the non-finite numbers with a dot.
+/// Parses YAML's non-finite numbers, which start with a dot.
 fn non_finite(text: &str) -> Option<f64> {
     match text {
         ".inf" | ".Inf" | ".INF" | "+.inf" => Some(f64::INFINITY),
@@ -160,7 +160,7 @@ fn non_finite(text: &str) -> Option<f64> {
 struct Reader<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> {
     events: E,
     line: usize,
-    /// Where the outermost keys are.
+    /// Line numbers of the top-level keys.
     lines: Vec<usize>,
 }
 
@@ -176,7 +176,7 @@ impl<'a, E: Iterator<Item = Result<(Event<'a>, Span), ScanError>>> Reader<'a, E>
         Ok(event)
     }
 
-    /// The mapping that the file is; an empty file is an empty one.
+    /// The top-level mapping; an empty file is an empty mapping.
     fn document(&mut self) -> Result<Vec<(String, Node)>, Problem> {
         loop {
             match self.next()? {

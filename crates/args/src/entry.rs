@@ -1,23 +1,23 @@
-//! Words that were not typed: those of a file or a variable, each with where it stands, so that a mistake is named there.
+//! Words from a configuration file or environment variable, with their origin for error messages.
 
 use super::flag::Table;
 use super::grammar::{Parsed, Values};
 use crate::error::ConfigError;
 
-/// What one line of a file, or one variable, stands for.
+/// One entry of a configuration file, or one environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands, as errors name it.
+    /// Its origin, for error messages.
     pub place: String,
     /// The words.
     pub words: Vec<String>,
 }
 
-/// Reads them over the values present.
+/// Parses the entries over the given values.
 pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> Result<Parsed, ConfigError> {
     let usage = |place: &str, error| ConfigError::Usage { place: place.to_owned(), command: table.command, error };
     for Entry { place, words } in entries {
-        // Each alone: whatever is wrong with it is then wrong here.
+        // Parse each entry separately, so that an error names its origin.
         if let Parsed::Values(alone) = Values::defaults(table).read(words).map_err(|error| usage(place, error))? {
             alone.check().map_err(|error| ConfigError::Refused { place: place.clone(), error })?;
         }

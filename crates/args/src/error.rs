@@ -1,5 +1,5 @@
-//! What can be wrong with a command line: breaks of the grammar, in argparse's words, since scripts know those, and files
-//! and variables that cannot stand for flags.
+//! Command-line errors: usage errors in argparse's wording, which scripts match, and invalid configuration files and
+//! environment variables.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::flag::Bounds;
 use crate::near::nearest;
 use crate::repr::{joined, quoted};
 
-/// A command line that cannot be read.
+/// An invalid command line.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,7 +21,7 @@ pub enum Error {
     OutOfBounds(#[from] OutOfBounds),
 }
 
-/// A number that its flag does not take.
+/// A number outside of its flag's range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{flag} {value} is out of range: use {bounds}")]
 pub struct OutOfBounds {
@@ -29,14 +29,14 @@ pub struct OutOfBounds {
     pub flag: &'static str,
     /// The value.
     pub value: String,
-    /// What is allowed.
+    /// The allowed range.
     pub bounds: Bounds,
 }
 
 /// Flags whose values are secrets.
 const SECRETS: [&str; 6] = ["--api-key", "--apikey", "--hf-token", "--token", "--password", "--header"];
 
-/// Words without the values of flags that are, or resemble, those of secrets.
+/// Returns the words without the values of secret flags and of similarly spelled ones.
 fn without_keys(tokens: &[String]) -> Vec<String> {
     let is_secret = |flag: &str| flag.starts_with('-') && nearest(flag, SECRETS).is_some();
     let mut hides = false;
@@ -54,7 +54,7 @@ fn without_keys(tokens: &[String]) -> Vec<String> {
     shown.collect()
 }
 
-/// A break of the grammar, in argparse's words.
+/// A usage error in argparse's wording.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
@@ -82,7 +82,7 @@ pub enum UsageError {
     NotUnicode { shown: String },
 }
 
-/// Why the file of `--config` cannot be used.
+/// An invalid configuration file.
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {

@@ -1,54 +1,54 @@
-//! The rows that command tables are made of: one row per flag, with all that the parser, the help and the
-//! argument dump need to know. No row knows what its value is used for.
+//! Rows of command tables: one row per flag, with everything that the parser, the help, and the argument dump need. A
+//! row does not depend on how its value is used.
 
 use std::fmt;
 
 use tacho_core::bounded::{Pause, RequestCount, TokenCount};
 use tacho_core::json::{Value, parse};
 
-/// What a flag takes from the command line.
+/// The value syntax of a flag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Prints help; `--help=TEXT` searches it.
     Help,
-    /// One whole number.
+    /// One integer.
     Int,
     /// One number.
     Float,
-    /// A time in seconds: a number that a clock can count.
+    /// A duration in seconds.
     Seconds,
-    /// One text.
+    /// One string.
     Str,
-    /// One text, or none, which means true.
+    /// An optional string; without it, the value is true.
     OptionalStr,
-    /// One text out of a list.
+    /// One string out of a list.
     Choice(&'static [&'static str]),
-    /// One JSON text.
+    /// One JSON value.
     Json,
-    /// Names with commas between.
+    /// Comma-separated names.
     Names,
-    /// One text that a function of the command reads.
+    /// One string parsed by a function of the command.
     Custom(Reader),
-    /// Nothing: its presence means true.
+    /// No value: the flag's presence means true.
     Switch,
-    /// Nothing: `--x` means true, `--no-x` false, neither means unset.
+    /// No value: `--x` means true, `--no-x` false; otherwise unset.
     TriState,
     /// All values up to the next option, possibly none.
     AnyNumber,
     /// All values up to the next option, at least one.
     OneOrMore,
-    /// The same, and a repeated flag adds to the list rather than replacing it.
+    /// Like `OneOrMore`; a repeated flag appends to the list instead of replacing it.
     Repeated,
-    /// Not a flag: the positional arguments, at most this many. A table has at most one such row; its name is for the help.
+    /// The positional arguments, at most this many. A table has at most one such row; the help shows its name.
     Rest(usize),
 }
 
-/// A function that reads a text, and what argparse calls it. Two of the same name are the same.
+/// A parse function and argparse's name for it. Readers with the same name are equal.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader {
-    /// The name in messages about a text that it cannot read.
+    /// The name in messages about invalid text.
     pub name: &'static str,
-    /// The value of a text.
+    /// Parses a text.
     pub read: fn(&str) -> Option<Value>,
 }
 
@@ -59,7 +59,7 @@ impl PartialEq for Reader {
 }
 
 impl Kind {
-    /// How many positional arguments there may be, of the row that takes them.
+    /// The maximum number of positional arguments, for the row that takes them.
     pub fn places(self) -> Option<usize> {
         match self {
             Kind::Rest(most) => Some(most),
@@ -68,27 +68,27 @@ impl Kind {
     }
 }
 
-/// The value of a flag that was not set.
+/// The default of a flag.
 #[derive(Debug, Clone, Copy)]
 pub enum Preset {
     /// Python's `None`.
     Unset,
     /// A switch that is off.
     Off,
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A number.
     Float(f64),
-    /// A text.
+    /// A string.
     Str(&'static str),
     /// Any other value, as JSON.
     Json(&'static str),
-    /// A value that is made for each run, and how the help describes it.
+    /// A value generated for each run, and its description in the help.
     Made(fn() -> Value, &'static str),
 }
 
 impl Preset {
-    /// The value itself.
+    /// Returns the value.
     pub fn value(self) -> Value {
         match self {
             Preset::Unset => Value::Null,
@@ -102,77 +102,77 @@ impl Preset {
     }
 }
 
-/// Whose flag it is. Abbreviations reach only vLLM's, so that ours never make one of theirs ambiguous.
+/// The origin of a flag. Abbreviations match only vLLM's flags, so that tacho's never make one ambiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// vLLM has it under the same name, with the same meaning.
+    /// vLLM has the flag with the same name and meaning.
     Vllm,
-    /// An engine flag of vLLM: handed on to the engine as typed. tacho reads those that have a help text.
+    /// An engine flag of vLLM, passed on as given. tacho reads those with a help text.
     Engine,
-    /// tacho alone has it.
+    /// Only tacho has the flag.
     Tacho,
 }
 
-/// The help section of a flag.
+/// A help section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Its heading in the help.
     pub title: &'static str,
-    /// The section vLLM lists the flag in, which `--help=TITLE` finds as well.
+    /// vLLM's section of the flag, which `--help=TITLE` also finds.
     pub vllm_title: &'static str,
-    /// One line about it.
+    /// Summary in one line.
     pub about: &'static str,
-    /// The flags that the help shows first, most important first; the others follow in the table's order.
+    /// The flags shown first, most important first; the others follow in table order.
     pub first: &'static [&'static str],
 }
 
-/// A help section.
+/// Creates a help section.
 pub const fn group(title: &'static str, vllm_title: &'static str, about: &'static str) -> Group {
     Group { title, vllm_title, about, first: &[] }
 }
 
 impl Group {
-    /// With the order in which the help shows its flags.
+    /// Sets the flags shown first.
     pub const fn first(self, first: &'static [&'static str]) -> Group {
         Group { first, ..self }
     }
 }
 
-/// One flag.
+/// A row of a table: one flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
     /// The option strings; the first one names the value.
     pub names: &'static [&'static str],
-    /// What it takes.
+    /// The value syntax.
     pub kind: Kind,
-    /// What its value is called in the help; says the unit where there is one.
+    /// Placeholder of the value in the help; names the unit, if any.
     pub metavar: &'static str,
-    /// Its value when absent.
+    /// The default.
     pub preset: Preset,
-    /// The numbers it takes; all without.
+    /// The allowed range; unlimited if `None`.
     pub bounds: Option<Bounds>,
-    /// Its help section.
+    /// The help section.
     pub group: &'static Group,
-    /// Whose it is.
+    /// The origin.
     pub origin: Origin,
-    /// Whether the command needs it.
+    /// Whether the flag is required.
     pub required: bool,
-    /// What it does: a short first sentence, then details.
+    /// The description: a short first sentence, then details.
     pub help: &'static str,
 }
 
-/// The numbers that a flag takes. NaN is outside of all of them.
+/// The range of a flag's number. NaN is never inside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bounds {
-    /// From the one to the other, both with them.
+    /// A closed interval.
     Between(f64, f64),
-    /// Above the one, up to the other and with it.
+    /// A half-open interval without its lower bound.
     Above(f64, f64),
-    /// Up to the one and with it.
+    /// Up to and including the bound.
     AtMost(f64),
 }
 
-/// The largest whole number of a flag: tokens and other counts have types with bounds, seeds do not.
+/// The largest integer of a flag: tokens and other counts are bounded, seeds are not.
 const fn most_of(metavar: &str) -> Option<u64> {
     match metavar.as_bytes() {
         b"TOKENS" => Some(TokenCount::MAX),
@@ -181,11 +181,11 @@ const fn most_of(metavar: &str) -> Option<u64> {
     }
 }
 
-/// Most seconds of a flag.
+/// The maximum of durations in seconds.
 pub const MOST_SECONDS: f64 = Pause::MAX.as_secs() as f64;
 
 impl Bounds {
-    /// Whether a number is one of them.
+    /// Whether the number is in the range.
     pub fn hold(self, number: f64) -> bool {
         match self {
             Bounds::Between(least, most) => (least..=most).contains(&number),
@@ -210,22 +210,22 @@ impl fmt::Display for Bounds {
 }
 
 impl Flag {
-    /// Without which the command cannot run.
+    /// Marks the flag as required.
     pub const fn required(self) -> Flag {
         Flag { required: true, ..self }
     }
 
-    /// The same flag in another section of the help.
+    /// Moves the flag to another help section.
     pub const fn within(self, group: &'static Group) -> Flag {
         Flag { group, ..self }
     }
 
-    /// Whether it is another name of a flag, or has no effect any more.
+    /// Whether the flag is an alias or deprecated without effect.
     pub fn is_alias(&self) -> bool {
         self.help.starts_with("Alias of") || self.help.starts_with("Deprecated")
     }
 
-    /// With numbers from `least` on.
+    /// Restricts the number to at least `least`.
     pub const fn at_least(self, least: i64) -> Flag {
         let most = match most_of(self.metavar) {
             Some(most) => most as f64,
@@ -234,17 +234,17 @@ impl Flag {
         self.between(least as f64, most)
     }
 
-    /// With numbers from `least` to `most`.
+    /// Restricts the number to `least..=most`.
     pub const fn between(self, least: f64, most: f64) -> Flag {
         Flag { bounds: Some(Bounds::Between(least, most)), ..self }
     }
 
-    /// With all numbers that JSON has.
+    /// Restricts the number to finite values.
     pub const fn finite(self) -> Flag {
         self.between(f64::MIN, f64::MAX)
     }
 
-    /// With numbers above 0: of seconds those that a clock can count, of others all.
+    /// Restricts the number to positive values; durations also to those that a clock can represent.
     pub const fn positive(self) -> Flag {
         let most = match self.kind {
             Kind::Seconds => MOST_SECONDS,
@@ -253,35 +253,35 @@ impl Flag {
         Flag { bounds: Some(Bounds::Above(0.0, most)), ..self }
     }
 
-    /// The name of its value: the first long option string with underscores.
+    /// The name of the value: the first long option string with underscores.
     pub fn dest(&self) -> String {
         self.long().trim_start_matches('-').replace('-', "_")
     }
 
-    /// Its first long option string.
+    /// The first long option string.
     pub fn long(&self) -> &'static str {
         self.names.iter().find(|name| name.starts_with("--")).unwrap_or(&self.names[0])
     }
 
-    /// How messages name it.
+    /// The name in messages.
     pub fn title(&self) -> String {
         self.names.join("/")
     }
 
-    /// Whether it is the engine's alone: its value is not judged here.
+    /// Whether only the engine reads the flag, so that its value is not checked here.
     pub fn is_passed_on(&self) -> bool {
         self.origin == Origin::Engine && self.help.is_empty()
     }
 }
 
-/// A switch of tacho's own.
+/// Creates a switch that only tacho has.
 pub const fn switch(name: &'static [&'static str], group: &'static Group, help: &'static str) -> Flag {
     own(name, Kind::Switch, "", Preset::Off, group, help)
 }
 
 static GENERAL: Group = group("options", "options", "");
 
-/// `-h` and `--help` of every command; no section of the help shows them.
+/// `-h` and `--help` of every command, not listed in the help.
 pub const HELP: Flag = vllm(
     &["-h", "--help"],
     Kind::Help,
@@ -291,7 +291,7 @@ pub const HELP: Flag = vllm(
     "Show the options used most; --help shows all, --help=TOPIC explains a section or the options with TOPIC in their name.",
 );
 
-/// One list of several, as a table wants its rows.
+/// Concatenates lists of rows.
 #[macro_export]
 macro_rules! rows {
     ($($part:expr),+ $(,)?) => {{
@@ -301,7 +301,7 @@ macro_rules! rows {
 }
 pub use crate::rows;
 
-/// What [`rows`] expands to.
+/// Implementation of [`rows`].
 pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
     let mut rows = [HELP; N];
     let (mut at, mut part, mut row) = (0, 0, 0);
@@ -315,7 +315,7 @@ pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
     rows
 }
 
-/// The row of a name, which must be there.
+/// Returns the row with this name, which must exist.
 pub const fn row(rows: &[Flag], name: &str) -> Flag {
     let mut at = 0;
     while at < rows.len() {
@@ -336,7 +336,7 @@ const fn is_same(one: &str, other: &str) -> bool {
     at == one.len() && at == other.len()
 }
 
-/// A row for a flag that vLLM has.
+/// Creates a row for a flag of vLLM.
 pub const fn vllm(
     names: &'static [&'static str],
     kind: Kind,
@@ -353,7 +353,7 @@ pub const fn vllm(
     Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, help }
 }
 
-/// A row for a flag that tacho alone has.
+/// Creates a row for a flag that only tacho has.
 pub const fn own(
     names: &'static [&'static str],
     kind: Kind,
@@ -370,31 +370,31 @@ pub const fn own(
 pub struct Table {
     /// The command as typed, such as `tacho serve`.
     pub command: &'static str,
-    /// One sentence: what the command does.
+    /// Summary in one sentence.
     pub about: &'static str,
-    /// Command lines worth showing, each with what it does.
+    /// Example command lines with their descriptions.
     pub examples: &'static [(&'static str, &'static str)],
-    /// The options that `-h` shows, in order; empty for a command that has so few that it shows them all.
+    /// The options that `-h` shows, in order; empty for commands with few options, where it shows all.
     pub basics: &'static [&'static str],
-    /// Flags that the command only knows in order to refuse them; no help shows them.
+    /// Flags that the command recognizes only to reject them; not listed in the help.
     pub refused: &'static [&'static str],
     /// The help sections in order.
     pub groups: &'static [&'static Group],
-    /// The flags, vLLM's in its order of registration.
+    /// The flags, vLLM's in registration order.
     pub flags: &'static [Flag],
 }
 
 impl Table {
-    /// What most tables have in common.
+    /// Defaults of most tables.
     pub const PLAIN: Table =
         Table { command: "", about: "", examples: &[], basics: &[], refused: &[], groups: &[], flags: &[] };
 
-    /// Whether it starts an engine, so that flags unknown here may be known there.
+    /// Whether the command starts an engine, which may accept flags that are unknown here.
     pub fn has_engine(&self) -> bool {
         self.flags.iter().any(|flag| flag.origin == Origin::Engine)
     }
 
-    /// The flag with this exact option string.
+    /// Finds the flag with this exact option string.
     pub fn find(&self, name: &str) -> Option<&'static Flag> {
         self.flags.iter().find(|flag| flag.names.contains(&name))
     }

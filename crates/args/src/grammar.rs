@@ -1,5 +1,5 @@
-//! The parser: argparse's rules for options, driven by a table. It knows no flag by name. Positional arguments go to the
-//! table's row for them; those beyond its number are an error.
+//! The parser: argparse's rules for options, driven by a table. It does not know any flag by name. Positional
+//! arguments go to the table's row for them; excess ones are an error.
 
 use tacho_core::json::{Value, parse as parse_json};
 
@@ -9,28 +9,28 @@ use super::repr::repr;
 use super::tokens;
 use crate::error::{OutOfBounds, UsageError};
 
-/// What a command line asks for.
+/// The result of parsing.
 #[derive(Debug)]
 pub enum Parsed {
-    /// To run, with these values.
+    /// Run the command with these values.
     Values(Values),
-    /// To print help.
+    /// Print help.
     Help(Wanted),
 }
 
-/// Which help.
+/// The kind of help.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// `-h`: the options used most.
+    /// `-h`: the most common options.
     Basics,
-    /// `--help`: every option in a line.
+    /// `--help`: every option, one line each.
     Overview,
     /// `--help=TOPIC`.
     Topic(String),
 }
 
 impl Wanted {
-    /// What a word asks for; none asks for everything.
+    /// The help on a topic, or the overview without one.
     pub fn of(topic: Option<&str>) -> Self {
         topic.filter(|topic| !topic.is_empty()).map_or(Wanted::Overview, |topic| Wanted::Topic(topic.to_owned()))
     }
@@ -39,9 +39,9 @@ impl Wanted {
 /// The value of one flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
-    /// The value: what was given, else the default.
+    /// The given value or the default.
     pub value: &'a Value,
-    /// Whether it was given.
+    /// Whether the value was given.
     pub is_given: bool,
 }
 
@@ -51,15 +51,15 @@ pub struct Values {
     table: &'static Table,
     values: Vec<Value>,
     given: Vec<bool>,
-    /// Flags given more than once, in order of their second appearance.
+    /// Flags given more than once, in order of their second occurrence.
     pub duplicates: Vec<String>,
-    /// What was typed for the engine, flags under their full names.
+    /// The engine's arguments, with full flag names.
     pub engine_words: Vec<String>,
-    /// The part of it that is in no table.
+    /// Engine arguments that are in no table.
     pub unknown: Vec<String>,
 }
 
-/// Arguments that keep all values.
+/// Keeps all values.
 impl From<&Values> for Values {
     fn from(values: &Values) -> Self {
         values.clone()
@@ -67,7 +67,7 @@ impl From<&Values> for Values {
 }
 
 impl Values {
-    /// All flags at their defaults.
+    /// Creates the values with all flags at their defaults.
     pub fn defaults(table: &'static Table) -> Self {
         let values = table.flags.iter().map(|flag| flag.preset.value()).collect();
         Values {
@@ -80,7 +80,7 @@ impl Values {
         }
     }
 
-    /// Reads words over the values present, which they replace.
+    /// Parses words; they override the current values.
     pub fn read(mut self, args: &[String]) -> Result<Parsed, UsageError> {
         let folded = tokens::fold(args)?;
         self.duplicates.extend(folded.duplicates);
@@ -143,7 +143,7 @@ impl Values {
         }
     }
 
-    /// Adds the items of a list to a value, or puts the list in its place.
+    /// Appends the items of a list to a value, or replaces it.
     fn append(&mut self, at: usize, items: Value, add: bool) {
         match (&mut self.values[at], items) {
             (Value::List(known), Value::List(items)) if add => known.extend(items),
@@ -151,7 +151,7 @@ impl Values {
         }
     }
 
-    /// Takes an option that only the engine can know, and the values after it; says how many they are.
+    /// Passes on an option that is in no table, with the values after it. Returns the number of these values.
     fn pass_on_unknown(&mut self, option: &str, after: &[Word]) -> usize {
         let values = plain(after, usize::MAX);
         let words: Vec<String> = std::iter::once(option.to_owned()).chain(values.iter().cloned()).collect();
@@ -169,7 +169,7 @@ impl Values {
         self.table.flags.iter().position(|flag| flag.names[0] == name).expect("the table has a row of this name")
     }
 
-    /// Takes over what was given for flags that both commands have, of the same kind.
+    /// Copies the given values of flags that both commands have with the same kind.
     pub fn take_over(&mut self, other: &Values) {
         for (at, flag) in self.table.flags.iter().enumerate() {
             let same = other.table.flags.iter().position(|theirs| {
@@ -184,14 +184,14 @@ impl Values {
         self.duplicates.clone_from(&other.duplicates);
     }
 
-    /// Leaves a flag as if it had not been given.
+    /// Resets a flag to its default.
     pub fn forget(&mut self, name: &str) {
         let at = self.position(name);
         self.values[at] = self.table.flags[at].preset.value();
         self.given[at] = false;
     }
 
-    /// Gives a flag a value, as if it had been typed; a switch needs none.
+    /// Sets a flag as if it were given; a switch needs no text.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), UsageError> {
         let at = self.position(name);
         let flag = &self.table.flags[at];
@@ -203,12 +203,12 @@ impl Values {
         Ok(())
     }
 
-    /// The value of a flag, by its first option string.
+    /// Returns the value of a flag by its first option string.
     pub fn get(&self, name: &str) -> &Value {
         &self.values[self.position(name)]
     }
 
-    /// The value of a row, read by a function. A row that the command does not have stands at its default.
+    /// Returns the value of a row, read by a function. A row that is not in the table has its default.
     pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
         match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
             Some(at) => read(Setting { value: &self.values[at], is_given: self.given[at] }),
@@ -216,13 +216,13 @@ impl Values {
         }
     }
 
-    /// The flags of an origin that were given.
+    /// The given flags of an origin.
     pub fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
         let rows = self.table.flags.iter().zip(&self.given);
         rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
     }
 
-    /// Those of these flags that were given.
+    /// The given ones of these flags.
     pub fn given_of<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
         names.into_iter().filter(|name| self.is_given(name))
     }
@@ -232,11 +232,11 @@ impl Values {
         self.given[self.position(name)]
     }
 
-    /// Refuses numbers that their flags do not take.
+    /// Rejects numbers outside of their flags' ranges.
     pub fn check(&self) -> Result<(), OutOfBounds> {
         for ((flag, value), given) in self.table.flags.iter().zip(&self.values).zip(&self.given) {
             let number = match value {
-                // The text of an optional value is a number where the flag has bounds.
+                // The text of an optional value is a number if the flag has a range.
                 Value::Str(text) => Some(python_float(text).unwrap_or(f64::NAN)),
                 value => value.as_f64(),
             };
@@ -250,7 +250,7 @@ impl Values {
         Ok(())
     }
 
-    /// Demands the flags without which the command cannot run.
+    /// Rejects missing required flags.
     pub fn complete(&self) -> Result<(), UsageError> {
         let rows = self.table.flags.iter().zip(&self.given);
         let missing: Vec<String> =
@@ -259,23 +259,24 @@ impl Values {
     }
 }
 
-/// A word and what it is.
+/// A classified word.
 enum Word {
-    /// A value, as long as an option takes it.
+    /// A value, if an option takes it.
     Plain(String),
-    /// Looks like an option and is none.
+    /// An unknown option.
     Unknown(String),
-    /// An option, under its full name, with the value after `=`.
+    /// An option with its full name and the value after `=`.
     Option { flag_at: usize, name: &'static str, explicit: Option<String> },
 }
 
-/// Tells options from values. Ambiguity is an error even before a bad value further left, as in argparse.
+/// Distinguishes options from values. As in argparse, an ambiguous option is reported before an invalid value to its
+/// left.
 fn classify(table: &'static Table, words: Vec<String>) -> Result<Vec<Word>, UsageError> {
     let mut out = Vec::with_capacity(words.len());
     let mut words = words.into_iter();
     for word in words.by_ref() {
         if word == "--" {
-            // No option takes values across it.
+            // Ends the values of an option.
             out.push(Word::Unknown(word));
             break;
         }
@@ -298,12 +299,12 @@ fn classify_one(table: &'static Table, word: String) -> Result<Word, UsageError>
     if let Some((flag_at, name)) = found {
         return Ok(Word::Option { flag_at, name, explicit });
     }
-    // A negative number or a text with blanks is a value unless it names an option.
+    // A negative number or a text with spaces is a value unless it names an option.
     let is_value = is_negative_number(&word) || word.contains(' ');
     Ok(if is_value { Word::Plain(word) } else { Word::Unknown(word) })
 }
 
-/// What argparse takes for one: digits, with or without a point among them. Neither `-1e5` nor `-inf` is.
+/// argparse's negative numbers: digits with an optional decimal point, but neither `-1e5` nor `-inf`.
 fn is_negative_number(word: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let Some(number) = word.strip_prefix('-') else { return false };
@@ -331,7 +332,7 @@ fn abbreviated(table: &'static Table, word: &str, prefix: &str) -> Result<Option
     Ok(matches.first().copied())
 }
 
-/// The values an option takes, and how many of the words after it they are.
+/// The values of an option, and the number of words they take.
 fn arguments(flag: &Flag, explicit: Option<&str>, after: &[Word]) -> Result<(usize, Vec<String>), UsageError> {
     let takes_none = matches!(flag.kind, Kind::Switch | Kind::TriState | Kind::Help);
     if let Some(value) = explicit {
@@ -358,7 +359,7 @@ fn words_of(words: Vec<String>) -> Vec<Value> {
     words.into_iter().map(Value::from).collect()
 }
 
-/// The plain words that come next.
+/// The next plain words.
 fn plain(after: &[Word], most: usize) -> Vec<String> {
     let texts = after.iter().map_while(|word| match word {
         Word::Plain(text) => Some(text.clone()),
@@ -367,7 +368,7 @@ fn plain(after: &[Word], most: usize) -> Vec<String> {
     texts.take(most).collect()
 }
 
-/// An option as it was typed, under its full name.
+/// An option as given, with its full name.
 fn typed(name: &str, explicit: Option<&str>, args: &[String]) -> Vec<String> {
     match explicit {
         Some(value) => vec![format!("{name}={value}")],
@@ -375,14 +376,14 @@ fn typed(name: &str, explicit: Option<&str>, args: &[String]) -> Vec<String> {
     }
 }
 
-/// The typed value; `name` is the option string used, which decides a three-state switch.
+/// Converts the values. `name` is the option string used, which determines the value of a three-state switch.
 fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError> {
     let text = args.first().map_or("", String::as_str);
     let bad = |kind| UsageError::BadValue { flag: flag.title(), kind, value: text.to_owned() };
     match flag.kind {
         Kind::Help | Kind::Switch => Ok(Value::Bool(true)),
         Kind::TriState => Ok(Value::Bool(!name.starts_with("--no-"))),
-        // The engine may know forms of a value that this table does not.
+        // The engine may accept formats that this table does not.
         Kind::Int if flag.is_passed_on() => Ok(python_int(text).unwrap_or_else(|| Value::from(text))),
         Kind::Float if flag.is_passed_on() => Ok(python_float(text).map_or_else(|| Value::from(text), Value::Float)),
         Kind::OptionalStr if args.is_empty() => Ok(Value::Bool(true)),
@@ -408,7 +409,7 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
     }
 }
 
-/// The value that a text names. vLLM's Rust client writes `-` where the Python client writes `_`.
+/// Finds a choice. vLLM's Rust client uses `-` where the Python client uses `_`.
 fn choice(choices: &'static [&'static str], text: &str) -> Option<&'static str> {
     let named = |same: &dyn Fn(&str) -> bool| choices.iter().copied().find(|known| same(known));
     named(&|known| known == text).or_else(|| named(&|known| known.replace('_', "-") == text))

@@ -1,4 +1,4 @@
-//! Help texts, made from the tables. Plain text, as wide as the screen.
+//! Help texts generated from the tables: plain text, wrapped to the screen.
 
 use super::flag::{Flag, Group, Kind, Preset, Table};
 use super::grammar::Wanted;
@@ -10,7 +10,7 @@ a list. vLLM's options may be abbreviated as long as they stay unique; tacho's m
 from a YAML file with --config FILE.yaml, and from variables: TACHO_SEED=1 is --seed 1. The command line overrides \
 variables, and they override the file.";
 
-/// The help that is asked for, of a command.
+/// Returns the requested help of a command.
 pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     match wanted {
         Wanted::Basics if !table.basics.is_empty() => basics(table, width),
@@ -22,7 +22,7 @@ pub fn help(table: &Table, wanted: &Wanted, width: usize) -> String {
     }
 }
 
-/// One screen: the options used most, then where the others are.
+/// One screen: the most common options, and how to list the others.
 fn basics(table: &Table, width: usize) -> String {
     let mut out = heading(table, width);
     for (command, what) in table.examples {
@@ -37,7 +37,7 @@ fn basics(table: &Table, width: usize) -> String {
     out + &ways(table, titles[0], width)
 }
 
-/// Every option in a line.
+/// Every option, one line each.
 fn overview(table: &Table, width: usize) -> String {
     let mut out = heading(table, width);
     for (command, what) in table.examples {
@@ -73,21 +73,21 @@ fn ways(table: &Table, section: &str, width: usize) -> String {
     std::iter::once("\n".to_owned()).chain(ways.iter().map(|(what, how)| columns(what, how, 20, width))).collect()
 }
 
-/// A command line worth showing, and what it does. One that is too long continues below, as a shell reads it.
+/// An example command line and its description. A long command continues on the next line with a backslash.
 pub fn example(command: &str, what: &str, width: usize) -> String {
     let lines = wrapped(command, width.saturating_sub(8)).join(" \\\n      ");
     let what: String = wrapped(what, width.saturating_sub(6)).iter().map(|line| format!("      {line}\n")).collect();
     format!("  {lines}\n{what}")
 }
 
-/// A text in lines.
+/// A wrapped paragraph.
 pub fn paragraph(text: &str, width: usize) -> String {
     wrapped(text, width).join("\n")
 }
 
-/// An option and its sentence in two columns; what is too long for a line continues below.
+/// An option and its description in two columns, both wrapped.
 pub fn columns(synopsis: &str, text: &str, column: usize, width: usize) -> String {
-    // A word that is wider than its column takes space from the other.
+    // A word wider than its column takes space from the other column.
     let longest = text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
     let column = column.min(width.saturating_sub(4 + longest));
     let mut lines = wrapped(text, width - column - 4);
@@ -111,7 +111,8 @@ fn everything(table: &Table, width: usize) -> String {
     out + &footer(table, width)
 }
 
-/// The group of that title: ours, all of ours that make up one of vLLM's, or all that have the word in their titles.
+/// The section with this title: tacho's, all of tacho's that make up one of vLLM's, or all whose titles contain the
+/// word.
 fn section(table: &Table, topic: &str, width: usize) -> Option<String> {
     let is_ours = |group: &Group| group.title.to_lowercase() == topic;
     let is_vllms = |group: &Group| group.vllm_title.to_lowercase() == topic;
@@ -157,7 +158,7 @@ fn footer(table: &Table, width: usize) -> String {
     if has_json { format!("\n{}\n", paragraph(JSON_NOTE, width)) } else { String::new() }
 }
 
-/// The flags of the groups wanted: positional and required ones, the most important, the others, aliases.
+/// The flags of the selected groups: positional and required ones, the most important, the others, aliases.
 pub fn flags_of(table: &Table, wanted: impl Fn(&'static Group) -> bool) -> Vec<&'static Flag> {
     let refused = |flag: &Flag| table.refused.contains(&flag.names[0]);
     let shown = |flag: &&Flag| !flag.is_passed_on() && !refused(flag) && flag.kind != Kind::Help && wanted(flag.group);
@@ -184,7 +185,7 @@ fn explained(title: &str, about: &str, flags: &[&Flag], width: usize) -> String 
     out
 }
 
-/// The whole text about a flag: what it does, its values if the synopsis does not show them, its default.
+/// The full description of a flag, its choices if the synopsis does not list them, and its default.
 pub fn described(flag: &Flag, with_choices: bool) -> String {
     let mut text = flag.help.to_owned();
     if flag.required && flag.kind.places().is_none() {
@@ -208,7 +209,7 @@ pub fn brief(flag: &Flag) -> String {
     }
 }
 
-/// The first sentence of what a flag does.
+/// The first sentence of the description.
 pub fn sentence(flag: &Flag) -> &'static str {
     flag.help.split_once(". ").map_or(flag.help, |(first, _)| first).trim_end_matches('.')
 }
@@ -217,7 +218,7 @@ pub fn sentence(flag: &Flag) -> &'static str {
 fn preset(flag: &Flag) -> Option<String> {
     let text = match flag.preset {
         Preset::Unset | Preset::Off => return None,
-        // A value that the engine makes itself cannot be shown.
+        // A value generated by the engine cannot be shown.
         Preset::Str(text) if text.starts_with('<') => return None,
         Preset::Str(text) => text.to_owned(),
         Preset::Made(_, described) => described.to_owned(),
@@ -226,13 +227,13 @@ fn preset(flag: &Flag) -> Option<String> {
     Some(text).filter(|text| !matches!(text.as_str(), "" | "[]" | "{}"))
 }
 
-/// The option and what follows it; choices are spelled out in full help, if they fit.
+/// The option and its placeholder; the full help lists choices if they fit.
 pub fn synopsis(flag: &Flag, full: Option<usize>) -> String {
     let names = flag.names.join(", ");
     let value = flag.metavar;
     match flag.kind {
         Kind::Help | Kind::Switch | Kind::TriState => names,
-        // If the names do not fit in a line, the explanation has them.
+        // If the names do not fit in a line, the description lists them.
         Kind::Choice(choices) if full.is_some_and(|width| choices.join(",").len() < width / 2) => {
             format!("{names} {{{}}}", choices.join(","))
         }
@@ -244,7 +245,7 @@ pub fn synopsis(flag: &Flag, full: Option<usize>) -> String {
     }
 }
 
-/// The text in lines of at most `width` characters, broken at spaces.
+/// Wraps the text at spaces to lines of at most `width` characters.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,7 +1,7 @@
-//! How a command line is declared, read and explained, by the rules of Python's argparse as `vllm bench` uses it, which
-//! differ enough from any Rust crate's to be written out here. One row of a table is one flag: from it come the parser,
-//! the typed field, help, completions, manual pages, and the names in files and variables. Nothing in here knows a flag
-//! or a command by what it does.
+//! Declaration, parsing, and help of command lines by the rules of Python's argparse as `vllm bench` uses it. No Rust
+//! crate follows these rules closely enough. One row of a table is one flag: the parser, the typed field, help,
+//! completions, manual pages, and the names in files and environment variables derive from it. This crate does not
+//! depend on the meaning of any flag or command.
 
 pub mod command;
 pub mod complete;

@@ -1,14 +1,14 @@
-//! Manual pages in roff, made from the tables.
+//! Manual pages in roff, generated from the tables.
 
 use crate::command::Command;
 use crate::help::{described, flags_of, synopsis};
 
-/// The name of a command's page.
+/// Returns the name of a command's page.
 pub fn name<P>(command: &Command<P>) -> String {
     command.table.command.replace(' ', "-")
 }
 
-/// The page of a command.
+/// Returns the page of a command.
 pub fn page<P>(command: &Command<P>, version: &str) -> String {
     let table = command.table;
     let mut out = head(&name(command), table.about, version);
@@ -32,7 +32,7 @@ pub fn page<P>(command: &Command<P>, version: &str) -> String {
     out + ".SH SEE ALSO\n.BR tacho (1)\n"
 }
 
-/// The page of the program. Each topic of its help has a name and a sentence.
+/// Returns the page of the program. Each help topic has a name and a sentence.
 pub fn overview<P>(commands: &[Command<P>], topics: &[(&str, &str)], version: &str) -> String {
     let mut out = head("tacho", "Benchmark LLM serving", version);
     out += ".SH SYNOPSIS\n.B tacho\ncommand [options]\n.SH COMMANDS\n";
@@ -56,7 +56,7 @@ fn head(name: &str, about: &str, version: &str) -> String {
     )
 }
 
-/// A text that roff does not take for a request.
+/// Escapes a text for roff.
 fn text(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-");
     let lines = escaped.lines().map(|line| match line.chars().next() {

@@ -1,6 +1,6 @@
-//! Which of several names a mistyped word was probably meant to be.
+//! Suggestions for misspelled words.
 
-/// The candidate that a word is probably a slip of: a few letters off, or begun and not ended.
+/// Returns the candidate that is closest to a misspelled or incomplete word, if any is close enough.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let word = plain(word);
@@ -11,11 +11,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let off = if begun { 1 } else { distance(&word, &other) };
         (off <= allowed).then_some((off, candidate))
     });
-    // The first of several equally near: tables list the common ones first.
+    // Ties go to the first candidate: tables list the common ones first.
     ranked.min_by_key(|(off, _)| *off).map(|(_, candidate)| candidate)
 }
 
-/// Letters to insert, drop, change or swap with their neighbour until the one text is the other.
+/// Optimal string alignment distance: insertions, deletions, substitutions, and swaps of adjacent letters.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<_>>()];

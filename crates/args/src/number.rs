@@ -1,8 +1,8 @@
-//! Numbers as Python's `int` and `float` read them, and integers with a size suffix.
+//! Numbers as parsed by Python's `int` and `float`, and integers with a size suffix.
 
 use tacho_core::json::Value;
 
-/// What `int(text)` gives: blanks around, a sign, digits with single underscores between them.
+/// Python's `int(text)`: surrounding whitespace, a sign, digits with single underscores between them.
 pub fn python_int(text: &str) -> Option<Value> {
     let text = text.trim();
     let (sign, digits) = match text.strip_prefix('-') {
@@ -21,12 +21,12 @@ pub fn python_int(text: &str) -> Option<Value> {
     Some(text.parse().map_or_else(|_| Value::BigInt(text), Value::Int))
 }
 
-/// What `float(text)` gives: like `int`, with fraction and exponent, and `inf`, `infinity`, `nan` in any case.
+/// Python's `float(text)`: like `int`, with fraction and exponent, and `inf`, `infinity`, `nan` in any case.
 pub fn python_float(text: &str) -> Option<f64> {
     without_underscores(text.trim())?.parse().ok()
 }
 
-/// The text without its underscores, each of which must stand between two digits.
+/// The text without underscores, each of which must be between two digits.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
@@ -35,18 +35,19 @@ fn without_underscores(text: &str) -> Option<String> {
     all_well.then(|| text.replace('_', ""))
 }
 
-/// An integer that may carry a suffix.
+/// Result of parsing an integer with an optional suffix.
 #[derive(Debug, PartialEq)]
 pub enum Sized {
-    /// It is one.
+    /// A valid integer.
     Integer(Value),
-    /// It has a decimal point before a binary suffix, which would not be a whole number of units.
+    /// A decimal point before a binary suffix, which is not a whole number of units.
     FractionOfBinary,
-    /// It is something else.
+    /// Not a number.
     Other,
 }
 
-/// `80k` is 80000 and `1.5k` is 1500 (lower case: decimal); `1K` is 1024 (upper case: binary, whole numbers only).
+/// Parses an integer with a suffix: lower case is decimal (`80k` is 80000, `1.5k` is 1500), upper case is binary and
+/// integers only (`1K` is 1024).
 pub fn sized_integer(text: &str) -> Sized {
     let Some((number, power)) = split_suffix(text) else {
         return python_int(text).map_or(Sized::Other, Sized::Integer);
@@ -57,7 +58,7 @@ pub fn sized_integer(text: &str) -> Sized {
         return Sized::Other;
     }
     match power {
-        // Python goes through a float here, rounding and all.
+        // Python converts through a float here, including its rounding.
         Power::Decimal(factor) => match number.parse::<f64>() {
             Ok(number) if number * factor < 9.0e18 => Sized::Integer(Value::Int((number * factor) as i64)),
             _ => Sized::Other,

@@ -1,10 +1,10 @@
-//! The reference of all commands and flags, as Markdown for the documentation: an index, and a page per command.
+//! Markdown reference of all commands and flags: an index, and a page per command.
 
 use crate::command::Command;
 use crate::flag::{Flag, Table};
 use crate::help::{described, flags_of, synopsis};
 
-/// The index, with links to the pages.
+/// Returns the index with links to the pages.
 pub fn index<P>(commands: &[Command<P>]) -> String {
     let mut out = String::from(
         "# Commands and flags\n\nOne page per command, made by `tacho man --markdown` from the tables that the program reads. \
@@ -17,7 +17,7 @@ pub fn index<P>(commands: &[Command<P>]) -> String {
     out
 }
 
-/// The file of a command's page.
+/// Returns the file name of a command's page.
 pub fn file<P>(command: &Command<P>) -> String {
     page_name(command.table.command)
 }
@@ -26,8 +26,8 @@ fn page_name(command: &str) -> String {
     command.replace(' ', "-").trim_start_matches("tacho-").to_owned() + ".md"
 }
 
-/// The page of a command. Flags that are those of the main command are named, with a link to its page. `scripts` are
-/// further names of the command.
+/// Returns the page of a command. Flags shared with the main command are listed with a link to its page. `scripts`
+/// are further names of the command.
 pub fn page<P>(command: &Command<P>, main: &'static Table, scripts: impl Iterator<Item = &'static str>) -> String {
     let table = command.table;
     let mut out = format!("# {}\n\n{}\n", table.command, escaped(table.about));
@@ -64,19 +64,19 @@ pub fn page<P>(command: &Command<P>, main: &'static Table, scripts: impl Iterato
     out
 }
 
-/// The row of a flag.
+/// The table row of a flag.
 fn row(flag: &Flag) -> String {
     let synopsis = synopsis(flag, None).replace('|', "\\|");
     format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))
 }
 
-/// What links call a heading.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Text in a cell of a table.
+/// Escapes text for a table cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }

@@ -1,8 +1,8 @@
-//! Values as Python's `repr` prints them: in messages about bad values, and in the argument dump.
+//! Values in the format of Python's `repr`, for error messages and the argument dump.
 
 pub use tacho_core::json::{quoted, repr};
 
-/// The parts with `, ` between them.
+/// Joins the parts with `, `.
 pub fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }

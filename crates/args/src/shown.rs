@@ -1,11 +1,12 @@
-//! Values of flags as they may be shown: no key, password or token among them.
+//! Values of flags for display, with secrets redacted.
 
 use tacho_core::json::Value;
 use tacho_core::secret::{REDACTED, is_secret_name, redact_json, redact_words};
 
 use super::flag::Flag;
 
-/// The value of a flag for a dump, a log or a file. Headers may hold a key under any name, so none is shown.
+/// Returns the value of a flag for a dump, a log, or a file. Headers may contain a key under any name, so all are
+/// redacted.
 pub fn shown(flag: &Flag, value: &Value) -> Value {
     let dest = flag.dest();
     match value {

@@ -1,21 +1,21 @@
-//! What vLLM's parser does to the words before argparse sees them: underscores in option names become dashes, and
-//! dotted options (`--extra-body.a.b 1`) are folded into one JSON option at the end.
+//! Preprocessing of vLLM's parser before argparse: underscores in option names become dashes, and dotted options
+//! (`--extra-body.a.b 1`) are folded into one JSON option at the end.
 
 use tacho_core::json::{Dict, Value, dumps, parse};
 
 use super::number::{Sized, sized_integer};
 use crate::error::UsageError;
 
-/// The words after folding.
+/// The words after preprocessing.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Words {
     /// The words.
     pub(crate) words: Vec<String>,
-    /// Dotted options given twice, in order of appearance.
+    /// Dotted options given twice, in order of occurrence.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Rewrites the words of one command line.
+/// Preprocesses the words of a command line.
 pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
     let mut folded: Vec<(String, Dict)> = Vec::new();
     let mut out = Words::default();
@@ -45,9 +45,9 @@ pub(crate) fn fold(args: &[String]) -> Result<Words, UsageError> {
     Ok(out)
 }
 
-/// The option name of a word, underscores up to its first dot made dashes, and the value after `=`.
+/// Splits a word into its option name, with dashes for underscores up to the first dot, and the value after `=`.
 fn split_option(word: &str) -> Option<(String, Option<&str>)> {
-    // Words within a word are a value, such as the flags of another command.
+    // Text with spaces is a value, such as the flags of another command.
     let is_name = |body: &&str| !body.is_empty() && !body.split('=').next().is_some_and(|name| name.contains(' '));
     let body = word.strip_prefix("--").filter(is_name)?;
     let (name, value) = body.split_once('=').map_or((body, None), |(name, value)| (name, Some(value)));
@@ -80,7 +80,7 @@ fn fold_one(
     Ok(())
 }
 
-/// The value of a dotted option: JSON, else an integer with or without suffix, else the text itself.
+/// The value of a dotted option: JSON, otherwise an integer with optional suffix, otherwise the text.
 fn leaf(name: &str, text: &str) -> Result<Value, UsageError> {
     if let Ok(value) = parse(text) {
         return Ok(value);
@@ -92,7 +92,7 @@ fn leaf(name: &str, text: &str) -> Result<Value, UsageError> {
     }
 }
 
-/// Merges objects deeply and lists end to end; anything else replaces, which counts as a duplicate.
+/// Merges objects recursively and appends lists; other values are replaced, which counts as a duplicate.
 fn merge(into: &mut Dict, update: &Dict, path: &str, duplicates: &mut Vec<String>) {
     for (key, new) in update.iter() {
         let path = format!("{path}.{key}");

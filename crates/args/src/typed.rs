@@ -1,4 +1,4 @@
-//! From values to typed arguments: a field is read from its flag, by its type.
+//! Typed arguments: each field is read from its flag according to its type.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tacho_core::secret::Secret;
 
 use crate::grammar::Setting;
 
-/// What a flag's value becomes.
+/// A type that a flag's value converts to.
 pub trait FromFlag: Sized {
-    /// Whether the row must have bounds, since the type cannot hold every number.
+    /// Whether the row must have a range, since the type cannot represent every number.
     const NEEDS_BOUNDS: bool = false;
 
-    /// Reads a value. The row has made sure that it is of the right kind.
+    /// Converts a value. The parser guarantees its kind.
     fn from_flag(setting: Setting<'_>) -> Self;
 }
 
-/// What one word stands for, of a flag that takes a word. The row's choices make sure that it stands for something.
+/// A type that a choice converts to. The parser guarantees a valid choice.
 pub trait FromWord: Sized {
-    /// Reads the word.
+    /// Converts the word.
     fn from_word(word: &str) -> Self;
 }
 
@@ -36,9 +36,9 @@ impl<T: FromWord> FromFlag for Option<T> {
     }
 }
 
-/// Declares flags once: each line is a field, its type and its row in the table. A type of another crate names the
-/// function that reads it behind `=>`. Lines in braces read rows that stand elsewhere; a line that begins with `..` is a
-/// struct of further flags.
+/// Declares flags: each line has a field, its type, and its row in the table. For a type of another crate, a function
+/// after `=>` reads the value. Lines in braces read rows that are declared elsewhere; a line that starts with `..` is
+/// a struct of further flags.
 #[macro_export]
 macro_rules! flags {
     ($(#[$about:meta])* $name:ident {
@@ -74,7 +74,7 @@ macro_rules! flags {
     };
 }
 
-/// What reads a field: the function that its line names, else its type.
+/// The reader of a field: the function of its line, or its type.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reader {
@@ -87,17 +87,17 @@ macro_rules! reader {
     };
 }
 
-/// A value, and whether it was given or is the flag's default.
+/// A value, and whether it was given or is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given<T> {
-    /// The value that counts.
+    /// The given value or the default.
     pub value: T,
-    /// Whether it was given.
+    /// Whether the value was given.
     pub is_given: bool,
 }
 
 impl<T> Given<T> {
-    /// The value, if it was given.
+    /// Returns the value if it was given.
     pub fn typed(&self) -> Option<&T> {
         self.is_given.then_some(&self.value)
     }
@@ -111,7 +111,7 @@ impl<T: FromFlag> FromFlag for Given<T> {
     }
 }
 
-/// Types with a default: of each the one that may be unset reads, and the row has a value for the other.
+/// Implements `FromFlag` for a type whose rows have a default, based on its `Option`.
 macro_rules! with_default {
     ($needs_bounds:literal: $($type:ty),*) => {
         $(impl FromFlag for $type {
@@ -133,7 +133,7 @@ impl FromFlag for bool {
     }
 }
 
-/// A switch with three states.
+/// A three-state switch.
 impl FromFlag for Option<bool> {
     fn from_flag(setting: Setting<'_>) -> Self {
         match setting.value {
@@ -174,14 +174,14 @@ impl FromFlag for Option<Vec<String>> {
     }
 }
 
-/// A text that may be left out: nothing where the flag is not given.
+/// An optional string: `None` if the flag is not given.
 impl FromFlag for Option<Option<String>> {
     fn from_flag(setting: Setting<'_>) -> Self {
         setting.value.truthy().then(|| setting.value.as_str().map(str::to_owned))
     }
 }
 
-/// Numbers without a sign, whose rows keep them from being negative.
+/// Unsigned numbers, whose rows exclude negative values.
 macro_rules! unsigned {
     ($($type:ty),*) => {
         $(impl FromFlag for Option<$type> {
@@ -222,14 +222,14 @@ impl FromFlag for Option<Vec<PathBuf>> {
     }
 }
 
-/// The value as it is.
+/// The value unchanged.
 impl FromFlag for Value {
     fn from_flag(setting: Setting<'_>) -> Self {
         setting.value.clone()
     }
 }
 
-/// Any JSON; what is empty or null adds nothing, as in Python's `or {}`.
+/// Any JSON; an empty or null value becomes `None`, as with Python's `or {}`.
 impl FromFlag for Option<Value> {
     fn from_flag(setting: Setting<'_>) -> Self {
         Some(setting.value).filter(|value| value.truthy()).cloned()

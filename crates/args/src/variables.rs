@@ -1,14 +1,14 @@
-//! `TACHO_…` variables: a flag of the same name, for what is the same in every run.
+//! `TACHO_…` environment variables: defaults of the flags with the same names.
 
 use super::entry::Entry;
 use super::flag::{Flag, Kind, Table};
 use super::near::nearest;
 use crate::error::ConfigError;
 
-/// How all of them begin.
+/// Prefix of all variables.
 const BEGINNING: &str = "TACHO_";
 
-/// What the environment stands for.
+/// Reads the entries of the environment.
 pub fn read(table: &Table) -> Result<Vec<Entry>, ConfigError> {
     given(table, &|name| std::env::var(name).ok())
 }
@@ -56,8 +56,8 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// A line for each variable that nothing reads, and that is near to one that some command does. Those of `elsewhere` are
-/// read, though not by a flag.
+/// Returns a line for each unused variable whose name resembles that of a flag. Those in `elsewhere` are used, but
+/// not by a flag.
 pub fn mistaken(tables: impl Iterator<Item = &'static Table>, elsewhere: &[&str]) -> Vec<String> {
     let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     unread(tables, elsewhere, set)
