@@ -1,6 +1,6 @@
-//! The client's claim of its own error against the truth, over many loads: `cargo test --release -p tacho-cli --test claims --
-//! --ignored --nocapture`. The reference server writes into each token when it was sent. TACHO_RUNS is the number of runs,
-//! TACHO_STREAMS the most streams of one.
+//! Compares the client's claimed timing error with its true error over many loads: `cargo test --release -p tacho-cli
+//! --test claims -- --ignored --nocapture`. The reference server writes the send time into each token. `TACHO_RUNS`
+//! is the number of runs, `TACHO_STREAMS` the maximum number of streams.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tacho_run::selfcheck::{CheckLoad, CheckPoint, check};
 use tacho_sim::reference_server::send_times;
 use tacho_sim::{ReferenceServer, ReferenceSpec};
 
-/// What a verdict of "ok" allows: this fraction of a latency, or a millisecond.
+/// Tolerance of the verdict "ok": this fraction of a latency, or a millisecond.
 const FRACTION: f64 = 0.1;
 
 fn number(name: &str, preset: usize) -> usize {
@@ -22,7 +22,7 @@ fn number(name: &str, preset: usize) -> usize {
 fn measured(load: CheckLoad, workers: usize) -> CheckPoint {
     let clock = SystemClock::start();
     let spec = ReferenceSpec { tokens: load.tokens(), gap: load.gap(), first: Duration::from_millis(20) };
-    // Half of the cores send, so that the client is what is measured.
+    // Half of the cores serve, so that the client is the bottleneck.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = ReferenceServer::start_threads(spec, clock, cores / 2, |_| ()).unwrap();
     check(load, server.addr(), &send_times, workers, TimestampSource::Kernel, clock, &Counters::default()).unwrap()

@@ -1,4 +1,4 @@
-//! The commands that draw and decide, run as a user runs them.
+//! End-to-end tests of the commands that plot and compare.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// The blocks of a text in order: vLLM draws several figures in any order.
+/// The blocks of a text, sorted: vLLM draws several figures in any order.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = text.split("[END FIGURE]\n").map(str::to_owned).collect();
     blocks.sort();
@@ -143,9 +143,9 @@ fn a_gate_tells_by_its_code() {
     assert_eq!(gate(&["base.json", "slow.json", "--max-regression", "x"]).0, 2);
 }
 
-/// A plain result, as `--save-result` leaves it.
+/// A plain result, as written by `--save-result`.
 fn plain(path: &Path, p99: f64, completed: u64, failed: u64) {
-    // Runs of another moment: equal files would be one run.
+    // Different dates: results with the same date would count as one run.
     let date = path.file_stem().unwrap().to_string_lossy();
     let result = json!({"date": date, "duration": 2.0, "completed": completed, "failed": failed, "max_concurrency": null,
         "request_rate": "inf", "request_throughput": completed as f64 / 2.0, "p99_ttft_ms": p99});
@@ -226,7 +226,7 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     let page = std::fs::read_to_string(directory.path().join("c.html")).unwrap();
     assert!(
         !page.contains("m<b>")
-            // The page draws its pictures itself.
+            // The page draws its own charts.
             && page.contains("data-figure=")
             && !page.contains("src=")
             && !page.contains("href="),
@@ -235,11 +235,11 @@ fn a_comparison_prints_tables_and_writes_a_page_without_foreign_markup() {
     assert_eq!(std::fs::read_dir(directory.path().join("csv")).unwrap().count(), 5);
     let tables = std::fs::read_to_string(directory.path().join("c.md")).unwrap();
     assert!(tables.starts_with("comparing : a, b\n") && tables.contains("| mean_e2el_ms"), "{tables}");
-    // The same input gives the same answer.
+    // The same input gives the same output.
     assert_eq!(text.lines().nth(4), stdout(&tacho(directory.path(), &["compare", "a.json", "b.json"])).lines().nth(4));
 }
 
-/// A latency result of these iterations.
+/// A latency result with these iterations.
 fn latency(directory: &std::path::Path, name: &str, iterations: &[f64]) {
     let mean = iterations.iter().sum::<f64>() / iterations.len() as f64;
     let text = format!(r#"{{"avg_latency": {mean}, "latencies": {iterations:?}, "percentiles": {{"99": {mean}}}}}"#);

@@ -1,4 +1,4 @@
-//! The scenario commands against the simulator, to their end.
+//! End-to-end tests of the scenario commands against the simulator.
 
 #![expect(clippy::unwrap_used, reason = "a broken set-up fails the test")]
 
@@ -28,7 +28,7 @@ fn lines(path: &Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The number behind a label.
+/// The number after a label.
 fn number(text: &str, label: &str) -> f64 {
     let line = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("no {label} in {text}"));
     line[label.len()..].trim().trim_end_matches(" %").parse().unwrap()
@@ -145,7 +145,7 @@ fn priorities_are_sent_and_told_apart() {
     }
 }
 
-/// A simulator of its own process, gone with the test.
+/// A simulator in a separate process, stopped when dropped.
 struct Sim(std::process::Child, String);
 
 impl Sim {

@@ -1,4 +1,4 @@
-//! The least any client must do: wait, read, timestamp, find the ends of events. No protocol, no text, no verdict.
+//! Lower bound of a client's work: wait, read, timestamp, find the ends of events. No protocol, text, or verdict.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +17,7 @@ pub(crate) fn run(load: Load) -> Seen {
     let server = Server::start(load);
     let mut epoll = system::Epoll::new();
     let mut sockets: Vec<TcpStream> = (0..load.streams).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    // Later turns carry what was said before; the least is to send as many bytes, made beforehand.
+    // Later turns contain the conversation so far; the lower bound is to send as many prepared bytes.
     let turns: Vec<Vec<u8>> = (0..load.turns).map(|turn| request(load, turn)).collect();
     let mut sent = vec![0_usize; load.streams];
     let mut due: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
@@ -25,7 +25,7 @@ pub(crate) fn run(load: Load) -> Seen {
         epoll.add(socket.as_raw_fd(), token as u64);
         due.push(Reverse((begins(load, token), token)));
     }
-    // Two line ends per event; the usage event and the closing mark come after the tokens.
+    // Two newlines per event; the usage event and the end marker follow the tokens.
     let lines_in_all = 2 * (load.tokens + 2);
     let mut lines = vec![0_usize; load.streams];
     let mut timestamps: Vec<Vec<u64>> = (0..load.streams).map(|_| Vec::with_capacity(load.tokens + 2)).collect();
@@ -46,7 +46,7 @@ pub(crate) fn run(load: Load) -> Seen {
             let timestamp = now();
             timestamps[token].push(timestamp);
             let open = lines[token] < lines_in_all;
-            // The line ends of HTTP's own framing come behind carriage returns.
+            // The newlines of HTTP's chunk framing follow carriage returns.
             let found = memchr::memchr_iter(b'\n', &buffer[..count]).filter(|&at| at == 0 || buffer[at - 1] != b'\r');
             lines[token] += found.count();
             if open && lines[token] >= lines_in_all {
@@ -62,12 +62,12 @@ pub(crate) fn run(load: Load) -> Seen {
     Seen { tokens: load.streams * load.turns * load.tokens, cpu, gaps, ..Seen::default() }
 }
 
-/// When a stream begins: conversations as the client's do, so that their tokens come as spread as there.
+/// The start of a stream. Conversations start as the client's do, so that their tokens are spread equally.
 fn begins(load: Load, token: usize) -> u64 {
     if load.turns == 1 { 0 } else { (BEGIN * 1e9) as u64 * token as u64 / load.streams as u64 }
 }
 
-/// A request as long as that of this turn: what was asked and answered before stands in it.
+/// A request of the same length as that of this turn, which contains the conversation so far.
 fn request(load: Load, turn: usize) -> Vec<u8> {
     let body = vec![b' '; 2 + turn * load.tokens * reference_server::DIGITS];
     let head = format!("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());

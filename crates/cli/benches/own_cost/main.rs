@@ -1,12 +1,13 @@
-//! What the client itself costs, next to the least that any client must do.
+//! CPU cost of the client compared with the lower bound of any client.
 //!
-//! `cargo bench --bench own_cost` prints one table: CPU time per streamed token of a floor client (epoll, one read, one
-//! timestamp, memchr) and of tacho, paced, in conversations and flooded, and how far the gaps each reports are from the ones
-//! the server made. Of conversations a second table tells how far behind its due time a turn is sent, first against later
-//! ones: a later turn's body is made of answers before its pause is over, so that it is no later than a first one.
-//! TACHO_BENCH_ONLY=sessions runs the loads with that word in their name alone, TACHO_BENCH_SECONDS (4) is how long paced
-//! ones go on. The server is a process of its own on another core. Ratios are what counts: both sides run on the same machine,
-//! one after the other. What it costs to look at a run is another table: `watching.rs`.
+//! `cargo bench --bench own_cost` prints the CPU time per streamed token of a floor client (epoll, one read, one
+//! timestamp, memchr) and of tacho: paced, in conversations, and flooded. It also prints the error of the gaps that
+//! each reports. For conversations, a second table shows the dispatch delay of first and later turns. The body of a
+//! later turn is built before its pause ends, so it should not be later than a first one.
+//!
+//! `TACHO_BENCH_ONLY=sessions` runs only the loads with that word in their name, and `TACHO_BENCH_SECONDS` (4) is the
+//! duration of paced loads. The server is a separate process on another core. Compare the ratios: both clients run on
+//! the same machine, one after the other. `watching.rs` measures the cost of live views.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints and may panic")]
 
 mod floor;
@@ -19,30 +20,29 @@ mod watching;
 
 use std::time::Duration;
 
-/// One load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     name: &'static str,
     streams: usize,
-    /// Requests of a stream, one after the other; those of a conversation where there are several.
+    /// Consecutive requests of a stream; several make a conversation.
     turns: usize,
-    /// Of each answer.
+    /// Tokens of each response.
     tokens: usize,
     gap: Duration,
 }
 
-/// What one client saw and spent.
+/// Measurements and cost of one client.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     tokens: usize,
     cpu: Duration,
     /// Reported gaps between tokens, in nanoseconds.
     gaps: Vec<u64>,
-    /// The server's gaps, where the client kept what it was told.
+    /// The server's gaps, if the client kept the response text.
     truth: Vec<u64>,
-    /// Token events whose own arrival is not known because the client read late.
+    /// Token events without an arrival time of their own, because the client read late.
     blurred: u64,
-    /// How far behind its due time each first and each later turn was sent, in nanoseconds.
+    /// Dispatch delay of first and of later turns, in nanoseconds.
     late: [Vec<u64>; 2],
 }
 

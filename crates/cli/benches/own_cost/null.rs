@@ -1,4 +1,4 @@
-//! A target that answers at once: the ceiling of the dispatch loop itself.
+//! A target that responds immediately: the upper bound of the dispatch loop itself.
 
 use std::time::Instant;
 

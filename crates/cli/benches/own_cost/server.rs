@@ -1,4 +1,4 @@
-//! The reference server in a process of its own, on the first core.
+//! The reference server in a separate process on the first core.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub(crate) fn serve(spec: &str) {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 
-/// A server process; it ends with this value.
+/// A server process, stopped when dropped.
 pub(crate) struct Server {
     child: Child,
     pub(crate) address: SocketAddr,
@@ -29,7 +29,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(load: Load) -> Self {
-        // Turns of a conversation follow each other soon; streams that are all there before the first token are simpler.
+        // Turns of a conversation need a short TTFT; otherwise, all streams are open before the first token.
         let first = Duration::from_millis(if load.turns > 1 { 20 } else { 500 });
         let mut child = Command::new(std::env::current_exe().unwrap())
             .env("TACHO_BENCH_SERVER", format!("{},{},{}", load.tokens, load.gap.as_nanos(), first.as_nanos()))

@@ -1,4 +1,5 @@
-//! The real client in conversations: each turn's body is made of the answers before it, as `tacho serve --sessions` does.
+//! The real client in conversations: each turn's body contains the earlier responses, as with `tacho serve
+//! --sessions`.
 
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ use crate::server::Server;
 use crate::tacho::endpoint;
 use crate::{Load, Seen, system};
 
-/// Between an answer and the next turn.
+/// Pause between a response and the next turn.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
-/// Within which all conversations begin, so that first turns do not wait for each other.
+/// Interval in seconds over which conversations start, so that first turns do not wait for each other.
 pub(crate) const BEGIN: f64 = 1.0;
 
-/// Requests made of answers.
+/// Requests built from responses.
 struct Talk(Replay);
 
 impl Script for Talk {

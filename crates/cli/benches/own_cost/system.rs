@@ -1,16 +1,16 @@
-//! Pinning to a core and reading CPU time.
+//! CPU pinning and CPU time.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::time::Duration;
 
-/// The server's core and the client's: `TACHO_BENCH_CORES=0,1` unless set. Two threads of one core are a poor choice.
+/// The cores of server and client, `TACHO_BENCH_CORES=0,1` by default. Avoid two hardware threads of one core.
 pub(crate) fn cores() -> (usize, usize) {
     let given = std::env::var("TACHO_BENCH_CORES").unwrap_or_default();
     let parsed = given.split_once(',').and_then(|(server, client)| Some((server.parse().ok()?, client.parse().ok()?)));
     parsed.unwrap_or((0, 1))
 }
 
-/// Pins this process to a core, where there are enough of them.
+/// Pins this process to a core, if there are enough.
 pub(crate) fn pin(core: usize) {
     if std::thread::available_parallelism().map_or(1, std::num::NonZero::get) < 2 {
         return;
@@ -28,7 +28,7 @@ pub(crate) fn cpu_time() -> Duration {
     usage(libc::RUSAGE_SELF)
 }
 
-/// The same of the processes that it started and that have ended.
+/// CPU time of child processes that have exited.
 pub(crate) fn cpu_time_of_children() -> Duration {
     usage(libc::RUSAGE_CHILDREN)
 }
@@ -44,7 +44,7 @@ fn usage(whose: libc::c_int) -> Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Waits for readiness of sockets, level-triggered.
+/// Level-triggered readiness of sockets.
 pub(crate) struct Epoll {
     fd: libc::c_int,
     events: Vec<libc::epoll_event>,
@@ -63,10 +63,10 @@ impl Epoll {
         unsafe { libc::epoll_ctl(self.fd, libc::EPOLL_CTL_ADD, socket, &raw mut event) };
     }
 
-    /// Calls `ready` with the token of each socket that has something to read, after `until` at the latest.
+    /// Calls `ready` with the token of each readable socket; waits at most `until`.
     pub(crate) fn wait(&mut self, until: Option<Duration>, mut ready: impl FnMut(usize)) {
         let millis = until.map_or(1000, |until| (until.as_micros().div_ceil(1000) as i32).min(1000));
-        // SAFETY: the buffer has room for as many events as are asked for.
+        // SAFETY: the buffer has room for the requested number of events.
         let count = unsafe { libc::epoll_wait(self.fd, self.events.as_mut_ptr(), self.events.len() as i32, millis) };
         for event in &self.events[..count.max(0) as usize] {
             ready(event.u64 as usize);

@@ -1,6 +1,6 @@
-//! What it costs to look: the same load on `tacho serve` with every view and telemetry off and on, one after the other,
-//! several rounds. `TACHO_BENCH_WATCHING=1 cargo bench --bench own_cost`; sizes by `TACHO_BENCH_RATE` (requests/s),
-//! `TACHO_BENCH_SECONDS` and `TACHO_BENCH_ROUNDS`.
+//! Cost of live views and telemetry: the same load on `tacho serve` with each of them off and on, in several rounds.
+//! `TACHO_BENCH_WATCHING=1 cargo bench --bench own_cost`; sizes by `TACHO_BENCH_RATE` (requests/s),
+//! `TACHO_BENCH_SECONDS`, and `TACHO_BENCH_ROUNDS`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::system;
 
 const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
-/// Answers are of this many tokens.
+/// Tokens per response.
 const TOKENS: usize = 200;
 
-/// A way to look, and its flags.
+/// Each view with its flags.
 const WAYS: [(&str, &[&str]); 5] = [
     ("nothing", &["--disable-tqdm"]),
     ("--live-http, a page open", &["--disable-tqdm", "--live-http"]),
@@ -101,10 +101,10 @@ impl Row {
     }
 }
 
-/// Runs a client to its end, on a terminal where it wants one and with a reader where it has a page.
+/// Runs a client to completion, with a terminal if it needs one, and with a reader if it has a web page.
 fn client(words: &[String], directory: &Path) {
     let mut command = match words.iter().any(|word| word == "--live") {
-        // Its standard error is the terminal that `script` lends; what is written there is read here.
+        // Its standard error is the terminal provided by `script`, whose output is read here.
         true => {
             let mut command = Command::new("script");
             command.args(["-qefc", &format!("stty rows 50 cols 200; {}", words.join(" ")), "/dev/null"]);
@@ -131,7 +131,7 @@ fn client(words: &[String], directory: &Path) {
     assert!(status.success(), "{words:?}: {}", said.join("\n"));
 }
 
-/// Reads a stream to its end; where it names a page, the page's events are read too.
+/// Reads a stream to its end; if it names a web page, reads the page's events too.
 fn follow(stream: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut said = String::new();
@@ -150,7 +150,7 @@ fn follow(stream: Box<dyn Read + Send>) -> std::thread::JoinHandle<String> {
     })
 }
 
-/// Reads what a page is told, until there is no more.
+/// Reads the events of a page until the stream ends.
 fn watch(place: &str) {
     let (address, rest) = place.split_once('/').unwrap();
     let query = rest.split_once('?').map_or("", |(_, query)| query);
@@ -159,7 +159,7 @@ fn watch(place: &str) {
     let _ = std::io::copy(&mut stream, &mut std::io::sink());
 }
 
-/// `tacho sim` in a process of its own; it ends with this value.
+/// `tacho sim` in a separate process, stopped when dropped.
 struct Simulator {
     child: Child,
     address: String,

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
 
-/// `tacho sim` on a free port; it ends with the value.
+/// `tacho sim` on a free port; it stops when dropped.
 pub(crate) struct Sim {
     process: Child,
     pub(crate) url: String,
 }
 
 impl Sim {
-    /// Nothing takes time there.
+    /// Starts a simulator without delays.
     pub(crate) fn start(flags: &[&str]) -> Sim {
         Sim::of_profile("instant", flags)
     }
@@ -43,7 +43,7 @@ impl Drop for Sim {
     }
 }
 
-/// What a run left behind.
+/// Output and files of a run.
 struct Run {
     output: Output,
     result: Value,
@@ -103,14 +103,14 @@ fn every_generating_backend_completes_its_requests() {
         ("llama.cpp", 5),
         ("vllm-generate", 5),
     ] {
-        // Triton has a flag of its own for full length, which follows from this one.
+        // Triton's own flag for full output length is derived from this one.
         let run = bench(&sim, directory.path(), &with(&["--backend", backend, "--ignore-eos"]));
         assert_eq!(run.output.status.code(), Some(0), "{backend}: {}", run.stderr());
         let result = &run.result;
         assert_eq!((&result["completed"], &result["failed"]), (&json!(4), &json!(0)), "{backend}");
         assert_eq!((&result["backend"], &result["endpoint_type"]), (&json!(backend), &json!(backend)));
         let first = result["itls"][0].as_array().unwrap().len() + 1;
-        // A token may have no text of its own, which the demonstration server's lines do not show.
+        // A token may have an empty text, which the demonstration server's lines do not show.
         assert!(first == events || (backend == "vllm-generate" && first < events), "{backend}: {first}");
         assert!(result["mean_ttft_ms"].as_f64() > Some(0.0), "{backend}");
     }
@@ -181,7 +181,7 @@ fn every_pooling_backend_completes_and_writes_vllms_keys() {
     }
 }
 
-/// A workload of sounds, as its file says them.
+/// An audio workload.
 fn sounds(directory: &Path) -> PathBuf {
     let path = directory.join("sounds.jsonl");
     let line = |index: usize| {
@@ -219,7 +219,7 @@ fn sounds_are_transcribed_and_translated() {
     }
 }
 
-/// Fault, and what becomes of a streaming and of a pooling request.
+/// Each fault with the outcome of a streaming and of a pooling request.
 const FAULTS: [(&str, &str, &str); 4] = [
     ("--error-rate", "http_error", "http_error"),
     ("--stream-error-rate", "error_in_stream", "http_error"),
@@ -238,7 +238,7 @@ fn every_fault_is_a_typed_outcome() {
             let run = bench(&sim, directory.path(), &with(&["--backend", backend, "--timeout", "20"]));
             assert_eq!(run.output.status.code(), Some(1), "{fault} {backend}: no request succeeded");
             assert_eq!(run.result["completed"], 0, "{fault} {backend}");
-            // A stream that breaks before its first token ends as an empty or lost one.
+            // A stream that breaks before its first token is counted as empty or as disconnected.
             let outcomes = run.outcomes();
             let failed = outcomes[expected].as_u64().unwrap_or(0) + outcomes["empty"].as_u64().unwrap_or(0);
             assert_eq!(failed, 4, "{fault} {backend}: {outcomes} {}", run.stderr());
@@ -274,7 +274,7 @@ fn failed_requests_are_sent_again_and_counted() {
     assert_eq!(own["retried_requests"], retries.iter().filter(|&&count| count > 0).count());
     let shown = String::from_utf8_lossy(&run.output.stdout).into_owned();
     assert!(shown.contains(" sent again ("), "{shown}");
-    // The whole time counts: a request sent again took longer than the pause between attempts.
+    // Latency includes retries: a retried request took longer than the pause between attempts.
     for (at, _) in retries.iter().enumerate().filter(|(_, count)| **count > 1) {
         assert!(run.result["ttfts"][at].as_f64() > Some(0.05), "{}", run.result["ttfts"][at]);
     }
@@ -355,7 +355,7 @@ fn a_run_begins_cold_when_asked_to() {
     };
     assert!(hits(&[]) > 0.9);
     assert_eq!(hits(&["--reset-caches"]), 0.0);
-    // The simulator is no SGLang.
+    // The simulator is not an SGLang server.
     let output = Command::new(TACHO)
         .args([
             "serve",

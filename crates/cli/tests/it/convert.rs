@@ -1,4 +1,4 @@
-//! `tacho convert`: what is printed, and what is refused.
+//! `tacho convert`: output and errors.
 
 use crate::tacho::{Place, stderr, stdout};
 

@@ -1,4 +1,4 @@
-//! What the guide to raw data shows works: its programs are run on the files of a run.
+//! Runs the programs of the raw-data guide on the files of a run.
 
 use std::process::{Command, Output};
 
@@ -6,7 +6,7 @@ use crate::tacho::{Place, stderr, stdout};
 
 const GUIDE: &str = include_str!("../../../../docs/guides/data.md");
 
-/// The programs of the guide in a language.
+/// The guide's programs in a language.
 fn programs(language: &str) -> Vec<&'static str> {
     let fence = format!("```{language}\n");
     GUIDE.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect()

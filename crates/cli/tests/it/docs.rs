@@ -1,8 +1,8 @@
-//! What README and docs tell people to type is typed here, against the simulator; links lead somewhere; the reference is
-//! that of the tables.
+//! Runs the commands of README and docs against the simulator, checks links, and compares the reference with the flag
+//! tables.
 //!
-//! A block of commands is marked `sh`, and runs. One that cannot says why: `sh not-run: needs vLLM`. All blocks of a
-//! document run one after another in one directory. Servers that a document only names (`localhost:8000`) are simulators.
+//! Code blocks marked `sh` are run. A block that cannot run states the reason: `sh not-run: needs vLLM`. All blocks
+//! of a document run in order in one directory. Servers that a document only names (`localhost:8000`) are simulators.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,20 +11,20 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::tacho::{Place, stderr, stdout};
 
-/// What the simulators of documents are called.
+/// The model name of the simulators.
 const MODEL: &str = "Qwen/Qwen3-8B";
 
 /// Ports that documents name.
 const PORTS: [u16; 4] = [8000, 8100, 8200, 9000];
 
-/// Between the words of a fence and the reason why its commands are not run.
+/// Fence marker before the reason why a block is not run.
 const NOT_RUN: &str = "sh not-run: ";
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// README and everything below docs and examples, by their paths from the root.
+/// README and all files below docs and examples, relative to the root.
 pub(crate) fn documents() -> Vec<String> {
     let mut found = vec!["README.md".to_owned()];
     let mut directories = vec![root().join("docs"), root().join("examples")];
@@ -77,13 +77,13 @@ fn every_block_says_what_it_is() {
     }
 }
 
-/// Whether a line calls tacho or vLLM, behind a prompt or variables too.
+/// Whether a line runs tacho or vLLM, possibly after a prompt or variables.
 fn is_command(line: &str) -> bool {
     let mut words = line.split_whitespace().skip_while(|word| *word == "$" || word.contains('='));
     matches!(words.next(), Some("tacho" | "vllm"))
 }
 
-/// Lines that are indented instead of fenced are not run: there are none that call tacho.
+/// Indented code blocks are not run, so none may contain a tacho command.
 #[test]
 fn commands_stand_in_fences() {
     for document in documents() {
@@ -93,7 +93,7 @@ fn commands_stand_in_fences() {
     }
 }
 
-/// Processes of one document; they end with it.
+/// Processes of one document, stopped when dropped.
 struct Servers(Vec<Child>);
 
 impl Drop for Servers {
@@ -105,7 +105,7 @@ impl Drop for Servers {
     }
 }
 
-/// The commands with ports that are free here, and the simulators that they take for granted.
+/// Replaces the ports by free ones and starts the simulators that the commands expect.
 fn prepared(place: &Place, mut text: String) -> (String, Servers) {
     let mut servers = Servers(Vec::new());
     for port in PORTS {
@@ -133,7 +133,7 @@ fn prepared(place: &Place, mut text: String) -> (String, Servers) {
     (lines.collect(), servers)
 }
 
-/// A line that ends when a server listens.
+/// A shell line that waits until a server listens.
 fn waiting(port: u16) -> String {
     format!("until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.05; done\n")
 }
@@ -164,7 +164,7 @@ fn typed(text: String) -> Output {
     let mut shell = Command::new("timeout");
     shell.args(["600", "bash", "-eux", "-o", "pipefail", "commands.sh"]).current_dir(place.path());
     shell.env("PATH", path).env("HF_HUB_OFFLINE", "1").env("TACHO_TOKENIZER", "gpt2").env_remove("OPENAI_API_KEY");
-    // Those of the two engines behind an example's proxy.
+    // Ports of the two engines behind the example's proxy.
     shell.env("PREFILL_PORT", Place::new().port.to_string()).env("DECODE_PORT", Place::new().port.to_string());
     let output = shell.stdin(Stdio::null()).output().unwrap();
     drop(servers);
@@ -221,7 +221,7 @@ fn every_document_with_commands_is_run() {
     }
 }
 
-/// Where the links of a document lead: the file, and the heading in it where one is named.
+/// The link targets of a document: the file and, if given, the heading.
 fn links(document: &str) -> Vec<(String, PathBuf, Option<String>)> {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let directory = root().join(document).parent().unwrap().to_owned();
@@ -234,7 +234,7 @@ fn links(document: &str) -> Vec<(String, PathBuf, Option<String>)> {
     targets.map(link).collect()
 }
 
-/// What a heading is called in links, by mdBook and others.
+/// The anchor of a heading, as in mdBook.
 fn slug(heading: &str) -> String {
     let kept = |c: char| match c {
         ' ' => Some('-'),
@@ -250,7 +250,7 @@ fn links_lead_to_files_and_headings() {
         for (target, file, heading) in links(&document) {
             assert!(file.exists(), "{document}: {target} leads nowhere");
             let page = file.canonicalize().unwrap();
-            // What is not in the book cannot be reached from its pages.
+            // Pages cannot link to files outside of the book.
             let inside = page.starts_with(root().join("docs")) || !document.starts_with("docs/");
             assert!(inside, "{document}: {target} leads out of the book");
             if let Some(heading) = heading {
@@ -281,7 +281,7 @@ fn the_book_has_every_page_once_and_nothing_that_mdbook_cannot_read() {
     }
 }
 
-/// A row with another number of cells than its heading is cut off, or shown with a hole.
+/// A row whose number of cells differs from the heading is truncated or shown with a gap.
 #[test]
 fn tables_are_whole() {
     for document in documents() {
@@ -328,10 +328,10 @@ fn the_reference_is_that_of_the_tables() {
     }
 }
 
-/// How to write the generated pages again.
+/// The command that regenerates the pages.
 const ACCEPT: &str = "TACHO_ACCEPT=1 cargo test -p tacho-cli --test it the_reference";
 
-/// Differences that were once left out.
+/// Differences that were missing in earlier versions of the page.
 #[test]
 fn the_page_of_differences_names_those_that_scripts_meet() {
     let page = fs::read_to_string(root().join("docs/parity.md")).unwrap();

@@ -1,4 +1,4 @@
-//! `tacho fit`, `predict` and `plan` from the command line.
+//! `tacho fit`, `predict`, and `plan` from the command line.
 
 use crate::tacho::{Place, stderr, stdout};
 
@@ -47,7 +47,7 @@ fn a_simulated_server_is_fitted_predicted_and_planned_for() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
     let output = place.run(&["fit", "r1.json", "r8.json", "--output", "mine.json"]);
-    // Steps of a millisecond on a machine that has much else to do are off: the exit code is that of what is said.
+    // On a busy machine, steps of a millisecond are inaccurate: the exit code must match the warning.
     let said = stdout(&output).contains("warning: poor fit");
     assert_eq!(output.status.code(), Some(if said { 3 } else { 0 }), "{}", stderr(&output));
     assert!(stdout(&output).contains("profile written to mine.json"), "{}", stdout(&output));
@@ -152,7 +152,7 @@ fn embeddings_take_one_step_and_a_plan_refuses_what_it_does_not_play() {
         place.run(&[&words[..], &long, &["--backend", "openai-embeddings", "--max-concurrency", "1"]].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let latency = place.json("e.json")["mean_e2el_ms"].as_f64().unwrap();
-    // 6.4 ms, 32 us a token, and a little.
+    // 6.4 ms, 32 us per token, and a small overhead.
     assert!((7.9..8.2).contains(&latency), "{latency}");
     for (flag, said) in
         [("--max-concurrency 4", "a plan cannot honour"), ("--duration 5", "a prediction cannot honour")]
@@ -176,7 +176,7 @@ fn conversations_limits_on_prefills_and_cancellations_are_predicted() {
     assert!(stdout(&output).contains("Sessions finished:                       12"), "{}", stdout(&output));
     let result = place.json("t.json");
     assert_eq!((&result["completed"], &result["failed"]), (&36.into(), &0.into()));
-    // A later turn has the turns before it, with their answers, in its prompt.
+    // The prompt of a later turn contains the earlier turns with their responses.
     let lens: Vec<i64> = result["input_lens"].as_array().unwrap().iter().map(|len| len.as_i64().unwrap()).collect();
     assert!(lens.iter().any(|len| *len > 200), "{lens:?}");
     let many = ["predict", "--sim-profile", "h100-8b", "--num-prompts", "40", "--random-input-len", "500"];

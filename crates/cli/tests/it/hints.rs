@@ -1,4 +1,4 @@
-//! What is said when the address, the key or a word is wrong: one line about what happened, one about what to do.
+//! Messages for a wrong address, key, or word: one line about the error, one about the fix.
 
 use std::process::Output;
 
@@ -12,7 +12,7 @@ const KEY: &str = "sk-the-right-one-1234";
 
 const SMALL: [&str; 6] = ["--num-prompts", "2", "--random-input-len", "4", "--random-output-len", "1"];
 
-/// A server with one model, that answers to whoever has the key and knows the path.
+/// A server with one model that requires an API key and the right path.
 fn keyed() -> Scripted {
     Scripted::start(|seen, stream| {
         let allowed = seen.header("authorization") == Some(&format!("Bearer {KEY}"));
@@ -41,7 +41,7 @@ fn serve(place: &Place, key: Option<&str>, words: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// What is said about what to do: the line that begins with `hint:`, or the error itself where it holds the advice.
+/// The line that starts with `hint:`, or the error itself if it contains the advice.
 fn hint(output: &Output) -> String {
     let text = stderr(output);
     let hint = text.lines().find_map(|line| line.strip_prefix("hint: ")).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Where servers are: addresses of both kinds, for every command that asks one.
+//! Server addresses: IPv4 and IPv6, for every command that connects to a server.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::process::Child;
 
 use crate::tacho::{Place, stderr, stdout};
 
-/// A simulator on IPv6's loopback.
+/// A simulator on the IPv6 loopback address.
 struct Sim {
     child: Child,
     port: String,

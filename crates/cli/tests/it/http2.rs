@@ -1,4 +1,4 @@
-//! HTTP/2 against a real implementation of it: the simulator's.
+//! HTTP/2 against the simulator's implementation.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::tacho::{Place, stderr, stdout};
 #[test]
 fn the_simulator_is_benchmarked_over_http2() {
     let place = Place::new();
-    // Prompts that are longer than the windows that HTTP/2 begins with, on connections that are used again.
+    // Prompts larger than the initial flow-control windows of HTTP/2, on reused connections.
     let load = ["--num-prompts", "40", "--random-input-len", "25000", "--random-output-len", "8"];
     let more = ["--sim-profile", "instant", "--max-concurrency", "4", "--save-result", "--result-filename", "r.json"];
     let output = place.run(&[&["serve", "--sim", "--http2", "--save-detailed"], &load[..], &more].concat());

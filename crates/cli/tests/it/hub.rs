@@ -1,4 +1,4 @@
-//! Tokenizers and datasets by their Hub ids, from a Hub on this machine.
+//! Tokenizers and datasets by Hub id, from a local Hub.
 
 use std::process::Output;
 
@@ -88,7 +88,7 @@ fn a_dataset_that_only_its_column_tells_of_is_fetched_too() {
     assert!(stderr(&output).contains("no text in column \"promt\""), "{}", stderr(&output));
 }
 
-/// A dataset that the catalogue does not know.
+/// A dataset that is not in the catalogue.
 fn named_column() -> FakeHub {
     let rows: String = (0..20).map(|row| format!("{{\"prompt\": \"Say {row} twice\", \"n\": {row}}}\n")).collect();
     FakeHub::start(&[("datasets/some/body", &[("train.jsonl", rows.as_bytes())])])

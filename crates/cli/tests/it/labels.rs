@@ -1,10 +1,10 @@
-//! A script's grep finds what it found: each label of vLLM's report occurs once for each run, whatever is added.
+//! Compatibility with scripts that grep: each label of vLLM's report occurs once per run, whatever tacho adds.
 
 use crate::tacho::{Place, stderr, stdout};
 
 const RUN: [&str; 8] = ["serve", "--sim", "--num-prompts", "30", "--random-input-len", "8", "--random-output-len", "8"];
 
-/// Labels that every report of generated text has.
+/// Labels of every report of generated text.
 const ALWAYS: [&str; 18] = [
     "Successful requests:",
     "Failed requests:",
@@ -26,7 +26,7 @@ const ALWAYS: [&str; 18] = [
     "Serving Benchmark Result",
 ];
 
-/// Labels that a report has where they were asked for, and then once.
+/// Labels that occur on request, and then once.
 const SOMETIMES: [&str; 7] = [
     "Request goodput (req/s):",
     "Request rate configured (RPS):",
@@ -37,7 +37,7 @@ const SOMETIMES: [&str; 7] = [
     "End-to-end Latency",
 ];
 
-/// What was printed, without the dump of the arguments.
+/// The output without the argument dump.
 fn printed(place: &Place, more: &[&str]) -> String {
     let output = place.run(&[&RUN[..], more].concat());
     assert!(matches!(output.status.code(), Some(0 | 3)), "{more:?}: {}", stderr(&output));
@@ -82,7 +82,7 @@ fn each_label_of_vllms_report_occurs_once_in_every_mode() {
 fn each_label_occurs_once_for_each_of_several_runs() {
     let place = Place::new();
     let text = printed(&place, &["--num-runs", "2", "--request-rate", "100"]);
-    // Below the reports stands the table of all of them, whose labels are those of vLLM's own table and end in no colon.
+    // The summary table below the reports has the labels of vLLM's table, which do not end in a colon.
     let reports = text.split("Multi-Run Summary").next().unwrap_or_default();
     check(reports, 2, "--num-runs 2");
 }

@@ -1,5 +1,5 @@
-//! Small machines and sandboxes: little memory, one core, no /proc, system calls that are refused. A run works, or ends with one
-//! clear line.
+//! Small machines and sandboxes: little memory, one core, no /proc, denied system calls. A run succeeds, or fails
+//! with one clear line.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use crate::tacho::{Place, stderr, stdout};
 const RUN: [&str; 9] =
     ["serve", "--sim", "--sim-profile", "tiny", "--num-prompts", "20", "--disable-tqdm", "--no-log", "--quiet"];
 
-/// The command after a line of the shell.
+/// The command, run by a shell after `line`.
 pub(crate) fn limited(command: &Command, line: &str) -> Command {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{line}; exec \"$@\""), "sh"]).arg(command.get_program()).args(command.get_args());
@@ -23,7 +23,7 @@ pub(crate) fn limited(command: &Command, line: &str) -> Command {
     shell
 }
 
-/// Whether a run worked; otherwise it ended with one error and no panic.
+/// Whether a run succeeded; otherwise it must have failed with one error and no panic.
 fn worked(output: &Output, what: &str) -> bool {
     let said = stderr(output);
     assert!(!said.contains("panicked") && !said.contains("internal error"), "{what}: {said}");
@@ -57,7 +57,7 @@ fn one_core_is_enough() {
     }
 }
 
-/// Answers with an error number to some system calls of x86-64, then runs a command.
+/// Makes some x86-64 system calls fail with an error number, then runs a command.
 const FILTER: &str = r#"
 import ctypes, os, struct, sys
 calls = [int(number) for number in sys.argv[2].split(',')]
@@ -92,7 +92,7 @@ fn system_calls_that_a_sandbox_refuses_are_done_without() {
         assert!(!stderr(&output).contains("AssertionError"), "the kernel takes the filter: {}", stderr(&output));
         let worked = worked(&output, calls);
         assert!(worked || !must_work, "{error} {calls}: {}", stderr(&output));
-        // The C library starts no thread then.
+        // The C library cannot start threads then.
         assert!(worked || stderr(&output).contains("cannot start"), "{}", stderr(&output));
     }
 }
@@ -135,7 +135,7 @@ fn a_root_directory_without_proc_and_devices_is_enough() {
     assert!(stdout(&output).contains("Successful requests:                     2"), "{}", stdout(&output));
 }
 
-/// Whether a run that is killed leaves a core file.
+/// Whether a killed run leaves a core file.
 fn dumps_core(key: Option<&str>) -> bool {
     let place = Place::new();
     let words = ["serve", "--sim", "--request-rate", "1", "--num-prompts", "1000", "--no-log"];
@@ -158,7 +158,7 @@ fn a_core_file_never_holds_a_key() {
     assert!(!dumps_core(Some("sk-secret-of-a-test")));
 }
 
-/// The most memory that a process has had, in MB.
+/// The peak memory of a process in MB.
 fn peak(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -189,8 +189,8 @@ fn a_prompt_of_a_million_ids_takes_memory_for_the_ids_alone() {
     assert!(taken < 120, "{taken} MB");
 }
 
-/// A shell with job control in a terminal, in which `tacho serve --live` runs and gets one signal or key. Prints whether the
-/// terminal was given back, and whether the view came back after `fg`.
+/// A shell with job control in a terminal, in which `tacho serve --live` gets one signal or key. Prints whether the
+/// terminal was restored, and whether the view came back after `fg`.
 const IN_A_TERMINAL: &str = r#"
 import os, pty, select, signal, subprocess, sys, time
 program, how = sys.argv[1:]

@@ -1,4 +1,4 @@
-//! How sessions are started, limited and ended, against the simulator.
+//! Start, limits, and end of sessions, against the simulator.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::tacho::{Place, stderr, stdout};
 const CHAT: [&str; 7] =
     ["serve", "--sim", "--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--ready-check-timeout-sec=0"];
 
-/// Runs with these flags and gives the result.
+/// Runs with these flags and returns the result.
 fn result(place: &Place, flags: &[&str]) -> Value {
     let saved = ["--save-result", "--save-detailed", "--result-filename", "result.json", "--no-log"];
     let output = place.run(&[&CHAT[..], &saved, flags].concat());
@@ -21,7 +21,7 @@ fn column(result: &Value, name: &str) -> Vec<f64> {
     result["tacho"][name].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
 }
 
-/// A file of conversations of this many turns each, without times.
+/// Writes conversations of this many turns each, without timestamps.
 fn conversations(place: &Place, sessions: usize, turns: usize) -> &'static str {
     let turn = |turn: usize| json!({"text": format!("turn {turn} of a talk about the weather"), "output_length": 8});
     let line = |session: usize| {
@@ -32,7 +32,7 @@ fn conversations(place: &Place, sessions: usize, turns: usize) -> &'static str {
     "talks.jsonl"
 }
 
-/// The most of these spans that overlap.
+/// The maximum number of overlapping spans.
 fn most_at_once(spans: &[(f64, f64)]) -> usize {
     let at = |moment: f64| spans.iter().filter(|span| span.0 <= moment && moment < span.1).count();
     spans.iter().map(|span| at(span.0)).max().unwrap_or(0)

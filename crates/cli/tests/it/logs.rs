@@ -1,4 +1,4 @@
-//! The log of a run, going on with one, and runs that end by a rule.
+//! The log of a run, resuming a run, and stop conditions.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn a_log_gives_the_result_key_by_key_with_the_time_in_which_the_run_was_full() {
     let result = place.json("r.json");
     assert_eq!(result["steady_state"]["window"]["threshold"], json!(0.5), "{}", result["steady_state"]);
     assert_eq!(place.json("again.json"), result);
-    // A part of the run has no such time.
+    // A time window of a run has no steady-state window.
     let part = place.run(&["report", "kept", "--window", "0:0.05", "--save-result", "part.json"]);
     assert!(part.status.success(), "{}", stderr(&part));
     assert!(place.json("part.json").get("steady_state").is_none());

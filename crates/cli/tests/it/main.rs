@@ -1,4 +1,4 @@
-//! The binary from the outside: exit codes, streams, files, traffic.
+//! Black-box tests of the binary: exit codes, streams, files, traffic.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backends;

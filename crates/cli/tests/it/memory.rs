@@ -1,5 +1,5 @@
-//! What a run takes of memory, by its length: a table for people. Ignored, since it takes minutes; sizes are given as
-//! `TACHO_REQUESTS="20000 200000"`, tokens of prompts and answers as `TACHO_INPUT=128` and `TACHO_OUTPUT=8`.
+//! Peak memory of a run by its length, as a table. Ignored by default, since it takes minutes. Sizes are set by
+//! `TACHO_REQUESTS="20000 200000"`, input and output tokens by `TACHO_INPUT=128` and `TACHO_OUTPUT=8`.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -11,7 +11,7 @@ fn setting(name: &str, default: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| default.to_owned())
 }
 
-/// The most memory that a process has had, in MB, and how long it took.
+/// The peak memory of a process in MB, and its run time.
 fn peak(mut child: Child) -> (u64, Duration) {
     let (began, mut peak) = (Instant::now(), 0);
     while child.try_wait().unwrap().is_none() {
@@ -36,7 +36,7 @@ fn memory_by_the_length_of_a_run() {
     let mut peaks = Vec::new();
     println!("requests of {input} and {output} tokens | log | peak MB | s");
     for requests in setting("TACHO_REQUESTS", "2000 20000").split_whitespace() {
-        // A number alone would be that of --logprobs, which upstream's parser takes `--log` for.
+        // `--log` with a number means `--logprobs`, as in vLLM's parser.
         let directory = format!("log-{requests}");
         for log in [&["--no-log"][..], &["--log", &directory]] {
             let lens = ["--random-input-len", &input, "--random-output-len", &output, "--ignore-eos"];

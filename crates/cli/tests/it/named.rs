@@ -1,12 +1,11 @@
-//! What README and docs name in a sentence or a table is there: commands, flags, headings. What stands in fences is run
-//! by `docs`.
+//! Commands, flags, and headings named in the text and tables of README and docs exist. `docs` runs the code blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::docs::{documents, root};
 
-/// The flags of each command, by its page of the reference, which a test compares with the tables.
+/// The flags of each command by its reference page, which another test compares with the tables.
 fn commands() -> BTreeMap<String, BTreeSet<String>> {
     let pages = documents().into_iter().filter(|page| page.starts_with(REFERENCE));
     let mut commands = BTreeMap::new();
@@ -26,26 +25,26 @@ fn commands() -> BTreeMap<String, BTreeSet<String>> {
     commands
 }
 
-/// Where the generated pages are.
+/// Directory of the generated pages.
 const REFERENCE: &str = "docs/reference/commands/";
 
-/// What stands between backquotes in a line.
+/// The code spans of a line.
 fn spans(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).collect()
 }
 
-/// The words of a text that are long options, without values and what follows them.
+/// The long options of a text, without values.
 fn dashed(text: &str) -> Vec<String> {
     let name = |word: &str| {
         let end = word.char_indices().skip(2).find(|(_, c)| !(c.is_ascii_alphanumeric() || "-_".contains(*c)));
         word[..end.map_or(word.len(), |(at, _)| at)].trim_end_matches('-').to_owned()
     };
     let is_option = |word: &&str| word.starts_with("--") && word.chars().nth(2).is_some_and(char::is_alphanumeric);
-    // `--multi-turn-…` is the beginning of several.
+    // `--multi-turn-…` is the prefix of several options.
     text.split([' ', ',', '(']).filter(is_option).filter(|word| !word.contains('…')).map(name).collect()
 }
 
-/// A document's lines outside of fences, with their numbers.
+/// A document's lines outside of code blocks, with their numbers.
 fn prose(document: &str) -> Vec<(usize, String)> {
     let text = fs::read_to_string(root().join(document)).unwrap();
     let mut fenced = false;
@@ -83,12 +82,12 @@ fn commands_in_sentences_are_there_with_their_flags() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The names of vLLM's scripts are no names of the reference.
+/// The names of vLLM's scripts are not in the reference.
 fn is_script(word: &str) -> bool {
     [".py", ".sh"].iter().any(|ending| word.ends_with(ending))
 }
 
-/// What moving over leads to is the last column.
+/// The last column of the migration tables has tacho's flags.
 #[test]
 fn flags_that_one_moves_over_to_are_there() {
     let commands = commands();
@@ -106,7 +105,7 @@ fn flags_that_one_moves_over_to_are_there() {
     }
 }
 
-/// The anchor of a heading, as mdBook and GitHub make it.
+/// The anchor of a heading, as in mdBook and GitHub.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
@@ -130,7 +129,7 @@ fn links_into_pages_lead_to_headings() {
     }
 }
 
-/// What mdBook wants of the list of pages: titles of parts, and items with a link each, nothing else and none twice.
+/// mdBook's format of the summary: part titles and items with one link each, without duplicates.
 #[test]
 fn the_list_of_pages_is_one_that_mdbook_reads() {
     let text = fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
@@ -168,10 +167,10 @@ const NOT_VARIABLES: [&str; 13] = [
     "WARNING_NO_RESULT_FILE",
 ];
 
-/// Variables of one word, which only their use tells from other names in capitals.
+/// Single-word variables, which only their use distinguishes from other names in capitals.
 const ONE_WORD: [&str; 9] = ["BASE", "COLUMNS", "HOME", "MODEL", "PATH", "RANK", "SYSTEM", "TERM", "TP"];
 
-/// String literals of the source that have the form of an environment variable; tests are left out.
+/// String literals of the source, without tests, that look like environment variables.
 fn variables_in_source() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut directories = vec![root().join("crates")];
@@ -208,7 +207,7 @@ fn the_page_of_variables_has_those_of_the_source() {
         .flat_map(|(_, line)| spans(line).into_iter().map(str::to_owned).collect::<Vec<_>>())
         .filter(|span| is_variable(span))
         .collect();
-    // The logging library reads it.
+    // The logging library reads this one.
     let read: BTreeSet<String> = variables_in_source().into_iter().chain(["RUST_LOG".to_owned()]).collect();
     assert_eq!(read.difference(&named).collect::<Vec<_>>(), [""; 0], "docs/reference/environment.md lacks");
     assert_eq!(

@@ -1,5 +1,4 @@
-//! The files around the program: what the CI action and the GitLab template run is run here, and paths that packaging
-//! files name are there.
+//! Packaging files: runs the scripts of the CI action and the GitLab template, and checks that named paths exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +26,7 @@ fn blocks(text: &str) -> Vec<String> {
     starts.map(script).collect()
 }
 
-/// Runs a script where `tacho` is on the PATH.
+/// Runs a script with `tacho` on the PATH.
 fn run(place: &Place, script: &str, variables: &[(&str, &str)]) -> Output {
     let _ = fs::create_dir(place.file("bin"));
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_tacho"), place.file("bin/tacho"));
@@ -102,7 +101,7 @@ fn the_gitlab_job_runs() {
     assert_ne!(job("h100-8b", "nosuch").0, Some(0));
 }
 
-/// Files that sources take in from outside of the crates; what only tests take in is not needed to build.
+/// Files outside of the crates that sources include; those included only by tests are not needed to build.
 fn taken_in() -> Vec<String> {
     let mut directories = vec![root().join("crates")];
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Several processes as one run: the same requests at the same times, one result, and what is left when one is lost.
+//! Distributed runs: the same requests at the same times as one process, one result, and behaviour when a rank is
+//! lost.
 
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
@@ -29,7 +30,7 @@ const LOAD: [&str; 16] = [
     "p-",
 ];
 
-/// A server whose answers have six tokens.
+/// A server whose responses have six tokens.
 fn server() -> Scripted {
     Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": [
         {"gen": "completions", "tokens": 6}
@@ -40,7 +41,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// One run of several ranks in one directory.
+/// A distributed run in one directory.
 struct Run {
     place: Place,
     url: String,
@@ -76,7 +77,7 @@ impl Run {
         (0..self.ranks).map(|rank| self.start(rank)).collect()
     }
 
-    /// Runs all; rank 0's output.
+    /// Runs all ranks and returns rank 0's output.
     fn finish(&self) -> Output {
         let mut outputs = self.start_all().into_iter().map(|child| child.wait_with_output().unwrap());
         let first = outputs.next().unwrap();
@@ -96,7 +97,7 @@ impl Run {
         (0..self.ranks).map(named).collect()
     }
 
-    /// What a report of some of the logs says.
+    /// The report of some of the logs.
     fn report(&self, logs: &[String]) -> Value {
         let mut words: Vec<&str> = vec!["report"];
         words.extend(logs.iter().map(String::as_str));
@@ -107,20 +108,21 @@ impl Run {
     }
 }
 
-/// The bodies of a server by the names of the requests.
+/// The request bodies that a server received, by request id.
 fn bodies(server: &Scripted) -> BTreeMap<String, String> {
     server.asked().into_iter().filter_map(|asked| Some((asked.id?, asked.body))).collect()
 }
 
-/// When requests were due after the first, in milliseconds.
+/// Scheduled times relative to the first request, in ms.
 fn due(result: &Value) -> Vec<f64> {
     let due: Vec<f64> = result["tacho"]["due"].as_array().unwrap().iter().map(|due| due.as_f64().unwrap()).collect();
     due.iter().map(|moment| (moment - due[0]) * 1e3).collect()
 }
 
-/// All numbers of a result that are the run's: those of vLLM, and the requests one by one.
+/// The values that all results of a run share: vLLM's metrics and the per-request values.
 fn numbers(result: &Value) -> BTreeMap<String, Value> {
-    // Waits begin at a moment of rank 0's clock, which each side converts for itself: see `assert_waits_are_near`.
+    // Queue times start at a time of rank 0's clock, which each rank converts separately: see
+    // `assert_waits_are_near`.
     let own = ["date", "tacho", "num_prompts", "start_times", "queue_times"];
     let fields = result.as_object().unwrap().iter().filter(|(key, _)| !own.contains(&key.as_str()));
     fields.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -147,7 +149,7 @@ fn ranks_together_send_what_one_sends_and_report_it_once() {
     assert!(ranks[1]["clock_bound_ms"].as_f64().unwrap() < 50.0, "{ranks:?}");
     assert!(result["tacho"]["client"]["clock_bound_ms"].is_number());
     assert!(stdout(&output).contains("Rank 2 ("), "{}", stdout(&output));
-    // The logs of all, in any order, or rank 0's alone, are the run.
+    // The logs of all ranks in any order, or rank 0's alone, give the run.
     let mut logs = together.logs();
     assert_eq!(numbers(&together.report(&logs[..1])), numbers(&result));
     logs.reverse();
@@ -168,7 +170,7 @@ fn a_rank_that_is_killed_costs_its_own_requests_alone() {
         killed.wait().unwrap();
         let outputs: Vec<Output> = ranks.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
         if outputs[0].status.success() {
-            // It was done before it was killed.
+            // The rank had finished before it was killed.
             assert_eq!(run.result()["completed"], 90);
             continue;
         }
@@ -265,7 +267,7 @@ fn rows_may_stay_in_files_until_the_end() {
     assert_waits_are_near(&run.report(&run.logs()), &run.result());
 }
 
-/// Waits in two results of the same rows, to what clocks on one machine are known by.
+/// Asserts that queue times of the same requests agree within the clock error on one machine.
 fn assert_waits_are_near(one: &Value, other: &Value) {
     let waits = |result: &Value| -> Vec<f64> {
         result["queue_times"].as_array().into_iter().flatten().map(|wait| wait.as_f64().unwrap()).collect()
@@ -286,7 +288,7 @@ fn a_run_by_time_goes_on_at_all_ranks() {
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(run.result()["completed"].as_u64().unwrap() > 8, "{}", run.result()["completed"]);
     }
-    // What both have sent is the same.
+    // Both servers together received the same requests.
     let (one, two) = (bodies(&one), bodies(&two));
     let common = one.iter().filter(|(id, _)| two.contains_key(*id)).count();
     assert!(common > 8);
@@ -336,7 +338,7 @@ fn what_ranks_cannot_do_is_said_in_a_line() {
 fn all_ranks_end_when_rank_0_cannot_start_its_workers() {
     let server = server();
     let run = Run::new(&server, 2, &["--num-prompts", "800", "--workers", "400"]);
-    // 400 threads with stacks of 2 MiB exceed it.
+    // 400 threads with stacks of 2 MiB exceed the limit.
     let mut rank_0 = limited(&run.command(0), "ulimit -v 600000").spawn().unwrap();
     let mut rank_1 = run.start(1);
     for child in [&mut rank_0, &mut rank_1] {

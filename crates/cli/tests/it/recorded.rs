@@ -1,5 +1,6 @@
-//! Whole runs against recorded ones: the same command line must send the same requests, write a file with the same
-//! keys in the same order, and print a report of the same shape. What a run's log gives is what the run gave.
+//! Compares runs with recorded ones: the same command line must send the same requests, write a file with the same
+//! keys in the same order, and print a report of the same shape. A report from a run's log must equal the run's
+//! report.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use tacho_testkit::{golden_files, golden_text};
 use crate::scripted::{Asked, Scripted};
 use crate::tacho::{Place, stderr, stdout};
 
-/// Runs whose traffic is not the same twice, or that need what this machine does not have, and why.
+/// Runs with nondeterministic traffic or unavailable prerequisites, and the reason.
 const LEFT_OUT: [(&str, &str); 8] = [
     ("https-", "needs a TLS server"),
     ("real-server-", "recorded against a real server"),
@@ -23,7 +24,7 @@ const LEFT_OUT: [(&str, &str); 8] = [
     ("failures", "failures are cut differently by the scripted server"),
 ];
 
-/// A command line that is not understood.
+/// Exit code of a usage error.
 const USAGE: i32 = 2;
 
 fn recorded(case: &Value) -> Vec<Asked> {
@@ -46,7 +47,7 @@ fn recorded(case: &Value) -> Vec<Asked> {
     asked
 }
 
-/// The report of upstream's that a text holds.
+/// vLLM's report within a text.
 fn block(text: &str) -> Vec<&str> {
     let start = text.lines().skip_while(|line| !line.contains(" Serving Benchmark Result "));
     let end = start.clone().skip(1).position(|line| line == "=".repeat(50)).unwrap_or(0);
@@ -59,14 +60,15 @@ fn shape(text: &str) -> Vec<String> {
     block(text).into_iter().map(label).collect()
 }
 
-/// The result files that a run has left in its directory, by their text.
+/// The texts of the result files in a run's directory.
 fn results(place: &Place) -> Vec<String> {
     let files = std::fs::read_dir(place.path()).unwrap().flatten().map(|entry| entry.path());
     let texts = files.filter(|path| path.is_file()).filter_map(|path| std::fs::read_to_string(path).ok());
     texts.filter(|text| text.starts_with("{\"date\": ") && text.contains("\"completed\": ")).collect()
 }
 
-/// Makes report and result file anew from the log of a run; they are the same in every number. False when there is none.
+/// Regenerates report and result file from the log of a run and asserts that all numbers are equal. Returns false if
+/// there is no log.
 fn check_log(name: &str, place: &Place, words: &[&str], printed: &str) -> bool {
     if !place.file("kept/summary.json").exists() {
         return false;
@@ -94,7 +96,7 @@ fn keys(text: &str) -> Vec<String> {
     }
 }
 
-/// What became of a command line.
+/// The outcome of a command line.
 enum Ran {
     NotUnderstood,
     WithoutLog,
@@ -132,12 +134,12 @@ fn check(name: &str, case: &Value, directory: &str) -> Ran {
     let mut ours = server.asked();
     ours.sort();
     let comparable = |asked: Vec<Asked>| -> Vec<Asked> {
-        // A form has a boundary of its own each time; the client's tests compare its parts.
+        // Multipart forms have random boundaries; the client's tests compare their parts.
         let formless =
             |asked: Asked| if asked.path.contains("/audio/") { Asked { body: String::new(), ..asked } } else { asked };
         asked.into_iter().map(formless).collect()
     };
-    // What upstream finds out after its first calls is refused before them here.
+    // Errors that vLLM reports after its first requests are reported before them here.
     if expected == 0 && !case["requests"].is_null() {
         assert_eq!(comparable(ours), comparable(recorded(case)), "{name}");
     }
@@ -155,7 +157,7 @@ fn check_files(name: &str, case: &Value, directory: &str, place: &Place) {
         if about["kept"] != true || !file.ends_with(".json") || file.contains("pytorch") || !saved.exists() {
             continue;
         }
-        // A date in the name is another one today.
+        // The date in the name differs.
         let ours = place.path().join(file);
         if ours.exists() {
             let (theirs, ours) = (std::fs::read_to_string(saved).unwrap(), std::fs::read_to_string(ours).unwrap());
@@ -164,7 +166,7 @@ fn check_files(name: &str, case: &Value, directory: &str, place: &Place) {
     }
 }
 
-/// All cases worth running: directory, name, content.
+/// All cases to run: directory, name, content.
 fn cases() -> Vec<(&'static str, String, Value)> {
     let mut cases = Vec::new();
     for directory in ["console", "result"] {

@@ -1,4 +1,4 @@
-//! A result that cannot be written where it should be is not lost, and takes nobody's place.
+//! A result that cannot be written to its path is saved elsewhere, without overwriting a file.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use crate::tacho::{Place, stderr, stdout};
 const WORDS: &str = "serve --sim --sim-profile instant --num-prompts 300 --random-input-len 8 --random-output-len 4 \
                      --save-result --save-detailed --disable-tqdm --result-filename";
 
-/// Runs with files of at most so many blocks of 512 bytes, as `ulimit -f` sets it.
+/// Runs with a file size limit in blocks of 512 bytes, as set by `ulimit -f`.
 fn limited(place: &Place, blocks: u32, refuge: &str, name: &str) -> Output {
     let tacho = env!("CARGO_BIN_EXE_tacho");
     let line = format!("ulimit -f {blocks}; exec {tacho} {WORDS} {name}");
@@ -32,10 +32,10 @@ fn a_file_size_limit_costs_the_details_and_not_the_result() {
 fn a_full_disk_costs_the_log_and_not_the_run() {
     let place = Place::new();
     let tacho = env!("CARGO_BIN_EXE_tacho");
-    // Tokens that take their time: those that come at once take next to no room.
+    // Tokens with gaps: tokens without gaps take almost no space in the log.
     let load = "serve --sim --sim-profile h100-8b --num-prompts 300 --random-input-len 8 --random-output-len 64 \
                 --request-rate 300 --quiet --log kept --save-result --result-filename r.json";
-    // Files of at most 24 kB: the log has more to say.
+    // Files of at most 24 kB, which the log exceeds.
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -f 48; exec {tacho} {load}")])
         .current_dir(place.path())
@@ -70,7 +70,7 @@ fn a_refuge_is_never_written_over_and_no_link_is_followed() {
     std::fs::write(tmp.join("full"), "theirs").unwrap();
     symlink(place.path().join("elsewhere"), tmp.join("linked")).unwrap();
     for name in ["full", "linked"] {
-        // A device that is always full stands where the result should go.
+        // The result path is a device that is always full.
         let target = place.path().join(name);
         symlink("/dev/full", &target).unwrap();
         let mut command = place.command(&WORDS.split_whitespace().collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! The JSON Schema of result files: results of every kind are valid, every key of it is written by some run, and the page
-//! and the file in the documentation are made from it.
+//! The JSON Schema of result files: results of every kind are valid, each of its keys is written by some run, and the
+//! documentation's page and file are generated from it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use tacho_run::scenarios::schema::Schema;
 use crate::docs::root;
 use crate::tacho::{Place, stderr, stdout};
 
-/// How to write the page and the file again.
+/// The command that regenerates the page and the file.
 const ACCEPT: &str = "TACHO_ACCEPT=1 cargo test -p tacho-cli --test it result_schema";
 
 const PAGE: &str = "docs/reference/result.md";
@@ -49,7 +49,7 @@ const DETAILED: [&str; 18] = [
     "series",
 ];
 
-/// Keys that need a GPU, ranks, a reasoning model or a run that is long enough for a steady state.
+/// Keys that require a GPU, ranks, a reasoning model, or a run long enough for a steady state.
 const NOT_SEEN: [&str; 17] = [
     "energy_j",
     "mean_power_w",
@@ -75,7 +75,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 {\"session_id\": \"b\", \"timestamp\": 9, \"input_length\": 25, \"output_length\": 4}
 ";
 
-/// Results of runs that differ in what they write.
+/// Results of runs that write different keys.
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
@@ -109,7 +109,7 @@ fn dict<'v>(value: &'v Value, key: &str) -> &'v Dict {
     value.get(key).and_then(Value::as_dict).unwrap_or_else(|| panic!("{key} is an object"))
 }
 
-/// The keys of an object and of the objects in it.
+/// Collects the keys of an object and its nested objects.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Dict(dict) => dict.iter().for_each(|(key, value)| {
@@ -146,13 +146,13 @@ fn results_are_valid_and_every_key_is_written() {
     assert_eq!(unseen.collect::<Vec<_>>(), [""; 0], "keys that no run writes");
 }
 
-/// Whether a key is one of the ranks of a distributed run, which these runs do not have.
+/// Whether a key belongs to the ranks of a distributed run, which these runs do not have.
 fn of_ranks(schema: &Value, key: &str) -> bool {
     let own = dict(dict(schema, "properties").get("tacho").unwrap(), "properties");
     dict(own.get("ranks").unwrap().get("items").unwrap(), "properties").get(key).is_some()
 }
 
-/// The keys that a schema names, in its objects and lists too.
+/// Collects the keys of a schema, including nested objects and lists.
 fn documented(schema: &Value, found: &mut BTreeSet<String>) {
     if let Some(properties) = schema.get("properties").and_then(Value::as_dict) {
         for (key, value) in properties.iter() {
@@ -190,7 +190,7 @@ fn page(schema: &Value) -> String {
     out + "\n## Spreads\n\nA *spread* is an object with `count`, `mean`, `median` and `p99`, or `null` without samples.\n"
 }
 
-/// The object behind a value or an item of it.
+/// The object schema of a value or of its items.
 fn object(value: &Value) -> Option<&Value> {
     [Some(value), value.get("items")].into_iter().flatten().find(|value| value.get("properties").is_some())
 }

@@ -1,9 +1,9 @@
-//! The flags of vLLM's own Rust client, which `VLLM_USE_RUST_BENCH=1` starts: each works here under its name, or says
-//! what does the same. `docs/parity.md` has the list.
+//! The flags of vLLM's Rust client, which `VLLM_USE_RUST_BENCH=1` starts: each works under its name, or its error
+//! names the alternative. `docs/parity.md` has the list.
 
 use crate::tacho::{Place, stderr, stdout};
 
-/// Flags with a value that is fine, beyond those of vLLM's Python client.
+/// Flags that vLLM's Python client does not have, with valid values.
 const TAKEN: &[&[&str]] = &[
     &["--tokenizer-mode", "auto"],
     &["--skip-chat-template"],
@@ -40,7 +40,7 @@ const TAKEN: &[&[&str]] = &[
     &["--backend", "openai-chat", "--multi-turn", "--multi-turn-prefix-conversation-ratio", "0.1"],
 ];
 
-/// Every option of `vllm-rs bench serve`, as its own help lists them.
+/// Every option of `vllm-rs bench serve`, from its help.
 const ALL: &str = "append-result backend base-url burstiness compare custom-output-len dataset-name dataset-path \
     disable-shuffle disable-tqdm dry-run enable-multimodal-chat endpoint extra-body frequency-penalty goodput header \
     hf-output-len hf-split hf-subset hf-text-column host ignore-eos input-len insecure label logprobs lora-assignment \
@@ -62,10 +62,10 @@ const ALL: &str = "append-result backend base-url burstiness compare custom-outp
     timed-trace-label-output-length timed-trace-label-timestamp timed-trace-sec-multiplier tokenizer tokenizer-mode top-k \
     top-p trust-remote-code";
 
-/// Those that other tests of this file run.
+/// Options covered by other tests of this file.
 const ELSEWHERE: [&str; 2] = ["--compare", "--dataset-name speed-bench"];
 
-/// The flags of the first column of the page's table, with their values where it names them.
+/// The flags of the first column of the page's table, with the values it names.
 fn of_the_page() -> Vec<String> {
     let page = std::fs::read_to_string(crate::docs::root().join("docs/parity.md")).unwrap();
     let part = page.split("## Flags of vLLM's Rust client").nth(1).unwrap().split("\n## ").next().unwrap();
@@ -152,7 +152,7 @@ fn a_series_of_loads_ends_in_a_table_and_its_results_are_compared() {
 #[test]
 fn a_load_that_fails_is_written_down_and_the_next_is_run() {
     let place = Place::new();
-    // Nobody listens there.
+    // No server listens on this port.
     let load =
         ["serve", "--base-url", "http://127.0.0.1:9", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
     let more = ["--random-input-len", "8", "--random-output-len", "4", "--ready-check-timeout-sec", "0"];

@@ -1,4 +1,4 @@
-//! A server that answers as a recorded script says and keeps what it was asked.
+//! A server that responds according to a recorded script and records the requests.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tacho_testkit::scripted::{Keep, Scripted as Server};
 use tacho_testkit::wire::{Seen, write_plain};
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Asked {
     pub(crate) method: String,
@@ -37,7 +37,7 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Serves each connection on a thread of its own, until the test process ends.
+    /// Serves each connection on a separate thread until the test process ends.
     pub(crate) fn start(script: Value) -> Self {
         let counts: Mutex<HashMap<String, usize>> = Mutex::default();
         let server = Server::start(move |seen, stream| {
@@ -58,7 +58,7 @@ impl Scripted {
     }
 }
 
-/// What the script says to the `index`-th request of its kind; nothing when the connection is to be closed.
+/// The scripted response to the `index`-th request of its kind, or `None` to close the connection.
 fn answer(script: &Value, key: &str, index: usize, body: &Value, stream: &mut TcpStream) -> Option<()> {
     let answers = script["routes"][key].as_array().cloned().unwrap_or_default();
     let at = if script["cycle"] == true { index % answers.len().max(1) } else { index };
@@ -73,7 +73,7 @@ fn plain(stream: &mut TcpStream, status: u64, reason: &str, kind: &str, body: &[
     write_plain(stream, u16::try_from(status).ok()?, reason, kind, body).ok()
 }
 
-/// Bytes as they were scripted.
+/// Sends the scripted bytes.
 fn play(stream: &mut TcpStream, answer: &Value) -> Option<()> {
     if answer["end"] == "early" {
         return None;
@@ -102,7 +102,7 @@ fn play(stream: &mut TcpStream, answer: &Value) -> Option<()> {
     }
 }
 
-/// Answers that follow from the request.
+/// Generates a response from the request.
 fn generate(stream: &mut TcpStream, answer: &Value, body: &Value, index: usize) -> Option<()> {
     let json = "application/json";
     match answer["gen"].as_str().unwrap() {
@@ -163,7 +163,7 @@ fn prompt_tokens(answer: &Value, body: &Value) -> Value {
     }
 }
 
-/// A token stream as long as the request asked for.
+/// A token stream of the requested length.
 fn tokens(stream: &mut TcpStream, kind: &str, answer: &Value, body: &Value, index: usize) -> Option<()> {
     if let Some(delays) = answer["delay_by_index"].as_array() {
         std::thread::sleep(Duration::from_millis(delays[index % delays.len()].as_u64().unwrap_or(0)));

@@ -1,4 +1,4 @@
-//! Nothing that a command writes, anywhere, holds a key that it was given.
+//! No output of a command contains a key that it was given.
 
 use std::path::Path;
 use std::process::Output;
@@ -11,7 +11,7 @@ use crate::tacho::{Place, stderr, stdout};
 const KEY: &str = "sk-7Qx2vLr9Wd";
 const PASSWORD: &str = "pw83hTzz41";
 
-/// All that a command has written: its streams, and every file of its directory.
+/// Everything that a command has written: its streams, and every file of its directory.
 fn written(place: &Place, output: &Output) -> Vec<(String, String)> {
     let mut all = vec![("stdout".to_owned(), stdout(output)), ("stderr".to_owned(), stderr(output))];
     collect(place.path(), &mut all);
@@ -40,7 +40,7 @@ fn assert_silent(place: &Place, words: &[&str], output: &Output) {
     }
 }
 
-/// Runs a command in a directory of its own and looks through all that it leaves.
+/// Runs a command in a temporary directory and searches everything it leaves for secrets.
 fn run(words: &[&str]) -> Output {
     let place = Place::new();
     let mut command = place.command(words);
@@ -110,7 +110,7 @@ fn an_engines_key_stays_out_of_its_record() {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// A server that tells everybody the key it was sent.
+/// A server that echoes the key it was sent.
 fn tattler(status: u16) -> Scripted {
     let told = format!(r#"{{"error": {{"message": "Incorrect API key provided: {KEY} ({PASSWORD})", "code": 401}}}}"#);
     let answer = json!([{"status": status, "framing": "length", "segments": [{"text": told}]}]);
@@ -219,7 +219,7 @@ fn no_command_tells_a_key() {
         std::fs::write(given.path().join("latency-tests.json"), test.to_string()).unwrap();
         let line = line.replace("suite tests", &format!("suite {}", given.path().display()));
         let line = line.replace("{key}", KEY).replace("{pw}", PASSWORD);
-        // A blank inside a word is written otherwise.
+        // Words with spaces are written with other characters.
         let word = |word: &str| match word.starts_with("tacho_") || word.starts_with("Authorization=Bearer_") {
             true => word.replace('_', " "),
             false => word.replace('|', " "),
@@ -228,7 +228,7 @@ fn no_command_tells_a_key() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = place.command(&words);
         command.env("HF_TOKEN", KEY).env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1");
-        // One key at a time can be sent.
+        // Only one key can be sent at a time.
         if !line.contains(PASSWORD) {
             command.env("OPENAI_API_KEY", KEY);
         }
@@ -236,7 +236,7 @@ fn no_command_tells_a_key() {
         assert_silent(&place, &words, &output);
         let refused = output.status.code() == Some(2);
         assert!(!refused, "{words:?} is not understood: {}", stderr(&output));
-        // A gate or a check that is not passed has come to its end.
+        // A failed gate or check counts as completed.
         ended += usize::from(matches!(output.status.code(), Some(0 | 3)));
         if !matches!(output.status.code(), Some(0 | 3)) {
             eprintln!("{words:?}: {}", stderr(&output));
@@ -251,7 +251,7 @@ fn a_fit_shows_no_credentials_of_its_url() {
     let url = format!("http://user:{PASSWORD}@{}", server.address);
     let place = Place::new();
     let words = ["fit", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--seconds", "5"];
-    // Without a key in the environment: a URL's credentials are one already.
+    // No key in the environment: the URL's credentials already are one.
     let output = place.command(&words).output().unwrap();
     assert!(stdout(&output).contains("measuring http://***@"), "{} {}", stdout(&output), stderr(&output));
     assert_silent(&place, &words, &output);

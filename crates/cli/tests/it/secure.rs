@@ -1,4 +1,4 @@
-//! TLS and proxies from the command line: certificates, tunnels, and who goes around them.
+//! TLS and proxies from the command line: certificates, tunnels, and exceptions to the proxy.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::tacho::{Place, stderr, stdout};
 
 type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
-/// A server that answers every POST with one token; its certificate is in `ca.pem` of the place.
+/// A server that responds to every POST with one token; its certificate is in `ca.pem` of the directory.
 pub(crate) fn start(place: &Place) -> SocketAddr {
     let certificate = tacho_testkit::certificate("server.pem");
     std::fs::write(place.path().join("ca.pem"), &certificate).unwrap();
@@ -48,7 +48,7 @@ fn answer_all(mut stream: Secured) {
     }
 }
 
-/// The first line of the next request, whose body is passed over.
+/// Reads the next request, skips its body, and returns the first line.
 fn read_request(reader: &mut impl BufRead) -> Option<String> {
     let mut line = String::new();
     if reader.read_line(&mut line).ok()? == 0 {
@@ -69,7 +69,7 @@ fn read_request(reader: &mut impl BufRead) -> Option<String> {
     Some(line)
 }
 
-/// A proxy that leads wherever it is asked to, and tells what it was asked.
+/// A proxy that connects to any host and reports the requested ones.
 fn start_proxy() -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -129,7 +129,7 @@ fn a_certificate_is_known_by_its_file_or_not_asked_for() {
     let unknown = bench(&place, server, &[], &[]);
     assert_eq!(unknown.status.code(), Some(1), "{}", stdout(&unknown));
     assert!(stderr(&unknown).contains("--ca-file"), "{}", stderr(&unknown));
-    // Where the server does not offer HTTP/2, `--http2` settles for less.
+    // If the server does not offer HTTP/2, `--http2` falls back to HTTP/1.1.
     for flags in [&["--ca-file", "ca.pem"][..], &["--insecure"], &["--insecure", "--http2"]] {
         let output = bench(&place, server, flags, &[]);
         assert!(output.status.success(), "{flags:?}: {}{}", stdout(&output), stderr(&output));

@@ -1,4 +1,4 @@
-//! `tacho serve` as a user meets it.
+//! End-to-end tests of `tacho serve`.
 
 use serde_json::{Value, json};
 
@@ -186,7 +186,7 @@ fn a_queue_before_the_limit_is_part_of_the_time_from_schedule() {
     assert!(output.status.success(), "{}", stderr(&output));
     let result = place.json("r.json");
     let mean = |key: &str| result["tacho"][key].as_f64().unwrap();
-    // Twelve requests of 60 ms through two slots: the last pair waits for five others.
+    // Twelve requests of 60 ms with a concurrency of two: the last pair waits for five others.
     assert!(mean("mean_e2el_from_schedule_ms") > 150.0, "{result}");
     assert!(mean("mean_client_queue_time_ms") > 80.0, "{result}");
 }

@@ -1,10 +1,10 @@
-//! Sessions replayed against the simulator, and the multi-turn benchmark.
+//! Session replay against the simulator, and the multi-turn benchmark.
 
 use serde_json::Value;
 
 use crate::tacho::{Place, stderr, stdout};
 
-/// Replays a file and gives its result.
+/// Replays a file and returns its result.
 fn replay(place: &Place, file: &str, more: &[&str]) -> Value {
     let mut args = vec![
         "serve",
@@ -29,7 +29,7 @@ fn replay(place: &Place, file: &str, more: &[&str]) -> Value {
     place.json("result.json")
 }
 
-/// The model of a file at the same pace.
+/// The session model of a file at the same pace.
 fn model(place: &Place, file: &str, more: &[&str]) -> Value {
     let mut args = vec!["convert", "trace", file, "--time-scale", "0.02"];
     args.extend(more);
@@ -73,7 +73,7 @@ fn every_format_is_replayed_when_its_model_says() {
             .filter(|step| step["request"] != false && step["failed_in_trace"] != true)
             .collect();
         let own = &result["tacho"];
-        // Two files hold bodies that name a model of their own, which the simulator does not have.
+        // The bodies in two files name a model that the simulator does not have.
         let foreign = usize::from(matches!(file, "mooncake-session.jsonl" | "aiperf-raw-payload.jsonl"));
         assert_eq!(own["sessions"]["failed"], foreign, "{file}");
         assert_eq!(own["sent"].as_array().unwrap().len(), sent.len(), "{file}");
@@ -87,7 +87,7 @@ fn every_format_is_replayed_when_its_model_says() {
             for edge in step["parents"].as_array().unwrap() {
                 match places.get(edge["id"].as_str().unwrap()) {
                     Some(&parent) => due = due.max(time("done", parent) + edge["after_ms"].as_f64().unwrap() / 1000.0),
-                    // A gate has no row.
+                    // A gate step does not send a request.
                     None => exact = false,
                 }
             }
@@ -154,7 +154,7 @@ fn conversations_are_made_without_a_server() {
     assert_eq!(place.json("made.json"), tacho_testkit::golden_json("scenarios/multi-turn/generate/uniform.json"));
 }
 
-/// An agent that must call a tool, two sub-agents beside it, and the turn that joins them all.
+/// An agent that must call a tool, two concurrent sub-agents, and the turn that joins them.
 const AGENT: &str = r#"{"session_id": "root", "turns": [
   {"messages": [{"role": "user", "content": "the weather?"}], "max_tokens": 30, "spawns": ["a", "b"],
    "tools": [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object",

@@ -1,11 +1,11 @@
-//! Completions, manual pages, settings from files and variables.
+//! Completions, manual pages, and settings from files and variables.
 
 use std::fs;
 use std::process::{Command, Output};
 
 use crate::tacho::{Place, stderr, stdout};
 
-/// A place with the completion script of this shell in it.
+/// A directory with the completion script of this shell.
 fn with_script(shell: &str) -> Place {
     let place = Place::new();
     let output = place.run(&["completions", shell]);
@@ -20,7 +20,7 @@ fn shell(place: &Place, words: &[&str]) -> Output {
     output
 }
 
-/// What a shell offers after these words.
+/// Completions after these words: expected and unexpected ones.
 const OFFERED: &[(&[&str], &[&str], &[&str])] = &[
     (&["se"], &["serve"], &["sweep"]),
     (&[""], &["serve", "sweep", "convert", "help", "gate"], &["benchmark_serving.py"]),
@@ -72,7 +72,7 @@ fn bash_completes_commands_flags_and_values() {
 fn zsh_reads_the_script_and_completes() {
     let place = with_script("zsh");
     shell(&place, &["zsh", "-n", "tacho.completion"]);
-    // The completion system wants a terminal; what it would add is caught where it is handed over.
+    // The completion system requires a terminal; this captures the candidates where they are passed to it.
     let ask = |words: &[&str]| {
         let typed: String = words.iter().map(|word| format!(" '{word}'")).collect();
         let code = format!(
@@ -88,7 +88,7 @@ fn zsh_reads_the_script_and_completes() {
     check(ask);
 }
 
-/// Types lines and a tab into zsh in a terminal, and prints what it makes of them.
+/// Types lines and a tab into zsh in a terminal, and prints the completions.
 const ZSH: &str = r#"
 import os, pty, select, sys, time
 pid, fd = pty.fork()
@@ -183,7 +183,7 @@ fn there_is_a_manual_page_for_every_command() {
     assert!(!refused.status.success() && stderr(&refused).contains("nosuch"));
 }
 
-/// The number of prompts that a run would have, with settings of several kinds.
+/// The number of prompts of a run, with settings from several sources.
 fn prompts(place: &Place, variable: Option<&str>, words: &[&str]) -> String {
     let mut command = place.command(&[&["serve", "--sim", "--dry-run", "--strict-parity"], words].concat());
     if let Some(number) = variable {

@@ -1,4 +1,4 @@
-//! Ctrl-C keeps what was measured; a stopped process does not distort what the kernel timestamped.
+//! Ctrl-C keeps the measurements; a stopped process does not distort kernel timestamps.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ fn signal(name: &str, pid: u32) {
     assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
 }
 
-/// Stops a process and waits until each of its threads stands still.
+/// Stops a process and waits until all of its threads are stopped.
 fn stop(pid: u32) {
     signal("STOP", pid);
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -65,7 +65,7 @@ fn saves_what_was_measured(name: &str) {
         "--result-filename",
         "r.json",
     ]);
-    // Only once requests have been answered is there something to lose.
+    // Measurements exist only once requests have completed.
     let deadline = Instant::now() + Duration::from_secs(20);
     while server.asked().iter().filter(|asked| asked.path == "/v1/completions").count() < 5 {
         assert!(Instant::now() < deadline, "no requests came");
@@ -80,8 +80,8 @@ fn saves_what_was_measured(name: &str) {
     assert_eq!(result["tacho"]["interrupted"], true);
 }
 
-/// Answers one completion: stops the client, sends the token while it stands still, and lets it go on 50 ms later.
-/// Gives the time from the request to the token.
+/// Responds to one completion: stops the client, sends the token, and continues the client 50 ms later. Returns the
+/// time from the request to the token.
 fn answer_while_stopped(mut stream: TcpStream, client: u32) -> Duration {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut length = 0;
@@ -105,7 +105,7 @@ fn answer_while_stopped(mut stream: TcpStream, client: u32) -> Duration {
     let sent = asked.elapsed();
     std::thread::sleep(Duration::from_millis(50));
     signal("CONT", client);
-    // Read together with the event, the rest would lend it its own, later timestamp: a busy machine needs this long.
+    // If read together with the event, the rest would give it a later timestamp; a busy machine needs this delay.
     std::thread::sleep(Duration::from_millis(250));
     let rest = "data: {\"choices\": [], \"usage\": {\"completion_tokens\": 1}}\n\ndata: [DONE]\n\n";
     write!(stream, "{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len()).unwrap();
@@ -142,7 +142,7 @@ fn ttft_error(timestamps: &str) -> f64 {
     ]);
     let client = child.id();
     let truth = std::thread::spawn(move || {
-        // The calls around the run are refused; the benchmark request is a POST to its own path.
+        // Calls before and after the run are rejected; the benchmark request is a POST to its path.
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let mut first = [0; 19];
@@ -168,7 +168,7 @@ fn kernel_timestamps_do_not_notice_that_the_process_was_stopped() {
     assert!(user > 0.03, "stamped by the client, the error is {user} s");
 }
 
-/// Commands that would take long, and what they listen to. `{port}` is that of a server that never answers.
+/// Long-running commands. `{port}` is that of a server that never responds.
 const LONG: [&str; 18] = [
     "serve --sim --num-prompts 3000 --random-output-len 16 --request-rate 20 --save-result --result-filename r.json",
     "serve --port {port} --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 50",
@@ -190,20 +190,20 @@ const LONG: [&str; 18] = [
     "sim --port 0",
 ];
 
-/// Whether this process was told not to hear that its terminal is gone, as `nohup` does: what it starts does not either.
+/// Whether this process ignores SIGHUP, as under `nohup`: its children inherit that.
 pub(crate) fn hangups_are_ignored() -> bool {
     is_ignored(1)
 }
 
-/// Whether this process was told to ignore a signal. What it starts does so too until it catches the signal: a shell
-/// that puts a command into the background does this to SIGINT.
+/// Whether this process ignores a signal. Its children inherit that until they catch the signal: a shell does this to
+/// SIGINT for background commands.
 fn is_ignored(number: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
-/// A signal at any moment of any command ends it soon, with the code of an interrupted program or by the signal itself.
+/// A signal at any time ends any command soon, with the exit code of an interruption or by the signal itself.
 #[test]
 fn one_signal_ends_any_command_at_any_moment() {
     use std::os::unix::process::ExitStatusExt;
@@ -248,7 +248,7 @@ fn one_signal_ends_any_command_at_any_moment() {
     });
 }
 
-/// A server that answers everything but one call, of which it sends a byte now and then.
+/// A server that responds to everything except one call, for which it sends single bytes slowly.
 fn drips(on: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();

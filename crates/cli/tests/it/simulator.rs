@@ -1,4 +1,4 @@
-//! `tacho sim` as a process: what it refuses at its start, and that it ends when it is told to.
+//! `tacho sim` as a process: errors at start-up, and termination on request.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ fn it_ends_at_once_in_the_middle_of_the_greatest_request() {
     }
 }
 
-/// A preloaded library can make the monotonic clock say anything: waits until a moment of it would never end.
+/// A preloaded library can falsify the monotonic clock: a wait for an absolute time would never end.
 #[test]
 #[ignore = "needs faketime"]
 fn a_preloaded_clock_does_not_hold_it_up() {

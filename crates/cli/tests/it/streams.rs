@@ -1,4 +1,4 @@
-//! What becomes of a run, and of a verdict, when nobody hears what is printed any more.
+//! Runs and verdicts when the reader of the output is gone.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use tacho_testkit::terminal::Terminal;
 use crate::signals::hangups_are_ignored;
 use crate::tacho::{Place, stderr};
 
-/// A standard output whose reader has gone.
+/// A standard output whose reader has closed the pipe.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -36,7 +36,7 @@ fn serve<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&RUN[..], more].concat()
 }
 
-/// A result, and one whose prompts are a hundred times as long.
+/// A result, and one with prompts a hundred times as long.
 fn two_results(place: &Place) {
     for (name, length) in [("a.json", "8"), ("b.json", "1000")] {
         let args = ["--num-prompts", "40", "--save-detailed", "--result-filename", name, "--random-input-len", length];
@@ -78,7 +78,7 @@ fn a_result_is_saved_although_nobody_reads_the_report() {
     }
 }
 
-/// Runs for some seconds in a terminal, closes it once requests are under way, and waits for the end.
+/// Runs for a few seconds in a terminal, closes it once requests are in flight, and waits for the end.
 fn closed_while_running(place: &Place, nohup: bool, more: &[&str]) -> Option<i32> {
     let args = serve(&[&["--num-prompts", "80", "--request-rate", "20", "--log", "r.rows"], more].concat());
     let args: Vec<&str> = args.into_iter().filter(|arg| *arg != "--no-log").collect();
@@ -87,7 +87,7 @@ fn closed_while_running(place: &Place, nohup: bool, more: &[&str]) -> Option<i32
     let terminal = Terminal::run(&command, nohup);
     let deadline = Instant::now() + Duration::from_secs(60);
     let rows = place.file("r.rows/rows-0.arrows");
-    // The log grows once answers have come.
+    // The log grows once responses have arrived.
     while rows.metadata().map_or(0, |file| file.len()) < 6000 {
         assert!(Instant::now() < deadline, "no requests were answered");
         std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! `tacho structured-output` against the recorded runs of vLLM's script: requests, lines and result files.
+//! `tacho structured-output` against recorded runs of vLLM's script: requests, output lines, and result files.
 
 use serde_json::Value;
 use tacho_testkit::{golden_files, golden_path};
@@ -6,21 +6,21 @@ use tacho_testkit::{golden_files, golden_path};
 use crate::scripted::{Asked, Scripted};
 use crate::tacho::{Place, stderr, stdout};
 
-/// Keys of the result file that say something else on purpose, and why.
+/// Result keys that differ deliberately, and why.
 const OTHERWISE: [(&str, &[&str]); 2] = [
-    // An answer that comes whole has its first token when it comes; upstream says 0.
+    // A response that is not streamed has its first token when it arrives; vLLM's script reports 0.
     ("deepspeed-mii", &["ttfts", "mean_ttft_ms", "median_ttft_ms", "std_ttft_ms", "p99_ttft_ms", "ttft_description"]),
-    // The status and the server's words in place of Python's.
+    // The status and the server's message instead of Python's.
     ("some-fail", &["errors"]),
 ];
 
-/// The requests that are measured, without those that describe the server.
+/// The measured requests, without queries of server information.
 fn asked(mut all: Vec<Asked>) -> Vec<Asked> {
     let others = ["/metrics", "/tokenize", "/get_server_info", "/info", "/v1/models", "/version"];
     all.retain(|asked| !others.iter().any(|path| asked.path.ends_with(path)));
     for asked in &mut all {
         asked.id = None;
-        // A profiler is asked with an empty body; upstream sends it a prompt.
+        // The profiler request has an empty body; vLLM's script sends a prompt.
         if asked.path.ends_with("_profile") {
             asked.body.clear();
         }
@@ -40,7 +40,7 @@ fn recorded(case: &Value) -> Vec<Asked> {
     asked(case["requests"].as_array().unwrap().iter().map(one).collect())
 }
 
-/// A line with its measured numbers masked and its blanks collapsed.
+/// A line with measured numbers masked and whitespace collapsed.
 fn masked(line: &str) -> String {
     let number = |word: &str| word.contains('.') && word.parse::<f64>().is_ok();
     let words: Vec<&str> = line.split_whitespace().map(|word| if number(word) { "{t}" } else { word }).collect();
@@ -55,7 +55,7 @@ fn check_file(name: &str, case: &Value, place: &Place) {
     let file = &case["result_file"];
     let Some(path) = file["name"].as_str() else { return };
     let text = std::fs::read_to_string(place.file(path)).unwrap_or_else(|error| panic!("{name}: {path}: {error}"));
-    // The deviation of a single value is NaN, in both files.
+    // The standard deviation of a single value is NaN in both files.
     let text = text.replace(": NaN", ": null");
     let (ours, theirs): (Value, &Value) = (serde_json::from_str(&text).unwrap(), &file["content"]);
     let skipped = OTHERWISE.iter().find(|(case, _)| *case == name).map_or(&[][..], |(_, keys)| *keys);
@@ -87,7 +87,7 @@ fn check(name: &str, case: &Value) {
         command.env(key, value.as_str().unwrap());
     }
     let output = command.output().unwrap();
-    // The directory of a result is made where it is not there; upstream loses the run.
+    // A missing result directory is created; vLLM's script loses the run.
     let expected = if name == "result-dir-missing" { 0 } else { case["exit_code"].as_i64().unwrap() };
     assert_eq!(output.status.code().map(i64::from), Some(expected), "{name}: {}", stderr(&output));
     assert_eq!(asked(server.asked()), recorded(case), "{name}");

@@ -1,10 +1,10 @@
-//! Runs the binary in a directory of its own.
+//! Runs the binary in a temporary directory.
 
 use std::ops::Deref;
 
 pub(crate) use tacho_testkit::place::{stderr, stdout};
 
-/// A directory with the golden files in it, as the recorded command lines expect.
+/// A directory with the golden files, as the recorded command lines expect.
 pub(crate) struct Place(tacho_testkit::place::Place);
 
 impl Place {

@@ -1,4 +1,5 @@
-//! What a multi-turn run prints and keeps, against what vLLM's script did; times are masked in its recordings.
+//! Compares the output and results of a multi-turn run with those of vLLM's script; times are masked in the
+//! recordings.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +9,12 @@ use tacho_testkit::{golden_json, golden_text};
 use crate::tacho::{Place, stderr, stdout};
 use crate::talks::DIRECTORY;
 
-/// Every line of the recording stands there in its place; what is ours comes after.
+/// Asserts that the output starts with the lines of the recording; tacho's own lines follow.
 pub(crate) fn printed(name: &str, case: &Value, found: &str) {
     let recorded = plain(&golden_text(&format!("{DIRECTORY}/{name}.stdout.txt")));
     let mut lines = found.lines();
     for expected in recorded.lines() {
-        // Without a width upstream leaves columns out of the last table, where all are shown here.
+        // Without a width, vLLM's script omits columns of the last table; tacho shows all.
         if case["columns"].is_null() && expected.contains("...") && !expected.starts_with("Collecting") {
             return;
         }
@@ -22,7 +23,7 @@ pub(crate) fn printed(name: &str, case: &Value, found: &str) {
     }
 }
 
-/// Word by word. A time below a hundredth of a millisecond turns a column of pandas into powers of ten.
+/// Compares two lines word by word. A time below 0.01 ms switches a pandas column to scientific notation.
 fn same_line(found: &str, expected: &str) -> bool {
     let (found, expected): (Vec<&str>, Vec<&str>) =
         (found.split_whitespace().collect(), expected.split_whitespace().collect());
@@ -35,14 +36,14 @@ fn same_line(found: &str, expected: &str) -> bool {
     found.len() == expected.len() && found.iter().zip(&expected).all(same)
 }
 
-/// Without colours.
+/// The text without colours.
 fn plain(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |all, part| all + part.split_once('m').map_or(part, |(_, rest)| rest))
 }
 
-/// Each conversation is one client's, turn after turn, and the finished ones are written with all that was said.
+/// Asserts that each conversation belongs to one client, turn by turn, and that finished ones are written completely.
 pub(crate) fn shared(name: &str, samples: &Value, finished: &Value) {
     let mut held: BTreeMap<&str, Vec<(f64, u64, u64)>> = BTreeMap::new();
     for sample in samples.as_array().unwrap() {
@@ -63,7 +64,7 @@ pub(crate) fn shared(name: &str, samples: &Value, finished: &Value) {
     }
 }
 
-/// The samples and the finished conversations are upstream's, whichever client had them.
+/// Asserts that the samples and finished conversations equal those of vLLM's script, whichever client had them.
 pub(crate) fn same_work(name: &str, samples: &Value, finished: &Value) {
     let of = |samples: &Value| -> BTreeMap<String, Value> {
         let keys = ["input_num_tokens", "output_num_tokens", "output_num_chunks", "approx_cached_percent"];

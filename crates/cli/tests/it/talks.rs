@@ -1,5 +1,5 @@
-//! Whole runs of the multi-turn benchmark as vLLM's script was recorded: the bodies in their order, the samples and the
-//! conversations that came of them.
+//! Compares runs of the multi-turn benchmark with recordings of vLLM's script: bodies in order, samples, and
+//! resulting conversations.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::talk_tables;
 
 pub(crate) const DIRECTORY: &str = "scenarios/multi-turn/run";
 
-/// Runs in which chance decides what is sent at all: which client gets which conversation, and when the first one ends.
+/// Nondeterministic runs: which client gets which conversation, and when the first one ends, depends on timing.
 const RACES: [&str; 5] = [
     "exception-early-stop",
     "three-clients-random",
@@ -26,10 +26,10 @@ const RACES: [&str; 5] = [
     "warmup-step-two-clients",
 ];
 
-/// A run that never ends upstream; what it sends before it hangs is a beginning of what is sent here.
+/// A run in which vLLM's script hangs; the requests before that are a prefix of those sent here.
 const HANGS: &str = "odd-messages";
 
-/// Runs in which no exchange succeeds, which upstream takes for done.
+/// Runs without a successful exchange, which vLLM's script reports as success.
 const WITHOUT_SUCCESS: [&str; 2] = ["all-rejected", "verify-mismatch"];
 
 #[test]
@@ -68,8 +68,9 @@ fn what_the_script_refuses_is_refused_before_any_exchange() {
     assert!(server.calls().iter().all(|seen| seen.method() == "GET"), "no exchange");
 }
 
-/// Streams that the script gives up on and that are understood here: comments, event names, usage, no blank after the
-/// colon, another role. And what it takes and is none: an answer without text, lines without `data:`.
+/// Streams that vLLM's script rejects and tacho accepts: comments, event names, usage, no space after the colon,
+/// another role. And streams that it accepts although they are invalid: a response without text, lines without
+/// `data:`.
 const UNDERSTOOD: [&str; 5] =
     ["usage-chunk", "comment-line", "no-space-after-data", "event-line", "no-stream-wrong-role"];
 const NO_ANSWER: [&str; 2] = ["no-stream-empty", "without-prefix"];
@@ -100,7 +101,7 @@ fn answers_are_read_as_the_script_reads_them() {
     }
 }
 
-/// The lines of a case, each an event; earlier questions are answered as its history says.
+/// Sends the events of a case; earlier questions get the responses of its history.
 fn answer_with(case: &Value, seen: &Seen, stream: &mut TcpStream) -> Keep {
     if seen.method() == "GET" {
         let _ = write_plain(stream, 404, "Not Found", "application/json", b"{}");
@@ -155,13 +156,14 @@ fn repeat(name: &str) {
         return;
     }
     if RACES.contains(&name) {
-        // Each of three clients gives up two conversations at most.
+        // Each of three clients abandons at most two conversations.
         assert!(bodies.len().abs_diff(expected.len()) <= 6, "{name}: {} requests", bodies.len());
         return talk_tables::shared(name, &place.json("stats.json"), &place.json("out.json"));
     }
     talk_tables::printed(name, &case, &stdout(&output));
     if case["deterministic_order"] == false {
-        // Which client gets which conversation is a race upstream: what is sent in all is the same.
+        // The assignment of conversations to clients is a race in vLLM's script: only the set of requests is the
+        // same.
         let sorted = |bodies: Vec<&str>| {
             let mut bodies: Vec<String> = bodies.into_iter().map(str::to_owned).collect();
             bodies.sort();
@@ -186,7 +188,7 @@ fn after<'a>(argv: &'a [String], flag: &str) -> Option<&'a str> {
     argv.get(at + 1).map(String::as_str)
 }
 
-/// Headers that the script sets itself; others belong to its HTTP library.
+/// Headers that the script sets; others come from its HTTP library.
 fn headers(name: &str, seen: &Seen, recorded: &Value) {
     let library = ["Host", "Accept", "Accept-Encoding", "User-Agent", "Content-Length"];
     for pair in recorded.as_array().unwrap() {
@@ -197,7 +199,7 @@ fn headers(name: &str, seen: &Seen, recorded: &Value) {
     }
 }
 
-/// The samples but for what was timed, which is masked.
+/// Asserts that samples are equal except for times, which are masked.
 fn same_samples(place: &Place, name: &str, argv: &[String]) {
     let Some(file) = after(argv, "--stats-json-output") else { return };
     let found = place.json(file);
@@ -215,7 +217,7 @@ fn same_samples(place: &Place, name: &str, argv: &[String]) {
     }
 }
 
-/// Answers each body as it was answered when it was recorded.
+/// Sends the recorded response to each body.
 pub(crate) fn serve(recorded: &[Value], silent: bool) -> Scripted {
     let mut answers: HashMap<String, Vec<Value>> = HashMap::new();
     for request in recorded.iter().rev() {

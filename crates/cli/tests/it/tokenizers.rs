@@ -1,12 +1,12 @@
-//! Whether the tokenizer is the server's: reported after a run, except in strict parity. And its chat template, which may be
-//! hostile.
+//! Whether the tokenizer matches the server's: reported after a run, except under strict parity. And its chat
+//! template, which may be malicious.
 
 use tacho_testkit::golden_path;
 
 use crate::backends::Sim;
 use crate::tacho::{Place, stderr, stdout};
 
-/// Prompts of another kind than those that are aligned with the server.
+/// Writes prompts that are not aligned with the server's tokenizer.
 fn prompts(place: &Place) {
     let line = |at: usize| {
         format!("{{\"prompt\": \"Tell me about the number {at}, naïve question\", \"output_tokens\": 4}}\n")

@@ -1,4 +1,4 @@
-//! The datasets of `throughput` and `mm-processor`: vLLM's requests, flag for flag.
+//! Datasets of `throughput` and `mm-processor`: the same requests as vLLM's, flag by flag.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
 }
 
-/// A directory in which the recorded command lines find their files.
+/// A directory with the files of the recorded command lines.
 fn recorded_directory() -> tempfile::TempDir {
     let directory = directory();
     let golden = directory.path().join("golden");
@@ -38,7 +38,7 @@ fn same_requests(ours: &[Value], theirs: &[Value], name: &str) {
     }
 }
 
-/// Hands what it was asked to run to the test.
+/// Writes the requests it receives to a file for the test.
 const DUMP: &str = "if call == 'queue':\n    open(p['slot'] + '.json', 'w').write(json.dumps(p['requests']))";
 
 #[test]
@@ -52,7 +52,7 @@ fn requests_are_vllms() {
         let directory = recorded_directory();
         let mut words: Vec<&str> =
             ["throughput", "--save-workload", "w.jsonl"].into_iter().chain(words.iter().map(String::as_str)).collect();
-        // The simulated engine has no adapters.
+        // The simulated engine has no LoRA adapters.
         let script = worker(directory.path(), 1, DUMP);
         if name.contains("lora") || name.contains("warmups") {
             words.extend(["--python", "python3", "--worker-script", &script]);
@@ -104,7 +104,7 @@ fn recorded_runs_give_the_same_counts_and_keys() {
     }
 }
 
-/// Every dataset that has a file here, by name, file and further flags.
+/// Every dataset with a local file: name, file, and further flags.
 const FILES: &[(&str, &str, &[&str])] = &[
     ("custom", "golden/data/custom.jsonl", &["--output-len", "4"]),
     ("custom_image", "golden/data/custom_image.jsonl", &["--custom-output-len", "4"]),

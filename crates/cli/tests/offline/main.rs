@@ -1,5 +1,5 @@
-//! The offline commands from the outside: on the simulated engine, and on workers of plain Python that stand in for
-//! real ones.
+//! Black-box tests of the offline commands, on the simulated engine and on plain Python workers instead of real
+//! engines.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod datasets;
@@ -28,7 +28,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A worker with the protocol and no engine. `body` handles a call and may replace `result`.
+/// A worker that implements the protocol without an engine. `body` handles a call and may replace `result`.
 fn worker(directory: &Path, version: u32, body: &str) -> String {
     let script = format!(
         r#"
@@ -69,7 +69,7 @@ while True:
 const SMALL: [&str; 8] =
     ["--tokenizer", "gpt2-folder", "--random-input-len", "16", "--random-output-len", "4", "--num-prompts", "4"];
 
-/// A directory with a tokenizer in it, under the name that [`SMALL`] uses.
+/// A directory with a tokenizer, under the name that [`SMALL`] uses.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("gpt2-folder");
@@ -224,7 +224,7 @@ fn a_python_without_the_engine_is_named() {
     assert!(text(&output.stderr).contains("cannot start the engine's Python, /no/such/python"));
 }
 
-/// A simulated server that ends with the test.
+/// A simulated server, stopped when dropped.
 struct Served(Child);
 
 impl Drop for Served {
@@ -301,7 +301,7 @@ fn a_log_gives_what_the_run_gave() {
         assert!(again.status.success(), "{}", text(&again.stderr));
         assert!(text(&output.stdout).contains(text(&again.stdout).trim()), "{line}: {}", text(&again.stdout));
         assert_eq!(json(&directory.path().join("again.json")), json(&directory.path().join(&result)), "{line}");
-        // Without its last word it is the log of a run that was killed: the same measurements, to the nanosecond.
+        // Without its summary, it is the log of a killed run: the same measurements, to the nanosecond.
         std::fs::remove_file(directory.path().join(&log).join("summary.json")).unwrap();
         let killed = tacho(directory.path(), &["report", &log, "--save-result", "killed.json"]);
         assert!(killed.status.success(), "{}", text(&killed.stderr));

@@ -1,5 +1,5 @@
-//! The worker that the program carries, driving a stand-in for vLLM: what it calls, and what becomes of an engine that
-//! falls, hangs, runs out of memory or prints where it should not.
+//! The embedded worker with a stub of vLLM: its calls, and engines that crash, hang, run out of memory, or print to
+//! the protocol stream.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{SMALL, directory, json, text};
 
-/// A command in a directory, with the stand-in on Python's path.
+/// A command in a directory, with the stub on Python's path.
 fn command(directory: &Path, mischief: &str, words: &[&str]) -> Command {
     let stub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/offline/stub");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tacho"));
@@ -23,7 +23,7 @@ fn run(directory: &Path, mischief: &str, words: &[&str]) -> Output {
     command(directory, mischief, words).output().unwrap()
 }
 
-/// What the stand-in was asked.
+/// The calls that the stub received.
 fn calls(directory: &Path) -> Vec<Value> {
     let log = std::fs::read_to_string(directory.join("stub.log")).unwrap_or_default();
     log.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -98,7 +98,7 @@ fn a_profile_is_one_iteration_and_its_directory_is_reported() {
 fn nsight_starts_the_engine_and_is_given_time_to_write() {
     let directory = directory();
     let nsys = directory.path().join("nsys");
-    // Takes the place of the profiler: notes its arguments, runs the rest, and writes after the engine has left.
+    // Replaces the profiler: records its arguments, runs the rest, and writes after the engine has exited.
     let script = "#!/bin/sh\necho \"$@\" >nsys.args\nwhile [ \"$1\" != python3 ]; do shift; done\n\"$@\"\nsleep 0.3\n\
                   echo $VLLM_WORKER_MULTIPROC_METHOD >out.nsys-rep\n";
     std::fs::write(&nsys, script).unwrap();

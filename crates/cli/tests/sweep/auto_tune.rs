@@ -1,4 +1,4 @@
-//! Tunings: the search and its files, servers that fail, interruptions, lists of tunings.
+//! Tunings: search and files, failing servers, interruptions, batches.
 
 use std::fs;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// A client of a server that manages 20 requests/s times its batch size / 8 at a latency of a millisecond per request/s.
+/// A client of a server that sustains 20 requests/s times its batch size / 8, at a latency of 1 ms per request/s.
 const STUB: &str = r#"#!/bin/sh
 for word; do case "$before" in --request-rate) r=$word;; --result-dir) d=$word;; --result-filename) f=$word;;
   --num-prompts) n=$word;; esac; before=$word; done
@@ -41,7 +41,7 @@ fn run(place: &Place, args: &[String], further: &[&str]) -> (Option<i32>, String
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// The only tuning of a place.
+/// The only tuning in the results directory.
 fn directory(place: &Place) -> String {
     let mut names: Vec<String> = fs::read_dir(place.path("auto-benchmark"))
         .unwrap()

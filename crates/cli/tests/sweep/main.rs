@@ -1,4 +1,4 @@
-//! Sweeps as commands: recorded ones, interrupted ones, and ones with nothing but the simulator.
+//! Sweeps from the command line: recorded ones, interrupted ones, and ones with only the simulator.
 #![expect(clippy::unwrap_used, reason = "a test ends where it fails")]
 
 mod auto_tune;
@@ -14,10 +14,10 @@ use tacho_testkit::{golden_dir, golden_json, golden_path};
 
 use place::{Place, wait_for};
 
-/// Files that upstream does not have.
+/// Files that vLLM's script does not write.
 const OWN: [&str; 2] = ["sweep.json", "summary_stats.csv"];
 
-/// Runs the first command of a recorded case; compares what it prints.
+/// Runs the first command of a recorded case and compares its output.
 fn replay(name: &str) -> (Value, Place, Output) {
     let case = golden_json(&format!("sweep/{name}/case.json"));
     let place = Place::new();
@@ -76,7 +76,7 @@ fn stub_sweeps_leave_the_recorded_files() {
     ];
     for name in cases {
         let (case, place, output) = replay(name);
-        // Upstream ends well even when everything failed.
+        // vLLM's script exits with 0 even if everything failed.
         let expected = i32::from(name == "stub-workload-fails-continue");
         assert_eq!(output.status.code(), Some(expected), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         let tree = case["steps"][0]["tree"].as_array().unwrap();
@@ -140,7 +140,7 @@ fn killed_sweep_resumes_to_the_same_result() {
     }
     let output = broken.command(&[]).args(args(&broken, resume)).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // The ports of the two differ, and so do the commands noted; a killed writer leaves its unfinished file.
+    // Ports and recorded commands differ; a killed writer leaves its temporary file.
     let files = |place: &Place| {
         let mut tree = place.tree("results/exp");
         tree.retain(|(name, _)| name != "sweep.json" && !name.ends_with(".tmp") && !name.starts_with(".tacho-"));
@@ -153,7 +153,7 @@ fn killed_sweep_resumes_to_the_same_result() {
 fn a_killed_search_resumes_to_the_same_answers() {
     let prepared = || {
         let place = Place::new();
-        // A server whose latency is its load in milliseconds.
+        // A server whose latency in ms equals its load.
         place.script(
             "stub",
             "#!/bin/sh\nfor word; do case \"$before\" in --request-rate) r=$word;; --result-dir) d=$word;; \
@@ -212,7 +212,7 @@ fn a_killed_sweep_leaves_no_server_behind() {
 #[test]
 fn a_servers_daemon_in_a_session_of_its_own_ends_with_the_sweep() {
     let place = Place::new();
-    // The daemon's parent ends at once, and a polite request to end is ignored.
+    // The daemon's parent exits immediately, and the daemon ignores SIGTERM.
     let daemon = "trap '' TERM; echo $$ > daemon.pid; while :; do sleep 1; done";
     place.script("withdaemon", &format!("#!/bin/sh\n( setsid sh -c \"{daemon}\" & )\nexec ./fakevllm \"$@\"\n"));
     place.script("quick", "#!/bin/sh\nexit 1\n");
@@ -266,7 +266,7 @@ fn the_simulator_is_swept_without_anything_else() {
 #[test]
 fn an_sla_search_finds_the_level_and_shares_its_runs() {
     let place = Place::new();
-    // A server whose latency is its load in milliseconds.
+    // A server whose latency in ms equals its load.
     place.script(
         "stub",
         "#!/bin/sh\nfor word; do case \"$before\" in --request-rate) r=$word;; --result-dir) d=$word;; \
@@ -278,7 +278,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
     let args = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", "./stub", "--sla-params", "sla.json"];
     let output = place.run(&[&args[..], &["-e", "exp", "--num-runs", "1"]].concat());
     let printed = String::from_utf8(output.stdout).unwrap();
-    // One of the targets is met by no load.
+    // No load meets one of the SLOs.
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
     for line in [
         "Initial request_rate to search: 20 req/s.",
@@ -301,7 +301,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
     let values: Vec<&Value> = summary.as_array().unwrap().iter().map(|entry| &entry["max_measured"]).collect();
     assert_eq!(values, [&Value::from(13), &Value::from(5), &Value::Null]);
     assert!(place.path("results/exp/SLA--p99_ttft_ms<=13.00.json").exists());
-    // Levels of the first target close to it were repeated.
+    // Levels close to the first SLO's limit were repeated.
     assert!(place.path("results/exp/request_rate=13/run=2.json").exists());
     assert!(!place.path("results/exp/request_rate=20/run=1.json").exists());
 }
@@ -342,7 +342,7 @@ fn bad_input_is_refused_in_one_line_before_anything_starts() {
     for (args, part) in cases {
         let output = place.run(&args);
         let told = String::from_utf8(output.stderr).unwrap();
-        // A value that its flag does not take is a matter of the command line.
+        // An invalid flag value is a usage error.
         let code = if part == "--num-runs 0" { 2 } else { 1 };
         assert_eq!(output.status.code(), Some(code), "{args:?}: {told}");
         assert!(told.contains(part), "{args:?}: {told}");

@@ -1,4 +1,4 @@
-//! Where a test runs its commands.
+//! Working directory of a test.
 
 use std::fs;
 use std::ops::Deref;
@@ -9,13 +9,13 @@ pub(crate) use tacho_testkit::place::wait_for;
 
 const TACHO: &str = env!("CARGO_BIN_EXE_tacho");
 
-/// A directory with stand-ins for servers and clients, and a free port.
+/// A directory with stub servers and clients, and a free port.
 pub(crate) struct Place(tacho_testkit::place::Place);
 
 impl Place {
     pub(crate) fn new() -> Self {
         let place = Place(tacho_testkit::place::Place::new(TACHO));
-        // A server that ignores all flags but its port.
+        // A server that ignores all flags except its port.
         let server = format!(
             "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --port ] && port=$2; shift; done\n\
              exec {TACHO} sim --port $port\n"

@@ -1,4 +1,4 @@
-//! Test suites: files in vLLM's layout, run unchanged.
+//! Test suites in vLLM's format, run unchanged.
 
 use std::fs;
 use std::process::Stdio;
@@ -41,7 +41,7 @@ fn json(place: &Place, name: &str) -> Value {
 #[test]
 fn all_kinds_of_tests_run_on_the_simulator() {
     let place = prepared();
-    // Only here: on a machine of one device the others would be skipped for it.
+    // Only in this test: on a machine with one device, the others would be skipped because of it.
     let staged = r#""tensor_parallel_size": 1, "pipeline_parallel_size": 2"#;
     place.write("tests/serving-tests.json", &SERVING.replace(r#""tensor_parallel_size": 1"#, staged));
     let output = place.run(&["suite", "tests", "--sim"]);
@@ -112,7 +112,7 @@ fn tables_are_compared_as_vllms_script_does() {
 #[test]
 fn levels_are_refined_within_limits() {
     let place = prepared();
-    // A server whose latency is its load in milliseconds.
+    // A server whose latency in ms equals its load.
     place.script(
         "stub",
         "#!/bin/sh\nfor word; do case \"$before\" in --max-concurrency) c=$word;; --result-dir) d=$word;; \
