@@ -241,7 +241,7 @@ fn answered(record: &RunRecord) -> u64 {
     record.caveats.iter().find_map(since).unwrap_or(record.summary.completed)
 }
 
-/// Whether the run was stopped by a rule about server failures.
+/// Whether the run was stopped because of failures or overload.
 pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
     matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
 }

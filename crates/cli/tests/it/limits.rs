@@ -75,8 +75,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn system_calls_that_a_sandbox_refuses_are_done_without() {
-    // io_uring_setup, pidfd_send_signal, pidfd_open, close_range, openat2, faccessat2, epoll_pwait2; memfd_create, getrandom,
-    // copy_file_range, statx, membarrier, rseq; sched_getaffinity and sched_setaffinity, prctl.
+    // io_uring_setup, pidfd_send_signal, pidfd_open, close_range, openat2, faccessat2, epoll_pwait2; memfd_create,
+    // getrandom, copy_file_range, statx, membarrier, rseq; sched_getaffinity and sched_setaffinity, prctl.
     const NEWER: &str = "425,424,434,436,437,439,441,319,318,326,332,324,334,204,203,157";
     const CLONE3: &str = "435";
     let place = Place::new();

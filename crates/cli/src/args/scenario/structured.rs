@@ -219,7 +219,7 @@ impl StructuredArgs {
             let (value, allowed) = (ratio.to_string(), "0 to 1");
             return Err(Refusal::OutOfRange { flag: "--structured-output-ratio", value, allowed }.into());
         }
-        // vLLM's script fixes the temperature and puts it before all other settings, as the older backends do.
+        // vLLM's script sets the temperature before all other settings, as the `lmdeploy` backend does.
         let kind = match backend.as_str() {
             "vllm" | "openai" => "lmdeploy",
             other => other,

@@ -82,7 +82,7 @@ fn warn(path: &std::path::Path, run: &Rebuilt) {
     if run.log.segments.len() > 1 {
         let gaps: f64 = run.log.segments.iter().map(|segment| segment.gap_ns as f64 / 1e9).sum();
         let (count, again) = (run.log.segments.len(), run.log.replaced);
-        // The log of a killed run does not list the requests in flight.
+        // 0 if the run was killed: its log does not list the requests in flight.
         let again = if again == 0 { String::new() } else { format!(", {again} requests sent again") };
         tracing::warn!("{path}: the run was resumed: {count} segments, {gaps:.1} s between them left out{again}");
     }
