@@ -108,14 +108,19 @@ impl Process {
             .args(sandbox.args)
             .env_clear()
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(nowhere())
+            .stderr(nowhere())
             .process_group(0)
             .spawn()?;
-        // What it prints is of no interest; /dev/null is missing in some sandboxes.
+        // A pipe that nobody reads.
         drop((child.stdout.take(), child.stderr.take()));
         Ok(Process { child, stream })
     }
+}
+
+/// Discards the output of the helper; some sandboxes lack /dev/null.
+fn nowhere() -> Stdio {
+    if Path::new("/dev/null").exists() { Stdio::null() } else { Stdio::piped() }
 }
 
 /// The file of this program; on Linux without /proc, the path it was started with.

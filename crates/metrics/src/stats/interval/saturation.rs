@@ -1,7 +1,7 @@
 //! Signs that a server was close to its capacity. Its queue then comes and goes more slowly than a run lasts: a run that
 //! missed the long queues cannot bound its latencies from above, and nothing else in it shows that.
 
-use super::rows::{Rows, all, column};
+use super::rows::{Row, Rows, all};
 use crate::statistics::mean;
 
 /// Latency at the run's load over latency at no load, from which a server counts as near saturation. Of a server that
@@ -9,8 +9,10 @@ use crate::statistics::mean;
 const MIN_SLOWDOWN: f64 = 3.9;
 /// Fewest relaxation times of the queue that a run must last. Both limits were chosen by `coverage.rs`.
 const MIN_RELAXATIONS: f64 = 40.0;
-/// Fewest and most requests that are looked at: the slope of fewer is chance, and a run of more lasts long enough.
-const REQUESTS: std::ops::RangeInclusive<usize> = 50..=200_000;
+/// Fewest requests that are evaluated: the slope of fewer is noise.
+const MIN_REQUESTS: usize = 50;
+/// Most requests that are evaluated, the last ones of the run: this bounds the memory of a long run.
+const MAX_REQUESTS: usize = 20_000;
 
 /// How close a server was to saturation, in a run that is too short for that.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,11 +27,11 @@ impl Saturation {
     /// Looks for it in a run whose arrivals were scheduled. `None` where the run can bound its latencies, or lacks the
     /// times.
     pub fn of(rows: &impl Rows) -> Option<Self> {
-        if !rows.paced() || rows.of_sessions() || !REQUESTS.contains(&rows.count()) {
+        if !rows.paced() || rows.of_sessions() || rows.count() < MIN_REQUESTS {
             return None;
         }
-        let arrivals = column(rows, &|row| Some(row.start()? - row.delay().unwrap_or(0.0)))?;
-        let ends = column(rows, &|row| Some(row.start()? + row.latency()?))?;
+        let arrival = |row: &dyn Row| Some(row.start()? - row.delay().unwrap_or(0.0));
+        let (arrivals, ends) = (last_of(rows, &arrival)?, last_of(rows, &|row| Some(row.start()? + row.latency()?))?);
         let (latencies, others) = (latencies(rows)?, others_in_flight(&arrivals, &ends));
         let (latency, load) = (mean(&latencies), mean(&others));
         let squares: f64 = others.iter().map(|other| (other - load).powi(2)).sum();
@@ -37,8 +39,8 @@ impl Saturation {
         let alone = latency - load * products / squares;
         // Latencies that grow faster than the load leave nothing for a request that is alone.
         let slowdown = if alone > 0.0 { latency / alone } else { f64::INFINITY };
-        let first = arrivals.iter().copied().fold(f64::INFINITY, f64::min);
-        let last = arrivals.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (mut first, mut last) = (f64::INFINITY, f64::NEG_INFINITY);
+        all(rows, |_, row| arrival(row).map(|time| (first, last) = (first.min(time), last.max(time))))?;
         let relaxations = (last - first) / latency / slowdown;
         (slowdown > MIN_SLOWDOWN && relaxations < MIN_RELAXATIONS).then_some(Saturation { slowdown, relaxations })
     }
@@ -47,17 +49,27 @@ impl Saturation {
 /// Latency of each request from its scheduled time, as if all had the mean output length.
 fn latencies(rows: &impl Rows) -> Option<Vec<f64>> {
     let decoded = |output: f64| output - 1.0;
-    let lengths = column(rows, &|row| row.output());
+    let lengths = last_of(rows, &|row| row.output());
     let length = lengths.map_or(0.0, |lengths| decoded(mean(&lengths)));
-    let mut found = vec![0.0; rows.count()];
-    all(rows, |place, row| {
+    last_of(rows, &|row| {
         let latency = row.latency()?;
         let several = row.output().map(decoded).filter(|left| *left > 0.0).zip(row.ttft());
         let scaled = several.map_or(latency, |(left, ttft)| ttft + (latency - ttft) / left * length);
-        found[place] = row.delay().unwrap_or(0.0) + scaled;
+        Some(row.delay().unwrap_or(0.0) + scaled)
+    })
+}
+
+/// A value of each of the last requests, in send order; `None` if one is missing.
+fn last_of(rows: &impl Rows, of: &dyn Fn(&dyn Row) -> Option<f64>) -> Option<Vec<f64>> {
+    let skipped = rows.count().saturating_sub(MAX_REQUESTS);
+    let mut values = vec![0.0; rows.count() - skipped];
+    all(rows, |place, row| {
+        if let Some(value) = place.checked_sub(skipped).and_then(|at| values.get_mut(at)) {
+            *value = of(row)?;
+        }
         Some(())
     })?;
-    Some(found)
+    Some(values)
 }
 
 /// The mean number of other requests in flight during each request.
