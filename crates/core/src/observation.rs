@@ -1,6 +1,6 @@
 //! Timestamps and counts of one request, without interpretation.
 
-use crate::{FailureKind, Outcome, Reply, Timestamp};
+use crate::{FailureKind, Labels, Outcome, Reply, Timestamp};
 
 /// Resolution of recorded timestamps, about a microsecond. A power of two compresses well.
 pub const RESOLUTION_NS: u64 = 1024;
@@ -84,6 +84,8 @@ pub struct Observation {
     pub usage: Usage,
     /// Parts of the response, in addition to its text, that a later request needs; otherwise `None`.
     pub reply: Option<Box<Reply>>,
+    /// Labels known only from the response: the replica, response headers.
+    pub labels: Labels,
 }
 
 impl Observation {
@@ -124,6 +126,7 @@ impl Observation {
             text: Vec::new(),
             usage: Usage::default(),
             reply: None,
+            labels: Labels::NONE,
         }
     }
 

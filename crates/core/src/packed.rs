@@ -42,6 +42,7 @@ packed!(Request {
     overrides,
     session,
     cancel_after,
+    labels,
 });
 
 /// LEB128: seven bits per byte, lowest first.
@@ -243,6 +244,7 @@ impl Pack for Content {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Labels;
 
     #[test]
     fn numbers_of_every_size_come_back() {
@@ -271,6 +273,7 @@ mod tests {
             overrides: Some(Value::List(vec![value(), Value::Float(0.1)])),
             timestamp: Some(1.0 / 3.0),
             cancel_after: Some(0.5),
+            labels: Labels::NONE.with("class", "chat"),
             ..Request::text("tëxt\u{0}", u64::MAX, -7)
         };
         let of = |content| Request { content, ..Request::text("", 3, 0) };

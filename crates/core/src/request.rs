@@ -1,5 +1,6 @@
 //! One request of a workload, independent of any protocol.
 
+use crate::Labels;
 use crate::json::Value;
 
 /// The content of a request.
@@ -79,6 +80,8 @@ pub struct Request {
     pub session: Option<String>,
     /// Cancel the request this many seconds after it was sent.
     pub cancel_after: Option<f64>,
+    /// The groups it is counted in: its class, its stage.
+    pub labels: Labels,
 }
 
 impl Request {
@@ -96,6 +99,7 @@ impl Request {
             overrides: None,
             session: None,
             cancel_after: None,
+            labels: Labels::NONE,
         }
     }
 }

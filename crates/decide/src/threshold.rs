@@ -1,6 +1,8 @@
 //! Thresholds: conditions under which a run fails. A metric with an interval may be inconclusive; a count is exact.
 
+use tacho_metrics::Samples;
 use tacho_metrics::interval::Interval;
+use tacho_record::groups::split;
 use tacho_record::number::Known;
 use tacho_record::{Error, Estimate, RunRecord, StoredRun};
 
@@ -21,6 +23,8 @@ const SIGNS: [(&str, Sign); 4] = [(">=", Sign::AtLeast), ("<=", Sign::AtMost), (
 pub struct Threshold {
     /// The original text.
     pub text: String,
+    /// The group it applies to (`chat`, `class.chat`); `None` for the whole run.
+    pub group: Option<String>,
     /// Key of the metric.
     pub key: String,
     sign: Sign,
@@ -66,19 +70,29 @@ impl Threshold {
         if key.is_empty() {
             return Err(wrong());
         }
+        let (group, key) = split(key);
         Known::require(key)?;
         if share && !matches!(key, "failed" | "completed") {
             return Err(Error::ShareOf { key: key.to_owned() });
         }
-        Ok(Threshold { text: text.trim().to_owned(), key: key.to_owned(), sign, limit, share })
+        let (text, group) = (text.trim().to_owned(), group.map(str::to_owned));
+        Ok(Threshold { text, group, key: key.to_owned(), sign, limit, share })
     }
 
     /// Evaluates it on a run.
     pub fn on_record(&self, record: &RunRecord) -> Finding {
+        let Some(path) = &self.group else { return self.on_part(record, &record.measured.samples) };
+        match record.group(path) {
+            Some(group) => self.on_part(&group.record, &record.group_samples(group)),
+            None => self.find(None, None, record.is_burst(), 0.0),
+        }
+    }
+
+    fn on_part(&self, record: &RunRecord, samples: &Samples) -> Finding {
         let all = (record.summary.completed + record.summary.failed) as f64;
         let value = Known::find(&self.key).and_then(|known| known.read(record));
         // A percentile that was not requested is computed from the requests.
-        let estimate = Estimate::from_samples(&self.key, &record.measured.samples, record.measured.duration);
+        let estimate = Estimate::from_samples(&self.key, samples, record.measured.duration);
         let interval = record.intervals.get(&self.key).or(estimate.map(|estimate| estimate.interval));
         let value = value.or(estimate.map(|estimate| estimate.value));
         self.find(value, interval, record.is_burst(), all)
@@ -86,6 +100,9 @@ impl Threshold {
 
     /// Evaluates it on a stored run. A file without single requests has the stored intervals, or none.
     pub fn on_stored(&self, run: &StoredRun) -> Result<Finding, Error> {
+        let missing = |path: &String| Error::NoGroup { path: path.clone(), names: run.group_names() };
+        let part = self.group.as_ref().map(|path| run.group(path).ok_or_else(|| missing(path))).transpose()?;
+        let run = part.as_ref().unwrap_or(run);
         let known = Known::require(&self.key)?;
         if run.kind().is_some_and(|kind| kind != known.kind()) {
             let kind = run.kind().map_or("", |kind| kind.name());
@@ -143,10 +160,13 @@ impl Finding {
             (true, _) => "% of requests",
             (false, known) => known.map_or("", |known| known.unit().text()),
         };
-        let Threshold { text, key, .. } = &self.threshold;
+        let Threshold { text, key, group, .. } = &self.threshold;
         let shown = |number: f64| if number.is_finite() { format!("{number:.2}") } else { "no upper bound".to_owned() };
-        let value =
-            self.value.map_or_else(|| "no successful request".to_owned(), |value| format!("{} {unit}", shown(value)));
+        let none = || match group {
+            Some(group) => format!("unknown: no successful request of {group}"),
+            None => "no successful request".to_owned(),
+        };
+        let value = self.value.map_or_else(none, |value| format!("{} {unit}", shown(value)));
         let interval = self.interval.filter(|_| self.value.is_some());
         let burst = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
         let interval = match interval {

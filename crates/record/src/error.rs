@@ -10,6 +10,8 @@ pub enum Error {
     Length { key: String, found: usize, expected: usize },
     #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]
     Missing { key: String },
+    #[error("the result has no group {path}; it has {names}", names = if names.is_empty() { "none".to_owned() } else { names.join(", ") })]
+    NoGroup { path: String, names: Vec<String> },
     #[error("{key} is not a metric of a {kind} result")]
     Foreign { key: String, kind: &'static str },
     #[error("tacho.version is {found} where this tacho reads {known}: compare with the tacho that wrote it")]

@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod fields;
+pub mod groups;
 pub mod intervals;
 pub mod kind;
 pub mod logged;
@@ -16,6 +17,7 @@ pub mod stored;
 
 pub use error::Error;
 pub use fields::ResultFields;
+pub use groups::Group;
 pub use intervals::{Estimate, Intervals};
 pub use kind::ResultKind;
 pub use multi_run::MultiRun;

@@ -9,7 +9,7 @@ use tacho_metrics::{
     SpeculativeStatistics, Steady, SteadyState, SteadyWindow, Summary, Telemetry, Trust, WindowRule, WorkerUse,
 };
 
-use crate::{Intervals, Provenance};
+use crate::{Group, Intervals, Provenance, groups};
 
 /// The measurements of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,6 +74,9 @@ pub struct RunRecord {
     pub caveats: Vec<Caveat>,
     /// Session metrics, if there were sessions.
     pub sessions: Option<SessionSummary>,
+    /// Metrics of groups of requests, if they have labels.
+    pub groups: Vec<Group>,
+    burst: bool,
 }
 
 impl RunRecord {
@@ -82,6 +85,14 @@ impl RunRecord {
 
     /// Computes everything that follows from the measurements.
     pub fn compute(setup: Setup, measured: Measured) -> Self {
+        let burst = is_burst(&setup, &measured.samples);
+        let mut record = Self::compute_whole(setup, measured, burst);
+        record.groups = groups::of(&record);
+        record
+    }
+
+    /// Computes everything but the groups.
+    pub(crate) fn compute_whole(setup: Setup, measured: Measured, burst: bool) -> Self {
         let summary = Summary::of(&setup, &measured.samples, measured.duration);
         let open_loop = OpenLoopMetrics::of(&setup, &measured.samples, measured.duration);
         let mut trust = Trust::of(&setup, &measured.samples, &open_loop, &measured.workers);
@@ -103,6 +114,8 @@ impl RunRecord {
             intervals,
             caveats,
             sessions: None,
+            groups: Vec::new(),
+            burst,
         };
         if !record.is_burst() {
             record.steady = Steady::of(&record.setup, &record.measured.samples);
@@ -117,9 +130,7 @@ impl RunRecord {
 
     /// Whether all requests were sent at once: such a run is one observation of one burst, which has no steady part.
     pub fn is_burst(&self) -> bool {
-        let limited = self.setup.max_concurrency.is_some_and(|limit| limit < self.open_loop.requests);
-        let sessions = || self.measured.samples.iter().next().is_some_and(|sample| sample.session.is_some());
-        !self.setup.is_paced() && !limited && !sessions()
+        self.burst
     }
 
     /// Finds the window in which the run was at its concurrency limit, by `rule`; `asked` if a flag requested it.
@@ -161,6 +172,12 @@ impl RunRecord {
     pub fn add_caveat(&mut self, caveat: Caveat) {
         self.caveats.insert(0, caveat);
     }
+}
+
+fn is_burst(setup: &Setup, samples: &Samples) -> bool {
+    let limited = setup.max_concurrency.is_some_and(|limit| limit < samples.len() as u64);
+    let sessions = || samples.iter().next().is_some_and(|sample| sample.session.is_some());
+    !setup.is_paced() && !limited && !sessions()
 }
 
 #[cfg(test)]

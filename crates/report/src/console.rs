@@ -4,6 +4,7 @@ mod block;
 mod chart;
 mod charts;
 mod details;
+mod groups;
 mod ranks;
 mod sessions;
 

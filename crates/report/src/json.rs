@@ -141,12 +141,25 @@ fn result_fields(record: &RunRecord) -> Fields {
         fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
     }
     number_fields(record, Part::Diffusion, &mut fields);
+    latency_fields(record, &mut fields);
+    fields
+}
+
+/// The metrics of a group of requests.
+fn group_fields(record: &RunRecord) -> Fields {
+    let mut fields = Fields::default();
+    number_fields(record, Part::Totals, &mut fields);
+    number_fields(record, Part::Peaks, &mut fields);
+    latency_fields(record, &mut fields);
+    fields
+}
+
+fn latency_fields(record: &RunRecord, fields: &mut Fields) {
     for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
         if let Some(statistics) = record.summary.statistics(metric) {
-            statistics_fields(&mut fields, metric.name(), statistics);
+            statistics_fields(fields, metric.name(), statistics);
         }
     }
-    fields
 }
 
 /// The metrics of a part that the run has.

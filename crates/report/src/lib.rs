@@ -8,6 +8,7 @@ pub mod dashboard;
 pub mod error;
 pub mod export;
 pub mod fitted;
+mod groups;
 pub mod html;
 pub mod json;
 pub mod live;

@@ -92,6 +92,7 @@ pub static COLUMNS: &[Column] = &[
     always("input_sequences", Kind::Int, "Texts in the request."),
     always("audio_seconds", Kind::Float, "Seconds of audio in the request."),
     maybe("lora", Kind::Text, "The adapter that was asked for."),
+    maybe("labels", Kind::Text, "The groups it is counted in (class, stage, replica), as a JSON object."),
     maybe("request_id", Kind::Text, "What was sent as x-request-id; absent where it is the batch's request_id_prefix and the index."),
     maybe("request_id_prefix", Kind::Text, "In the first row of a batch: the prefix of the ids that are not stored."),
 ];

@@ -1,6 +1,6 @@
 //! One row: the request and its observation.
 
-use tacho_core::Observation;
+use tacho_core::{Labels, Observation};
 
 /// Properties of a request known before it was sent, as far as results need them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +17,16 @@ pub struct Asked {
     pub lora: Option<String>,
     /// The `x-request-id` header.
     pub request_id: Option<String>,
+    /// The groups it is counted in; in a log also those of its response.
+    pub labels: Labels,
+}
+
+impl Asked {
+    /// All labels of a request, with its adapter, after those of its response.
+    pub fn labels(&self, seen: &Labels) -> Labels {
+        let labels = self.labels.merged(seen);
+        self.lora.as_deref().map_or_else(|| labels.clone(), |adapter| labels.with("adapter", adapter))
+    }
 }
 
 /// A finished request.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 use tacho_core::json::Value;
-use tacho_core::{EventSink, SpillFile, Timestamp};
+use tacho_core::{EventSink, LabelPool, SpillFile, Timestamp};
 use tacho_metrics::{
     Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
 };
@@ -130,6 +130,7 @@ impl Read<'_> {
             // Requests that the end of the run aborted are not part of its result.
             leaves_cut_off: caveats.iter().any(|caveat| matches!(caveat, Caveat::Ended { .. })),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
+            labels: LabelPool::default(),
         };
         let log = each(&mut |row| reading.take(row))?;
         if reading.rows == 0 {
@@ -205,6 +206,7 @@ struct Reading<F> {
     task: Task,
     leaves_cut_off: bool,
     tokenizer: Counting<F>,
+    labels: LabelPool,
 }
 
 impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
@@ -215,7 +217,7 @@ impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
         }
         let counts = self.task == Task::Generation && logged::needs_count(&row.observation);
         let tokenizer = if counts { self.tokenizer.get() } else { None };
-        self.samples.push(sample(row, self.task, tokenizer));
+        self.samples.push(sample(row, self.task, tokenizer, &mut self.labels));
     }
 
     fn finish(self) -> Result<Samples, Error> {
@@ -286,7 +288,7 @@ fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> S
     }
 }
 
-fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>) -> Sample {
+fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>, pool: &mut LabelPool) -> Sample {
     let counter =
         |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
     let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
@@ -295,11 +297,8 @@ fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>) -> Sample {
         num_input_sequences: row.asked.input_sequences,
         input_audio_duration: row.asked.audio_seconds,
     };
-    let mut sample = Sample::from_observation(row.observation, asked, task, count);
-    if let Some(lora) = row.asked.lora {
-        sample.lora = Some(lora.into_boxed_str());
-    }
-    sample
+    let labels = pool.share(row.asked.labels(&row.observation.labels));
+    Sample::from_observation(row.observation, asked, task, count).labelled(labels)
 }
 
 /// The run's tokenizer.
@@ -351,7 +350,9 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
         setup.interrupted |= own.interrupted;
         setup.date = setup.date.max(own.date);
     }
-    RunRecord { provenance, ..RunRecord::compute(setup, merged) }
+    let mut record = RunRecord::compute(setup, merged);
+    record.provenance = provenance;
+    record
 }
 
 fn moved(mut sample: Sample, base: usize, shift: f64) -> Sample {

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use tacho_core::json::{self, Value};
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Labels, Request};
 use tacho_workload::{Error, read_jsonl, write_jsonl};
 
 fn saved(text: &str) -> (tempfile::TempDir, PathBuf) {
@@ -29,6 +29,7 @@ fn full_request() -> Request {
         overrides: json(r#"{"tool_choice": "auto"}"#),
         session: Some("s1".to_owned()),
         cancel_after: Some(0.25),
+        labels: Labels::NONE.with("class", "chat"),
     }
 }
 
@@ -51,7 +52,7 @@ fn what_is_written_is_read_back() {
 #[test]
 fn fields_are_in_the_recorded_order() {
     let mut bytes = Vec::new();
-    let request = Request { session: None, cancel_after: None, ..full_request() };
+    let request = Request { session: None, cancel_after: None, labels: Labels::NONE, ..full_request() };
     write_jsonl(&mut bytes, 0, &[request], &[0.25]).unwrap();
     let Value::Dict(line) = json::parse(std::str::from_utf8(&bytes).unwrap().trim()).unwrap() else {
         panic!("a line is an object");

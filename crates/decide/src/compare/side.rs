@@ -2,6 +2,7 @@
 
 use tacho_metrics::interval::{Spread, student};
 use tacho_metrics::statistics::mean;
+use tacho_record::groups::split;
 use tacho_record::number::Known;
 use tacho_record::{Error, ResultKind, StoredRun};
 
@@ -46,6 +47,11 @@ impl Side {
     /// The metric of `runs`; `None` if no request of any run succeeded. Runs without successes are excluded: their
     /// latencies of zero come from an empty sample.
     pub(super) fn of(key: &str, known: Known, runs: &[StoredRun]) -> Result<Option<Self>, Error> {
+        if let (Some(path), key) = split(key) {
+            let missing = |run: &StoredRun| Error::NoGroup { path: path.to_owned(), names: run.group_names() };
+            let part = |run: &StoredRun| run.group(path).ok_or_else(|| missing(run));
+            return Side::of(key, known, &runs.iter().map(part).collect::<Result<Vec<_>, _>>()?);
+        }
         let foreign = |run: &&StoredRun| run.kind().is_some_and(|kind| kind != known.kind());
         if let Some(kind) = runs.iter().find(foreign).and_then(StoredRun::kind) {
             return Err(Error::Foreign { key: key.to_owned(), kind: kind.name() });

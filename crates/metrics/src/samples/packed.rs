@@ -28,7 +28,7 @@ packed!(Sample {
     failure,
     rare,
 });
-packed!(Rare { session, lora, per_token, reasoning_tokens, input_audio_duration, error, text });
+packed!(Rare { session, labels, per_token, reasoning_tokens, input_audio_duration, error, text });
 packed!(PerToken { source, gaps });
 
 impl Pack for Gaps {
@@ -67,7 +67,7 @@ impl Pack for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::FailureKind;
+    use tacho_core::{FailureKind, Labels};
 
     use super::*;
 
@@ -95,7 +95,7 @@ mod tests {
             failure: Some(FailureKind::Http(503)),
             rare: Rarely::from(Rare {
                 session: Some((u32::MAX, 7)),
-                lora: Some("ä".into()),
+                labels: Labels::NONE.with("adapter", "ä"),
                 per_token: Some(PerToken { source: TokenSource::Retokenised, gaps: vec![0.1, 0.2] }),
                 reasoning_tokens: Some(5),
                 input_audio_duration: 1.5,

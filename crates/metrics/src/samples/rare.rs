@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use tacho_core::Labels;
+
 use crate::PerToken;
 
 /// Fields that are empty for most requests.
@@ -9,8 +11,8 @@ use crate::PerToken;
 pub struct Rare {
     /// Its session and its turn there, if there are sessions.
     pub session: Option<(u32, u32)>,
-    /// The requested adapter.
-    pub lora: Option<Box<str>>,
+    /// The groups it is counted in: class, stage, replica, adapter.
+    pub labels: Labels,
     /// Inter-token times per token, if events had several.
     pub per_token: Option<PerToken>,
     /// Reasoning tokens among the generated ones, if the server reports them.
@@ -27,7 +29,7 @@ impl Rare {
     /// Without any of these fields.
     const NONE: Rare = Rare {
         session: None,
-        lora: None,
+        labels: Labels::NONE,
         per_token: None,
         reasoning_tokens: None,
         input_audio_duration: 0.0,

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tacho_core::{FailureKind, Observation, Outcome};
+use tacho_core::{FailureKind, Labels, Observation, Outcome};
 
 use crate::samples::per_token::tokens_of_events;
 use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
@@ -144,6 +144,15 @@ impl Sample {
             }
         }
         sample
+    }
+
+    /// Sets its labels.
+    #[must_use]
+    pub fn labelled(mut self, labels: Labels) -> Self {
+        if !labels.is_empty() {
+            self.rare.labels = labels;
+        }
+        self
     }
 
     /// Returns whether the response is complete.

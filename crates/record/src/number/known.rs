@@ -1,6 +1,7 @@
 //! Lookup of a metric by its key, and suggestions for unknown keys.
 
 use super::{Better, NUMBERS, Number, Part, TIMES, Timed, Unit};
+use crate::groups::split;
 use crate::{Error, ResultKind, RunRecord};
 
 /// A metric that a result can have.
@@ -35,9 +36,9 @@ impl Known {
         Known::find(key).ok_or_else(|| unknown(key))
     }
 
-    /// Like [`Known::require`], for metrics that have a better direction.
+    /// Like [`Known::require`], for metrics that have a better direction. The metric may be one of a group.
     pub fn judged(key: &str) -> Result<(Self, Better), Error> {
-        let known = Known::require(key)?;
+        let known = Known::require(split(key).1)?;
         match known.better() {
             Better::Neither => Err(Error::Neither { key: key.to_owned() }),
             better => Ok((known, better)),

@@ -4,7 +4,7 @@ use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, Statistics, Steady};
 use tacho_record::{Estimate, RunRecord};
 
-use super::{details, joined, ranks, sessions};
+use super::{details, groups, joined, ranks, sessions};
 use crate::json::telemetry::per;
 use crate::style::{fold, harmless_line, percent, short, title};
 use crate::verdict::{Severity, Verdict};
@@ -53,6 +53,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     for (label, text) in facts.into_iter().flatten() {
         lines.extend(labelled(label, &text, style.width));
     }
+    lines.extend(groups::lines(record, style.width));
     lines.extend(sessions::lines(record));
     lines.extend(ranks::lines(record));
     lines.extend(record.steady_state.iter().flat_map(crate::json::full_concurrency::lines));

@@ -1,8 +1,8 @@
 //! `--report`: one page for a run: the settings, the verdict, the metrics, and charts. A single file that loads
 //! nothing; the page's script draws the charts.
 
-mod adapters;
 mod data;
+mod groups;
 mod served;
 mod sessions;
 pub mod stored;
@@ -39,7 +39,7 @@ pub fn write_page(record: &RunRecord, about: &About, out: &mut impl Write) -> io
     let body = format!(
         "<header>\n{}{}</header>\n<main></main>\n<footer>{}</footer>\n",
         head.html(),
-        words::cards(record) + &sessions::section(record) + &adapters::section(record),
+        words::cards(record) + &sessions::section(record) + &groups::sections(record),
         words::ranks(record) + &words::facts(record),
     );
     let (facts, rows) = (in_script(&tacho_core::json::dumps(&data::facts(record).into())), data::rows(record));

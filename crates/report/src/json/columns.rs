@@ -26,6 +26,7 @@ pub(super) enum Column {
     Sessions,
     Turns,
     CachedTokens,
+    Labels,
 }
 
 impl Column {
@@ -62,6 +63,7 @@ impl Column {
             Column::Sessions => write_value(text, &Value::from(sample.session.map(|(session, _)| u64::from(session)))),
             Column::Turns => write_value(text, &Value::from(sample.session.map(|(_, turn)| u64::from(turn)))),
             Column::CachedTokens => write_value(text, &Value::from(sample.cached_tokens)),
+            Column::Labels => text.extend_from_slice(sample.labels.to_json().as_bytes()),
             Column::Retries => write_value(text, &Value::from(u64::from(sample.retries))),
             Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
         }

@@ -7,7 +7,7 @@ use tacho_record::number::{TIMES, Times};
 
 use super::columns::Column;
 use super::fields::Fields;
-use super::{Detail, statistics_fields};
+use super::{Detail, group_fields, statistics_fields};
 use super::{server, telemetry};
 
 /// The object under the key.
@@ -41,6 +41,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("client", client(trust));
     }
     fields.set("caveats", caveats(record));
+    if !record.groups.is_empty() {
+        fields.set("groups", groups(record));
+    }
     if !record.measured.ranks.is_empty() {
         let ranks = record.measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict()));
         fields.set("ranks", ranks.collect::<Vec<_>>());
@@ -62,6 +65,9 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("done", Column::Done);
         fields.set("outcome", Column::Outcomes);
         fields.set("request_retries", Column::Retries);
+        if !record.groups.is_empty() {
+            fields.set("labels", Column::Labels);
+        }
         if record.sessions.is_some() {
             fields.set("session", Column::Sessions);
             fields.set("turn", Column::Turns);
@@ -85,6 +91,22 @@ fn steady_fields(steady: &Steady) -> Fields {
     fields.set("drift", steady.drift);
     fields.set("queue_unstable", steady.backlog.is_some());
     fields
+}
+
+/// The groups by label and value, each with vLLM's keys.
+fn groups(record: &RunRecord) -> Fields {
+    let mut all = Fields::default();
+    for key in record.group_keys() {
+        let mut named = Fields::default();
+        for group in record.groups_by(key) {
+            let mut fields = group_fields(&group.record);
+            fields.set("outcomes", outcomes(&group.record));
+            fields.set("intervals", intervals(&group.record));
+            named.set(&group.name, fields);
+        }
+        all.set(key, named);
+    }
+    all
 }
 
 /// Lower and upper bound by key; `null` if the run is too short for an upper bound.

@@ -101,6 +101,8 @@ const OWN: Rows = &[
     ("first_content", Numbers, "Time to the first event with content per request, s."),
     ("done", Numbers, "When a response ended, s."),
     ("outcome", Texts, "Outcome per request."),
+    ("groups", Any, "Metrics by label and value (class, stage, replica, adapter), with vLLM's keys and intervals."),
+    ("labels", Any, "Labels per request: an object of texts."),
     ("request_retries", Counts, "Additional attempts per request."),
     ("session", Counts, "Session per request."),
     ("turn", Counts, "Turn per request."),

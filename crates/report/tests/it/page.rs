@@ -1,7 +1,7 @@
 //! The page of a run: complete, small, and safe whatever names a server or a user has chosen. If a browser is
 //! installed, the page is opened and used in it.
 
-use tacho_core::FailureKind;
+use tacho_core::{FailureKind, Labels};
 use tacho_metrics::{Rare, Sample, Setup};
 use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
@@ -44,7 +44,7 @@ fn sample(index: usize) -> Sample {
         failure: failed.then_some(FailureKind::TimedOut),
         rare: Rare {
             error: if failed { HOSTILE.into() } else { String::new() },
-            lora: Some(if index.is_multiple_of(2) { "even".into() } else { HOSTILE.into() }),
+            labels: Labels::NONE.with("adapter", if index.is_multiple_of(2) { "even" } else { HOSTILE }),
             ..Rare::default()
         }
         .into(),

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
+use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, Usage};
 
 use super::source_of;
 use crate::columns::COLUMNS;
@@ -89,12 +89,13 @@ impl<'a> Cells<'a> {
                 impossible: self.maybe_int("impossible_usage").is_some(),
             },
             reply: None,
+            labels: Labels::NONE,
         };
-        Ok(Row { asked: self.asked(), observation })
+        Ok(Row { asked: self.asked()?, observation })
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn asked(&self) -> Result<Asked, String> {
+        Ok(Asked {
             prompt_len: self.int("prompt_len") as u64,
             output_len: self.int("output_len"),
             input_sequences: self.int("input_sequences") as u64,
@@ -103,7 +104,13 @@ impl<'a> Cells<'a> {
                 .map_or(0.0, |column| column.as_primitive::<Float64Type>().value(self.at)),
             lora: self.text("lora").map(str::to_owned),
             request_id: self.request_id(),
-        }
+            labels: self.labels()?,
+        })
+    }
+
+    fn labels(&self) -> Result<Labels, String> {
+        let text = self.text("labels");
+        text.map_or(Some(Labels::NONE), Labels::from_json).ok_or_else(|| "labels are not a JSON object".into())
     }
 
     fn request_id(&self) -> Option<String> {

@@ -51,6 +51,7 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         int(rows, |(asked, _)| asked.input_sequences as i64),
         Arc::new(rows.iter().map(|(asked, _)| asked.audio_seconds).collect::<Float64Array>()),
         text(rows, |(asked, _)| asked.lora.as_deref()),
+        Arc::new(rows.iter().map(|(asked, row)| labels(asked, row)).collect::<StringArray>()),
         text(rows, |(asked, row)| asked.request_id.as_deref().filter(|id| !is_implied(id, row.index))),
         Arc::new((0..rows.len()).map(|at| prefix.filter(|_| at == 0)).collect::<StringArray>()),
     ];
@@ -108,6 +109,11 @@ fn steps(numbers: impl Iterator<Item = u32>, out: &mut PrimitiveBuilder<Int32Typ
         out.append_value(number.wrapping_sub(before) as i32);
         before = number;
     }
+}
+
+fn labels(asked: &Asked, row: &Observation) -> Option<String> {
+    let labels = asked.labels.merged(&row.labels);
+    (!labels.is_empty()).then(|| labels.to_json())
 }
 
 fn status(kind: FailureKind) -> Option<i64> {

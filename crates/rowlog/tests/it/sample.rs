@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
-use tacho_core::{FailureKind, Observation, Outcome, Timestamp, TokenCountSource, Usage};
+use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, TokenCountSource, Usage};
 use tacho_rowlog::{Asked, Log, Manifest, Origin, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -75,7 +75,8 @@ type AskedParts = (u64, i64, u64, f64, Option<String>, Option<String>);
 fn asked_of((prompt_len, output_len, input_sequences, audio_seconds, lora, request_id): AskedParts) -> Asked {
     // A NaN is not equal to itself.
     let audio_seconds = if audio_seconds.is_nan() { 0.5 } else { audio_seconds };
-    Asked { prompt_len, output_len, input_sequences, audio_seconds, lora, request_id }
+    let labels = lora.as_deref().map_or(Labels::NONE, |name| Labels::NONE.with("class", name));
+    Asked { prompt_len, output_len, input_sequences, audio_seconds, lora, request_id, labels }
 }
 
 fn failure(kind: u8, status: u16) -> FailureKind {

@@ -73,6 +73,7 @@ fn one(backend: BackendKind, index: usize, request: &Request) -> Result<Asked, E
         audio_seconds: audio_seconds(backend, index, request)?,
         lora: request.lora.clone(),
         request_id: request.id.clone(),
+        labels: request.labels.clone(),
     })
 }
 

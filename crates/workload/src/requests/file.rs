@@ -5,7 +5,7 @@ use std::path::Path;
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{self, Dict, Value};
-use tacho_core::{Content, Request};
+use tacho_core::{Content, Labels, Request};
 
 use crate::Error;
 use crate::limits::LENGTH;
@@ -45,6 +45,10 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     }
     if let Some(seconds) = request.cancel_after {
         dict.set("cancel_after_s", seconds);
+    }
+    if !request.labels.is_empty() {
+        let labels = request.labels.iter().map(|(key, value)| (key.to_owned(), Value::from(value)));
+        dict.set("labels", Value::Dict(labels.collect()));
     }
     dict
 }
@@ -93,7 +97,15 @@ impl Line<'_> {
             overrides: present(&mut dict, "request_overrides"),
             session: self.text(&mut dict, "session_id")?,
             cancel_after: self.number(&mut dict, "cancel_after_s")?,
+            labels: self.labels(&mut dict)?,
         })
+    }
+
+    fn labels(&self, dict: &mut Dict) -> Result<Labels, Error> {
+        let Some(value) = present(dict, "labels") else { return Ok(Labels::NONE) };
+        let labels =
+            value.as_dict().and_then(|all| all.iter().map(|(key, value)| Some((key, value.as_str()?))).collect());
+        labels.ok_or_else(|| self.wrong("labels", "an object of strings"))
     }
 
     fn length(&self, dict: &mut Dict, field: &'static str) -> Result<u64, Error> {

@@ -1,6 +1,6 @@
 //! Conversion of rows to samples, one at a time: a row is dropped before the next is read.
 
-use tacho_core::Observation;
+use tacho_core::{LabelPool, Observation};
 use tacho_loadgen::WorkerStats;
 use tacho_metrics::{Caveat, Gather, Sample, Samples, Task, TokenCounter};
 use tacho_text::Tokenizer;
@@ -47,13 +47,14 @@ impl SampledRows {
     /// # Errors
     /// When those in the log cannot be read.
     pub(crate) fn of(rows: Rows, reading: &SampleSpec<'_>) -> Result<Self, Error> {
-        let mut taken = SampleBuilder { samples: rows.gather(), cut_off: 0, impossible: 0 };
+        let mut taken =
+            SampleBuilder { samples: rows.gather(), cut_off: 0, impossible: 0, labels: LabelPool::default() };
         let counter = |text: &[u8]| {
             reading.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
         };
         let count: Option<TokenCounter<'_>> = reading.tokenizer.is_some().then_some(&counter);
         rows.each(|row| taken.take(row, reading, count))?;
-        let SampleBuilder { samples, cut_off, impossible } = taken;
+        let SampleBuilder { samples, cut_off, impossible, .. } = taken;
         Ok(SampledRows { samples: samples.finish().0, cut_off, impossible })
     }
 
@@ -72,6 +73,7 @@ struct SampleBuilder {
     samples: Gather,
     cut_off: u64,
     impossible: u64,
+    labels: LabelPool,
 }
 
 impl SampleBuilder {
@@ -82,10 +84,8 @@ impl SampleBuilder {
         }
         self.impossible += u64::from(row.usage.impossible);
         let known = reading.asked.get(row.index).unwrap_or_default();
-        let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count);
-        if let Some(lora) = known.lora {
-            sample.lora = Some(lora.into_boxed_str());
-        }
+        let labels = self.labels.share(known.labels(&row.labels));
+        let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count).labelled(labels);
         if !reading.keep_texts {
             sample.rare.forget_text();
         }

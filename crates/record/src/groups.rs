@@ -1,0 +1,185 @@
+//! The metrics of groups of requests: those of a class, a stage, a replica or an adapter.
+
+use std::borrow::Cow;
+
+use tacho_metrics::{Sample, Samples, Setup};
+
+use crate::number::Known;
+use crate::{Measured, RunRecord};
+
+/// The label whose groups are parts of the run one after another.
+pub const STAGE: &str = "stage";
+
+/// Most values of a label that are groups: a label with more is an identifier.
+const MOST: usize = 100;
+
+/// The metrics of the requests that share a label.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// The label's key: `class`, `stage`, `replica`, `adapter`.
+    pub key: String,
+    /// The label's value.
+    pub name: String,
+    /// Its metrics, by the definitions of a run. Single requests are not kept.
+    pub record: Box<RunRecord>,
+}
+
+/// All groups of a run: keys and values in the order of their first request.
+pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
+    let mut names: Vec<(String, Vec<String>)> = Vec::new();
+    for sample in &record.measured.samples {
+        sample.labels.iter().for_each(|(key, value)| note(&mut names, key, value));
+    }
+    names.retain(|(_, values)| values.len() <= MOST);
+    let pairs = names.iter().flat_map(|(key, values)| values.iter().map(move |name| (key, name)));
+    pairs.map(|(key, name)| group(record, key, name)).collect()
+}
+
+fn note(names: &mut Vec<(String, Vec<String>)>, key: &str, value: &str) {
+    let place = names.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+        names.push((key.to_owned(), Vec::new()));
+        names.len() - 1
+    });
+    let values = &mut names[place].1;
+    if values.len() <= MOST && !values.iter().any(|known| known == value) {
+        values.push(value.to_owned());
+    }
+}
+
+fn group(record: &RunRecord, key: &str, name: &str) -> Group {
+    let samples = samples(record, key, name);
+    let duration = if key == STAGE { span(&samples) } else { record.measured.duration };
+    // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
+    let setup = Setup {
+        num_prompts: samples.len() as i64,
+        request_rate: f64::INFINITY,
+        ramp_up: None,
+        self_timed: record.setup.is_paced(),
+        ..record.setup.clone()
+    };
+    let measured = Measured { samples, duration, ..Measured::default() };
+    let mut part = RunRecord::compute_whole(setup, measured, record.is_burst());
+    part.measured.samples = Samples::default();
+    Group { key: key.to_owned(), name: name.to_owned(), record: Box::new(part) }
+}
+
+/// The requests of a group.
+pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
+    let belongs = |sample: &Sample| sample.labels.get(key) == Some(name);
+    record.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect()
+}
+
+/// From the first scheduled time to the last end.
+fn span(samples: &Samples) -> f64 {
+    let (first, last) = samples
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.due), last.max(sample.done)));
+    if first.is_finite() { last - first } else { 0.0 }
+}
+
+/// Returns whether a path names a group: by its name, or by its label and name (`class.chat`).
+pub(crate) fn is_group(path: &str, key: &str, name: &str) -> bool {
+    path == name || path.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')) == Some(name)
+}
+
+/// Splits a metric of a group, such as `chat.p99_ttft_ms`, into the group's path and the metric; the path is `None` for
+/// a metric of the whole run, or for an unknown one.
+pub fn split(metric: &str) -> (Option<&str>, &str) {
+    if Known::find(metric).is_some() {
+        return (None, metric);
+    }
+    let mut parts = metric.match_indices('.').map(|(at, _)| (Some(&metric[..at]), &metric[at + 1..]));
+    parts.find(|(_, key)| Known::find(key).is_some()).unwrap_or((None, metric))
+}
+
+impl RunRecord {
+    /// The group with this name, or with this label and name (`class.chat`).
+    pub fn group(&self, path: &str) -> Option<&Group> {
+        self.groups.iter().find(|group| is_group(path, &group.key, &group.name))
+    }
+
+    /// The requests of a group.
+    pub fn group_samples(&self, group: &Group) -> Samples {
+        samples(self, &group.key, &group.name)
+    }
+
+    /// The groups of a label, in order.
+    pub fn groups_by<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a Group> {
+        self.groups.iter().filter(move |group| group.key == key)
+    }
+
+    /// The keys of its groups, in order.
+    pub fn group_keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = self.groups.iter().map(|group| group.key.as_str()).collect();
+        keys.dedup();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::Labels;
+
+    use super::*;
+
+    fn sample(index: usize, ttft: f64, labels: &Labels) -> Sample {
+        let due = index as f64;
+        let sample = Sample { index, due, released: due, sent: due, done: due + 2.0, ..Sample::default() };
+        Sample { ttft, latency: 2.0, output_len: 10, prompt_len: 5, ..sample }.labelled(labels.clone())
+    }
+
+    fn record() -> RunRecord {
+        let chat = Labels::default().with("class", "chat").with(STAGE, "calm");
+        let batch = Labels::default().with("class", "batch").with(STAGE, "peak");
+        let label = |index: usize| if index % 4 == 3 { &batch } else { &chat };
+        let samples = (0..8).map(|index| sample(index, if index % 4 == 3 { 1.0 } else { 0.1 }, label(index))).collect();
+        let setup = Setup { request_rate: 1.0, ..Setup::example() };
+        RunRecord::compute(setup, Measured { samples, duration: 20.0, ..Measured::default() })
+    }
+
+    #[test]
+    fn each_group_has_the_metrics_of_its_requests() {
+        let record = record();
+        assert_eq!(record.group_keys(), ["class", STAGE]);
+        let found: Vec<(&str, u64, f64, f64)> = record
+            .groups
+            .iter()
+            .map(|group| {
+                let summary = &group.record.summary;
+                let ttft = summary.generation().map_or(f64::NAN, |generation| generation.ttft.mean_ms);
+                (group.name.as_str(), summary.completed, summary.request_throughput, ttft)
+            })
+            .collect();
+        // A class runs as long as the run; a stage from its first scheduled request to its last end.
+        let expected = [
+            ("chat", 6, 0.3, 100.0),
+            ("batch", 2, 0.1, 1000.0),
+            ("calm", 6, 6.0 / 8.0, 100.0),
+            ("peak", 2, 2.0 / 6.0, 1000.0),
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!((found.0, found.1), (expected.0, expected.1));
+            assert!((found.2 - expected.2).abs() < 1e-9 && (found.3 - expected.3).abs() < 1e-9, "{found:?}");
+        }
+        assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn metrics_of_groups_have_a_path() {
+        assert_eq!(split("p99_ttft_ms"), (None, "p99_ttft_ms"));
+        assert_eq!(split("p99.9_ttft_ms"), (None, "p99.9_ttft_ms"));
+        assert_eq!(split("chat.p99.9_ttft_ms"), (Some("chat"), "p99.9_ttft_ms"));
+        assert_eq!(split("replica.http://10.0.0.1:80.failed"), (Some("replica.http://10.0.0.1:80"), "failed"));
+        assert_eq!(split("chat.p99_tfft_ms"), (None, "chat.p99_tfft_ms"));
+        assert!(is_group("chat", "class", "chat") && is_group("class.chat", "class", "chat"));
+        assert!(!is_group("class.cha", "class", "chat") && !is_group("stage.chat", "class", "chat"));
+    }
+
+    #[test]
+    fn identifiers_are_no_groups() {
+        let labelled = |index: usize| Labels::default().with("request", &index.to_string());
+        let samples = (0..=MOST).map(|index| sample(index, 0.1, &labelled(index))).collect();
+        let record = RunRecord::compute(Setup::example(), Measured { samples, duration: 1.0, ..Measured::default() });
+        assert!(record.groups.is_empty());
+    }
+}

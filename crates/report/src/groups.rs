@@ -1,0 +1,59 @@
+//! The table of groups of requests, for the terminal and the page.
+
+use tacho_metrics::{MetricKind, Statistics};
+use tacho_record::{Group, RunRecord};
+
+use crate::style::{percent, short};
+
+/// One table per label: its title, its headings and its rows, each with the group's name first.
+pub(crate) struct GroupTable {
+    pub(crate) title: String,
+    pub(crate) headings: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// The tables of a record; none without groups.
+pub(crate) fn tables(record: &RunRecord) -> Vec<GroupTable> {
+    record.group_keys().into_iter().map(|key| table(record, key)).collect()
+}
+
+fn table(record: &RunRecord, key: &str) -> GroupTable {
+    let percentile = record.setup.metric_percentiles.iter().copied().fold(50.0, f64::max);
+    let high = percent(percentile);
+    let mut headings: Vec<String> = ["requests", "failed", "req/s"].map(str::to_owned).into();
+    if record.setup.goodput.is_some() {
+        headings.push("goodput".to_owned());
+    }
+    headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("TTFT p{high}")]);
+    headings.extend(["TPOT p50".to_owned(), format!("E2EL p{high}")]);
+    let rows = record.groups_by(key).map(|group| row(group, percentile)).collect();
+    GroupTable { title: format!("By {key}"), headings, rows }
+}
+
+fn row(group: &Group, percentile: f64) -> Vec<String> {
+    let record = &group.record;
+    let summary = &record.summary;
+    let unknown = || "–".to_owned();
+    let generation = summary.generation();
+    let mut cells = vec![
+        group.name.clone(),
+        (summary.completed + summary.failed).to_string(),
+        summary.failed.to_string(),
+        short(summary.request_throughput),
+    ];
+    if record.setup.goodput.is_some() {
+        cells.push(generation.and_then(|generation| generation.request_goodput).map_or_else(unknown, short));
+    }
+    cells.push(generation.map_or_else(unknown, |generation| short(generation.output_throughput)));
+    let at = |of: &Statistics, percentile: f64| match percentile {
+        50.0 => Some(of.median_ms),
+        other => of.percentile_ms(other),
+    };
+    let latency = |metric, percentile| {
+        let known = summary.statistics(metric).filter(|of| of.count > 0).and_then(|of| at(of, percentile));
+        known.map_or_else(unknown, short)
+    };
+    cells.extend([(MetricKind::Ttft, 50.0), (MetricKind::Ttft, percentile)].map(|(metric, of)| latency(metric, of)));
+    cells.extend([(MetricKind::Tpot, 50.0), (MetricKind::E2el, percentile)].map(|(metric, of)| latency(metric, of)));
+    cells
+}
