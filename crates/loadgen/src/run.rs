@@ -20,6 +20,8 @@ use crate::{Error, StopReason, Target, WorkerStats};
 pub const MAX_WORKERS: usize = 1024;
 /// Slots per worker before a sharded limit gets another worker: one thread has time to spare with this many.
 const SLOTS_PER_WORKER: usize = 256;
+/// Address space of a worker: its stack and its buffers.
+const WORKER_BYTES: usize = 3 << 20;
 /// Rows of several workers that arrive within this time go to the sink together.
 const COLLECT_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -100,6 +102,7 @@ fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut
         .min(most)
         .min(max_sharded_workers(plan, dependent))
         .max(1);
+    check_memory(workers).map_err(|source| Error::Worker { id: workers - 1, of: workers, source })?;
     let first = sessions.map_or(0, |sessions| sessions.range.start);
     let (cursor, barrier) = (AtomicUsize::new(first), StartBarrier::new(workers));
     let crew = Crew { target, plan, load: &load, schedule: &schedule, cursor: &cursor, barrier: &barrier, workers };
@@ -116,6 +119,15 @@ fn drive_all<T: Target>(target: &T, plan: &Drive<'_>, load: Load<'_>, sink: &mut
         }
         Ok(driven)
     })
+}
+
+/// Checks that the address space has room for the workers: a failed allocation in one of them would abort the process.
+fn check_memory(workers: usize) -> io::Result<()> {
+    // Reserved, never touched: it takes no memory.
+    let mut room = Vec::<u8>::new();
+    let reserved = room.try_reserve_exact(workers.saturating_mul(WORKER_BYTES));
+    std::hint::black_box(&room);
+    reserved.map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
 
 /// Maximum number of workers among which limits may be sharded. Independent requests come from one counter, so no slot
