@@ -17,8 +17,30 @@ pub enum Error {
     Usage { command: &'static str, error: UsageError },
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Values that parse but are invalid.
     #[error(transparent)]
-    OutOfBounds(#[from] OutOfBounds),
+    Refused(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<OutOfBounds> for Error {
+    fn from(error: OutOfBounds) -> Self {
+        Error::Refused(Box::new(error))
+    }
+}
+
+impl Error {
+    /// The message for standard error, without a trailing newline.
+    pub fn report(&self) -> String {
+        match self {
+            Error::Usage { command, error } => {
+                // argparse reports unrecognized arguments by the outermost parser, which is named after the program
+                // alone.
+                let program = if matches!(error, UsageError::Unrecognized { .. }) { "tacho" } else { command };
+                format!("usage: {command} [options]\n{program}: error: {error}")
+            }
+            other => format!("error: {other}"),
+        }
+    }
 }
 
 /// A number outside of its flag's range.

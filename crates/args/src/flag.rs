@@ -315,27 +315,6 @@ pub const fn joined<const N: usize>(parts: &[&[Flag]]) -> [Flag; N] {
     rows
 }
 
-/// Returns the row with this name, which must exist.
-pub const fn row(rows: &[Flag], name: &str) -> Flag {
-    let mut at = 0;
-    while at < rows.len() {
-        if is_same(rows[at].names[0], name) {
-            return rows[at];
-        }
-        at += 1;
-    }
-    panic!("the rows have a flag of this name")
-}
-
-const fn is_same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut at = 0;
-    while at < one.len() && at < other.len() && one[at] == other[at] {
-        at += 1;
-    }
-    at == one.len() && at == other.len()
-}
-
 /// Creates a row for a flag of vLLM.
 pub const fn vllm(
     names: &'static [&'static str],

@@ -37,16 +37,16 @@ impl<T: FromWord> FromFlag for Option<T> {
 }
 
 /// Declares flags: each line has a field, its type, and its row in the table. For a type of another crate, a function
-/// after `=>` reads the value. Lines in braces read rows that are declared elsewhere; a line that starts with `..` is
+/// after `=>` reads the value. A line that starts with `-` is a row without a field. Lines in braces read rows that are declared elsewhere; a line that starts with `..` is
 /// a struct of further flags.
 #[macro_export]
 macro_rules! flags {
     ($(#[$about:meta])* $name:ident {
-        $($rows:ident [$($(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
+        $($rows:ident [$($(- $passed:expr;)* $(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
         $({$($(#[$other_note:meta])* $other_field:ident: $other_type:ty = $other_row:expr $(=> $other_reader:path)?;)*})?
         $(..$part:ident: $part_type:ty;)*
     }) => {
-        $(pub(crate) const $rows: &[$crate::flag::Flag] = &[$($row),*];)*
+        $(pub(crate) const $rows: &[$crate::flag::Flag] = &[$($($passed,)* $row),*];)*
 
         $(#[$about])*
         #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! The output of the scenario commands: passes over the same requests, and priority classes.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::{Sample, Statistics};
 use tacho_record::RunRecord;
 
@@ -8,6 +9,24 @@ use crate::style::{title, two, value_line};
 
 /// vLLM's counter of prompt tokens whose KV a connector loaded.
 const EXTERNAL: &str = "vllm:external_prefix_cache_hits_total";
+
+/// The lines that vLLM's script prints about the prompts before repeating them.
+pub fn sampled(requests: &[Request], repeats: usize) -> Vec<String> {
+    let mut lens: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
+    lens.sort_unstable();
+    // All prompts are repeated equally often.
+    let distinct: Vec<u64> = lens.iter().copied().step_by(repeats.max(1)).collect();
+    let mean = distinct.iter().sum::<u64>() as f64 / distinct.len().max(1) as f64;
+    let at = |place: usize| distinct.get(place).copied().unwrap_or(0);
+    vec![
+        format!("Sampled {} requests.", distinct.len()),
+        format!("Average input length: {}", float_repr(mean)),
+        format!("P50 input length: {}", at(distinct.len() / 2)),
+        format!("Min Prompt Length: {}", at(0)),
+        format!("Max Prompt Length: {}", at(distinct.len().saturating_sub(1))),
+        "Testing filtered requests".to_owned(),
+    ]
+}
 
 /// Sequential requests, timed as in vLLM's scripts.
 #[derive(Debug, Clone)]

@@ -40,10 +40,11 @@ pub(crate) fn hints(commands: &'static [Command], error: &ArgError) -> Vec<Strin
     let (command, error) = match error {
         ArgError::Usage { command, error } => (*command, error),
         ArgError::Config(ConfigError::Usage { command, error, .. }) => (*command, error),
-        ArgError::Refused(Refusal::PathMissing { name }) => {
+        ArgError::Refused(error) => {
+            let Some(Refusal::PathMissing { name }) = error.downcast_ref() else { return Vec::new() };
             return SOURCES.iter().filter(|(known, _)| known == name).map(|(_, source)| (*source).to_owned()).collect();
         }
-        _ => return Vec::new(),
+        ArgError::Config(_) => return Vec::new(),
     };
     let table = commands.iter().map(|row| row.table).find(|table| table.command == command);
     let hint = match (error, table) {

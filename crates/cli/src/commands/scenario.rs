@@ -10,105 +10,51 @@ mod tests;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::bail;
-use tacho_core::event::{Note, ServeNote};
+use tacho_core::Request;
 use tacho_core::json::{Dict, Value, dumps_indented};
-use tacho_core::{EventSink, Request, RunEvent};
 use tacho_engine::{EngineSpec, Policy};
 use tacho_loadgen::StopSignal;
-use tacho_record::RunRecord;
 use tacho_report::Progress;
+use tacho_run::ServePlan;
 use tacho_run::offline::{Generated, PythonEngine, Sampling, Slot};
-use tacho_run::scenarios::batch;
-use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve};
-use tacho_run::{ServePlan, WorkloadPlan};
+use tacho_run::scenarios::{Online, batch};
+use tacho_run::serve::{Contact, Prepared};
 use tacho_sim::Server;
 use tacho_workload::WorkloadSpec;
 
 use super::offline;
 use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
-use super::serve::{plan, simulator};
+use super::serve::{dry_run, plan, simulator};
 use crate::args::live::LiveArgs;
-use crate::args::scenario::{BatchArgs, Way};
+use crate::args::scenario::{BatchArgs, Way, as_serve};
 use crate::args::serve::ServeArgs;
-use crate::exit;
+use crate::exit::{self, Exit};
 use crate::interrupt::Interrupt;
 
-/// A server, running or simulated, and the plan of the run.
-pub(crate) struct Online<'s> {
-    pub(crate) plan: ServePlan,
+/// Starts the simulator if requested, which runs until it is dropped, and plans the runs.
+fn open<'s>(
+    args: &ServeArgs,
+    workload: (WorkloadSpec, usize, bool),
+    limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,
     screen: &'s Screen,
-    // Kept alive until the last response.
-    _simulator: Option<Server>,
+    stop: &'s StopSignal,
+) -> anyhow::Result<(Option<Server>, Online<'s>)> {
+    let simulator = simulator::start_with(args, limit)?;
+    let mut plan = plan::of(args, simulator.as_ref())?;
+    plan.traffic.ignore_eos = args.content.ignore_eos;
+    plan.report.keep_texts = true;
+    let mut online = Online { plan, sink: screen, stop };
+    online.set_workload(workload.0, workload.1, workload.2);
+    Ok((simulator, online))
 }
 
-impl<'s> Online<'s> {
-    /// Starts the simulator if requested and builds the plan.
-    pub(crate) fn open(
-        args: &ServeArgs,
-        spec: WorkloadSpec,
-        num_prompts: usize,
-        self_timed: bool,
-        limit: &dyn Fn(&mut EngineSpec) -> anyhow::Result<()>,
-        screen: &'s Screen,
-    ) -> anyhow::Result<Self> {
-        let simulator = simulator::start_with(args, limit)?;
-        let mut plan = plan::of(args, simulator.as_ref())?;
-        let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
-        plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };
-        plan.traffic.ignore_eos = args.content.ignore_eos;
-        plan.report.keep_texts = true;
-        Ok(Online { plan, screen, _simulator: simulator })
-    }
-
-    /// Replaces the workload.
-    pub(crate) fn replace(&mut self, spec: WorkloadSpec, num_prompts: usize) -> anyhow::Result<()> {
-        let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts)?);
-        self.plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed: false };
-        Ok(())
-    }
-
-    /// Generates the requests.
-    pub(crate) fn prepare(&self, dry_run: bool) -> anyhow::Result<Prepared> {
-        let contact = if dry_run { Contact::Minimal } else { Contact::Server };
-        Ok(prepare(&self.plan, contact, self.screen)?)
-    }
-
-    /// Sends the requests. A run without a successful request is an error, not a result.
-    pub(crate) fn run(&self, prepared: Prepared, stop: &StopSignal) -> anyhow::Result<RunRecord> {
-        let record = run_serve(&self.plan, prepared, stop, self.screen)?;
-        let samples = &record.measured.samples;
-        match samples.iter().find(|sample| !sample.success()) {
-            Some(first) if record.summary.completed == 0 && !record.setup.interrupted => {
-                bail!("all {} requests failed; the first one: {}", samples.len(), first.error)
-            }
-            _ => Ok(record),
-        }
-    }
-
-    /// Like `run`; calls `tested` when the warm-up requests are complete.
-    pub(crate) fn run_tested(
-        &self,
-        prepared: Prepared,
-        stop: &StopSignal,
-        tested: &(dyn Fn() + Sync),
-    ) -> anyhow::Result<RunRecord> {
-        Ok(run_serve(&self.plan, prepared, stop, &Tested { sink: self.screen, tested })?)
-    }
-}
-
-/// Flags of `tacho serve` that these commands fix: greedy decoding, and `--sim` if the server is the simulator.
-pub(crate) fn fixed(way: Way) -> Vec<(&'static str, &'static str)> {
-    let mut fixed = vec![("--backend", "openai"), ("--temperature", "0.0")];
-    if way == Way::Simulator {
-        fixed.push(("--sim", ""));
-    }
-    fixed
+fn contact(dry_run: bool) -> Contact {
+    if dry_run { Contact::Minimal } else { Contact::Server }
 }
 
 /// The screen of a run against a server.
-pub(crate) fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
+fn watched(args: &ServeArgs, dry_run: bool) -> anyhow::Result<Screen> {
     shown(&args.live.unless(dry_run), args.own.quiet || args.report.disable_tqdm)
 }
 
@@ -118,40 +64,21 @@ fn shown(live: &LiveArgs, hidden: bool) -> anyhow::Result<Screen> {
     Ok(Screen::open(live, false, progress)?.with(Lines::Unwanted))
 }
 
-/// Notifies when the warm-up requests are complete.
-struct Tested<'a> {
-    sink: &'a dyn EventSink,
-    tested: &'a (dyn Fn() + Sync),
-}
-
-impl EventSink for Tested<'_> {
-    fn event(&self, event: RunEvent) {
-        if matches!(event, RunEvent::Status(Note::Serve(ServeNote::WarmupDone))) {
-            (self.tested)();
-        }
-        self.sink.event(event);
-    }
-}
-
 /// Settings of a scenario command, online or offline.
 pub(crate) struct Scenario<'a> {
     pub(crate) batch: &'a BatchArgs,
+    pub(crate) interrupt: &'a Interrupt,
     /// Lines about the measured requests, printed before the run as in vLLM's script.
     pub(crate) headline: &'a dyn Fn(&[Request]) -> Vec<String>,
 }
 
 impl Scenario<'_> {
-    pub(crate) fn is_dry_run(&self) -> bool {
-        self.batch.dry_run
-    }
-
     /// Runs the batches on the engine in its worker, the measured batch last. Returns its requests and the outcome of
     /// each batch, or `None` for a dry run.
     pub(crate) fn on_engine(
         &self,
         specs: &[&WorkloadSpec],
         sampling: Sampling,
-        interrupt: &Interrupt,
     ) -> anyhow::Result<Option<(Vec<Request>, Vec<Generated>)>> {
         let sink = shown(&LiveArgs::default(), self.batch.worker.quiet)?;
         let source = offline::source(&self.batch.engine, false)?;
@@ -163,34 +90,49 @@ impl Scenario<'_> {
         let requests = requests.clone();
         print(&(self.headline)(&requests))?;
         self.save_workload(&requests)?;
-        if self.is_dry_run() {
+        if self.batch.dry_run {
             return Ok(None);
         }
-        interrupt.measuring();
-        let spec = offline::python("vllm", &self.batch.engine, &self.batch.worker, Dict::new(), &interrupt.stop)?;
+        self.interrupt.measuring();
+        let stop = &self.interrupt.stop;
+        let spec = offline::python("vllm", &self.batch.engine, &self.batch.worker, Dict::new(), stop)?;
         let done = batch::run(batches, sampling, !self.batch.worker.quiet, &mut PythonEngine::new(spec))?;
         Ok(Some((requests, done)))
     }
 
-    /// Opens a server, simulated with this policy or running, and prepares, prints, and saves its requests.
-    pub(crate) fn on_server<'s>(
+    /// Opens a server, simulated with this policy or running; prepares, prints, and saves its requests; measures them
+    /// and writes the metrics. `fixed` are flags of `tacho serve` next to those that all scenarios fix.
+    pub(crate) fn on_server(
         &self,
-        serve: &ServeArgs,
+        (way, fixed): (Way, &[(&str, &str)]),
         (spec, count): (WorkloadSpec, usize),
         policy: Option<Policy>,
         adjust: &dyn Fn(&mut ServePlan),
-        screen: &'s Screen,
-    ) -> anyhow::Result<(Online<'s>, Prepared)> {
+        measure: impl FnOnce(&Screen, Online<'_>, Prepared) -> anyhow::Result<Option<Dict>>,
+    ) -> anyhow::Result<Exit> {
+        let mut flags = vec![("--backend", "openai"), ("--temperature", "0.0")];
+        flags.extend((way == Way::Simulator).then_some(("--sim", "")));
+        flags.extend(fixed);
+        let serve = as_serve(&self.batch.values, &flags)?;
+        let screen = watched(&serve, self.batch.dry_run)?;
         let limit = |spec: &mut EngineSpec| {
             spec.policy = policy.unwrap_or(spec.policy);
             limit(&self.batch.engine, spec)
         };
-        let mut online = Online::open(serve, spec, count, false, &limit, screen)?;
+        let workload = (spec, count, false);
+        let (_simulator, mut online) = open(&serve, workload, &limit, &screen, &self.interrupt.stop)?;
         adjust(&mut online.plan);
-        let prepared = online.prepare(self.is_dry_run())?;
+        let prepared = online.prepare(contact(self.batch.dry_run))?;
         screen.print(&(self.headline)(&prepared.requests.all()?))?;
         self.save_workload(&prepared.requests.all()?)?;
-        Ok((online, prepared))
+        if self.batch.dry_run {
+            return dry_run::print(&prepared);
+        }
+        self.interrupt.measuring();
+        if let Some(file) = measure(&screen, online, prepared)? {
+            self.save_json(file)?;
+        }
+        Ok(self.interrupt.or(Exit::Done))
     }
 
     /// Writes the requests as JSON lines, if requested.

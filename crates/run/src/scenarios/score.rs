@@ -12,7 +12,7 @@ use super::schema::Schema;
 
 /// Judges responses; constraints are compiled once.
 #[derive(Default)]
-pub struct Judge {
+pub(super) struct Judge {
     schemas: HashMap<String, Option<Schema>>,
     patterns: HashMap<String, Option<(Regex, Regex)>>,
     grammars: HashMap<String, Option<Grammar>>,
@@ -20,7 +20,7 @@ pub struct Judge {
 
 impl Judge {
     /// The verdict on a text under a constraint.
-    pub fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
+    pub(super) fn verdict(&mut self, kind: ConstraintKind, constraint: &Value, text: &str) -> Verdict {
         match kind {
             ConstraintKind::Grammar => self.sentence(constraint.as_str().unwrap_or_default(), text),
             ConstraintKind::Choice => {

@@ -9,8 +9,6 @@ use tacho_core::secret::{redact_json_text, redact_url};
 pub(crate) enum Refusal {
     #[error("{flag} {value} is out of range: use {allowed}")]
     OutOfRange { flag: &'static str, value: String, allowed: &'static str },
-    #[error(transparent)]
-    OutOfBounds(#[from] tacho_args::OutOfBounds),
     #[error("a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve")]
     NotPredicted { flag: &'static str },
     #[error(

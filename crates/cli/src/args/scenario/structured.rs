@@ -1,6 +1,6 @@
 //! Flags of `tacho structured-output`.
 
-use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, row, vllm};
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, vllm};
 use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
@@ -48,89 +48,65 @@ pub(crate) static TABLE: Table = Table {
     ..Table::PLAIN
 };
 
-#[rustfmt::skip]
-const FLAGS: &[Flag] = &[
-    HELP,
-    vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server."),
-    vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port."),
-    vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address."),
-    vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port."),
-    vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. Left out, it follows the backend."),
-    vllm(&["--dataset"], Choice(&StructuredDataset::NAMES), "NAME", Preset::Str("json"), &SCENARIO,
-        "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub."),
-    vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, in place of the built-in one."),
-    vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Most requests in flight at once."),
-    vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to ask for. Without it, the first model that the server lists."),
-    vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer, where it is not the model's."),
-    vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &SERVER, "How the tokenizer is loaded."),
-    vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send."),
-    vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer."),
-    vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &SCENARIO, "Requests per second; inf sends all at once."),
-    vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process."),
-    vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix."),
-    vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed."),
-    vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars."),
-    vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file."),
-    vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run."),
-    vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; made if it is not there."),
-    vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file."),
-    vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length."),
-    vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el."),
-    vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RESULT, "Percentiles to report, with commas."),
-    vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "Objectives on ttft, tpot or e2el, in milliseconds."),
-    vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline."),
-    vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint."),
-    vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt."),
-
-    own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &CONSTRAINT,
-        "Kind of constraint, as vLLM's pages show it. It must agree with --dataset."),
-    own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &CONSTRAINT,
-        "How requests say it. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
-         these types, for the JSON datasets."),
-    own(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
-        "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern."),
-    own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request."),
-    own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model."),
-    own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator."),
-    own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates."),
-    own(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive."),
-    own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all."),
-    own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it."),
-    own(&["--save-workload"], Str, "FILE", Unset, &OWN,
-        "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body."),
-    own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else."),
-    live::SCREEN,
-    live::HTTP,
-    own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
-        "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
-         --result-dir, structured_output_benchmark_results without it."),
-    own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Length of each run of a sweep: its requests are the rate times this."),
-];
-
 flags! {
-    /// The flags that this command reads; the others are passed on to `tacho serve`.
+    /// The flags of `tacho structured-output`. Rows without a field are passed on to `tacho serve`.
     StructuredFlags {
-        {
-            dataset: StructuredDataset = row(FLAGS, "--dataset") => dataset;
-            json_schema_path: Option<String> = row(FLAGS, "--json-schema-path");
-            backend: String = row(FLAGS, "--backend");
-            model: Option<String> = row(FLAGS, "--model");
-            num_prompts: i64 = row(FLAGS, "--num-prompts");
-            output_len: i64 = row(FLAGS, "--output-len");
-            seed: i64 = row(FLAGS, "--seed");
-            random_prefix_len: i64 = row(FLAGS, "--random-prefix-len");
-            save_results: bool = row(FLAGS, "--save-results");
-            result_dir: Option<String> = row(FLAGS, "--result-dir");
-            no_structured_output: bool = row(FLAGS, "--no-structured-output");
-            structured_output_ratio: f64 = row(FLAGS, "--structured-output-ratio");
-            structure_type: Option<String> = row(FLAGS, "--structure-type");
-            constraint_field: String = row(FLAGS, "--constraint-field");
-            constraint_options: Given<Value> = row(FLAGS, "--constraint-options");
-            dry_run: bool = row(FLAGS, "--dry-run");
-            save_workload: Option<String> = row(FLAGS, "--save-workload");
-            sweep_request_rates: Option<String> = row(FLAGS, "--sweep-request-rates");
-            sweep_seconds: f64 = row(FLAGS, "--sweep-seconds");
-        }
+        FLAGS [
+            - HELP;
+            backend: String = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server.");
+            - vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port.");
+            - vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address.");
+            - vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port.");
+            - vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. Left out, it follows the backend.");
+            dataset: StructuredDataset = vllm(&["--dataset"], Choice(&StructuredDataset::NAMES), "NAME", Preset::Str("json"), &SCENARIO,
+                "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub.") => dataset;
+            json_schema_path: Option<String> = vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, in place of the built-in one.");
+            - vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Most requests in flight at once.");
+            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to ask for. Without it, the first model that the server lists.");
+            - vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer, where it is not the model's.");
+            - vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &SERVER, "How the tokenizer is loaded.");
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send.");
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer.");
+            - vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &SCENARIO, "Requests per second; inf sends all at once.");
+            - vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process.");
+            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix.");
+            - vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed.");
+            - vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars.");
+            save_results: bool = vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file.");
+            - vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run.");
+            result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; made if it is not there.");
+            - vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file.");
+            - vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length.");
+            - vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el.");
+            - vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RESULT, "Percentiles to report, with commas.");
+            - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "Objectives on ttft, tpot or e2el, in milliseconds.");
+            no_structured_output: bool = vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline.");
+            structured_output_ratio: f64 = vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint.");
+            random_prefix_len: i64 = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt.");
+            structure_type: Option<String> = own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &CONSTRAINT,
+                "Kind of constraint, as vLLM's pages show it. It must agree with --dataset.");
+            constraint_field: String = own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &CONSTRAINT,
+                "How requests say it. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
+                these types, for the JSON datasets.");
+            constraint_options: Given<Value> = own(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
+                "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern.");
+            - own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request.");
+            - own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model.");
+            - own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator.");
+            - own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates.");
+            - own(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive.");
+            - own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all.");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN,
+                "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body.");
+            - own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else.");
+            - live::SCREEN;
+            - live::HTTP;
+            sweep_request_rates: Option<String> = own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
+                "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
+                --result-dir, structured_output_benchmark_results without it.");
+            sweep_seconds: f64 = own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Length of each run of a sweep: its requests are the rate times this.");
+        ]
     }
 }
 

@@ -189,7 +189,8 @@ fn texts_that_no_header_can_hold_name_their_flag() {
         [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
     {
         let error = serve(&words).unwrap_err();
-        assert!(matches!(error, ArgError::Refused(Refusal::Header { flag, .. }) if flag == words[0]), "{error}");
+        let ArgError::Refused(refusal) = &error else { panic!("{error}") };
+        assert!(matches!(refusal.downcast_ref(), Some(Refusal::Header { flag, .. }) if *flag == words[0]), "{error}");
         assert!(!error.to_string().contains("a\nb"), "{error}");
     }
     assert!(serve(&["--request-id-prefix", "run-1-ü", "--header", "X-A=b c", "--api-key", "k"]).is_ok());

@@ -1,26 +1,21 @@
 //! `tacho structured-output`: times structured outputs and checks them against their constraints.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::anyhow;
-use tacho_core::json::{Dict, Value, dumps, write_value};
-use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
-use tacho_metrics::Sample;
+use tacho_core::{Counters, EventSink, RunEvent, Work};
 use tacho_metrics::structured::{Answer, StructuredSummary};
 use tacho_record::RunRecord;
 use tacho_report::structured::{self as report, StructuredSetup};
 use tacho_run::ReportPlan;
-use tacho_run::scenarios::Judge;
-use tacho_run::serve::Prepared;
-use tacho_text::Tokenizer;
+use tacho_run::scenarios::{answers, save};
+use tacho_run::serve::{Contact, Prepared};
 use tacho_workload::WorkloadSpec;
-use tacho_workload::scenarios::{Constraint, StructuredSpec};
+use tacho_workload::scenarios::StructuredSpec;
 
-use super::{Online, watched, write_json};
+use super::{contact, open, watched, write_json};
 use crate::args::scenario::structured::StructuredArgs;
 use crate::commands::screen::Screen;
 use crate::commands::serve::dry_run;
@@ -54,24 +49,27 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     let spec = spec(args);
     let timed = spec.rate.is_finite();
     let workload = WorkloadSpec::Structured(spec.clone());
-    let mut online = Online::open(&args.serve, workload, args.num_prompts, timed, &|_| Ok(()), screen)?;
+    let workload = (workload, args.num_prompts, timed);
+    let (_simulator, mut online) = open(&args.serve, workload, &|_| Ok(()), screen, &interrupt.stop)?;
     // The test request is request 0, sent unchanged.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
     online.plan.traffic.chat_temperature = Some(0.0);
-    let mut prepared = online.prepare(args.dry_run)?;
+    let mut prepared = online.prepare(contact(args.dry_run))?;
     if UNCONSTRAINED.contains(&args.backend.as_str()) {
         tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
         prepared.requests.alter(|_, part| part.iter_mut().for_each(|request| request.overrides = None))?;
     }
     if let Some(path) = &args.save_workload {
-        save(path, &prepared.requests.all()?)?;
+        save(path.as_ref(), &prepared.requests.all()?)?;
+        saved(path);
     }
     if args.dry_run {
         return dry_run::print(&prepared);
     }
     // The run uses its own tokenizer; this one is for the evaluation afterwards.
-    let tokenizer = online.prepare(true)?.tokenizer.ok_or_else(|| anyhow!("structured-output needs a tokenizer"))?;
+    let tokenizer =
+        online.prepare(Contact::Minimal)?.tokenizer.ok_or_else(|| anyhow!("structured-output needs a tokenizer"))?;
     let setup = setup(args, &prepared);
     let constraints = spec.constraints(&prepared.requests.all()?)?;
     let mut lines: Vec<String> = spec.headline(&tokenizer)?.into_iter().collect();
@@ -83,7 +81,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     tested.extend(setup.profiled.then(|| "Starting profiler...".to_owned()));
     tested.extend(setup.traffic());
     // A closed pipe must not end the run.
-    let record = online.run_tested(prepared, &interrupt.stop, &|| drop(screen.print(&tested)))?;
+    let record = online.run_tested(prepared, &|| drop(screen.print(&tested)))?;
     let answers = answers(&record, &spec, &lens, constraints, &tokenizer);
     conclude(args, &setup, &online.plan.report, &record, &answers, screen)
 }
@@ -160,54 +158,4 @@ fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
         max_concurrency: args.serve.load.max_concurrency,
         profiled: args.serve.load.profile,
     }
-}
-
-fn answers(
-    record: &RunRecord,
-    spec: &StructuredSpec,
-    prompt_lens: &[u64],
-    constraints: Vec<Constraint>,
-    tokenizer: &Tokenizer,
-) -> Vec<Answer> {
-    let mut judge = Judge::default();
-    // The test request has already sent the first schema to the server.
-    let mut seen: HashSet<String> =
-        constraints.iter().take(1).filter(|first| first.sent).map(|first| dumps(&first.value)).collect();
-    let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
-    let answer = |((sample, &prompt_len), constraint): ((Cow<'_, Sample>, &u64), Constraint)| {
-        let text = String::from_utf8_lossy(&sample.text).into_owned();
-        Answer {
-            success: sample.success(),
-            prompt_len,
-            output_len: if sample.success() { tokenizer.count(&text, false) as u64 } else { 0 },
-            ttft: if sample.success() { sample.ttft } else { 0.0 },
-            latency: sample.latency,
-            itl: if sample.success() { sample.itl.to_vec() } else { Vec::new() },
-            error: sample.error.clone(),
-            expected: constraint.expected,
-            constrained: constraint.sent,
-            fresh: constraint.sent && seen.insert(dumps(&constraint.value)),
-            verdict: judge.verdict(spec.dataset.kind(), &constraint.value, &text),
-            text,
-        }
-    };
-    samples.map(answer).collect()
-}
-
-/// Writes the requests in the format of vLLM's script.
-pub(super) fn save(path: &str, requests: &[Request]) -> anyhow::Result<()> {
-    let mut out = Vec::new();
-    for (index, request) in requests.iter().enumerate() {
-        let mut line = Dict::new();
-        line.set("index", index);
-        line.set("prompt", request.content.to_json());
-        line.set("prompt_len", request.prompt_len);
-        line.set("output_len", request.output_len);
-        line.set("extra_body", request.overrides.clone());
-        write_value(&mut out, &Value::Dict(line));
-        out.push(b'\n');
-    }
-    std::fs::write(path, out).map_err(|error| anyhow!("cannot write {path}: {error}"))?;
-    saved(path);
-    Ok(())
 }

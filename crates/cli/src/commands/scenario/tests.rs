@@ -10,7 +10,7 @@ use tacho_text::{HubCache, Tokenizer};
 use tacho_workload::scenarios::{LongDocumentSpec, StructuredSpec, priority_of};
 use tacho_workload::{WorkloadSpec, sample};
 
-use super::{prefix_caching, structured};
+use super::structured;
 use crate::args::scenario::long_document::{self, LongDocumentArgs};
 use crate::args::scenario::prefix_caching::{PrefixCachingArgs, TABLE as PREFIX_CACHING};
 use crate::args::scenario::prioritization::{PrioritizationArgs, TABLE as PRIORITIZATION};
@@ -88,7 +88,7 @@ fn structured_requests_are_the_scripts() {
         assert_eq!(Value::from(printed), case["printed"], "{name}");
         let (requests, mut globals) = made(WorkloadSpec::Structured(spec), &tokenizer, args.seed as u32);
         let file = tempfile::NamedTempFile::new().unwrap();
-        structured::save(file.path().to_str().unwrap(), &requests).unwrap();
+        tacho_run::scenarios::save(file.path(), &requests).unwrap();
         let ours = std::fs::read_to_string(file.path()).unwrap();
         let theirs = golden_text(&format!("scenarios/structured-output/sample/{name}.jsonl"));
         let lines =
@@ -193,7 +193,7 @@ fn repeated_prompts_are_the_scripts() {
             assert_eq!(request.output_len, expected["output_len"].as_i64().unwrap(), "{name}");
         }
         assert_eq!(globals.py.random(), case["random_after"]["value"].as_f64().unwrap(), "{name}");
-        let lines = prefix_caching::sampled(&requests, args.spec.repeat_count);
+        let lines = tacho_report::scenario::sampled(&requests, args.spec.repeat_count);
         let theirs = case.get("right_stdout").unwrap_or(&case["stdout"]).as_array().unwrap();
         assert_eq!(Value::from(lines), Value::from(theirs[1..7].to_vec()), "{name}");
     }

@@ -30,7 +30,7 @@ fn described(args: &ServeArgs) -> anyhow::Result<SimSpec> {
     }
     // Engine limits default to those of the profile.
     words.extend(args.own.sim_profile.iter().flat_map(|profile| ["--profile".to_owned(), profile.clone()]));
-    let given = match read(&TABLE, &words).map_err(|error| misused(&error.into()))? {
+    let given = match read(&TABLE, &words).map_err(|error| misused(&error))? {
         Parsed::Values(values) => SimArgs::from(&values),
         Parsed::Help(_) => return Err(Misused("--sim-args: ask tacho sim itself for its help".to_owned()).into()),
     };

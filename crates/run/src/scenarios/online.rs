@@ -1,0 +1,158 @@
+//! Scenarios on a server: one or several runs of a workload under the same plan.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tacho_client::control::Caller;
+use tacho_core::event::{Note, ServeNote};
+use tacho_core::json::{self, Value};
+use tacho_core::{EventSink, Request, RunEvent};
+use tacho_loadgen::StopSignal;
+use tacho_record::RunRecord;
+use tacho_text::Tokenizer;
+use tacho_workload::{PrefixSharing, WorkloadSpec};
+
+use crate::serve::{Contact, Prepared, prepare, run};
+use crate::{Error, ServePlan, WorkloadPlan};
+
+/// The plan of a scenario's runs.
+pub struct Online<'a> {
+    /// The plan; runs may change it.
+    pub plan: ServePlan,
+    /// Receives the events.
+    pub sink: &'a dyn EventSink,
+    /// Stops the runs.
+    pub stop: &'a StopSignal,
+}
+
+/// A run, and the hit rate of an unbounded prefix cache.
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Pass {
+    pub record: RunRecord,
+    pub limit: f64,
+}
+
+/// Documents that were read once to fill the cache, and then measured.
+pub struct Documents {
+    /// Duration of the first reading.
+    pub warm_up: f64,
+    /// The measured requests.
+    pub pass: Pass,
+    /// Whether a request is the first one of its document.
+    pub fresh: Vec<bool>,
+}
+
+impl Online<'_> {
+    /// Replaces the workload.
+    pub fn set_workload(&mut self, spec: WorkloadSpec, num_prompts: usize, self_timed: bool) {
+        let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts).unwrap_or(i64::MAX));
+        self.plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };
+    }
+
+    /// Generates the requests.
+    ///
+    /// # Errors
+    /// When the workload is invalid, or the server does not answer.
+    pub fn prepare(&self, contact: Contact) -> Result<Prepared, Error> {
+        prepare(&self.plan, contact, self.sink)
+    }
+
+    /// Sends the requests. A run without a successful request is an error, not a result.
+    ///
+    /// # Errors
+    /// When the run fails, or all of its requests.
+    pub fn run(&self, prepared: Prepared) -> Result<RunRecord, Error> {
+        let record = run(&self.plan, prepared, self.stop, self.sink)?;
+        let samples = &record.measured.samples;
+        match samples.iter().find(|sample| !sample.success()) {
+            Some(first) if record.summary.completed == 0 && !record.setup.interrupted => {
+                Err(Error::AllFailed { count: samples.len(), reason: first.error.clone() })
+            }
+            _ => Ok(record),
+        }
+    }
+
+    /// Like `run`, but failed requests are a result; calls `tested` when the warm-up requests are complete.
+    ///
+    /// # Errors
+    /// When the run fails.
+    pub fn run_tested(&self, prepared: Prepared, tested: &(dyn Fn() + Sync)) -> Result<RunRecord, Error> {
+        run(&self.plan, prepared, self.stop, &Tested { sink: self.sink, tested })
+    }
+
+    /// Sends the requests twice, first with a cold cache. `completed` is called after the first pass. Without the
+    /// second one if the run is stopped.
+    ///
+    /// # Errors
+    /// When a pass fails.
+    pub fn twice(&mut self, prepared: Prepared, completed: &dyn Fn(&RunRecord)) -> Result<(Pass, Option<Pass>), Error> {
+        let (cold, warm) = reusable(&prepared.requests.all()?, prepared.tokenizer.as_ref());
+        let first = Pass { record: self.run(prepared)?, limit: cold };
+        completed(&first.record);
+        if self.stop.draining() {
+            return Ok((first, None));
+        }
+        self.plan.traffic.reset_caches = false;
+        let record = self.run(self.prepare(Contact::Server)?)?;
+        Ok((first, Some(Pass { record, limit: warm })))
+    }
+
+    /// Sends each document once, then the requests. `warmed` is called between them.
+    ///
+    /// # Errors
+    /// When a run fails.
+    pub fn documents(
+        &mut self,
+        prepared: Prepared,
+        (warm_up, documents): (WorkloadSpec, usize),
+        reset_caches: bool,
+        warmed: &dyn Fn(f64),
+    ) -> Result<Documents, Error> {
+        let (limit, _) = reusable(&prepared.requests.all()?, prepared.tokenizer.as_ref());
+        let workload = self.plan.workload.clone();
+        self.set_workload(warm_up, documents, false);
+        let warm_up = self.run(self.prepare(Contact::Server)?)?.measured.duration;
+        warmed(warm_up);
+        self.plan.workload = workload;
+        self.plan.traffic.reset_caches = reset_caches;
+        let mut seen = HashSet::new();
+        let requests = prepared.requests.all()?;
+        let fresh = requests.iter().map(|request| seen.insert(format!("{:?}", request.content))).collect();
+        drop(requests);
+        Ok(Documents { warm_up, pass: Pass { record: self.run(prepared)?, limit }, fresh })
+    }
+
+    /// The scheduling policy reported by the server, or `None` if it does not report one: vLLM does in development
+    /// mode only.
+    pub fn policy(&self) -> Option<String> {
+        let caller = Caller::new(&self.plan.endpoint, &self.plan.base_path, Duration::from_secs(5)).ok()?;
+        let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
+        let info = json::parse(&String::from_utf8_lossy(&answer.body)).ok().filter(|_| answer.status == 200)?;
+        let config = info.get("vllm_config")?.get("scheduler_config")?;
+        config.get("policy").and_then(Value::as_str).map(str::to_owned)
+    }
+}
+
+/// Hit rates of an unbounded cache: for the list sent for the first time, and sent again.
+fn reusable(requests: &[Request], tokenizer: Option<&Tokenizer>) -> (f64, f64) {
+    let Some(tokenizer) = tokenizer else { return (0.0, 0.0) };
+    let once = PrefixSharing::new(requests, tokenizer);
+    let twice = PrefixSharing::new(&[requests, requests].concat(), tokenizer);
+    let again = (twice.cached - once.cached) as f64 / once.tokens.max(1) as f64;
+    (once.cached_share(), again)
+}
+
+/// Notifies when the warm-up requests are complete.
+struct Tested<'a> {
+    sink: &'a dyn EventSink,
+    tested: &'a (dyn Fn() + Sync),
+}
+
+impl EventSink for Tested<'_> {
+    fn event(&self, event: RunEvent) {
+        if matches!(event, RunEvent::Status(Note::Serve(ServeNote::WarmupDone))) {
+            (self.tested)();
+        }
+        self.sink.event(event);
+    }
+}

@@ -1,0 +1,67 @@
+//! Structured outputs: the responses, checked against their constraints.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::Path;
+
+use tacho_core::Request;
+use tacho_core::json::{Dict, Value, dumps, write_value};
+use tacho_metrics::Sample;
+use tacho_metrics::structured::Answer;
+use tacho_record::RunRecord;
+use tacho_text::Tokenizer;
+use tacho_workload::scenarios::{Constraint, StructuredSpec};
+
+use super::Judge;
+use crate::Error;
+
+/// Checks the responses of a run. The test request has already sent the first constraint.
+pub fn answers(
+    record: &RunRecord,
+    spec: &StructuredSpec,
+    prompt_lens: &[u64],
+    constraints: Vec<Constraint>,
+    tokenizer: &Tokenizer,
+) -> Vec<Answer> {
+    let mut judge = Judge::default();
+    let mut seen: HashSet<String> =
+        constraints.iter().take(1).filter(|first| first.sent).map(|first| dumps(&first.value)).collect();
+    let samples = record.measured.samples.iter().zip(prompt_lens).zip(constraints);
+    let answer = |((sample, &prompt_len), constraint): ((Cow<'_, Sample>, &u64), Constraint)| {
+        let text = String::from_utf8_lossy(&sample.text).into_owned();
+        Answer {
+            success: sample.success(),
+            prompt_len,
+            output_len: if sample.success() { tokenizer.count(&text, false) as u64 } else { 0 },
+            ttft: if sample.success() { sample.ttft } else { 0.0 },
+            latency: sample.latency,
+            itl: if sample.success() { sample.itl.to_vec() } else { Vec::new() },
+            error: sample.error.clone(),
+            expected: constraint.expected,
+            constrained: constraint.sent,
+            fresh: constraint.sent && seen.insert(dumps(&constraint.value)),
+            verdict: judge.verdict(spec.dataset.kind(), &constraint.value, &text),
+            text,
+        }
+    };
+    samples.map(answer).collect()
+}
+
+/// Writes the requests in the format of vLLM's script.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn save(path: &Path, requests: &[Request]) -> Result<(), Error> {
+    let mut out = Vec::new();
+    for (index, request) in requests.iter().enumerate() {
+        let mut line = Dict::new();
+        line.set("index", index);
+        line.set("prompt", request.content.to_json());
+        line.set("prompt_len", request.prompt_len);
+        line.set("output_len", request.output_len);
+        line.set("extra_body", request.overrides.clone());
+        write_value(&mut out, &Value::Dict(line));
+        out.push(b'\n');
+    }
+    std::fs::write(path, out).map_err(|source| Error::SaveWorkload { path: path.to_owned(), source })
+}
