@@ -70,7 +70,6 @@ fn row(flag: &Flag) -> String {
     format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))
 }
 
-/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()

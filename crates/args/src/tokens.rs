@@ -9,7 +9,6 @@ use crate::error::UsageError;
 /// The words after preprocessing.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Words {
-    /// The words.
     pub(crate) words: Vec<String>,
     /// Dotted options given twice, in order of occurrence.
     pub(crate) duplicates: Vec<String>,

@@ -58,7 +58,6 @@ macro_rules! misused {
 }
 pub(crate) use misused;
 
-/// The exit code of an error.
 fn code(error: &anyhow::Error) -> Exit {
     let run = error.downcast_ref::<tacho_run::Error>();
     let workload = match run {

@@ -27,7 +27,6 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(crate) enum Connection {
     Plain(TcpStream),

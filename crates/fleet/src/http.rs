@@ -32,13 +32,11 @@ pub(crate) fn read_request(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::
 }
 
 impl Head {
-    /// Reads the body.
     pub(crate) fn read_body(&self, stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
         read_body(stream, buffer, self.size, self.length)
     }
 }
 
-/// Writes a response.
 pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) -> io::Result<()> {
     let reason = if status == 200 { "OK" } else { "Refused" };
     let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -46,7 +44,6 @@ pub(crate) fn write_response(stream: &mut impl Write, status: u16, body: &[u8]) 
     stream.flush()
 }
 
-/// Writes a request.
 pub(crate) fn write_request(
     stream: &mut impl Write,
     host: &str,
@@ -63,7 +60,6 @@ pub(crate) fn write_request(
     stream.flush()
 }
 
-/// Reads a response.
 pub(crate) fn read_response(stream: &mut impl Read, buffer: &mut Vec<u8>) -> io::Result<(u16, Vec<u8>)> {
     let gone = || io::Error::new(io::ErrorKind::UnexpectedEof, "the connection ended");
     let head_len = read_head(stream, buffer)?.ok_or_else(gone)?;

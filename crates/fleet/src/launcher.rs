@@ -26,7 +26,6 @@ pub struct LauncherInfo {
     pub grace: Option<Duration>,
 }
 
-/// One launcher.
 struct Row {
     name: &'static str,
     /// Variables that are all set in its ranks, and together nowhere else.

@@ -39,7 +39,6 @@ use front::Idle;
 use interference::interfered;
 use regress::Data;
 
-/// Least steps for a fit.
 const MIN_STEPS: usize = 50;
 /// Steps further off than this many robust standard deviations are outliers.
 const OUTLIER_DEVIATIONS: f64 = 6.0;

@@ -52,7 +52,6 @@ pub(crate) fn schema_size() -> Result<u64, Error> {
     Ok(stream.get_ref().len() as u64)
 }
 
-/// The origin in a schema.
 pub(crate) fn origin(path: &Path, schema: &Schema) -> Result<Origin, Error> {
     let found = number(path, schema, FORMAT_KEY)?;
     known(path, found)?;

@@ -70,7 +70,6 @@ impl General {
         ids.iter().filter_map(|&id| self.inner.id_to_token(id)).collect()
     }
 
-    /// The ID of a token.
     pub(crate) fn token_to_id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }

@@ -60,7 +60,6 @@ impl Helper {
         helper.exchange(&(sandbox.bytes, source.to_owned())).map(|_| helper)
     }
 
-    /// Renders the template.
     pub(crate) fn render(&self, variables: &Variables) -> Result<String, TemplateError> {
         self.exchange(variables)
     }

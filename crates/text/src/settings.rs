@@ -74,7 +74,6 @@ const CLASS_DEFAULTS: &[ClassDefaults] = &[
 pub(crate) struct Settings {
     /// The Python class that the library uses, without `Fast`; `None` for its general one.
     pub(crate) class: Option<String>,
-    /// The class that the settings name.
     pub(crate) named_class: Option<String>,
     /// Attribute and text of each named special token; extra special tokens have an empty attribute.
     pub(crate) named: Vec<(String, String)>,

@@ -139,7 +139,6 @@ pub(crate) struct AutoTuneArgs {
     pub(crate) live: LiveArgs,
 }
 
-/// Settings of one tuning.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TuneSettings {
     pub(crate) base: PathBuf,

@@ -25,7 +25,6 @@ pub(crate) struct Outputs {
 pub(crate) enum Destination {
     /// `-`: standard output, which then has no other output.
     Stdout,
-    /// A file.
     File(PathBuf),
 }
 

@@ -32,7 +32,6 @@ pub(crate) fn task<A: 'static>(
 pub(crate) enum Invocation {
     /// Print this text and exit.
     Print(String),
-    /// Run this task.
     Run(Task),
 }
 

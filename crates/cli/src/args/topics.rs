@@ -181,7 +181,6 @@ pub(crate) fn find(name: &str) -> Option<&'static Topic> {
     TOPICS.iter().find(|topic| topic.name == name)
 }
 
-/// The text of a topic.
 pub(crate) fn text(topic: &Topic, width: usize) -> String {
     let mut out = format!("{}\n\n", paragraph(topic.about, width));
     let lines: Vec<&'static str> = topic.text.lines().collect();
@@ -226,7 +225,6 @@ fn pairs(lines: &[&'static str], width: usize) -> String {
     pairs.iter().map(row).collect()
 }
 
-/// The list of topics.
 pub(crate) fn list(width: usize) -> String {
     TOPICS.iter().map(|topic| columns(&format!("tacho help {}", topic.name), topic.about, 24, width)).collect()
 }

@@ -27,7 +27,6 @@ pub(crate) struct Source<'a> {
     pub(crate) seed: i64,
     /// Number of requests.
     pub(crate) num_prompts: i64,
-    /// Prefix of request ids.
     pub(crate) request_id_prefix: String,
     /// Input, output, and prefix length of random prompts, in tokens.
     pub(crate) lengths: [i64; 3],

@@ -34,7 +34,6 @@ pub(crate) fn asked(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsSt
     (args.nth(1)? == WORD).then(|| args.collect())
 }
 
-/// Runs the command and returns its exit code.
 pub(crate) fn run(command: &[OsString]) -> ExitCode {
     let Some((program, args)) = command.split_first() else { return ExitCode::from(127) };
     orphans::adopt();

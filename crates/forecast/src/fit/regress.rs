@@ -109,7 +109,6 @@ fn solve<const N: usize>(data: &Data<N>, used: &[usize]) -> Option<(Vec<f64>, Ve
     Some((values, single.into_iter().zip(joined).map(|(one, other)| one.max(other) / near).collect()))
 }
 
-/// Number of windows.
 fn count(windows: &[usize]) -> usize {
     windows.iter().max().map_or(0, |last| last + 1)
 }

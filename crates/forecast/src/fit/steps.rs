@@ -49,7 +49,6 @@ impl Step {
         [self.count, self.computed, self.sequences, self.kv, self.attention, self.back_to_back_prefill]
     }
 
-    /// Adds the next step to this one.
     pub(super) fn add(&mut self, next: &Step) {
         self.at = next.at;
         self.seconds += next.seconds;

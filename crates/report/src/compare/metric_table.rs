@@ -18,7 +18,6 @@ pub struct MetricTable {
 /// The points of a side that differ only in the level.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Curve {
-    /// The side.
     pub(super) side: usize,
     /// The side's name, and the settings that distinguish the curve from others of the side.
     pub(super) name: String,

@@ -19,7 +19,6 @@ const POINTS: usize = 400;
 /// Bars of a histogram.
 const BARS: usize = 40;
 
-/// Runs with a name.
 type Named = (String, Vec<StoredRun>);
 
 /// The section with all distributions that at least one run has.

@@ -5,7 +5,6 @@ use std::path::Path;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::offline::EngineNote;
 
-/// One metric of a record.
 pub(super) struct Metric {
     pub(super) name: String,
     pub(super) values: Vec<f64>,

@@ -22,7 +22,6 @@ pub struct ParetoSpec {
     pub strict: bool,
 }
 
-/// One point.
 #[derive(Debug, Clone, PartialEq)]
 struct Point {
     per_user: f64,

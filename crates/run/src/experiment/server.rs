@@ -83,7 +83,6 @@ fn served(command: &[String]) -> &String {
     server.filter(|_| wrapped).unwrap_or(&command[0])
 }
 
-/// A caller for the server at this address.
 fn caller(address: &str, timeout: Duration) -> Result<Caller, Failure> {
     let failed = |error: tacho_client::Error| Failure::new("RequestException", error.to_string());
     let url = Url::parse(&format!("{address}/v1/completions")).map_err(failed)?;

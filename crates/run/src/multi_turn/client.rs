@@ -37,7 +37,6 @@ impl ClientSpec {
 pub(crate) enum Step {
     /// Send the first messages of a conversation.
     Send { conversation: usize, messages: usize },
-    /// It has ended.
     End(&'static str),
 }
 
@@ -68,7 +67,6 @@ pub(crate) enum Then {
     Leave,
 }
 
-/// A client.
 #[derive(Debug)]
 pub(crate) struct Client<'s> {
     spec: &'s ClientSpec,

@@ -12,7 +12,6 @@ use tacho_workload::sessions::Conversation;
 use super::client::{Attempt, Client, ClientSpec, Step, Then};
 use super::{MultiTurnPlan, MultiTurnResult, body};
 
-/// The state of a client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     /// Pauses until then, and takes its next conversation.
@@ -21,7 +20,6 @@ enum State {
     Retrying(Timestamp),
     /// Waits for a response.
     Waiting,
-    /// Has ended.
     Ended,
 }
 

@@ -71,14 +71,12 @@ impl Clients<'_> {
         })));
     }
 
-    /// A conversation is complete.
     pub(super) fn report_complete(&self, client: usize, conversation: usize) {
         if self.plan.verbose {
             self.note(TalkNote::HeldToEnd { client, conversation: self.name(conversation) });
         }
     }
 
-    /// A client ends.
     pub(super) fn report_end(&self, client: usize, why: Option<&'static str>) {
         if self.plan.verbose {
             let (successes, failures) = (self.clients[client].successes, self.clients[client].failures);

@@ -60,7 +60,6 @@ impl Sampler<'_> {
         Ok(sampled.requests)
     }
 
-    /// The requests of one batch.
     pub(crate) fn draw(&mut self, workload: &OfflineWorkload, slot: Slot) -> Result<Vec<Request>, Error> {
         match (workload, slot) {
             (OfflineWorkload::File { path, .. }, Slot::Measured) => Ok(read_jsonl(path)?.0),

@@ -16,7 +16,6 @@ const MAGIC: &[u8] = b"tacho-worker\n";
 /// Longest frame.
 const LONGEST: u64 = 1 << 32;
 
-/// Writes one frame.
 pub(super) fn write_frame(out: &mut impl Write, value: &Value) -> io::Result<()> {
     let text = dumps(value);
     write!(out, "{}\n{text}", text.len())?;
@@ -53,7 +52,6 @@ pub(super) fn skip_to_magic(source: &mut impl BufRead) -> io::Result<bool> {
     Ok(false)
 }
 
-/// One call.
 pub(super) fn call(id: i64, name: &str, params: Dict) -> Value {
     let mut dict = Dict::new();
     dict.set("id", id);

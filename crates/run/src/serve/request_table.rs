@@ -59,7 +59,6 @@ impl RequestTable {
         self.rounds.load(Ordering::Relaxed)
     }
 
-    /// Number of requests.
     pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }

@@ -16,7 +16,6 @@ use overload::Overload;
 use precision::Precise;
 use unreachable::Unreachable;
 
-/// A stop rule.
 trait Rule {
     /// Takes rows of finished requests.
     fn rows(&mut self, rows: &[Observation]);

@@ -105,7 +105,6 @@ impl SuitePlan {
         self.tests.iter().flat_map(|test| of(test).into_iter().map(move |command| (test.name(), command))).collect()
     }
 
-    /// The command of an offline test.
     fn offline_command(&self, test: &OfflineTest) -> Vec<String> {
         let output = self.output(&test.name).display().to_string();
         let mut command = self.bench_cmd.clone();

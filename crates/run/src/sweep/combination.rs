@@ -133,7 +133,6 @@ impl Sweep<'_> {
     }
 }
 
-/// One run of a sweep.
 pub(super) struct SweepRun<'r> {
     /// The changed settings for display.
     pub(super) overrides: Vec<(&'static str, Dict)>,

@@ -28,7 +28,6 @@ impl LoadVariable {
         }
     }
 
-    /// Its unit.
     pub(super) fn unit(self) -> &'static str {
         match self {
             LoadVariable::RequestRate => "req/s",

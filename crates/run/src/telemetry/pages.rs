@@ -13,7 +13,6 @@ use crate::Error;
 /// Timeout of a scrape; a late page would show another time.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An exporter.
 pub(super) struct Exporter {
     name: String,
     path: String,

@@ -35,7 +35,6 @@ static BASIC: LazyLock<Vec<Class>> = LazyLock::new(|| {
     classes
 });
 
-/// The class of a character.
 pub(crate) fn class_of(character: char) -> Class {
     match BASIC.get(character as usize) {
         Some(&class) => class,

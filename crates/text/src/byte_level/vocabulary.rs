@@ -19,7 +19,6 @@ impl Vocabulary {
         vocabulary
     }
 
-    /// Sets the bytes of an ID.
     pub(crate) fn set_bytes(&mut self, id: u32, bytes: &[u8]) {
         let id = id as usize;
         if self.spans.len() <= id {

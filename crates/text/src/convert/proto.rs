@@ -2,7 +2,6 @@
 
 use crate::sentencepiece::Whitespace;
 
-/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceKind {
     Normal,

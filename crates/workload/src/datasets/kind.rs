@@ -74,7 +74,6 @@ impl DatasetKind {
         }
     }
 
-    /// A dataset of vLLM.
     pub(crate) const fn vllm(name: &'static str) -> DatasetKind {
         DatasetKind { of_vllm: true, ..DatasetKind::named(name) }
     }

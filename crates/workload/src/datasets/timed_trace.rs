@@ -177,7 +177,6 @@ impl Blocks {
         Ok(Blocks { key: HashKey::from_seed(hash_seed), vocabulary, known: HashMap::new() })
     }
 
-    /// The tokens of a block.
     pub(crate) fn tokens(&mut self, name: &str, count: usize) -> &[u32] {
         let key = format!("{name}:{count}");
         let (hash_key, vocabulary) = (self.key, &self.vocabulary);

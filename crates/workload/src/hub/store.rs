@@ -43,7 +43,6 @@ impl Store {
         self.directory.join("snapshots").join(commit)
     }
 
-    /// The path of a blob.
     pub(super) fn blob(&self, etag: &str) -> PathBuf {
         self.directory.join("blobs").join(etag)
     }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-/// Files with tokenizer settings.
 const SETTINGS: [&str; 6] = [
     "tokenizer_config.json",
     "special_tokens_map.json",

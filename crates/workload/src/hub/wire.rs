@@ -16,7 +16,6 @@ use crate::hub::http;
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Minimum download speed in bytes per second before a connection counts as dead.
 const MIN_BYTES_PER_SECOND: u64 = 50_000;
-/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
 const LISTING: u64 = 256 << 20;
 

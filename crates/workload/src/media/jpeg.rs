@@ -15,7 +15,6 @@ const BLOCK: usize = 8;
 /// Side of a 4:2:0 unit: four luma blocks, one block per chroma component.
 const UNIT: usize = 16;
 
-/// Encodes an image.
 pub(crate) fn encode(image: &Rgb) -> Vec<u8> {
     let quant = [quality_75(&LUMA_QUANT), quality_75(&CHROMA_QUANT)];
     let mut out = Vec::with_capacity(image.pixels.len() / 4 + 1024);

@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const GROWTH: u32 = 4;
 /// Time limit of the body, as a multiple of the response timeout.
 const BODY: u32 = 12;
-/// Maximum number of redirects.
 const MAX_REDIRECTS: u32 = 30;
 const LIMIT: u64 = 256 << 20;
 

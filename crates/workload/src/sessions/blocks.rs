@@ -86,7 +86,6 @@ impl Layout {
 /// Which blocks a prompt may find in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All blocks of the file.
     File,
     /// The blocks of its own tree.
     Tree,

@@ -8,7 +8,6 @@ use super::model::{Step, Trace, Turn};
 
 /// Maximum steps of a trace, including repeated and branched sessions.
 pub(super) const MAX_STEPS: usize = 1_000_000;
-/// A turn number.
 type TurnNumber = BoundedCount<1_000_000>;
 /// Maximum earlier steps in the history of a step.
 pub(super) const MAX_HISTORY: usize = 100_000;

@@ -49,7 +49,6 @@ impl Options {
         found.ok_or_else(|| wrong(name, format!("must be {}, not {text:?}", names.join(" or "))))
     }
 
-    /// A switch, or the default.
     pub(crate) fn switch(&self, name: &str, default: bool) -> Result<bool, TraceError> {
         self.choice(name, &[("true", true), ("false", false)], default)
     }

@@ -51,7 +51,6 @@ impl<'d> Row<'d> {
         self.read(name, "a whole number of at least 1", |value| whole(value).filter(|count| *count > 0))
     }
 
-    /// A text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'d str>> {
         match self.get(name) {
             None => Ok(None),
@@ -69,7 +68,6 @@ impl<'d> Row<'d> {
         })
     }
 
-    /// A list.
     pub(crate) fn list(&self, name: &str) -> Result<Option<&'d [Value]>> {
         match self.get(name) {
             None => Ok(None),
@@ -78,7 +76,6 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// An object.
     pub(crate) fn object(&self, name: &str) -> Result<Option<&'d Dict>> {
         match self.get(name) {
             None => Ok(None),

@@ -63,7 +63,6 @@ impl Source {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// The error for an empty source.
     pub(crate) fn empty(&self) -> TraceError {
         TraceError::Empty { place: Place::file(&self.path) }
     }

@@ -68,7 +68,6 @@ fn read_batches(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     Ok(batches)
 }
 
-/// A row of a batch.
 pub(crate) fn row(batch: &RecordBatch, row: usize) -> Cell {
     let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
     Cell::Struct(names.zip(batch.columns()).map(|(name, column)| (name, cell(column, row))).collect())

@@ -18,7 +18,6 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table in a text.
     pub(crate) fn new(text: String, separator: u8) -> Self {
         let mut scanner = Scanner { text: text.as_bytes(), separator, at: 0, line: 1 };
         let header = scanner.rows().next().map(|(_, fields)| fields).unwrap_or_default();

@@ -41,7 +41,6 @@ impl ParquetFile {
         self.reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize).collect()
     }
 
-    /// The rows of a row group.
     pub(crate) fn rows(&self, group: usize, path: &Path) -> Result<Vec<Cell>, Error> {
         let (first, expected) = (self.groups()[..group].iter().sum::<usize>() + 1, self.groups()[group]);
         let read = || {

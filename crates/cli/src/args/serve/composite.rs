@@ -171,7 +171,6 @@ fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, St
 pub(crate) struct RangeRatio {
     /// For prompts.
     pub(crate) input: f64,
-    /// For outputs.
     pub(crate) output: f64,
     /// As stored by vLLM: one number, or the given object.
     pub(crate) value: Value,

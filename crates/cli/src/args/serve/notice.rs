@@ -10,7 +10,6 @@ use super::ServeArgs;
 pub(crate) enum Notice {
     /// Flags were given more than once.
     Duplicates(Vec<String>),
-    /// A flag has no effect.
     NoEffect { flag: &'static str, reason: &'static str },
 }
 

@@ -56,7 +56,6 @@ impl Load {
         }
     }
 
-    /// The load as a number.
     pub(crate) fn value(self) -> f64 {
         match self {
             Load::Concurrency(limit) => limit as f64,

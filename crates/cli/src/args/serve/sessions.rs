@@ -30,7 +30,6 @@ pub(super) static USERS: Group = group(
 .first(&["--sessions-concurrency", "--session-rate"]);
 
 flags! {
-    /// Flags for sessions.
     SessionFlags {
         FLAGS [
             sessions: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
@@ -84,7 +83,6 @@ fn on_failure(setting: Setting<'_>) -> OnFailure {
     if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
 }
 
-/// Arguments for sessions.
 #[derive(Debug, Clone)]
 pub(crate) struct SessionArgs {
     pub(crate) file: Option<String>,

@@ -16,7 +16,6 @@ use crate::commands::screen::Screen;
 use crate::commands::sweep::supervised;
 use crate::exit::Exit;
 
-/// Runs all tunings of a batch file.
 pub(super) fn run(args: &AutoTuneArgs, file: &Path, upload: Option<&str>, sink: &Screen) -> anyhow::Result<Exit> {
     let mut entries = read(file)?;
     // Validate all entries before the first run.

@@ -65,7 +65,6 @@ impl<'a> Span<'a> {
     }
 }
 
-/// A curve.
 pub(super) struct Curve {
     pub(super) name: &'static str,
     pub(super) color: u8,

@@ -161,7 +161,6 @@ pub(super) struct Mean {
     spread: f64,
     /// Its position along the curve, as text.
     along: String,
-    /// Number of runs.
     runs: usize,
 }
 

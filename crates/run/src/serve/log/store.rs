@@ -36,7 +36,6 @@ impl<'a> RowStore<'a> {
         RowStore { clock, wall, log, texts, began, kept, bytes: 0, logged: 0, last: Timestamp::ZERO }
     }
 
-    /// The log, and the rows.
     pub(crate) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
         let written = self.log.as_mut().and_then(RowLog::take_written);
         let logged = written.filter(|_| self.logged > 0).map(|written| (written, self.logged));

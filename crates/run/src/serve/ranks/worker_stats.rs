@@ -6,7 +6,6 @@ use tacho_loadgen::WorkerStats;
 /// Most wake-up lags per worker that are sent to rank 0.
 const MAX_LAGS: usize = 2048;
 
-/// Writes the statistics of workers.
 pub(super) fn write(workers: &[WorkerStats]) -> Dict {
     let mut closing = Dict::new();
     closing.set("workers", workers.iter().map(|stats| worker_json(stats).into()).collect::<Vec<Value>>());

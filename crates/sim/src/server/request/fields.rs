@@ -72,7 +72,6 @@ impl Fields {
         self.0.get(name).filter(|value| **value != Value::Null)
     }
 
-    /// A required field.
     pub(crate) fn required(&self, name: &str) -> Result<&Value, Problem> {
         self.0.get(name).ok_or_else(|| Problem::invalid(&[self.missing(name)]))
     }

@@ -74,7 +74,6 @@ impl Problem {
         Problem::error(StatusCode::BAD_REQUEST, "Bad Request", &message, param.as_deref())
     }
 
-    /// An unknown response id.
     pub(crate) fn unknown_response(id: &str) -> Self {
         let message = format!("Response with id '{id}' not found.");
         Problem::error(StatusCode::NOT_FOUND, "invalid_request_error", &message, Some("response_id"))
@@ -91,7 +90,6 @@ impl Problem {
         self
     }
 
-    /// An unknown model.
     pub(crate) fn unknown_model(model: &str, served: &[String]) -> Self {
         let message = format!("The model `{model}` does not exist. Valid aliases: {}.", served.join(", "));
         Problem::error(StatusCode::NOT_FOUND, "NotFoundError", &message, Some("model"))
@@ -154,7 +152,6 @@ pub(crate) enum Invalid {
         /// The rule, as Python shows it.
         ctx: Option<String>,
     },
-    /// Invalid JSON.
     Json {
         /// Position of the error in characters.
         at: usize,

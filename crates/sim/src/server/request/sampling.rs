@@ -126,7 +126,6 @@ fn prompt_logprobs(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     alternatives(fields.int("prompt_logprobs")?, "prompt_logprobs", vocabulary).map(|_| ())
 }
 
-/// Fields with token ids.
 fn token_ids(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
     let outside = |ids: &[i64]| -> Vec<Value> {
         let known = |id: &i64| (0..vocabulary as i64).contains(id);

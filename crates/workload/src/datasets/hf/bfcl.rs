@@ -78,7 +78,6 @@ pub(super) fn categories(spec: &HfSpec) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|category| !category.is_empty())
 }
 
-/// The file of a category.
 pub(super) fn file_name(category: &str) -> String {
     format!("BFCL_v3_{category}.json")
 }

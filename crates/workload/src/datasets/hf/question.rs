@@ -19,7 +19,6 @@ pub(super) fn human_eval(context: &Context<'_>, row: &Row) -> Result<Request, Er
     context.text(row.text("prompt")?.to_owned(), context.output_len(256))
 }
 
-/// GSM8K: the question.
 pub(super) fn gsm8k(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     context.text(row.text("question")?.to_owned(), context.output_len(256))
 }

@@ -10,7 +10,6 @@ use crate::sources::table::Row;
 /// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
-/// The request of a row.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let column = context.column.unwrap_or("text");
     let mut steps = column.split('.');

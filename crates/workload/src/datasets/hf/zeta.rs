@@ -8,7 +8,6 @@ use crate::sources::table::Row;
 
 const MARKER: &str = "<|editable_region_start|>";
 
-/// The request of a row.
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let (events, input, output) = (row.text("events")?, row.text("input")?, row.text("output")?);
     let prompt = format!(

@@ -9,7 +9,6 @@ use crate::sessions::options::Options;
 use crate::sessions::source::{Document, Source};
 use crate::sources::csv::Table;
 
-/// Reads the trace.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let table = Columns::of(source.single()?)?;
     let columns = ["TIMESTAMP", "ContextTokens", "GeneratedTokens"].map(|name| table.column(name));

@@ -78,7 +78,6 @@ pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     Ok(trace)
 }
 
-/// The columns of a row by turn.
 fn turns<'d>(row: &Row<'d>) -> Result<Vec<Cells<'d>>, TraceError> {
     let mut turns: Vec<Cells<'d>> = Vec::new();
     let mut next: BTreeMap<Kind, usize> = BTreeMap::new();

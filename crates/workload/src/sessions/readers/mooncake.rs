@@ -33,7 +33,6 @@ impl Lengths {
     }
 }
 
-/// Reads the trace.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     let block = options.positive("block_size", BLOCK)?;

@@ -6,7 +6,6 @@ use crate::sessions::model::{Step, Trace, from_s};
 use crate::sessions::options::Options;
 use crate::sessions::source::Source;
 
-/// Reads the trace.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::TraceSynthetic);
     trace.options.set("timestamp_unit", "s");

@@ -3,7 +3,6 @@
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Request};
 
-/// A message.
 pub(super) fn chat_message(role: &str, content: impl Into<Value>) -> Value {
     let mut dict = Dict::new();
     dict.set("role", role);

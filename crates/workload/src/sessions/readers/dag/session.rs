@@ -22,7 +22,6 @@ const SESSION: [&str; 12] = [
 ];
 const TURN: [&str; 8] = ["messages", "model", "max_tokens", "tools", "extra", "delay", "forks", "spawns"];
 
-/// A session.
 #[derive(Debug)]
 pub(crate) struct Session<'d> {
     pub(crate) row: Row<'d>,
