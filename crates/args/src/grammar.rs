@@ -39,6 +39,8 @@ impl Wanted {
 /// The value of one flag.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
+    /// The flag, as error messages name it.
+    pub flag: &'static str,
     /// The given value or the default.
     pub value: &'a Value,
     /// Whether the value was given.
@@ -211,8 +213,8 @@ impl Values {
     /// Returns the value of a row, read by a function. A row that is not in the table has its default.
     pub fn read_row<T>(&self, row: &Flag, read: impl FnOnce(Setting<'_>) -> T) -> T {
         match self.table.flags.iter().position(|flag| flag.names[0] == row.names[0]) {
-            Some(at) => read(Setting { value: &self.values[at], is_given: self.given[at] }),
-            None => read(Setting { value: &row.preset.value(), is_given: false }),
+            Some(at) => read(Setting { flag: row.long(), value: &self.values[at], is_given: self.given[at] }),
+            None => read(Setting { flag: row.long(), value: &row.preset.value(), is_given: false }),
         }
     }
 

@@ -37,10 +37,36 @@ impl<T: FromWord> FromFlag for Option<T> {
 }
 
 /// Declares flags: each line has a field, its type, and its row in the table. For a type of another crate, a function
-/// after `=>` reads the value. A line that starts with `-` is a row without a field. Lines in braces read rows that are declared elsewhere; a line that starts with `..` is
+/// after `=>` reads the value; if the name of the struct ends with `?`, it may reject it. A line that starts with `-` is a row without a field. Lines in braces read rows that are declared elsewhere; a line that starts with `..` is
 /// a struct of further flags.
 #[macro_export]
 macro_rules! flags {
+    ($(#[$about:meta])* $name:ident ? {
+        $($rows:ident [$($(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
+        $(..$part:ident: $part_type:ty;)*
+    }) => {
+        $(pub(crate) const $rows: &[$crate::flag::Flag] = &[$($row),*];)*
+
+        $(#[$about])*
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name {
+            $($($(#[$note])* pub(crate) $field: $type,)*)*
+            $(pub(crate) $part: $part_type,)*
+        }
+
+        impl $name {
+            /// Reads the values. Rejects invalid ones.
+            pub(crate) fn parse(values: &$crate::Values) -> Result<Self, $crate::Error> {
+                Ok($name {
+                    $($($field: {
+                        const ROW: $crate::flag::Flag = $row;
+                        values.read_row(&ROW, $crate::reader!(? ROW, $type $(, $reader)?))?
+                    },)*)*
+                    $($part: values.into(),)*
+                })
+            }
+        }
+    };
     ($(#[$about:meta])* $name:ident {
         $($rows:ident [$($(- $passed:expr;)* $(#[$note:meta])* $field:ident: $type:ty = $row:expr $(=> $reader:path)?;)*])*
         $({$($(#[$other_note:meta])* $other_field:ident: $other_type:ty = $other_row:expr $(=> $other_reader:path)?;)*})?
@@ -78,6 +104,12 @@ macro_rules! flags {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! reader {
+    (? $row:expr, $type:ty) => {
+        |setting| Ok::<$type, $crate::Error>($crate::reader!($row, $type)(setting))
+    };
+    (? $row:expr, $type:ty, $reader:path) => {
+        $reader
+    };
     ($row:expr, $type:ty) => {{
         const { assert!(!<$type as $crate::typed::FromFlag>::NEEDS_BOUNDS || $row.bounds.is_some()) };
         <$type as $crate::typed::FromFlag>::from_flag

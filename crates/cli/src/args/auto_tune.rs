@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows};
-use tacho_args::typed::Given;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::{FromFlag, Given};
 use tacho_args::{Values, flags};
 use tacho_decide::search::Criterion;
 
@@ -63,24 +64,26 @@ flags! {
 }
 
 flags! {
-    /// The other flags of `tacho auto-tune`.
-    AutoTuneFlags {
+    /// Arguments of `tacho auto-tune`.
+    AutoTuneArgs? {
         FIRST [
-            words: Vec<String> = own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
-                "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH.");
+            /// The batch file, and the upload destination of its results.
+            batch: Option<(PathBuf, Option<String>)> = own(&["FILE"], Rest(usize::MAX), "[FILE [GCS_PATH]]", Unset, &TUNING,
+                "JSON list of tunings to run one after another. Results are written back into it, and uploaded to GCS_PATH.") => batch;
         ]
         LAST [
             serve_params: Option<String> = own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
                 "JSON file with further server settings to try. Each set is combined with each pair of the two lists.");
-            constraints: Vec<String> = own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
-                "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >.");
-            num_prompts: i64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run.");
-            num_warmups: i64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured.");
-            num_runs: i64 = own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
-                "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer.");
+            constraints: Vec<Criterion> = own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
+                "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >.") => constraints;
+            num_prompts: u64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run.").at_least(1);
+            num_warmups: u64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured.").at_least(0);
+            num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
+                "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer.").at_least(1);
             tolerance: f64 = own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
-                "Share of a request rate by which it may be too low. 0 finds it exactly.");
+                "Share of a request rate by which it may be too low. 0 finds it exactly.").between(0.0, 0.99);
             skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings.");
+            /// Whether to resume a tuning, and which one.
             resume: Option<Option<String>> = own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
                 "Go on with a tuning that was interrupted. RUN is its directory in auto-benchmark, the newest without it.");
             dry_run: bool = own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");
@@ -109,36 +112,6 @@ pub(crate) fn variables() -> impl Iterator<Item = String> {
     SETTINGS.iter().map(|flag| flag.dest().to_uppercase())
 }
 
-/// Arguments of `tacho auto-tune`.
-#[derive(Debug, Clone)]
-pub(crate) struct AutoTuneArgs {
-    tuning: TuneFlags,
-    /// The batch file, and the upload destination of its results.
-    pub(crate) batch: Option<(PathBuf, Option<String>)>,
-    pub(crate) serve_params: Option<String>,
-    pub(crate) constraints: Vec<Criterion>,
-    pub(crate) num_prompts: u64,
-    pub(crate) num_warmups: u64,
-    pub(crate) num_runs: usize,
-    pub(crate) tolerance: f64,
-    pub(crate) skip_profile: bool,
-    /// Whether to resume a tuning, and which one.
-    pub(crate) resume: Option<Option<String>>,
-    pub(crate) dry_run: bool,
-    pub(crate) sim: bool,
-    pub(crate) serve_cmd: Option<String>,
-    pub(crate) bench_cmd: String,
-    pub(crate) after_bench_cmd: Option<String>,
-    pub(crate) host: String,
-    pub(crate) port: i64,
-    pub(crate) load_format: String,
-    /// Seconds.
-    pub(crate) server_ready_timeout: u64,
-    pub(crate) show_stdout: bool,
-    /// Live view.
-    pub(crate) live: LiveArgs,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TuneSettings {
     pub(crate) base: PathBuf,
@@ -160,49 +133,10 @@ pub(crate) struct TuneSettings {
     pub(crate) logging_level: String,
 }
 
-/// Rejects a number below `least`.
-fn at_least(flag: &'static str, value: i64, least: i64) -> Result<u64, Refusal> {
-    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
-    let refusal = Refusal::OutOfRange { flag, value: value.to_string(), allowed };
-    u64::try_from(value).ok().filter(|_| value >= least).ok_or(refusal)
-}
-
 impl AutoTuneArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let mut flags = AutoTuneFlags::from(v);
-        if flags.words.len() > 2 {
-            let error = UsageError::Unrecognized { tokens: flags.words.split_off(2) };
-            return Err(ArgError::Usage { command: TABLE.command, error });
-        }
-        let mut words = flags.words.into_iter();
-        let tolerance = flags.tolerance;
-        if !(0.0..1.0).contains(&tolerance) {
-            let (flag, value, allowed) = ("--tolerance", tolerance.to_string(), "a share from 0 to 1");
-            return Err(Refusal::OutOfRange { flag, value, allowed }.into());
-        }
-        let args = AutoTuneArgs {
-            batch: words.next().map(|file| (PathBuf::from(file), words.next())),
-            serve_params: flags.serve_params,
-            constraints: flags.constraints.iter().map(|text| constraint(text)).collect::<Result<_, _>>()?,
-            num_prompts: at_least("--num-prompts", flags.num_prompts, 1)?,
-            num_warmups: at_least("--num-warmups", flags.num_warmups, 0)?,
-            num_runs: usize::try_from(at_least("--num-runs", flags.num_runs, 1)?).unwrap_or(1),
-            tolerance,
-            skip_profile: flags.skip_profile,
-            resume: flags.resume,
-            dry_run: flags.dry_run,
-            sim: flags.sim,
-            serve_cmd: flags.serve_cmd,
-            bench_cmd: flags.bench_cmd,
-            after_bench_cmd: flags.after_bench_cmd,
-            host: flags.host,
-            port: flags.port,
-            load_format: flags.load_format,
-            server_ready_timeout: flags.server_ready_timeout,
-            live: flags.live.with_output(flags.show_stdout)?,
-            show_stdout: flags.show_stdout,
-            tuning: flags.tuning,
-        };
+        let args = AutoTuneArgs::parse(v)?;
+        args.live.check_output(args.show_stdout)?;
         if args.sim && args.serve_cmd.is_some() {
             return Err(Refusal::Together { flag: "--sim", other: "--serve-cmd" }.into());
         }
@@ -227,7 +161,7 @@ impl AutoTuneArgs {
             let numbers: Vec<u64> = parts.map(|part| number(variable, part)).collect::<Result<_, _>>()?;
             match numbers.iter().all(|&number| number > 0) && !numbers.is_empty() {
                 true => Ok(numbers),
-                false => Err(Refusal::OutOfRange { flag: variable, value: words, allowed: "whole numbers above 0" }),
+                false => Err(Refusal::range(variable, words, "whole numbers above 0")),
             }
         };
         let max_latency_text = text("MAX_LATENCY_ALLOWED_MS", &flags.max_latency_allowed_ms);
@@ -255,16 +189,15 @@ impl AutoTuneArgs {
 
 impl TuneSettings {
     fn check(&self) -> Result<(), Refusal> {
-        let refuse = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
         if !(self.max_latency_ms.is_finite() && self.max_latency_ms > 0.0) {
-            return refuse("MAX_LATENCY_ALLOWED_MS", self.max_latency_text.clone(), "milliseconds above 0");
+            return Err(Refusal::range("MAX_LATENCY_ALLOWED_MS", &self.max_latency_text, "milliseconds above 0"));
         }
         if self.min_cache_hit_pct > 100 {
-            return refuse("MIN_CACHE_HIT_PCT", self.min_cache_hit_pct.to_string(), "a percentage from 0 to 100");
+            return Err(Refusal::range("MIN_CACHE_HIT_PCT", self.min_cache_hit_pct, "a percentage from 0 to 100"));
         }
         if self.input_len + self.output_len > self.max_model_len {
-            let value = self.max_model_len.to_string();
-            return refuse("MAX_MODEL_LEN", value, "INPUT_LEN and OUTPUT_LEN together or more");
+            let allowed = "INPUT_LEN and OUTPUT_LEN together or more";
+            return Err(Refusal::range("MAX_MODEL_LEN", self.max_model_len, allowed));
         }
         Ok(())
     }
@@ -277,15 +210,25 @@ impl TuneSettings {
 }
 
 fn number(variable: &'static str, text: &str) -> Result<u64, Refusal> {
-    let refusal = Refusal::OutOfRange { flag: variable, value: text.to_owned(), allowed: "a whole number" };
-    text.trim().parse().map_err(|_| refusal)
+    text.trim().parse().map_err(|_| Refusal::range(variable, text, "a whole number"))
 }
 
-fn constraint(text: &str) -> Result<Criterion, Refusal> {
-    let at = text.find(['<', '>']).unwrap_or(text.len());
-    let allowed = "a condition such as p99_ttft_ms<=200";
-    Criterion::parse(text[..at].trim(), &text[at..])
-        .ok()
-        .filter(|criterion| !criterion.metric.is_empty())
-        .ok_or_else(|| Refusal::OutOfRange { flag: "--constraint", value: text.to_owned(), allowed })
+fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgError> {
+    let mut words = Vec::<String>::from_flag(setting);
+    if words.len() > 2 {
+        let error = UsageError::Unrecognized { tokens: words.split_off(2) };
+        return Err(ArgError::Usage { command: TABLE.command, error });
+    }
+    let mut words = words.into_iter();
+    Ok(words.next().map(|file| (PathBuf::from(file), words.next())))
+}
+
+fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+    let constraint = |text: String| {
+        let at = text.find(['<', '>']).unwrap_or(text.len());
+        let criterion = Criterion::parse(text[..at].trim(), &text[at..]).ok();
+        let wrong = || Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200");
+        criterion.filter(|criterion| !criterion.metric.is_empty()).ok_or_else(wrong)
+    };
+    Vec::<String>::from_flag(setting).into_iter().map(constraint).collect()
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, switch};
 use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::FromFlag;
 use tacho_decide::threshold::Threshold;
 
-use super::error::{ArgError, Refusal};
+use super::error::Refusal;
 
 use Kind::{Repeated, Rest};
 use Preset::Unset;
@@ -27,33 +28,22 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho check`.
-    CheckFlags {
+    /// Arguments of `tacho check`.
+    CheckArgs? {
         FLAGS [
             results: Vec<PathBuf> = own(&["RESULT"], Rest(usize::MAX), "RESULT [RESULT ...]", Unset, &CHECK,
                 "Results, or directories of them. Each is checked against all conditions.").required();
-            fail_if: Vec<String> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
+            thresholds: Vec<Threshold> = own(&["--fail-if"], Repeated, "CONDITION", Unset, &CHECK,
                 "Condition that must not hold: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or failed>1%. \
-                 Inconclusive if the metric's 95% confidence interval contains the limit.").required();
+                 Inconclusive if the metric's 95% confidence interval contains the limit.").required() => conditions;
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECK,
                 "Exit with 0 if a condition is inconclusive and none holds.");
         ]
     }
 }
 
-/// Arguments of `tacho check`.
-#[derive(Debug, Clone)]
-pub(crate) struct CheckArgs {
-    pub(crate) results: Vec<PathBuf>,
-    pub(crate) thresholds: Vec<Threshold>,
-    pub(crate) allow_inconclusive: bool,
-}
-
-impl CheckArgs {
-    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let CheckFlags { results, fail_if, allow_inconclusive } = v.into();
-        Ok(CheckArgs { results, thresholds: thresholds(&fail_if)?, allow_inconclusive })
-    }
+fn conditions(setting: Setting<'_>) -> Result<Vec<Threshold>, Refusal> {
+    thresholds(&Vec::from_flag(setting))
 }
 
 /// The conditions of `--fail-if`.

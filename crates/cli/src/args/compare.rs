@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
-use tacho_args::typed::Given;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::{FromFlag, Given};
 use tacho_args::{Values, flags};
 use tacho_decide::compare::Confidence;
 use tacho_record::number::Known;
@@ -33,19 +34,19 @@ pub(crate) static TABLE: Table = Table {
 
 flags! {
     /// The flags of `tacho compare`.
-    CompareFlags {
+    CompareFlags? {
         FLAGS [
             words: Vec<PathBuf> = own(&["FILE"], Rest(usize::MAX), "FILE [FILE ...]", Unset, &INPUT,
                 "Results; the first one is the baseline. Files of vLLM or tacho, benchmark_results.json tables, or directories of them.");
             base: i64 = own(&["--base"], Int, "N", Preset::Int(1), &INPUT, "Number of the result that is the baseline.");
-            metrics: Option<String> = own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
-                "Metrics to compare, separated by commas, such as p99_ttft_ms,output_throughput (default: all that both sides have).");
-            confidence: i64 = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "Confidence level of the intervals, 80 to 99.")
-                .between(80.0, 99.0);
-            margin: String = own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
-                "Change that is negligible. Two metrics are equal if the whole confidence interval of their change is within it.");
-            assume_noise: Option<String> = own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
-                "Assumed standard deviation between runs, for single results without per-request values.");
+            metrics: Option<Vec<String>> = own(&["--metrics"], Str, "KEYS", Unset, &INPUT,
+                "Metrics to compare, separated by commas, such as p99_ttft_ms,output_throughput (default: all that both sides have).") => numbers;
+            confidence: Confidence = own(&["--confidence"], Int, "PERCENT", Preset::Int(95), &INPUT, "Confidence level of the intervals, 80 to 99.")
+                .between(80.0, 99.0) => confidence;
+            margin: Option<f64> = own(&["--margin"], Str, "PERCENT", Preset::Str("2%"), &INPUT,
+                "Change that is negligible. Two metrics are equal if the whole confidence interval of their change is within it.") => share;
+            assume_noise: Option<f64> = own(&["--assume-noise"], Str, "PERCENT", Unset, &INPUT,
+                "Assumed standard deviation between runs, for single results without per-request values.") => share;
             more: Vec<PathBuf> = own(&["--file", "-f"], Repeated, "FILE", Unset, &INPUT,
                 "Further results. Without FILE it behaves like vLLM's script: writes perf_comparison.html, a page per group and the \
                  workbook.");
@@ -84,28 +85,24 @@ pub(crate) struct CompareArgs {
 
 impl CompareArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let flags = CompareFlags::from(v);
+        let flags = CompareFlags::parse(v)?;
         let as_script = flags.words.is_empty();
         let mut files = [flags.words, flags.more].concat();
         if files.is_empty() {
             return Err(missing(&TABLE, "FILE"));
         }
-        let out_of_range = || Refusal::OutOfRange {
-            flag: "--base",
-            value: flags.base.to_string(),
-            allowed: "the number of one of the results",
-        };
+        let out_of_range = || Refusal::range("--base", flags.base, "the number of one of the results");
         let at = usize::try_from(flags.base - 1).ok().filter(|at| *at < files.len()).ok_or_else(out_of_range)?;
         files[..=at].rotate_right(1);
         let spec = CompareSpec {
-            keys: flags.metrics.map(|keys| numbers(&keys)).transpose()?,
+            keys: flags.metrics,
             x: flags.xaxis,
             latency: if flags.latency.contains("median") { Latency::Median } else { Latency::P99 },
             ttft: (flags.ttft_max_ms.value, flags.ttft_slack_pct),
             tpot: (flags.tpot_max_ms.value, flags.tpot_slack_pct),
-            confidence: confidence(flags.confidence),
-            margin: share("--margin", &flags.margin)?,
-            noise: flags.assume_noise.map(|text| share("--assume-noise", &text)).transpose()?,
+            confidence: flags.confidence,
+            margin: flags.margin.unwrap_or_default(),
+            noise: flags.assume_noise,
             limits_set: as_script || flags.ttft_max_ms.is_given || flags.tpot_max_ms.is_given,
             debug: flags.debug,
             plots: flags.plot.unwrap_or(true),
@@ -123,25 +120,28 @@ impl CompareArgs {
 }
 
 /// Parses a list of metrics that have a better direction.
-fn numbers(list: &str) -> Result<Vec<String>, Refusal> {
+fn numbers(setting: Setting<'_>) -> Result<Option<Vec<String>>, Refusal> {
     let judged = |key: &str| match Known::judged(key) {
         Ok(_) => Ok(key.to_owned()),
-        Err(error) => Err(Refusal::metric("--metrics", error)),
+        Err(error) => Err(Refusal::metric(setting.flag, error)),
     };
-    list.split(',').map(|key| judged(key.trim())).collect()
+    let list = setting.value.as_str();
+    list.map(|list| list.split(',').map(|key| judged(key.trim())).collect()).transpose()
 }
 
 pub(super) fn missing(table: &Table, what: &'static str) -> ArgError {
     ArgError::Usage { command: table.command, error: UsageError::Missing { what: what.to_owned() } }
 }
 
-pub(super) fn confidence(percent: i64) -> Confidence {
-    Confidence::from_percent(percent as f64).expect("the rows keep it between 80 and 99")
+pub(super) fn confidence(setting: Setting<'_>) -> Result<Confidence, Refusal> {
+    Ok(Confidence::from_percent(f64::from_flag(setting)).expect("the rows keep it between 80 and 99"))
 }
 
 /// Parses a fraction given in percent.
-pub(super) fn share(flag: &'static str, text: &str) -> Result<f64, Refusal> {
+pub(super) fn share(setting: Setting<'_>) -> Result<Option<f64>, Refusal> {
+    let Some(text) = setting.value.as_str() else { return Ok(None) };
     let percent = text.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
-    let refusal = || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a percentage, such as 3%" };
-    percent.filter(|percent: &f64| (0.0..=100.0).contains(percent)).map(|percent| percent / 100.0).ok_or_else(refusal)
+    let percent = percent.filter(|percent: &f64| (0.0..=100.0).contains(percent));
+    let refusal = || Refusal::range(setting.flag, text, "a percentage, such as 3%");
+    percent.map(|percent| Some(percent / 100.0)).ok_or_else(refusal)
 }

@@ -49,11 +49,11 @@ fn port(setting: Setting<'_>) -> Option<u16> {
 }
 
 impl LiveArgs {
-    /// Adds the output of child commands, for commands that run others.
-    pub(crate) fn with_output(self, show_stdout: bool) -> Result<Self, Refusal> {
+    /// Rejects a screen that child commands also print to.
+    pub(crate) fn check_output(&self, show_stdout: bool) -> Result<(), Refusal> {
         match self.screen && show_stdout {
             true => Err(Refusal::Together { flag: "--live", other: "--show-stdout" }),
-            false => Ok(self),
+            false => Ok(()),
         }
     }
 

@@ -117,53 +117,39 @@ impl MultiTurnArgs {
             (None, Err(_)) => Ok(0),
             (None, Ok(value)) => {
                 let parsed = value.trim().parse();
-                parsed.map_err(|_| Refusal::OutOfRange { flag: NAME, value, allowed: "a whole number, 0 or more" })
+                parsed.map_err(|_| Refusal::range(NAME, value, "a whole number, 0 or more"))
             }
         }
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        let refused = |flag, value: f64, allowed| Err(Refusal::range(flag, value, allowed));
         let (least, most) = (self.limit_min_tokens, self.limit_max_tokens);
         if (least > 0 || most > 0) && (least < 1 || most < 1 || least > most) {
-            return refused(
-                "--limit-min-tokens",
-                least.to_string(),
-                "both limits of 1 or more, the least at most the most",
-            );
+            return refused("--limit-min-tokens", least as f64, "both limits of 1 or more, the least at most the most");
         }
         if self.request_timeout_sec.is_nan() || self.request_timeout_sec <= 0.0 {
-            return refused("--request-timeout-sec", self.request_timeout_sec.to_string(), "more than 0");
+            return refused("--request-timeout-sec", self.request_timeout_sec, "more than 0");
         }
         if self.request_rate.is_nan() || self.request_rate < 0.0 {
-            return refused("--request-rate", self.request_rate.to_string(), "0 or more");
+            return refused("--request-rate", self.request_rate, "0 or more");
         }
         let clients = self.num_clients as i64;
-        if self.max_active_conversations.is_some_and(|active| active < clients) {
-            return refused(
-                "--max-active-conversations",
-                self.max_active_conversations.unwrap_or(0).to_string(),
-                "at least one per client",
-            );
+        let limits = [
+            ("--max-active-conversations", self.max_active_conversations),
+            ("--max-num-requests", self.max_num_requests),
+        ];
+        match limits.into_iter().find_map(|(flag, limit)| Some((flag, limit.filter(|limit| *limit < clients)?))) {
+            Some((flag, limit)) => refused(flag, limit as f64, "at least one per client"),
+            None => Ok(()),
         }
-        if self.max_num_requests.is_some_and(|requests| requests < clients) {
-            return refused(
-                "--max-num-requests",
-                self.max_num_requests.unwrap_or(0).to_string(),
-                "at least one per client",
-            );
-        }
-        Ok(())
     }
 }
 
 /// Percentages, ascending.
 fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
-    let wrong = || Refusal::OutOfRange {
-        flag: "--warmup-percentages",
-        value: text.to_owned(),
-        allowed: "shares from 0% up to but not 100%, with commas between",
-    };
+    let allowed = "shares from 0% up to but not 100%, with commas between";
+    let wrong = || Refusal::range("--warmup-percentages", text, allowed);
     let share =
         |part: &str| part.trim().trim_end_matches('%').parse::<f64>().ok().filter(|share| (0.0..100.0).contains(share));
     let mut shares = text.split(',').map(share).collect::<Option<Vec<f64>>>().ok_or_else(wrong)?;
@@ -183,11 +169,8 @@ fn combined(mut headers: Vec<(String, String)>, key: Option<String>) -> Headers 
 fn header(text: &str) -> Result<(String, String), Refusal> {
     let split = text.split_once(':').or_else(|| text.split_once('='));
     let pair = split.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-    pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| Refusal::OutOfRange {
-        flag: "--header",
-        value: "***".to_owned(),
-        allowed: "Name: value or Name=value",
-    })
+    pair.filter(|(name, _)| !name.is_empty())
+        .ok_or_else(|| Refusal::range("--header", "***", "Name: value or Name=value"))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
 use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::FromFlag;
 use tacho_decide::search::Criterion;
 use tacho_forecast::plan::RATES;
 use tacho_record::number::Known;
 
-use super::error::{ArgError, Refusal};
+use super::error::Refusal;
 
 use Kind::{Choice, Float, Int, Repeated, Str};
 use Preset::Unset;
@@ -29,63 +30,45 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho plan`.
-    PlanFlags {
+    /// Arguments of `tacho plan`.
+    PlanArgs? {
         FLAGS [
             sim_profile: String = own(&["--sim-profile"], Str, "FILE", Unset, &PLAN,
                 "Server profile: a file of tacho fit, or a name of tacho help simulator.").required();
             rate: f64 = own(&["--rate"], Float, "RATE", Unset, &PLAN, "Request rate of the cluster, in requests per second.")
                 .between(*RATES.start(), *RATES.end()).required();
-            sla: Vec<String> = own(&["--sla"], Repeated, "METRIC<=LIMIT", Unset, &PLAN,
-                "SLO, such as p99_ttft_ms<=500: the mean, median or a percentile of ttft, tpot or e2el. Can be repeated.").required();
+            sla: Vec<Criterion> = own(&["--sla"], Repeated, "METRIC<=LIMIT", Unset, &PLAN,
+                "SLO, such as p99_ttft_ms<=500: the mean, median or a percentile of ttft, tpot or e2el. Can be repeated.").required() => criteria;
             bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("serve --num-prompts 500 --ignore-eos"), &PLAN,
-                "Workload, as a command line of tacho serve. Its rate and output files are ignored.");
+                "Workload, as a command line of tacho serve. Its rate and output files are ignored.") => command;
             router: String = own(&["--router"], Choice(&["round-robin", "least-loaded", "prefix-aware"]), "NAME",
                 Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.");
             max_replicas: usize = own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
             plot: Option<PathBuf> = own(&["--plot"], Str, "FILE", Unset, &PLAN,
-                "Write a chart of latency against load, as .png, .svg or .html: range across simulation seeds, SLOs, measurements.");
+                "Write a chart of latency against load, as .png, .svg or .html: range across simulation seeds, SLOs, measurements.") => drawable;
             measured: Vec<PathBuf> = own(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
                 "Result of this server and workload, to show next to its prediction in table and chart.");
         ]
     }
 }
 
-/// Arguments of `tacho plan`.
-#[derive(Debug, Clone)]
-pub(crate) struct PlanArgs {
-    pub(crate) sim_profile: String,
-    pub(crate) rate: f64,
-    pub(crate) sla: Vec<Criterion>,
-    pub(crate) router: String,
-    pub(crate) max_replicas: usize,
-    pub(crate) bench_cmd: String,
-    pub(crate) plot: Option<PathBuf>,
-    pub(crate) measured: Vec<PathBuf>,
-}
-
-impl PlanArgs {
-    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let PlanFlags { sim_profile, rate, sla, bench_cmd, router, max_replicas, plot, measured } = v.into();
-        if bench_cmd.trim().is_empty() {
-            let (flag, allowed) = ("--bench-cmd", "a command line of tacho serve");
-            return Err(Refusal::OutOfRange { flag, value: "\"\"".to_owned(), allowed }.into());
-        }
-        let sla = sla.iter().map(|text| criterion("--sla", text)).collect::<Result<_, _>>()?;
-        let plot = plot.map(drawable).transpose()?;
-        Ok(PlanArgs { sim_profile, rate, sla, router, max_replicas, bench_cmd, plot, measured })
+fn command(setting: Setting<'_>) -> Result<String, Refusal> {
+    let text = String::from_flag(setting);
+    match text.trim() {
+        "" => Err(Refusal::range(setting.flag, "\"\"", "a command line of tacho serve")),
+        _ => Ok(text),
     }
 }
 
-fn criterion(flag: &'static str, text: &str) -> Result<Criterion, ArgError> {
-    let at = text.find(['<', '>']).unwrap_or(text.len());
-    let wrong =
-        || Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a key, one of <= < >= >, and a number" };
-    let criterion = Criterion::parse(text[..at].trim(), &text[at..]).map_err(|_| wrong())?;
-    match is_simulated(&criterion.metric) {
-        true => Ok(criterion),
-        false => Err(Refusal::OutOfRange { flag, value: text.to_owned(), allowed: SIMULATED }.into()),
-    }
+fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
+    let criterion = |text: String| {
+        let at = text.find(['<', '>']).unwrap_or(text.len());
+        let wrong = |allowed| Refusal::range(setting.flag, &text, allowed);
+        let criterion = Criterion::parse(text[..at].trim(), &text[at..]);
+        let criterion = criterion.map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
+        if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(wrong(SIMULATED)) }
+    };
+    Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()
 }
 
 /// The metrics that a plan simulates.
@@ -98,8 +81,11 @@ fn is_simulated(key: &str) -> bool {
     }
 }
 
-fn drawable(path: PathBuf) -> Result<PathBuf, Refusal> {
-    let known = path.extension().is_some_and(|ending| ["png", "svg", "html"].iter().any(|one| ending == *one));
-    let (flag, value) = ("--plot", path.display().to_string());
-    if known { Ok(path) } else { Err(Refusal::OutOfRange { flag, value, allowed: "a file in .png, .svg or .html" }) }
+fn drawable(setting: Setting<'_>) -> Result<Option<PathBuf>, Refusal> {
+    let path = Option::<PathBuf>::from_flag(setting);
+    match path.as_ref().filter(|path| !["png", "svg", "html"].iter().any(|one| path.extension() == Some(one.as_ref())))
+    {
+        Some(other) => Err(Refusal::range(setting.flag, other.display(), "a file in .png, .svg or .html")),
+        None => Ok(path),
+    }
 }

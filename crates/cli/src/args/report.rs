@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows};
+use tacho_args::grammar::Setting;
 use tacho_args::number::python_float;
 use tacho_args::{Values, flags};
 use tacho_metrics::{GoodputLimits, MetricKind};
@@ -47,7 +48,7 @@ pub(crate) static TABLE: Table = Table {
 
 flags! {
     /// The flags of `tacho report`.
-    ReportFlags {
+    ReportFlags? {
         FLAGS [
             paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
                 "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
@@ -57,12 +58,12 @@ flags! {
             json: bool = own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
             save: bool = own(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
-            percentile_metrics: Option<String> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.");
+            percentile_metrics: Option<Vec<MetricKind>> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
             metric_percentiles: Option<String> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.");
             goodput: Option<Vec<String>> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good.");
-            window: Option<String> = own(&["--window"], Str, "START:END", Unset, &LOG,
+            window: Option<Window> = own(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
-                 window; either side may be left out. steady is the part that the report calls so.");
+                 window; either side may be left out. steady is the part that the report calls so.") => window;
             tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
                 "The tokenizer, where answers must be counted again and it is not found under the name it had.");
             save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
@@ -114,7 +115,7 @@ pub(crate) struct LogArgs {
 
 impl ReportCommandArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let flags = ReportFlags::from(v);
+        let flags = ReportFlags::parse(v)?;
         let paths: Vec<PathBuf> = flags.paths.iter().chain(&flags.result).cloned().collect();
         if paths.is_empty() {
             return Err(missing(&TABLE, "DIR"));
@@ -141,10 +142,10 @@ impl LogArgs {
         });
         Ok(LogArgs {
             changes: Changes {
-                percentile_metrics: flags.percentile_metrics.map(|list| metrics(&list)).transpose()?,
+                percentile_metrics: flags.percentile_metrics,
                 metric_percentiles: flags.metric_percentiles.map(|list| percentiles(&list)).transpose()?,
                 goodput,
-                window: flags.window.map(|text| window(&text)).transpose()?,
+                window: flags.window,
                 tokenizer: flags.tokenizer,
             },
             result: flags.save_result,
@@ -163,29 +164,25 @@ impl LogArgs {
     }
 }
 
-fn metrics(list: &str) -> Result<Vec<MetricKind>, Refusal> {
+fn metrics(setting: Setting<'_>) -> Result<Option<Vec<MetricKind>>, Refusal> {
     let kind = |name: &str| MetricKind::ALL.into_iter().find(|kind| kind.name() == name);
-    let unknown = |name: &str| Refusal::OutOfRange {
-        flag: "--percentile-metrics",
-        value: name.to_owned(),
-        allowed: "names of ttft, tpot, itl, e2el, client_queue_time and e2el_including_client_queue",
-    };
-    list.split(',').map(|name| kind(name).ok_or_else(|| unknown(name))).collect()
+    let allowed = "names of ttft, tpot, itl, e2el, client_queue_time and e2el_including_client_queue";
+    let unknown = |name: &str| Refusal::range(setting.flag, name, allowed);
+    let list = setting.value.as_str();
+    list.map(|list| list.split(',').map(|name| kind(name).ok_or_else(|| unknown(name))).collect()).transpose()
 }
 
-fn window(text: &str) -> Result<Window, Refusal> {
-    if text == "steady" {
-        return Ok(Window::Steady);
-    }
-    let wrong = || Refusal::OutOfRange {
-        flag: "--window",
-        value: text.to_owned(),
-        allowed: "START:END in seconds, the start before the end, or steady",
+fn window(setting: Setting<'_>) -> Result<Option<Window>, Refusal> {
+    let text = match setting.value.as_str() {
+        None => return Ok(None),
+        Some("steady") => return Ok(Some(Window::Steady)),
+        Some(text) => text,
     };
+    let wrong = || Refusal::range(setting.flag, text, "START:END in seconds, the start before the end, or steady");
     let (start, end) = text.split_once(':').ok_or_else(wrong)?;
     let side = |text: &str, open: f64| if text.is_empty() { Some(open) } else { python_float(text) };
     match (side(start, 0.0), side(end, f64::INFINITY)) {
-        (Some(start), Some(end)) if start >= 0.0 && start < end => Ok(Window::Span(start, end)),
+        (Some(start), Some(end)) if start >= 0.0 && start < end => Ok(Some(Window::Span(start, end))),
         _ => Err(wrong()),
     }
 }
@@ -193,21 +190,26 @@ fn window(text: &str) -> Result<Window, Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::json::Value;
+
+    fn read<T>(reader: impl Fn(Setting<'_>) -> Result<Option<T>, Refusal>, text: &str) -> Option<T> {
+        reader(Setting { flag: "--x", value: &Value::from(text), is_given: true }).ok().flatten()
+    }
 
     #[test]
     fn windows_have_a_start_before_their_end() {
-        assert_eq!(window("1.5:4").unwrap(), Window::Span(1.5, 4.0));
-        assert_eq!(window(":4").unwrap(), Window::Span(0.0, 4.0));
-        assert_eq!(window("3:").unwrap(), Window::Span(3.0, f64::INFINITY));
-        assert_eq!(window("steady").unwrap(), Window::Steady);
+        assert_eq!(read(window, "1.5:4"), Some(Window::Span(1.5, 4.0)));
+        assert_eq!(read(window, ":4"), Some(Window::Span(0.0, 4.0)));
+        assert_eq!(read(window, "3:"), Some(Window::Span(3.0, f64::INFINITY)));
+        assert_eq!(read(window, "steady"), Some(Window::Steady));
         for text in ["4:1", "3", "a:b", "-1:2", "2:2", "nan:3"] {
-            assert!(window(text).is_err(), "{text}");
+            assert_eq!(read(window, text), None, "{text}");
         }
     }
 
     #[test]
     fn unknown_latencies_are_refused() {
-        assert_eq!(metrics("ttft,e2el").unwrap(), [MetricKind::Ttft, MetricKind::E2el]);
-        assert!(metrics("ttft,tpt").is_err());
+        assert_eq!(read(metrics, "ttft,e2el"), Some(vec![MetricKind::Ttft, MetricKind::E2el]));
+        assert_eq!(read(metrics, "ttft,tpt"), None);
     }
 }

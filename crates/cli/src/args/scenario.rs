@@ -10,7 +10,6 @@ pub(crate) use super::offline::rows::{LIVE, OWN};
 use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, rows};
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
-use tacho_core::bounded::TokenCount;
 
 use super::error::{ArgError, Refusal};
 use super::offline::{EngineArgs, WorkerArgs};
@@ -134,23 +133,10 @@ pub(crate) fn as_serve(values: &Values, fixed: &[(&str, &str)]) -> Result<ServeA
     ServeArgs::read(serve)
 }
 
-/// Rejects a number below `least`.
-pub(crate) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<usize, Refusal> {
-    let allowed = if least == 0 { "0 or more" } else { "1 or more" };
-    let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed };
-    if value < least { Err(refusal()) } else { usize::try_from(value).map_err(|_| refusal()) }
-}
+/// The largest seed of Python's generators.
+pub(crate) const MAX_SEED: f64 = u32::MAX as f64;
 
-/// Parses a number of tokens.
-pub(crate) fn tokens(flag: &'static str, value: i64) -> Result<i64, Refusal> {
-    if TokenCount::holds(value) {
-        return Ok(value);
-    }
-    Err(Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 16777216 tokens" })
-}
-
-/// Rejects seeds that Python's generators do not accept.
-pub(crate) fn seed(flag: &'static str, value: i64) -> Result<u64, Refusal> {
-    let refusal = || Refusal::OutOfRange { flag, value: value.to_string(), allowed: "0 to 4294967295" };
-    u32::try_from(value).map(u64::from).map_err(|_| refusal())
+/// Rejects engine seeds that Python's generators do not accept.
+pub(crate) fn seed(value: i64) -> Result<u64, Refusal> {
+    u32::try_from(value).map(u64::from).map_err(|_| Refusal::range("--seed", value, "0 to 4294967295"))
 }

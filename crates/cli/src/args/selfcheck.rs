@@ -2,7 +2,8 @@
 
 use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows};
 use tacho_args::flags;
-use tacho_args::grammar::Values;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::{FromFlag, Given};
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
@@ -24,14 +25,15 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho selfcheck`.
-    SelfcheckFlags {
+    /// Arguments of `tacho selfcheck`.
+    SelfcheckArgs? {
         FLAGS [
-            streams: Vec<String> = own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
+            /// If not given, they are doubled beyond the last one until one side fails.
+            streams: Given<Vec<usize>> = own(&["--streams"], Kind::OneOrMore, "N", Preset::Unset, &OPTIONS,
                 "Numbers of streams to try, in ascending order. Default: 1 10 100 300 1000 3000, then doubled until the client or the \
-                 server fails.");
-            rates: Vec<String> = own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
-                "Tokens per second of each stream. Default: 20 100.");
+                 server fails.") => streams;
+            rates: Vec<f64> = own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
+                "Tokens per second of each stream. Default: 20 100.") => rates;
             /// Seconds.
             seconds: f64 = own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Duration of each stream.")
                 .between(0.001, 600.0);
@@ -41,49 +43,35 @@ flags! {
             workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,
                 "Client threads (default: all cores but one).").between(1.0, MAX_WORKERS as f64);
             timestamps: TimestampSource = own(&["--timestamps"], Kind::Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &OPTIONS,
-                "Source of receive timestamps: kernel, or user for comparison.") => timestamp_source;
+                "Source of receive timestamps: kernel, or user for comparison.") => source;
             json: Option<String> = own(&["--json"], Kind::Str, "FILE", Preset::Unset, &OPTIONS, "Write the results to this file too.");
         ]
     }
 }
 
-/// Arguments of `tacho selfcheck`.
-#[derive(Debug, Clone)]
-pub(crate) struct SelfcheckArgs {
-    pub(crate) streams: Vec<usize>,
-    pub(crate) rates: Vec<f64>,
-    /// Seconds.
-    pub(crate) seconds: f64,
-    /// Whether streams are doubled beyond these numbers until one side fails.
-    pub(crate) goes_on: bool,
-    /// Seconds.
-    pub(crate) max_seconds: f64,
-    pub(crate) workers: Option<usize>,
-    pub(crate) timestamps: TimestampSource,
-    pub(crate) json: Option<String>,
+fn source(setting: Setting<'_>) -> Result<TimestampSource, Refusal> {
+    Ok(timestamp_source(setting))
 }
 
-impl SelfcheckArgs {
-    /// Parses and checks the values.
-    pub(crate) fn read(values: &Values) -> Result<Self, Refusal> {
-        let SelfcheckFlags { streams, rates, seconds, max_seconds, workers, timestamps, json } = values.into();
-        let goes_on = streams.is_empty();
-        let streams = numbers(streams, "--streams", &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
-        let rates = numbers(rates, "--rates", &[20.0, 100.0], (0.01, 1e6))?;
-        Ok(SelfcheckArgs { streams, rates, seconds, goes_on, max_seconds, workers, timestamps, json })
-    }
+fn streams(setting: Setting<'_>) -> Result<Given<Vec<usize>>, Refusal> {
+    let value = numbers(setting, &[1, 10, 100, 300, 1000, 3000], (1, 1_000_000))?;
+    Ok(Given { value, is_given: setting.is_given })
 }
 
-fn numbers<T>(given: Vec<String>, flag: &'static str, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
+fn rates(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+    numbers(setting, &[20.0, 100.0], (0.01, 1e6))
+}
+
+fn numbers<T>(setting: Setting<'_>, preset: &[T], (least, most): (T, T)) -> Result<Vec<T>, Refusal>
 where
     T: std::str::FromStr + PartialOrd + Copy,
 {
-    if given.is_empty() {
-        return Ok(preset.to_vec());
-    }
     let number = |text: String| match text.parse::<T>() {
         Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(Refusal::OutOfRange { flag, value: text, allowed: "numbers above 0, up to a million" }),
+        _ => Err(Refusal::range(setting.flag, text, "numbers above 0, up to a million")),
     };
-    given.into_iter().map(number).collect()
+    match Option::<Vec<String>>::from_flag(setting) {
+        Some(given) => given.into_iter().map(number).collect(),
+        None => Ok(preset.to_vec()),
+    }
 }

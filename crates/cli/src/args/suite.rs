@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, MOST_SECONDS, Preset, Table, group, own, rows};
-use tacho_args::typed::Given;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::FromFlag;
 use tacho_args::{Values, flags};
+use tacho_run::suite::Remote;
 
 use super::error::{ArgError, Refusal};
 use super::live::{self, LiveArgs};
@@ -34,23 +36,23 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho suite`.
-    SuiteFlags {
+    /// Arguments of `tacho suite`, from flags and the variables of vLLM's script.
+    SuiteArgs? {
         FIRST [
             paths: Vec<PathBuf> = own(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
                 "Test files, or the directory of them. In a directory those for this machine are taken, such as \
                  serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others.");
-            test_selector: Given<String> = own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR].");
-            model_filter: Given<String> = own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER].");
-            dtype_filter: Given<String> = own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER].");
-            on_cpu: bool = own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64.");
+            test_selector: String = own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR].") => text;
+            model_filter: String = own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER].") => text;
+            dtype_filter: String = own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER].") => text;
+            on_cpu: bool = own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64.") => switched;
             output_dir: PathBuf = own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Directory of the results.");
             resume: bool = own(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest.");
             dry_run: bool = own(&["--dry-run"], Switch, "", Off, &RUNS,
-                "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN].");
+                "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN].") => switched;
             sim: bool = own(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine.");
-            remote_host: Given<String> = own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST].");
-            remote_port: Given<String> = own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT].");
+            remote_host: String = own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST].") => text;
+            remote_port: String = own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT].") => text;
             serve_cmd: String = own(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
                 "Server command. The model and the parameters of a test follow it.");
             bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
@@ -62,121 +64,83 @@ flags! {
             show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print.");
         ]
         LAST [
-            prompts_per_concurrency: Given<String> = own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
-                "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY].");
-            min_num_prompts: Given<String> = own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS].");
-            max_num_prompts: Given<String> = own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS].");
+            prompts_per_concurrency: Option<u64> = own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
+                "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY].") => optional;
+            min_num_prompts: u64 = own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS].") => number;
+            max_num_prompts: u64 = own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS].") => number;
             adaptive_concurrency: bool = own(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
-                "Search the largest concurrency within the limits after the listed ones [ENABLE_ADAPTIVE_CONCURRENCY].");
-            sla_ttft_ms: Given<String> = own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS].");
-            sla_tpot_ms: Given<String> = own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS].");
-            adaptive_max_probes: Given<String> = own(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
-                "Most levels beyond the listed ones [ADAPTIVE_MAX_PROBES].");
-            adaptive_max_concurrency: Given<String> = own(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
-                "Largest level [ADAPTIVE_MAX_CONCURRENCY].");
+                "Search the largest concurrency within the limits after the listed ones [ENABLE_ADAPTIVE_CONCURRENCY].") => adaptive;
+            sla_ttft_ms: f64 = own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS].") => milliseconds;
+            sla_tpot_ms: f64 = own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS].") => milliseconds;
+            adaptive_max_probes: u64 = own(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
+                "Most levels beyond the listed ones [ADAPTIVE_MAX_PROBES].") => number;
+            adaptive_max_concurrency: u64 = own(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
+                "Largest level [ADAPTIVE_MAX_CONCURRENCY].") => number;
         ]
+        ..live: LiveArgs;
     }
-}
-
-/// Arguments of `tacho suite`, from flags and the variables of vLLM's script.
-#[derive(Debug, Clone)]
-pub(crate) struct SuiteArgs {
-    pub(crate) paths: Vec<PathBuf>,
-    pub(crate) test_selector: String,
-    pub(crate) model_filter: String,
-    pub(crate) dtype_filter: String,
-    pub(crate) on_cpu: bool,
-    /// Whether the CPU tests are those for arm64.
-    pub(crate) on_arm64_cpu: bool,
-    pub(crate) output_dir: PathBuf,
-    pub(crate) resume: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) sim: bool,
-    pub(crate) remote: Option<(String, Option<String>)>,
-    pub(crate) serve_cmd: String,
-    pub(crate) bench_cmd: String,
-    pub(crate) reset_caches: bool,
-    /// Seconds.
-    pub(crate) server_ready_timeout: u64,
-    pub(crate) show_stdout: bool,
-    /// Live view.
-    pub(crate) live: LiveArgs,
-    pub(crate) prompts_per_concurrency: Option<u64>,
-    pub(crate) num_prompts_range: (u64, u64),
-    pub(crate) adaptive: bool,
-    pub(crate) sla_ttft_ms: f64,
-    pub(crate) sla_tpot_ms: f64,
-    pub(crate) max_probes: u64,
-    pub(crate) max_concurrency: u64,
 }
 
 impl SuiteArgs {
-    /// Reads the flags, and environment variables for flags that are not given.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        Self::with(v, &|name| std::env::var(name).ok())
-    }
-
-    fn with(v: &Values, variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, ArgError> {
-        let flags = SuiteFlags::from(v);
-        if flags.paths.is_empty() {
+        let mut args = Self::parse(v)?;
+        if args.paths.is_empty() {
             return Err(super::compare::missing(&TABLE, "DIR | FILE"));
         }
-        let text = |flag: Given<String>, name: &str| match variable(name).filter(|text| !text.is_empty()) {
-            Some(text) if !flag.is_given => text,
-            _ => flag.value,
-        };
-        let is_on = |name: &str| variable(name).is_some_and(|text| text == "1");
-        let remote_host = text(flags.remote_host, "REMOTE_HOST");
-        let remote_port = Some(text(flags.remote_port, "REMOTE_PORT")).filter(|port| !port.is_empty());
-        let prompts = text(flags.prompts_per_concurrency, "PROMPTS_PER_CONCURRENCY");
-        let args = SuiteArgs {
-            paths: flags.paths,
-            test_selector: text(flags.test_selector, "TEST_SELECTOR"),
-            model_filter: text(flags.model_filter, "MODEL_FILTER"),
-            dtype_filter: text(flags.dtype_filter, "DTYPE_FILTER"),
-            on_cpu: flags.on_cpu || is_on("ON_CPU") || is_on("ON_ARM64_CPU"),
-            on_arm64_cpu: is_on("ON_ARM64_CPU") || cfg!(target_arch = "aarch64"),
-            output_dir: flags.output_dir,
-            resume: flags.resume,
-            dry_run: flags.dry_run || is_on("DRY_RUN"),
-            sim: flags.sim,
-            remote: (!remote_host.is_empty()).then_some((remote_host, remote_port)),
-            serve_cmd: flags.serve_cmd,
-            bench_cmd: flags.bench_cmd,
-            reset_caches: flags.reset_caches,
-            server_ready_timeout: flags.server_ready_timeout,
-            live: LiveArgs::from(v).with_output(flags.show_stdout)?,
-            show_stdout: flags.show_stdout,
-            prompts_per_concurrency: match prompts.is_empty() {
-                true => None,
-                false => Some(number("--prompts-per-concurrency", &prompts)?),
-            },
-            num_prompts_range: (
-                number("--min-num-prompts", &text(flags.min_num_prompts, "MIN_NUM_PROMPTS"))?,
-                number("--max-num-prompts", &text(flags.max_num_prompts, "MAX_NUM_PROMPTS"))?,
-            ),
-            adaptive: flags.adaptive_concurrency || is_on("ENABLE_ADAPTIVE_CONCURRENCY"),
-            sla_ttft_ms: milliseconds("--sla-ttft-ms", &text(flags.sla_ttft_ms, "SLA_TTFT_MS"))?,
-            sla_tpot_ms: milliseconds("--sla-tpot-ms", &text(flags.sla_tpot_ms, "SLA_TPOT_MS"))?,
-            max_probes: number("--adaptive-max-probes", &text(flags.adaptive_max_probes, "ADAPTIVE_MAX_PROBES"))?,
-            max_concurrency: number(
-                "--adaptive-max-concurrency",
-                &text(flags.adaptive_max_concurrency, "ADAPTIVE_MAX_CONCURRENCY"),
-            )?,
-        };
-        if args.sim && args.remote.is_some() {
+        args.on_cpu |= is_on("ON_ARM64_CPU");
+        args.live.check_output(args.show_stdout)?;
+        if args.sim && args.remote().is_some() {
             return Err(Refusal::Together { flag: "--sim", other: "--remote-host" }.into());
         }
         Ok(args)
     }
+
+    /// The running server, if any.
+    pub(crate) fn remote(&self) -> Option<Remote> {
+        let named = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        named(&self.remote_host).map(|host| Remote { host, port: named(&self.remote_port) })
+    }
+
+    /// Whether the CPU tests are those for arm64.
+    pub(crate) fn on_arm64_cpu(&self) -> bool {
+        is_on("ON_ARM64_CPU") || cfg!(target_arch = "aarch64")
+    }
 }
 
-fn number(flag: &'static str, text: &str) -> Result<u64, Refusal> {
-    let refusal = Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "a whole number, 0 or more" };
-    text.trim().parse().map_err(|_| refusal)
+fn is_on(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|text| text == "1")
 }
 
-fn milliseconds(flag: &'static str, text: &str) -> Result<f64, Refusal> {
-    let refusal = Refusal::OutOfRange { flag, value: text.to_owned(), allowed: "milliseconds above 0" };
-    text.trim().parse().ok().filter(|limit: &f64| *limit > 0.0).ok_or(refusal)
+/// The environment variable of a flag.
+fn variable(setting: Setting<'_>) -> String {
+    setting.flag.trim_start_matches('-').replace('-', "_").to_uppercase()
+}
+
+fn switched(setting: Setting<'_>) -> Result<bool, Refusal> {
+    Ok(bool::from_flag(setting) || is_on(&variable(setting)))
+}
+
+fn adaptive(setting: Setting<'_>) -> Result<bool, Refusal> {
+    Ok(bool::from_flag(setting) || is_on("ENABLE_ADAPTIVE_CONCURRENCY"))
+}
+
+/// The flag, or its environment variable if the flag is not given.
+fn text(setting: Setting<'_>) -> Result<String, Refusal> {
+    let environment = std::env::var(variable(setting)).ok().filter(|text| !text.is_empty() && !setting.is_given);
+    Ok(environment.unwrap_or_else(|| String::from_flag(setting)))
+}
+
+fn number(setting: Setting<'_>) -> Result<u64, Refusal> {
+    let text = text(setting)?;
+    text.trim().parse().map_err(|_| Refusal::range(setting.flag, text, "a whole number, 0 or more"))
+}
+
+fn optional(setting: Setting<'_>) -> Result<Option<u64>, Refusal> {
+    if text(setting)?.is_empty() { Ok(None) } else { number(setting).map(Some) }
+}
+
+fn milliseconds(setting: Setting<'_>) -> Result<f64, Refusal> {
+    let text = text(setting)?;
+    let limit = text.trim().parse().ok().filter(|limit: &f64| *limit > 0.0);
+    limit.ok_or_else(|| Refusal::range(setting.flag, text, "milliseconds above 0"))
 }

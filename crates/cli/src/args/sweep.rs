@@ -4,8 +4,8 @@ pub(crate) mod plot;
 pub(crate) mod plot_pareto;
 mod table;
 
-use table::{PlaceFlags, SlaFlags, StartupFlags, SweepFlags, WorkloadFlags};
-pub(crate) use table::{SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP};
+pub(crate) use table::{PlaceArgs, SERVE, SERVE_SLA, SERVE_WORKLOAD, STARTUP, StartupSweepArgs};
+use table::{SlaFlags, SweepFlags, WorkloadFlags};
 
 use tacho_args::Values;
 use tacho_args::flag::Table;
@@ -13,26 +13,13 @@ use tacho_run::sweep::LoadVariable;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::live::LiveArgs;
-use super::ranks::RankArgs;
 
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
 pub(crate) struct SweepArgs {
     pub(crate) kind: SweepKind,
-    pub(crate) serve_cmd: Option<String>,
     pub(crate) bench_cmd: String,
-    pub(crate) after_bench_cmd: Option<String>,
-    /// Seconds.
-    pub(crate) server_ready_timeout: u64,
-    pub(crate) serve_params: Option<String>,
-    pub(crate) bench_params: Option<String>,
-    pub(crate) link_vars: String,
-    pub(crate) warmup_num_prompts: usize,
-    pub(crate) continue_on_error: bool,
-    pub(crate) sim: bool,
-    pub(crate) place: PlaceArgs,
-    pub(crate) ranks: RankArgs,
+    pub(crate) flags: SweepFlags,
 }
 
 /// The kinds of sweeps over servers and clients.
@@ -46,47 +33,20 @@ pub(crate) enum SweepKind {
     Sla { variable: LoadVariable, params: String, tolerance: f64, seconds: Option<f64>, budget: f64 },
 }
 
-/// Output directory and repetitions.
-#[derive(Debug, Clone)]
-pub(crate) struct PlaceArgs {
-    pub(crate) output_dir: String,
-    pub(crate) experiment_name: Option<String>,
-    pub(crate) num_runs: usize,
-    pub(crate) show_stdout: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) resume: bool,
-    /// Live view.
-    pub(crate) live: LiveArgs,
-}
-
-/// Arguments of `tacho sweep startup`.
-#[derive(Debug, Clone)]
-pub(crate) struct StartupSweepArgs {
-    /// `None` means the default.
-    pub(crate) startup_cmd: Option<String>,
-    pub(crate) serve_params: Option<String>,
-    pub(crate) startup_params: Option<String>,
-    pub(crate) strict_params: bool,
-    pub(crate) place: PlaceArgs,
-}
-
 impl PlaceArgs {
-    fn new(flags: PlaceFlags) -> Result<Self, Refusal> {
-        let resumed = flags.resume.clone().flatten();
-        if let (Some(named), Some(resumed)) = (&flags.experiment_name, &resumed)
-            && named != resumed
-        {
-            return Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" });
+    fn check(&self) -> Result<(), Refusal> {
+        self.live.check_output(self.show_stdout)?;
+        match (&self.experiment_name, self.resume.iter().flatten().next()) {
+            (Some(named), Some(resumed)) if named != resumed => {
+                Err(Refusal::Together { flag: "--experiment-name", other: "--resume NAME" })
+            }
+            _ => Ok(()),
         }
-        Ok(PlaceArgs {
-            live: flags.live.with_output(flags.show_stdout)?,
-            output_dir: flags.output_dir,
-            experiment_name: flags.experiment_name.or(resumed),
-            num_runs: flags.num_runs.value,
-            show_stdout: flags.show_stdout,
-            dry_run: flags.dry_run,
-            resume: flags.resume.is_some(),
-        })
+    }
+
+    /// The name of the experiment, if one is given.
+    pub(crate) fn name(&self) -> Option<&String> {
+        self.experiment_name.iter().chain(self.resume.iter().flatten()).next()
     }
 }
 
@@ -129,40 +89,21 @@ impl SweepArgs {
     }
 
     fn new(flags: SweepFlags, table: &Table, kind: SweepKind) -> Result<Self, ArgError> {
-        let bench_cmd = match (&flags.serve_cmd, flags.bench_cmd) {
+        let bench_cmd = match (&flags.serve_cmd, &flags.bench_cmd) {
             (None, None) if !flags.sim => return Err(missing(table, "--serve-cmd, --bench-cmd")),
             (_, None) => return Err(missing(table, "--bench-cmd")),
             (None, _) if !flags.sim => return Err(missing(table, "--serve-cmd")),
-            (_, Some(bench_cmd)) => bench_cmd,
+            (_, Some(bench_cmd)) => bench_cmd.clone(),
         };
-        Ok(SweepArgs {
-            kind,
-            serve_cmd: flags.serve_cmd,
-            bench_cmd,
-            after_bench_cmd: flags.after_bench_cmd,
-            server_ready_timeout: flags.server_ready_timeout,
-            serve_params: flags.serve_params,
-            bench_params: flags.bench_params,
-            link_vars: flags.link_vars,
-            warmup_num_prompts: flags.warmup_num_prompts,
-            continue_on_error: flags.continue_on_error,
-            sim: flags.sim,
-            place: PlaceArgs::new(flags.place)?,
-            ranks: flags.ranks,
-        })
+        flags.place.check()?;
+        Ok(SweepArgs { kind, bench_cmd, flags })
     }
 }
 
 impl StartupSweepArgs {
-    /// Arguments of `tacho sweep startup`.
-    pub(crate) fn new(v: &Values) -> Result<Self, ArgError> {
-        let flags = StartupFlags::from(v);
-        Ok(StartupSweepArgs {
-            startup_cmd: flags.startup_cmd.typed().cloned(),
-            serve_params: flags.serve_params,
-            startup_params: flags.startup_params,
-            strict_params: flags.strict_params,
-            place: PlaceArgs::new(flags.place)?,
-        })
+    pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
+        let args = StartupSweepArgs::from(v);
+        args.place.check()?;
+        Ok(args)
     }
 }

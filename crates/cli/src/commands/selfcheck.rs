@@ -121,7 +121,7 @@ fn rise(
     until: Instant,
     live: &dyn EventSink,
 ) -> anyhow::Result<Rise> {
-    let mut listed = args.streams.clone();
+    let mut listed = args.streams.value.clone();
     listed.sort_unstable();
     let mut listed = listed.into_iter().peekable();
     let most = (connection_limit() / 2) as f64;
@@ -132,9 +132,9 @@ fn rise(
     loop {
         let asked = if broken.is_none() { listed.next() } else { None };
         let (searched, files) = match search.next(&known) {
-            Step::Run { level, .. } if args.goes_on => (Some(level as usize), false),
+            Step::Run { level, .. } if !args.streams.is_given => (Some(level as usize), false),
             Step::Run { .. } => (None, false),
-            Step::Done(_) => (None, broken.is_none() && args.goes_on),
+            Step::Done(_) => (None, broken.is_none() && !args.streams.is_given),
         };
         let next = if broken.is_none() { listed.peek().copied() } else { None };
         let Some(streams) = asked.or(searched) else {
@@ -214,8 +214,8 @@ impl Rise {
 
 /// Checks the limit of open files: both ends of every connection are in this process.
 fn check_files(args: &SelfcheckArgs) -> anyhow::Result<()> {
-    let (limit, streams) = (connection_limit(), args.streams.iter().copied().max().unwrap_or(0) as u64);
-    if !args.goes_on && 2 * streams > limit {
+    let (limit, streams) = (connection_limit(), args.streams.value.iter().copied().max().unwrap_or(0) as u64);
+    if args.streams.is_given && 2 * streams > limit {
         bail!(
             "{streams} streams need {} open files, the limit leaves room for {limit}: raise it (ulimit -n) or lower --streams",
             2 * streams
@@ -364,11 +364,13 @@ fn json(rises: &[Rise], cores: &Cores) -> Value {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use tacho_args::typed::Given;
     use tacho_client::TimestampSource;
 
     fn args(streams: Vec<usize>, rates: Vec<f64>, seconds: f64) -> SelfcheckArgs {
         let (workers, timestamps, json) = (Some(1), TimestampSource::Kernel, None);
-        SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, goes_on: false, max_seconds: 60.0 }
+        let streams = Given { value: streams, is_given: true };
+        SelfcheckArgs { streams, rates, seconds, workers, timestamps, json, max_seconds: 60.0 }
     }
 
     /// Returns how many runs of a load satisfied the claimed error, out of how many, and the median ratio to the true
@@ -433,7 +435,8 @@ mod tests {
         assert!(ended && !asked.points.is_empty() && !asked.text(&cores).is_empty(), "{}", asked.text(&cores));
         let over = rise(&args(vec![1, 2, 3], vec![50.0], 0.1), 50.0, &cores, Instant::now(), &()).unwrap();
         assert!(over.points.len() == 1, "one load is tried in any case");
-        let goes_on = SelfcheckArgs { goes_on: true, ..args(vec![1 << 40], vec![50.0], 0.1) };
+        let mut goes_on = args(vec![1 << 40], vec![50.0], 0.1);
+        goes_on.streams.is_given = false;
         let none = rise(&goes_on, 50.0, &cores, soon, &()).unwrap();
         assert_eq!((none.points.len(), none.end, none.next), (0, End::Files, Some(1 << 40)));
     }

@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail};
 use tacho_report::dashboard::Dashboard;
 use tacho_report::json::write_whole;
 use tacho_run::experiment::{AfterBench, Host, ProcessHost, Report, ResetKind, Tools, program_exists, split};
-use tacho_run::suite::{AdaptiveSpec, PromptRule, Remote, ServerKind, SuitePlan, Test, suite};
+use tacho_run::suite::{AdaptiveSpec, PromptRule, ServerKind, SuitePlan, Test, suite};
 
 use super::platform;
 use super::sweep::{Commands, Files, Simulators, is_tacho, make_directory, screen, supervised, verdict};
@@ -67,8 +67,8 @@ fn conclude(directory: &Path, report: &Report) -> anyhow::Result<Exit> {
 }
 
 fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result<SuitePlan> {
-    let (server, after) = match &args.remote {
-        Some((host, port)) => (ServerKind::Running(Remote { host: host.clone(), port: port.clone() }), None),
+    let (server, after) = match args.remote() {
+        Some(remote) => (ServerKind::Running(remote), None),
         None if args.sim => (ServerKind::Simulator { knows: sim::knows }, Some(ResetKind::Call)),
         None => {
             let command = split("--serve-cmd", &args.serve_cmd)?;
@@ -76,15 +76,15 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
             (ServerKind::Command(command), after)
         }
     };
-    if args.reset_caches && args.remote.is_some() {
+    if args.reset_caches && args.remote().is_some() {
         bail!("--reset-caches and --remote-host exclude each other: only the caches of tacho's own servers are reset");
     }
-    let (least, most) = args.num_prompts_range;
+    let (least, most) = (args.min_num_prompts, args.max_num_prompts);
     let adaptive = AdaptiveSpec {
         ttft_ms: args.sla_ttft_ms,
         tpot_ms: args.sla_tpot_ms,
-        max_probes: usize::try_from(args.max_probes)?,
-        max_concurrency: args.max_concurrency,
+        max_probes: usize::try_from(args.adaptive_max_probes)?,
+        max_concurrency: args.adaptive_max_concurrency,
     };
     Ok(SuitePlan {
         tests,
@@ -94,7 +94,7 @@ fn plan(args: &SuiteArgs, machine: &Machine, tests: Vec<Test>) -> anyhow::Result
         simulated: args.sim,
         hardware: machine.hardware(args),
         prompts: args.prompts_per_concurrency.map(|per_concurrency| PromptRule { per_concurrency, least, most }),
-        adaptive: args.adaptive.then_some(adaptive),
+        adaptive: args.adaptive_concurrency.then_some(adaptive),
         after: after.filter(|_| args.reset_caches).map(AfterBench::Reset),
         supervised: supervised(args.show_stdout)?,
         dry_run: args.dry_run,

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
         return ranks::follow(place, &split("--bench-cmd", &args.bench_cmd)?, &interrupt);
     }
-    let experiment = Experiment::locate(&args.place)?;
+    let experiment = Experiment::locate(&args.flags.place)?;
     let plan = plan(args, &experiment)?;
     let targets = match &args.kind {
         SweepKind::Sla { params, .. } => {
@@ -64,16 +64,16 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
         }
         _ => Vec::new(),
     };
-    let simulators = (args.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
-    let sink = screen(&args.place.live, args.place.dry_run)?;
-    let bench = Commands::new(plan.supervised.clone(), args.place.show_stdout, simulators.as_ref(), &sink);
+    let simulators = (args.flags.sim || is_tacho(&plan.serve_cmd)).then(Simulators::default);
+    let sink = screen(&args.flags.place.live, args.flags.place.dry_run)?;
+    let bench = Commands::new(plan.supervised.clone(), args.flags.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
     let bench = bench.with_ranks(ranks::conduct(place, &plan)?);
     let bench = bench.searching(matches!(args.kind, SweepKind::Sla { .. }));
     check_targets(&plan, &targets)?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
-        ready_timeout: Duration::from_secs(args.server_ready_timeout),
+        ready_timeout: Duration::from_secs(args.flags.server_ready_timeout),
     };
     let host: &dyn Host = simulators.as_ref().map_or(&processes, |simulators| simulators);
     if let SweepKind::Workload { variable, .. } | SweepKind::Sla { variable, .. } = &args.kind {
@@ -125,14 +125,14 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
         let filter = |set: &ParamSet| filter_params(set, args.strict_params, &sink);
         Ok(sets(path)?.iter().map(filter).collect::<Result<_, _>>()?)
     };
-    let command = split("--startup-cmd", args.startup_cmd.as_deref().unwrap_or("vllm bench startup"))?;
+    let command = split("--startup-cmd", &args.startup_cmd.value)?;
     let experiment = Experiment::locate(&args.place)?;
     let plan = StartupPlan {
         command,
         serve_sets: filtered(args.serve_params.as_deref())?,
         startup_sets: filtered(args.startup_params.as_deref())?,
         experiment: experiment.path.clone(),
-        num_runs: args.place.num_runs,
+        num_runs: args.place.num_runs.value,
         dry_run: args.place.dry_run,
     };
     for set in plan.serve_sets.iter().chain(&plan.startup_sets) {
@@ -144,7 +144,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     }
     let files = Files::new(plan.experiment.clone());
     let supervised = supervised(args.place.show_stdout)?;
-    let bench = Processes { supervised: &supervised, variables: &[], replaced: args.startup_cmd.is_none() };
+    let bench = Processes { supervised: &supervised, variables: &[], replaced: !args.startup_cmd.is_given };
     // A start-up benchmark starts its engine itself.
     let host = Simulators::default();
     let report = startup(&plan, Tools { archive: &files, bench: &bench, host: &host, sink: &sink })?;
@@ -156,14 +156,14 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
 }
 
 fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> {
-    let serve_cmd = match &args.serve_cmd {
+    let serve_cmd = match &args.flags.serve_cmd {
         Some(command) => split("--serve-cmd", command)?,
         None => vec!["tacho".to_owned(), "sim".to_owned()],
     };
-    let dry_run = args.place.dry_run;
-    let after = match &args.after_bench_cmd {
+    let dry_run = args.flags.place.dry_run;
+    let after = match &args.flags.after_bench_cmd {
         Some(command) => AfterBench::Command(split("--after-bench-cmd", command)?),
-        None if args.sim || is_tacho(&serve_cmd) => AfterBench::Reset(ResetKind::Call),
+        None if args.flags.sim || is_tacho(&serve_cmd) => AfterBench::Reset(ResetKind::Call),
         None if dry_run => AfterBench::Reset(ResetKind::Nothing),
         None => AfterBench::Reset(ResetKind::of(&serve_cmd)?),
     };
@@ -171,14 +171,14 @@ fn plan(args: &SweepArgs, experiment: &Experiment) -> anyhow::Result<SweepPlan> 
         bench_cmd: split("--bench-cmd", &args.bench_cmd)?,
         serve_cmd,
         after,
-        supervised: supervised(args.place.show_stdout)?,
-        serve_sets: sets(args.serve_params.as_deref())?,
-        bench_sets: sets(args.bench_params.as_deref())?,
-        links: Links::parse(&args.link_vars)?,
+        supervised: supervised(args.flags.place.show_stdout)?,
+        serve_sets: sets(args.flags.serve_params.as_deref())?,
+        bench_sets: sets(args.flags.bench_params.as_deref())?,
+        links: Links::parse(&args.flags.link_vars)?,
         experiment: experiment.path.clone(),
-        num_runs: args.place.num_runs,
-        warmup_prompts: args.warmup_num_prompts,
-        continue_on_error: args.continue_on_error,
+        num_runs: args.flags.place.num_runs.value,
+        warmup_prompts: args.flags.warmup_num_prompts,
+        continue_on_error: args.flags.continue_on_error,
         dry_run,
     })
 }

@@ -140,6 +140,11 @@ const RATES: [&str; 5] =
     ["request_throughput", "output_throughput", "total_token_throughput", "request_goodput", "failed"];
 
 impl Refusal {
+    /// A value outside of what is allowed.
+    pub(crate) fn range(flag: &'static str, value: impl ToString, allowed: &'static str) -> Self {
+        Refusal::OutOfRange { flag, value: value.to_string(), allowed }
+    }
+
     /// The error for an unknown metric, with a suggestion.
     pub(crate) fn metric(flag: &'static str, error: tacho_record::Error) -> Self {
         match error {

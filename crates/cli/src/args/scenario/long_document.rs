@@ -3,9 +3,10 @@
 use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
+use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
-use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, seed, tokens};
+use super::{BACKEND, BatchArgs, LIVE, MAX_SEED, OWN, SCENARIO, SERVER, SERVER_ROWS, Way};
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
@@ -13,6 +14,8 @@ use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
 
 use Kind::{Choice, Int};
 use Preset::Unset;
+
+const MAX_TOKENS: f64 = TokenCount::MAX as f64;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho long-doc-qa",
@@ -30,18 +33,18 @@ flags! {
     /// The flags of `tacho long-doc-qa`.
     LongDocumentFlags {
         DOCUMENTS [
-            document_length: i64 = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Words of a document, all the same.");
-            num_documents: i64 = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Different documents.");
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.");
-            repeat_count: i64 = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "How often each document comes.");
+            document_length: usize = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Words of a document, all the same.").between(0.0, MAX_TOKENS);
+            num_documents: usize = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Different documents.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.").at_least(0);
+            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "How often each document comes.").at_least(0);
             repeat_mode: Given<String> = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
                 "Order. random mixes all, tile repeats the list, interleave repeats each document at once.");
-            shuffle_seed: i64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.");
+            shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
         ]
         REUSE [
-            document_tokens: Option<i64> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words.");
-            reuse_distance: Option<i64> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
-                "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something.");
+            document_tokens: Option<usize> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words.").at_least(0);
+            reuse_distance: Option<usize> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
+                "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something.").at_least(1);
         ]
         ..batch: BatchArgs;
     }
@@ -64,25 +67,21 @@ impl LongDocumentArgs {
             Some(_) if flags.repeat_mode.is_given => {
                 return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
             }
-            Some(apart) => {
-                let apart = at_least("--reuse-distance", apart, 1)?;
-                (format!("again after {apart}"), RepeatMode::Spaced(apart))
-            }
+            Some(apart) => (format!("again after {apart}"), RepeatMode::Spaced(apart)),
             None => {
                 let mode = flags.repeat_mode.value;
                 let order = RepeatMode::parse(&mode).expect("the flag has the modes as choices");
                 (mode, order)
             }
         };
-        let exact = flags.document_tokens.map(|count| tokens("--document-tokens", count)).transpose()?;
         let spec = LongDocumentSpec {
-            documents: at_least("--num-documents", flags.num_documents, 1)?,
-            words: tokens("--document-length", flags.document_length)?.unsigned_abs() as usize,
-            tokens: exact.map(|tokens| tokens.unsigned_abs() as usize),
-            output_len: tokens("--output-len", flags.output_len)?,
-            repeat_count: at_least("--repeat-count", flags.repeat_count, 0)?,
+            documents: flags.num_documents,
+            words: flags.document_length,
+            tokens: flags.document_tokens,
+            output_len: flags.output_len,
+            repeat_count: flags.repeat_count,
             mode: order,
-            shuffle_seed: seed("--shuffle-seed", flags.shuffle_seed)?,
+            shuffle_seed: flags.shuffle_seed,
             warm_up: false,
         };
         Ok(LongDocumentArgs { spec, mode, way: Way::of(&flags.batch)?, batch: flags.batch })

@@ -4,7 +4,7 @@ use tacho_args::flag::{Kind, Preset, Table, own, rows, vllm};
 use tacho_args::{Values, flags};
 use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
-use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
+use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
 use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
@@ -34,12 +34,12 @@ flags! {
     PrefixCachingFlags {
         PROMPTS [
             dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts. Random tokens without it.");
-            num_prompts: Option<i64> = vllm(&["--num-prompts"], Int, "N", Unset, &SCENARIO, "Different prompts. Needed.");
-            repeat_count: i64 = vllm(&["--repeat-count"], Int, "N", Preset::Int(1), &SCENARIO, "How often each comes.");
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.");
+            num_prompts: Option<usize> = vllm(&["--num-prompts"], Int, "N", Unset, &SCENARIO, "Different prompts. Needed.").at_least(1);
+            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(1), &SCENARIO, "How often each comes.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.").at_least(0);
             sort: bool = vllm(&["--sort"], Switch, "", Off, &SCENARIO, "Send by length, shortest first, in place of a random order.");
             input_length_range: Option<String> = vllm(&["--input-length-range"], Str, "LEAST:MOST", Unset, &SCENARIO, "Shortest and longest prompt, in tokens. Needed.");
-            prefix_len: i64 = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Tokens that random prompts share. They count to the length.");
+            prefix_len: i64 = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Tokens that random prompts share. They count to the length.").at_least(0);
             disable_detokenize: bool = DISABLE_DETOKENIZE;
         ]
         IDS [
@@ -64,27 +64,24 @@ impl PrefixCachingArgs {
         let flags = PrefixCachingFlags::from(v);
         let num_prompts = flags.num_prompts.ok_or_else(|| missing(&TABLE, "--num-prompts"))?;
         let range = flags.input_length_range.ok_or_else(|| missing(&TABLE, "--input-length-range"))?;
-        let out = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
         let lengths = PrefixLengths::parse(&range);
-        let lengths =
-            lengths.ok_or_else(|| out("--input-length-range", &range, "two lengths in tokens, such as 128:256"))?;
-        let prefix_len = tokens("--prefix-len", flags.prefix_len)?;
-        let output_len = tokens("--output-len", flags.output_len)?;
+        let allowed = "two lengths in tokens, such as 128:256";
+        let lengths = lengths.ok_or_else(|| Refusal::range("--input-length-range", &range, allowed))?;
+        let (prefix_len, output_len) = (flags.prefix_len, flags.output_len);
         let dataset = flags.dataset_path;
         if dataset.is_some() && prefix_len > 0 {
             return Err(Refusal::Together { flag: "--prefix-len", other: "--dataset-path" }.into());
         }
         if dataset.is_some() && output_len < 4 {
-            let value = output_len.to_string();
-            return Err(out("--output-len", &value, "4 or more with --dataset-path").into());
+            return Err(Refusal::range("--output-len", output_len, "4 or more with --dataset-path").into());
         }
         if prefix_len > lengths.most {
-            return Err(out("--prefix-len", &prefix_len.to_string(), "no more than the longest prompt").into());
+            return Err(Refusal::range("--prefix-len", prefix_len, "no more than the longest prompt").into());
         }
         let spec = PrefixCachingSpec {
-            seed: seed("--seed", flags.batch.engine.seed)?,
-            num_prompts: at_least("--num-prompts", num_prompts, 1)?,
-            repeat_count: at_least("--repeat-count", flags.repeat_count, 1)?,
+            seed: seed(flags.batch.engine.seed)?,
+            num_prompts,
+            repeat_count: flags.repeat_count,
             lengths,
             output_len,
             prefix_len: prefix_len.unsigned_abs() as usize,

@@ -4,7 +4,7 @@ use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, vllm};
 use tacho_args::{Values, flags};
 use tacho_workload::scenarios::{PrioritizationSpec, PrioritySource};
 
-use super::{BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, at_least, engine_alone, seed, tokens};
+use super::{BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
 use crate::args::compare::missing;
 use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
@@ -43,10 +43,10 @@ flags! {
     PrioritizationFlags {
         FIRST [
             dataset: Option<String> = vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts.");
-            input_len: Option<i64> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a made-up prompt. Needed without --dataset.");
-            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Tokens to generate, in place of the recorded answer's.");
-            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences generated for each prompt.");
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Requests.");
+            input_len: Option<usize> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a made-up prompt. Needed without --dataset.").at_least(0);
+            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Tokens to generate, in place of the recorded answer's.").at_least(0);
+            n: u64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences generated for each prompt.").at_least(1);
+            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Requests.").at_least(1);
             disable_detokenize: bool = DISABLE_DETOKENIZE;
             priority_weights: String = own(&["--priority-weights"], Str, "LIST", Preset::Str("0.5,0.5"), &OWN,
                 "Shares of the priorities 0, 1 and so on, with commas. Two halves are vLLM's.");
@@ -75,29 +75,24 @@ impl PrioritizationArgs {
     /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let flags = PrioritizationFlags::from(v);
-        let out = |flag, value: String, allowed| Refusal::OutOfRange { flag, value, allowed };
         let backend = &flags.batch.backend.value;
         if matches!(backend.as_str(), "hf" | "mii") {
             let allowed = "vllm, openai or sim: the others know no priorities";
-            return Err(out("--backend", backend.clone(), allowed).into());
+            return Err(Refusal::range("--backend", backend, allowed).into());
         }
         let way = engine_alone(flags.disable_detokenize, Way::of(&flags.batch)?, "--disable-detokenize")?;
         if way == Way::Engine && v.is_given(RATE[0].names[0]) {
             return Err(Refusal::Alone { flag: "--request-rate", other: "--backend openai or --backend sim" }.into());
         }
-        let output_len = flags.output_len.map(|len| tokens("--output-len", len)).transpose()?;
-        let source = match (flags.dataset, flags.input_len, output_len) {
+        let source = match (flags.dataset, flags.input_len, flags.output_len) {
             (Some(_), Some(_), _) => {
                 return Err(Refusal::Together { flag: "--input-len", other: "--dataset" }.into());
             }
             (Some(_), None, Some(len)) if len < 4 => {
-                return Err(out("--output-len", len.to_string(), "4 or more with --dataset").into());
+                return Err(Refusal::range("--output-len", len, "4 or more with --dataset").into());
             }
             (Some(path), None, output_len) => PrioritySource::Recorded { path: path.into(), output_len },
-            (None, Some(input_len), Some(output_len)) => {
-                let input_len = tokens("--input-len", input_len)?.unsigned_abs() as usize;
-                PrioritySource::Synthetic { input_len, output_len }
-            }
+            (None, Some(input_len), Some(output_len)) => PrioritySource::Synthetic { input_len, output_len },
             (None, _, _) => return Err(missing(&TABLE, "--dataset, or --input-len and --output-len")),
         };
         let weights = flags.priority_weights;
@@ -105,20 +100,14 @@ impl PrioritizationArgs {
         let sound = |weights: &Vec<f64>| {
             weights.iter().all(|weight| *weight >= 0.0 && weight.is_finite()) && weights.iter().sum::<f64>() > 0.0
         };
-        let parsed =
-            parsed.filter(sound).ok_or_else(|| out("--priority-weights", weights, "shares such as 0.2,0.3,0.5"))?;
+        let refusal = || Refusal::range("--priority-weights", weights, "shares such as 0.2,0.3,0.5");
+        let parsed = parsed.filter(sound).ok_or_else(refusal)?;
         let spec = PrioritizationSpec {
-            seed: seed("--seed", flags.batch.engine.seed)?,
-            num_prompts: at_least("--num-prompts", flags.num_prompts, 1)?,
+            seed: seed(flags.batch.engine.seed)?,
+            num_prompts: flags.num_prompts,
             source,
             weights: parsed,
         };
-        Ok(PrioritizationArgs {
-            spec,
-            way,
-            n: at_least("--n", flags.n, 1)? as u64,
-            detokenize: !flags.disable_detokenize,
-            batch: flags.batch,
-        })
+        Ok(PrioritizationArgs { spec, way, n: flags.n, detokenize: !flags.disable_detokenize, batch: flags.batch })
     }
 }

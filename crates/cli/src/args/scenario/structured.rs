@@ -7,7 +7,7 @@ use tacho_args::{Values, flags};
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDataset};
 
-use super::{OWN, SCENARIO, SERVER, as_serve, at_least, seed, tokens};
+use super::{MAX_SEED, OWN, SCENARIO, SERVER, as_serve};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::LIVE;
@@ -65,11 +65,11 @@ flags! {
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to ask for. Without it, the first model that the server lists.");
             - vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer, where it is not the model's.");
             - vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &SERVER, "How the tokenizer is loaded.");
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send.");
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer.");
+            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer.").at_least(0);
             - vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &SCENARIO, "Requests per second; inf sends all at once.");
             - vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process.");
-            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix.");
+            seed: u64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix.").between(0.0, MAX_SEED);
             - vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed.");
             - vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars.");
             save_results: bool = vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file.");
@@ -82,7 +82,7 @@ flags! {
             - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "Objectives on ttft, tpot or e2el, in milliseconds.");
             no_structured_output: bool = vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline.");
             structured_output_ratio: f64 = vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint.");
-            random_prefix_len: i64 = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt.");
+            random_prefix_len: usize = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt.").at_least(0);
             structure_type: Option<String> = own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &CONSTRAINT,
                 "Kind of constraint, as vLLM's pages show it. It must agree with --dataset.");
             constraint_field: String = own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &CONSTRAINT,
@@ -125,7 +125,7 @@ pub(crate) struct StructuredArgs {
     pub(crate) seed: u64,
     pub(crate) num_prompts: usize,
     pub(crate) output_len: i64,
-    pub(crate) prefix_len: i64,
+    pub(crate) prefix_len: usize,
     /// `None` if constraints are disabled.
     pub(crate) ratio: Option<f64>,
     pub(crate) backend: String,
@@ -151,15 +151,14 @@ impl StructuredArgs {
 
     /// The arguments of a sweep at one rate.
     fn point(&self, v: &Values, flags: &StructuredFlags, rate: &str) -> Result<Self, ArgError> {
-        let bad = |flag, value: &str, allowed| Refusal::OutOfRange { flag, value: value.to_owned(), allowed };
         let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
-        let number = number.ok_or_else(|| bad("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
+        let number =
+            number.ok_or_else(|| Refusal::range("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
         let seconds = flags.sweep_seconds;
         let prompts = (seconds * number).floor();
         if !(1.0..1e9).contains(&prompts) {
-            return Err(
-                bad("--sweep-seconds", &seconds.to_string(), "enough for one request, and fewer than 1e9").into()
-            );
+            let allowed = "enough for one request, and fewer than 1e9";
+            return Err(Refusal::range("--sweep-seconds", seconds, allowed).into());
         }
         let mut point = v.clone();
         let usage = |error| ArgError::Usage { command: TABLE.command, error };
@@ -184,16 +183,14 @@ impl StructuredArgs {
             let (dataset, needs) = ("structured-output".to_owned(), "sounds");
             return Err(Refusal::DatasetBackend { dataset, backend: "openai-audio", needs }.into());
         }
-        if let Some(kind) = flags.structure_type.clone().filter(|kind| kind != dataset.kind().name()) {
-            let (value, allowed) = (kind, dataset.kind().name());
-            return Err(Refusal::OutOfRange { flag: "--structure-type", value, allowed }.into());
+        if let Some(kind) = flags.structure_type.as_ref().filter(|kind| *kind != dataset.kind().name()) {
+            return Err(Refusal::range("--structure-type", kind, dataset.kind().name()).into());
         }
         let ratio = flags.structured_output_ratio;
-        let num_prompts = at_least("--num-prompts", flags.num_prompts, 1)?;
+        let num_prompts = flags.num_prompts;
         let constrained = (num_prompts as f64 * ratio).floor();
         if !(0.0..=num_prompts as f64).contains(&constrained) || ratio < 0.0 {
-            let (value, allowed) = (ratio.to_string(), "0 to 1");
-            return Err(Refusal::OutOfRange { flag: "--structured-output-ratio", value, allowed }.into());
+            return Err(Refusal::range("--structured-output-ratio", ratio, "0 to 1").into());
         }
         // vLLM's script sets the temperature before all other settings, as the `lmdeploy` backend does.
         let kind = match backend.as_str() {
@@ -209,10 +206,10 @@ impl StructuredArgs {
             dataset,
             field: field(&flags)?,
             schema_path: flags.json_schema_path,
-            seed: seed("--seed", flags.seed)?,
+            seed: flags.seed,
             num_prompts,
-            output_len: tokens("--output-len", flags.output_len)?,
-            prefix_len: tokens("--random-prefix-len", flags.random_prefix_len)?,
+            output_len: flags.output_len,
+            prefix_len: flags.random_prefix_len,
             ratio: (!flags.no_structured_output).then_some(ratio),
             backend,
             save_results: flags.save_results,
@@ -231,22 +228,19 @@ fn field(flags: &StructuredFlags) -> Result<ConstraintField, Refusal> {
     if given && name != "structured_outputs" {
         return Err(Refusal::Alone { flag: "--constraint-options", other: "--constraint-field structured_outputs" });
     }
-    let bad = |value: String| Refusal::OutOfRange {
-        flag: "--constraint-options",
-        value,
-        allowed: "an object of disable_any_whitespace, disable_additional_properties and whitespace_pattern",
-    };
+    let allowed = "an object of disable_any_whitespace, disable_additional_properties and whitespace_pattern";
+    let bad = |value: &str| Refusal::range("--constraint-options", value, allowed);
     let options = match &flags.constraint_options.value {
         _ if !given => Dict::new(),
         Value::Dict(options) => options.clone(),
-        other => return Err(bad(dumps(other))),
+        other => return Err(bad(&dumps(other))),
     };
     if let Some((name, _)) = options.iter().find(|(name, _)| !ConstraintField::OPTIONS.contains(name)) {
-        return Err(bad(name.to_owned()));
+        return Err(bad(name));
     }
     if name != "structured_outputs" && flags.dataset.kind() != ConstraintKind::Json {
-        let (flag, allowed) = ("--constraint-field", "structured_outputs: response_format knows JSON alone");
-        return Err(Refusal::OutOfRange { flag, value: name, allowed });
+        let allowed = "structured_outputs: response_format knows JSON alone";
+        return Err(Refusal::range("--constraint-field", name, allowed));
     }
     Ok(ConstraintField::parse(&name, options).expect("the flag has the names as choices"))
 }

@@ -10,7 +10,10 @@ use super::ServeArgs;
 pub(crate) enum Notice {
     /// Flags were given more than once.
     Duplicates(Vec<String>),
-    NoEffect { flag: &'static str, reason: &'static str },
+    NoEffect {
+        flag: &'static str,
+        reason: &'static str,
+    },
 }
 
 impl std::fmt::Display for Notice {

@@ -56,11 +56,9 @@ impl StopArgs {
     /// Rejects invalid values.
     pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), Refusal> {
         if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
-            return Err(Refusal::OutOfRange {
-                flag: "--duration",
-                value: float_repr(self.duration.unwrap_or_default().as_secs_f64()),
-                allowed: "so little that at most 10000000 requests are due, or lower --request-rate",
-            });
+            let seconds = float_repr(self.duration.unwrap_or_default().as_secs_f64());
+            let allowed = "so little that at most 10000000 requests are due, or lower --request-rate";
+            return Err(Refusal::range("--duration", seconds, allowed));
         }
         if self.until.is_some() && self.duration.is_none() {
             return Err(Refusal::Alone { flag: "--until", other: "--duration (its longest time)" });
@@ -96,11 +94,8 @@ impl StopArgs {
             None => text.trim().parse().ok().map(Failures::Count),
         };
         let fits = |limit: &Failures| !matches!(limit, Failures::Share(share) if !(0.0..1.0).contains(share));
-        limit.filter(fits).map(Some).ok_or_else(|| Refusal::OutOfRange {
-            flag: "--stop-on-failures",
-            value: text.clone(),
-            allowed: "a share such as 20%, or a number of requests",
-        })
+        let allowed = "a share such as 20%, or a number of requests";
+        limit.filter(fits).map(Some).ok_or_else(|| Refusal::range("--stop-on-failures", text, allowed))
     }
 }
 

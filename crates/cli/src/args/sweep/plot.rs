@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
-use tacho_args::typed::FromWord;
+use tacho_args::grammar::Setting;
+use tacho_args::typed::{FromFlag, FromWord};
 use tacho_args::{Values, flags};
 use tacho_report::plots::ScaleKind;
 use tacho_report::plots::sweep::{Binner, Filter, SweepPlotSpec};
@@ -32,7 +33,7 @@ pub(crate) static TABLE: Table = Table {
 
 flags! {
     /// The flags of `tacho sweep plot`.
-    PlotFlags {
+    PlotFlags? {
         FLAGS [
             words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts.");
             fig_dir: String = vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Directory for figures, inside the sweep's. Without it, the sweep's own.");
@@ -42,16 +43,16 @@ flags! {
             curve_by: Option<Commas> = vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables that make curves. Without it, those that were swept.");
             var_x: String = vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), &OPTIONS, "Variable of the horizontal axis.");
             var_y: String = vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), &OPTIONS, "Variable of the vertical axis.");
-            filter_by: Commas = vllm(&["--filter-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
-                "Records to keep, such as max_concurrency<1000,n==2. With ==, !=, <=, >=, < and >; all must hold.");
-            bin_by: Commas = vllm(&["--bin-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
-                "Variables to round down, such as request_throughput%1. Points that fall together are averaged.");
-            scale_x: Option<String> = vllm(&["--scale-x"], Str, "SCALE", Unset, &FIGURE, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt.");
-            scale_y: Option<String> = vllm(&["--scale-y"], Str, "SCALE", Unset, &FIGURE, "Scale of the vertical axis. The same ones.");
+            filter_by: Vec<Filter> = vllm(&["--filter-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
+                "Records to keep, such as max_concurrency<1000,n==2. With ==, !=, <=, >=, < and >; all must hold.") => filters;
+            bin_by: Vec<Binner> = vllm(&["--bin-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
+                "Variables to round down, such as request_throughput%1. Points that fall together are averaged.") => binners;
+            scale_x: ScaleKind = vllm(&["--scale-x"], Str, "SCALE", Unset, &FIGURE, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt.") => scale;
+            scale_y: ScaleKind = vllm(&["--scale-y"], Str, "SCALE", Unset, &FIGURE, "Scale of the vertical axis. The same ones.") => scale;
             fig_name: String = vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), &FIGURE, "File name of figures; the values of --fig-by follow it.");
             no_error_bars: bool = vllm(&["--no-error-bars"], Switch, "", Off, &FIGURE, "Do not show the spread over runs.");
-            fig_height: f64 = vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &FIGURE, "Side of each panel.");
-            fig_dpi: i64 = vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files.");
+            fig_height: f64 = vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &FIGURE, "Side of each panel.").between(1.0, 100.0);
+            fig_dpi: i64 = vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files.").between(1.0, 2400.0);
             dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none.");
             svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write each figure as SVG.");
             html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures, to point at, zoom and hide curves on.");
@@ -74,18 +75,8 @@ pub(crate) struct PlotArgs {
 
 impl PlotArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let flags = PlotFlags::from(v);
+        let flags = PlotFlags::parse(v)?;
         let directory = only_directory(flags.words, &TABLE)?;
-        let rule = |error: tacho_report::Error| Refusal::PlotRule { problem: error.to_string() };
-        let filters: Result<Vec<Filter>, _> = flags.filter_by.0.iter().map(|text| Filter::parse(text)).collect();
-        let binners: Result<Vec<Binner>, _> = flags.bin_by.0.iter().map(|text| Binner::parse(text)).collect();
-        let out_of_range = |flag, value: String, allowed| Refusal::OutOfRange { flag, value, allowed };
-        if !(1.0..=100.0).contains(&flags.fig_height) {
-            return Err(out_of_range("--fig-height", flags.fig_height.to_string(), "1 to 100 inches").into());
-        }
-        if !(1..=2400).contains(&flags.fig_dpi) {
-            return Err(out_of_range("--fig-dpi", flags.fig_dpi.to_string(), "1 to 2400").into());
-        }
         let one_curve = || flags.strict_parity.then(Vec::new);
         let spec = SweepPlotSpec {
             fig_by: flags.fig_by.0,
@@ -94,10 +85,10 @@ impl PlotArgs {
             curve_by: flags.curve_by.map(|keys| keys.0).or_else(one_curve),
             x: flags.var_x,
             y: flags.var_y,
-            filters: filters.map_err(rule)?,
-            binners: binners.map_err(rule)?,
-            scale_x: scale("--scale-x", flags.scale_x)?,
-            scale_y: scale("--scale-y", flags.scale_y)?,
+            filters: flags.filter_by,
+            binners: flags.bin_by,
+            scale_x: flags.scale_x,
+            scale_y: flags.scale_y,
             name: flags.fig_name,
             error_bars: !flags.no_error_bars,
             panel: flags.fig_height,
@@ -129,8 +120,21 @@ pub(super) fn only_directory(mut words: Vec<PathBuf>, table: &Table) -> Result<P
     words.pop().ok_or_else(|| missing(table, "EXPERIMENT_DIR"))
 }
 
-fn scale(flag: &'static str, name: Option<String>) -> Result<ScaleKind, Refusal> {
-    let Some(name) = name else { return Ok(ScaleKind::Linear) };
+fn filters(setting: Setting<'_>) -> Result<Vec<Filter>, Refusal> {
+    parsed(setting, Filter::parse)
+}
+
+fn binners(setting: Setting<'_>) -> Result<Vec<Binner>, Refusal> {
+    parsed(setting, Binner::parse)
+}
+
+fn parsed<T>(setting: Setting<'_>, parse: fn(&str) -> Result<T, tacho_report::Error>) -> Result<Vec<T>, Refusal> {
+    let rule = |text: &String| parse(text).map_err(|error| Refusal::PlotRule { problem: error.to_string() });
+    Commas::from_flag(setting).0.iter().map(rule).collect()
+}
+
+fn scale(setting: Setting<'_>) -> Result<ScaleKind, Refusal> {
+    let Some(name) = setting.value.as_str() else { return Ok(ScaleKind::Linear) };
     let allowed = "linear, log, symlog, asinh, logit or sqrt";
-    ScaleKind::from_name(&name).ok_or(Refusal::OutOfRange { flag, value: name, allowed })
+    ScaleKind::from_name(name).ok_or_else(|| Refusal::range(setting.flag, name, allowed))
 }

@@ -23,7 +23,7 @@ const VARIABLES: &[&str] = &["request_rate", "max_concurrency"];
 
 flags! {
     /// Output directory, repetitions, and live view.
-    PlaceFlags {
+    PlaceArgs {
         OUTPUT [
             show_stdout: bool = vllm(&["--show-stdout"], Switch, "", Off, &OPTIONS, "Show the output of the commands.");
         ]
@@ -73,7 +73,7 @@ flags! {
         OURS [
             sim: bool = switch(&["--sim"], &OWN, "Use the built-in simulator as the server. Its parameters are those of tacho sim.");
         ]
-        ..place: PlaceFlags;
+        ..place: PlaceArgs;
         ..ranks: RankArgs;
     }
 }
@@ -180,8 +180,8 @@ pub(crate) static STARTUP: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho sweep startup`.
-    StartupFlags {
+    /// Arguments of `tacho sweep startup`.
+    StartupSweepArgs {
         STARTUP_FLAGS [
             startup_cmd: Given<String> = vllm(&["--startup-cmd"], Str, "COMMAND", Preset::Str("vllm bench startup"), &COMMANDS,
                 "Command that benchmarks the start-up. If unset, tacho runs its own start-up benchmark.");
@@ -190,7 +190,7 @@ flags! {
             startup_params: Option<String> = vllm(&["--startup-params"], Str, "FILE", Unset, &COMMANDS, "JSON file with parameter sets of the benchmark.");
             strict_params: bool = vllm(&["--strict-params"], Switch, "", Off, &COMMANDS, "Refuse parameters that the benchmark does not have.");
         ]
-        ..place: PlaceFlags;
+        ..place: PlaceArgs;
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
         seed: args.seed,
         num_prompts: args.num_prompts,
         output_len: args.output_len,
-        prefix_len: args.prefix_len.unsigned_abs() as usize,
+        prefix_len: args.prefix_len,
         ratio: args.ratio.unwrap_or(0.0),
         rate: args.serve.load.request_rate,
         burstiness: args.serve.load.burstiness.value,

@@ -21,7 +21,7 @@ impl Machine {
     /// Detects GPUs, or only the CPU if requested.
     pub(super) fn look(args: &SuiteArgs) -> Self {
         if args.on_cpu {
-            let suffix = if args.on_arm64_cpu { "-arm64-cpu" } else { "-cpu" };
+            let suffix = if args.on_arm64_cpu() { "-arm64-cpu" } else { "-cpu" };
             return Machine { name: processor(), devices: nodes(), suffix };
         }
         let nvidia = lines("nvidia-smi", &["--query-gpu=name", "--format=csv,noheader"]);
@@ -44,7 +44,7 @@ impl Machine {
 
     /// The properties that a suite depends on.
     pub(super) fn hardware(&self, args: &SuiteArgs) -> Hardware {
-        let elsewhere = args.sim || args.remote.is_some() || args.dry_run;
+        let elsewhere = args.sim || args.remote().is_some() || args.dry_run;
         Hardware {
             name: if args.sim { "simulated".to_owned() } else { self.name.clone() },
             devices: (!elsewhere).then_some(self.devices),

@@ -25,19 +25,19 @@ pub(super) struct Experiment {
 impl Experiment {
     /// Locates the directory: a new experiment must not exist, one to resume must.
     pub(super) fn locate(args: &PlaceArgs) -> anyhow::Result<Self> {
-        let directory = Path::new(&args.output_dir);
+        let (directory, resume) = (Path::new(&args.output_dir), args.resume.is_some());
         let now = || jiff::Zoned::now().strftime("%Y%m%d_%H%M%S").to_string();
-        let path = match &args.experiment_name {
+        let path = match args.name() {
             Some(name) => directory.join(name),
-            None if args.resume => newest(directory)?,
+            None if resume => newest(directory)?,
             None => directory.join(now()),
         };
-        match (args.resume, path.exists()) {
+        match (resume, path.exists()) {
             (false, true) => {
                 bail!("cannot overwrite the experiment {}: choose another -e, or add --resume", path.display())
             }
             (true, false) => bail!("cannot resume from {}: no such experiment", path.display()),
-            _ => Ok(Experiment { path, resume: args.resume }),
+            _ => Ok(Experiment { path, resume }),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::interrupt::Interrupt;
 
 /// This process's membership, if it is one of several ranks.
 pub(super) fn place(args: &SweepArgs) -> anyhow::Result<Option<Membership>> {
-    if args.place.dry_run { Ok(None) } else { found(&args.ranks) }
+    if args.flags.place.dry_run { Ok(None) } else { found(&args.flags.ranks) }
 }
 
 /// Coordinator on rank 0.
