@@ -11,7 +11,7 @@ use tacho_record::number::Known;
 use tacho_report::compare::load;
 use tacho_report::html::{Head, Tone, picture_page};
 use tacho_report::plots::load::{LoadCurve, picture};
-use tacho_report::plots::{Picture, png, svg};
+use tacho_report::plots::{png, svg};
 use tacho_report::tables::markdown::Table;
 use tacho_run::experiment::split;
 
@@ -208,7 +208,8 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 
 /// Writes the chart in the format of its file extension.
 fn draw(head: &Head, curves: &[LoadCurve], table: Table, path: &Path) -> anyhow::Result<()> {
-    let Some(chart) = picture(curves).map(|chart| Picture { table, ..chart }) else { return Ok(()) };
+    let Some(mut chart) = picture(curves) else { return Ok(()) };
+    chart.table = table;
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => png(&chart.scene(), 150.0)?,
         Some("html") => picture_page(head, &[chart]).into_bytes(),

@@ -11,14 +11,11 @@ const SAMPLE: f64 = 24.0;
 
 /// A line of a legend.
 #[derive(Debug, Clone, PartialEq)]
-pub enum LegendEntry {
-    /// A heading.
+pub(crate) enum LegendEntry {
     Heading(String),
-    /// A color swatch.
     Field(Color, String),
     /// A line with a marker.
     Line(Stroke, Marker, String),
-    /// A disc.
     Point(Color, String),
 }
 
@@ -34,13 +31,13 @@ impl LegendEntry {
 }
 
 /// Width of a legend.
-pub fn legend_width(entries: &[LegendEntry]) -> f64 {
+pub(crate) fn legend_width(entries: &[LegendEntry]) -> f64 {
     let widest = entries.iter().map(|entry| font::width(entry.text(), LEGEND_SIZE)).fold(0.0, f64::max);
     if entries.is_empty() { 0.0 } else { widest + SAMPLE + 22.0 }
 }
 
 /// Draws a legend with its top left corner at `(x, y)`.
-pub fn draw_legend(scene: &mut Scene, (x, y): (f64, f64), entries: &[LegendEntry]) {
+pub(crate) fn draw_legend(scene: &mut Scene, (x, y): (f64, f64), entries: &[LegendEntry]) {
     let (width, height) = (legend_width(entries), entries.len() as f64 * LEGEND_LINE + 10.0);
     let edge = Stroke::solid(Color::GREY.with_alpha(0.5), 0.8);
     scene.rect((x, y), (x + width, y + height), Some(Color::WHITE.with_alpha(0.85)), Some(edge));

@@ -2,35 +2,34 @@
 
 /// A color with opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Color {
-    /// Red, green and blue.
-    pub rgb: [u8; 3],
+pub(crate) struct Color {
+    pub(crate) rgb: [u8; 3],
     /// 1 is opaque.
-    pub alpha: f64,
+    pub(crate) alpha: f64,
 }
 
 impl Color {
     /// Black.
-    pub const BLACK: Color = Color::hex(0x00_00_00);
+    pub(crate) const BLACK: Color = Color::hex(0x00_00_00);
     /// The color of axis lines and texts.
-    pub const INK: Color = Color::hex(0x26_26_26);
+    pub(crate) const INK: Color = Color::hex(0x26_26_26);
     /// A medium grey.
-    pub const GREY: Color = Color::hex(0x80_80_80);
+    pub(crate) const GREY: Color = Color::hex(0x80_80_80);
     /// White.
-    pub const WHITE: Color = Color::hex(0xFF_FF_FF);
+    pub(crate) const WHITE: Color = Color::hex(0xFF_FF_FF);
 
     /// From `0xRRGGBB`.
-    pub const fn hex(code: u32) -> Self {
+    pub(crate) const fn hex(code: u32) -> Self {
         Color { rgb: [(code >> 16) as u8, (code >> 8) as u8, code as u8], alpha: 1.0 }
     }
 
     /// The color with another opacity.
-    pub const fn with_alpha(self, alpha: f64) -> Self {
+    pub(crate) const fn with_alpha(self, alpha: f64) -> Self {
         Color { alpha, ..self }
     }
 
     /// `#rrggbb`.
-    pub fn css(self) -> String {
+    pub(crate) fn css(self) -> String {
         let [red, green, blue] = self.rgb;
         format!("#{red:02x}{green:02x}{blue:02x}")
     }
@@ -44,12 +43,12 @@ const HUES: [u32; 10] =
 const RAMP: [u32; 9] = [0x440154, 0x472D7B, 0x3B528B, 0x2C728E, 0x21918C, 0x28AE80, 0x5EC962, 0xADDC30, 0xE8C51C];
 
 /// The color of the `at`-th category.
-pub fn category(at: usize) -> Color {
+pub(crate) fn category(at: usize) -> Color {
     Color::hex(HUES[at % HUES.len()])
 }
 
 /// The color of the `at`-th of `count` ordered values.
-pub fn sequence(at: usize, count: usize) -> Color {
+pub(crate) fn sequence(at: usize, count: usize) -> Color {
     let place = if count < 2 { 0.0 } else { at as f64 / (count - 1) as f64 * (RAMP.len() - 1) as f64 };
     let (below, above) = (place.floor() as usize, place.ceil() as usize);
     let (from, to) = (Color::hex(RAMP[below]), Color::hex(RAMP[above]));

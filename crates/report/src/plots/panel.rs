@@ -12,45 +12,38 @@ const NOTE_LINE: f64 = 9.5;
 
 /// A rectangle of a scene.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rect {
-    /// Left edge.
-    pub x: f64,
-    /// Top edge.
-    pub y: f64,
-    /// Width.
-    pub width: f64,
-    /// Height.
-    pub height: f64,
+pub(crate) struct Rect {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AxisSpec {
+pub(crate) struct AxisSpec {
     /// Its label with the unit.
-    pub label: String,
-    /// The kind of scale.
-    pub kind: ScaleKind,
-    /// The lowest value.
-    pub low: f64,
-    /// The highest value.
-    pub high: f64,
+    pub(crate) label: String,
+    pub(crate) kind: ScaleKind,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
     /// Whether only integers are meaningful.
-    pub whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl AxisSpec {
     /// A linear axis.
-    pub fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
+    pub(crate) fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
         AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high, whole: false }
     }
 
     /// Restricts ticks to integers.
-    pub fn whole(self) -> Self {
+    pub(crate) fn whole(self) -> Self {
         AxisSpec { whole: true, ..self }
     }
 
     /// An axis over `values`, with a margin at both ends. Values without a position on it are ignored.
-    pub fn over(label: impl Into<String>, kind: ScaleKind, values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn over(label: impl Into<String>, kind: ScaleKind, values: impl Iterator<Item = f64>) -> Self {
         let mut whole = true;
         let placed = values.filter(|&value| match kind {
             ScaleKind::Log => value.is_finite() && value > 0.0,
@@ -72,69 +65,51 @@ impl AxisSpec {
 
 /// Which grid lines are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Grid {
-    /// None.
+pub(crate) enum Grid {
     None,
-    /// Horizontal ones.
     Horizontal,
-    /// Both.
     Both,
-    /// Both, dashed.
     Dashed,
 }
 
 /// The marker of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marker {
-    /// No marker.
+pub(crate) enum Marker {
     None,
-    /// A disc.
     Disc,
-    /// A square.
     Square,
-    /// A triangle.
     Triangle,
-    /// A diamond.
     Diamond,
-    /// A cross.
     Cross,
 }
 
 impl Marker {
     /// The distinguishable markers, in the order of use.
-    pub const ALL: [Marker; 5] = [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
+    pub(crate) const ALL: [Marker; 5] =
+        [Marker::Disc, Marker::Cross, Marker::Square, Marker::Triangle, Marker::Diamond];
 }
 
 /// A bar in data units.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bar {
-    /// Left and right.
-    pub x: (f64, f64),
-    /// Bottom and top.
-    pub y: (f64, f64),
+pub(crate) struct Bar {
+    pub(crate) x: (f64, f64),
+    pub(crate) y: (f64, f64),
 }
 
 /// A data series, in data units.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Series {
-    /// Bars.
+pub(crate) enum Series {
     Bars {
-        /// The bars.
         bars: Vec<Bar>,
-        /// Their colour.
         fill: Color,
         /// The colour of their edges.
         edge: Option<Color>,
     },
     /// A line through points, with a marker at each.
     Line {
-        /// Its name.
         name: String,
-        /// The points.
         points: Vec<(f64, f64)>,
-        /// The line.
         stroke: Stroke,
-        /// The marker.
         marker: Marker,
         /// Tooltips of the points: one text each, or none.
         hints: Vec<String>,
@@ -143,53 +118,31 @@ pub enum Series {
     Band {
         /// The name of its line.
         name: String,
-        /// The edges.
         edges: Vec<(f64, f64, f64)>,
-        /// The colour.
         fill: Color,
     },
-    /// Single points.
     Points {
-        /// Their name.
         name: String,
-        /// The points.
         points: Vec<(f64, f64)>,
-        /// Their colour.
         fill: Color,
         /// Tooltips of the points: one text each, or none.
         hints: Vec<String>,
     },
     /// A horizontal line with a name.
-    Level {
-        /// Its y value.
-        y: f64,
-        /// The line.
-        stroke: Stroke,
-        /// Its name.
-        name: String,
-    },
+    Level { y: f64, stroke: Stroke, name: String },
     /// Lines of text next to a point.
-    Note {
-        /// The point.
-        at: (f64, f64),
-        /// The lines.
-        lines: Vec<String>,
-    },
+    Note { at: (f64, f64), lines: Vec<String> },
 }
 
 /// Axes and the series between them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Panel {
-    /// The lines above.
-    pub title: Vec<String>,
-    /// The horizontal axis.
-    pub x: AxisSpec,
-    /// The vertical axis.
-    pub y: AxisSpec,
-    /// The grid.
-    pub grid: Grid,
+pub(crate) struct Panel {
+    pub(crate) title: Vec<String>,
+    pub(crate) x: AxisSpec,
+    pub(crate) y: AxisSpec,
+    pub(crate) grid: Grid,
     /// The series, from back to front.
-    pub series: Vec<Series>,
+    pub(crate) series: Vec<Series>,
 }
 
 /// A panel being drawn.
@@ -204,7 +157,7 @@ struct Frame<'a> {
 
 impl Panel {
     /// Draws it with its axes along the edges of `rect`; titles and labels are outside.
-    pub fn draw(&self, scene: &mut Scene, rect: Rect) {
+    pub(crate) fn draw(&self, scene: &mut Scene, rect: Rect) {
         let x = Scale::new(self.x.kind, self.x.low, self.x.high).whole(self.x.whole);
         let y = Scale::new(self.y.kind, self.y.low, self.y.high).whole(self.y.whole);
         let mut frame = Frame { scene, rect, x, y, taken: Vec::new() };

@@ -17,15 +17,13 @@ pub struct Picture {
     /// Its title.
     pub title: String,
     /// How to read it; may be empty.
-    pub note: String,
+    pub(crate) note: String,
     /// The panels, row by row.
-    pub panels: Vec<Panel>,
-    /// Number of columns.
-    pub columns: usize,
+    pub(crate) panels: Vec<Panel>,
+    pub(crate) columns: usize,
     /// Size of each panel in points, including its labels.
-    pub size: (f64, f64),
-    /// The legend.
-    pub legend: Vec<LegendEntry>,
+    pub(crate) size: (f64, f64),
+    pub(crate) legend: Vec<LegendEntry>,
     /// The values behind it, which pages show below it; may be empty.
     pub table: Table,
 }

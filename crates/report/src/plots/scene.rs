@@ -4,70 +4,56 @@ use super::Color;
 
 /// The style of a line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Stroke {
-    /// Its colour.
-    pub color: Color,
+pub(crate) struct Stroke {
+    pub(crate) color: Color,
     /// Its width in points.
-    pub width: f64,
+    pub(crate) width: f64,
     /// Lengths of dashes and gaps in points; empty for a solid line.
-    pub dash: Vec<f64>,
+    pub(crate) dash: Vec<f64>,
 }
 
 impl Stroke {
     /// A solid line.
-    pub fn solid(color: Color, width: f64) -> Self {
+    pub(crate) fn solid(color: Color, width: f64) -> Self {
         Stroke { color, width, dash: Vec::new() }
     }
 
     /// A dashed line.
-    pub fn dashed(color: Color, width: f64, dash: &[f64]) -> Self {
+    pub(crate) fn dashed(color: Color, width: f64, dash: &[f64]) -> Self {
         Stroke { color, width, dash: dash.to_vec() }
     }
 }
 
 /// The anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anchor {
-    /// The start.
+pub(crate) enum Anchor {
     Start,
-    /// The middle.
     Middle,
-    /// The end.
     End,
 }
 
 /// A shape.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
-    /// A polyline.
+pub(crate) enum Shape {
     Path {
-        /// The points.
         points: Vec<(f64, f64)>,
         /// Whether the last point is joined to the first.
         closed: bool,
-        /// Fill color.
         fill: Option<Color>,
-        /// The line.
         stroke: Option<Stroke>,
         /// The tooltip, if the format supports it.
         hint: Option<String>,
     },
-    /// A disc.
     Disc {
-        /// Its centre.
         center: (f64, f64),
-        /// Its radius.
         radius: f64,
-        /// Its colour.
         fill: Color,
         /// The tooltip, if the format supports it.
         hint: Option<String>,
     },
-    /// One line of text.
     Text {
         /// The position of its baseline.
         at: (f64, f64),
-        /// The text.
         text: String,
         /// The font size in points.
         size: f64,
@@ -75,7 +61,6 @@ pub enum Shape {
         anchor: Anchor,
         /// Whether it is rotated to run upwards.
         upwards: bool,
-        /// Its colour.
         color: Color,
     },
 }
@@ -84,31 +69,37 @@ pub enum Shape {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     /// Its width in points.
-    pub width: f64,
+    pub(crate) width: f64,
     /// Its height in points.
-    pub height: f64,
+    pub(crate) height: f64,
     /// The shapes, from back to front.
-    pub shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 impl Scene {
     /// An empty chart.
-    pub fn new(width: f64, height: f64) -> Self {
+    pub(crate) fn new(width: f64, height: f64) -> Self {
         Scene { width, height, shapes: Vec::new() }
     }
 
     /// Adds a straight line.
-    pub fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), stroke: Stroke) {
         self.path(vec![from, to], false, None, Some(stroke), None);
     }
 
     /// Adds a rectangle given by two corners.
-    pub fn rect(&mut self, (x0, y0): (f64, f64), (x1, y1): (f64, f64), fill: Option<Color>, stroke: Option<Stroke>) {
+    pub(crate) fn rect(
+        &mut self,
+        (x0, y0): (f64, f64),
+        (x1, y1): (f64, f64),
+        fill: Option<Color>,
+        stroke: Option<Stroke>,
+    ) {
         self.path(vec![(x0, y0), (x1, y0), (x1, y1), (x0, y1)], true, fill, stroke, None);
     }
 
     /// Adds a path.
-    pub fn path(
+    pub(crate) fn path(
         &mut self,
         points: Vec<(f64, f64)>,
         closed: bool,
@@ -120,12 +111,12 @@ impl Scene {
     }
 
     /// Adds a text that runs from left to right.
-    pub fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, anchor: Anchor) {
+    pub(crate) fn text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64, anchor: Anchor) {
         self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: false, color: Color::INK });
     }
 
     /// Adds a text that runs upwards, centred.
-    pub fn upward_text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64) {
+    pub(crate) fn upward_text(&mut self, at: (f64, f64), text: impl Into<String>, size: f64) {
         let anchor = Anchor::Middle;
         self.shapes.push(Shape::Text { at, text: text.into(), size, anchor, upwards: true, color: Color::INK });
     }

@@ -15,7 +15,7 @@ const SETTINGS: [(&str, &str); 5] = [
 ];
 
 /// The key as text, with its unit if it has one.
-pub fn in_words(key: &str) -> String {
+pub(crate) fn in_words(key: &str) -> String {
     let plain = key.replace('-', "_");
     if let Some((_, words)) = SETTINGS.iter().find(|(known, _)| *known == plain) {
         return (*words).to_owned();
