@@ -118,9 +118,6 @@ impl From<Profile> for Machine {
 
 impl Machine {
     /// Parses a profile; `path` is for error messages.
-    ///
-    /// # Errors
-    /// When it is not a profile of this version, or a field has a bad value.
     pub fn parse(text: &str, path: &str) -> Result<Machine, Error> {
         let wrong = |problem: String| Error::ProfileFile { path: path.to_owned(), problem };
         let file = json::parse(text).map_err(|error| wrong(error.to_string()))?;

@@ -85,9 +85,6 @@ impl Engine {
     }
 
     /// Checks whether a job could ever run.
-    ///
-    /// # Errors
-    /// When it could not, and why.
     pub fn check(&self, job: &Job) -> Result<(), Refusal> {
         self.spec.check(job)
     }

@@ -54,9 +54,6 @@ pub struct SendPolicy {
 }
 
 /// Simulates all requests to completion.
-///
-/// # Errors
-/// When the machine's limits contradict each other.
 pub fn simulate(machine: &Machine, arrivals: &[Arrival], policy: &SendPolicy) -> Result<Vec<Completion>, Error> {
     let mut cluster = Cluster::new(machine, policy.replicas, policy.router, policy.seed)?;
     let mut order: Vec<usize> = (0..arrivals.len()).collect();

@@ -72,9 +72,6 @@ impl Coordinator {
 
     /// Waits until all ranks have joined. A rank that does not join in time is lost, which may be an error. Messages
     /// for the user go to `notice`.
-    ///
-    /// # Errors
-    /// If a rank differs from rank 0, or is missing and that ends the run.
     pub fn wait_for_all(&self, stopped: &dyn Fn() -> bool, notice: &dyn Fn(String)) -> Result<(), Error> {
         let settled = |peer: &Peer| peer.joined || peer.is_over() || (self.shared.authenticates && peer.refused());
         let joined = self.wait(stopped, notice, |state| state.others().all(settled))?;

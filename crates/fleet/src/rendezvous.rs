@@ -19,9 +19,6 @@ pub struct Rendezvous {
 
 impl Rendezvous {
     /// Listens on the address of the membership.
-    ///
-    /// # Errors
-    /// If it cannot, or if other machines could connect without a token.
     pub fn open(member: &Membership) -> Result<Rendezvous, Error> {
         let tls = member.certificate.as_ref().map(connection::server).transpose()?;
         let address = format!("{}:{}", member.host, member.port);

@@ -149,9 +149,6 @@ impl Fitted {
 }
 
 /// Fits the cost model of a server with these limits to several runs.
-///
-/// # Errors
-/// When the runs do not identify the costs.
 pub fn fit(runs: &[Vec<Traced>], limits: &Limits) -> Result<Fitted, FitError> {
     let (mut found, ahead) = read(runs, limits);
     slowdown::assign_windows(&mut found);

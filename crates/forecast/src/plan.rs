@@ -127,9 +127,6 @@ pub struct Planner {
 
 impl Planner {
     /// Checks the workload.
-    ///
-    /// # Errors
-    /// When the rate, the workload or the machine cannot be simulated.
     pub fn new(spec: PlanSpec) -> Result<Self, PlanError> {
         if !RATES.contains(&spec.rate) {
             return Err(PlanError::Rate { rate: spec.rate });
@@ -154,9 +151,6 @@ impl Planner {
     }
 
     /// Searches for the largest rate of one replica and the fewest replicas for the rate.
-    ///
-    /// # Errors
-    /// When the machine cannot be simulated.
     pub fn plan(&self) -> Result<Plan, PlanError> {
         let rate = self.spec.rate;
         let Some(largest_rate) = self.largest_rate()? else {
@@ -196,9 +190,6 @@ impl Planner {
     }
 
     /// Simulations of one load that differ in noise; a single one if nothing is random.
-    ///
-    /// # Errors
-    /// When the machine cannot be simulated.
     pub fn level(&self, rate: f64, replicas: usize) -> Result<Level, PlanError> {
         self.longer_level(1, rate, replicas)
     }
@@ -252,9 +243,6 @@ impl Planner {
     }
 
     /// Loads of one replica up to a little more than its largest rate.
-    ///
-    /// # Errors
-    /// When the machine cannot be simulated.
     pub fn levels(&self, largest_rate: f64) -> Result<Vec<Level>, PlanError> {
         LEVELS.into_iter().map(|fraction| self.level(largest_rate * fraction, 1)).collect()
     }

@@ -42,9 +42,6 @@ pub struct Prediction {
 impl Prediction {
     /// Predicts a workload with `output_tokens` tokens of output. `simulate` runs it on a machine with a seed: the
     /// simulations differ in noise and in the fitted parameters, within their uncertainty.
-    ///
-    /// # Errors
-    /// Those of `simulate`.
     pub fn of<E>(
         machine: &Machine,
         output_tokens: i64,

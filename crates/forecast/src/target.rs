@@ -34,9 +34,6 @@ pub struct EngineTarget<'a> {
 
 impl<'a> EngineTarget<'a> {
     /// One idle replica; `prompts` are the token ids of `requests`.
-    ///
-    /// # Errors
-    /// When the machine's limits contradict each other.
     pub fn new(
         machine: &'a Machine,
         seed: u64,

@@ -70,9 +70,6 @@ pub trait Target: Sync {
         Self: 't;
 
     /// Creates worker `id` of `of`; called on its thread before the clock starts.
-    ///
-    /// # Errors
-    /// If the system lacks resources for the worker.
     fn worker(&self, id: usize, of: usize) -> io::Result<Self::Worker<'_>>;
 }
 

@@ -93,9 +93,6 @@ impl Summary {
     }
 
     /// The workbook with the tables and the samples.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write_workbook(&self, path: &Path, samples: &[TurnSample]) -> Result<(), Error> {
         workbook::write(path, &self.sheets(samples))
     }

@@ -22,9 +22,6 @@ impl Written {
     }
 
     /// Passes the first `count` rows to `take` in the order of writing, one batch in memory at a time.
-    ///
-    /// # Errors
-    /// If they cannot be read, or no longer exist.
     pub fn rows(mut self, count: usize, mut take: impl FnMut(Row)) -> Result<(), Error> {
         self.file.seek(SeekFrom::Start(0)).map_err(Error::read(&self.path))?;
         let stream = Stream::of(&self.path, self.file)?;

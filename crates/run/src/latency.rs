@@ -50,9 +50,6 @@ pub enum LatencyOutcome {
 }
 
 /// Runs the iterations and computes the record.
-///
-/// # Errors
-/// When the engine fails, or is stopped, before an iteration is measured.
 pub fn run(
     plan: &LatencyPlan,
     engine: &mut dyn OfflineEngine,

@@ -89,9 +89,6 @@ impl MultiTurnResult {
 }
 
 /// Runs the conversations. A final question without a recorded response must have been removed.
-///
-/// # Errors
-/// When the client cannot be created.
 pub fn run(
     plan: &MultiTurnPlan,
     conversations: &[Conversation],

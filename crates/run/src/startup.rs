@@ -37,9 +37,6 @@ pub trait EngineMaker {
 
 /// Starts the engines and computes the record. A failed start is recorded as a failure; a phase without any success
 /// ends the run. If the run is stopped, the measured starts are kept; `notebook` records them as they are made.
-///
-/// # Errors
-/// When no start succeeds.
 pub fn run(
     plan: &StartupPlan,
     maker: &dyn EngineMaker,

@@ -74,9 +74,6 @@ pub struct OfflineLora {
 }
 
 /// Generates the requests.
-///
-/// # Errors
-/// When the workload cannot be generated, or is empty.
 pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut sampler = plan.source.open(sink)?;
     let mut drawn = |part| {
@@ -90,9 +87,6 @@ pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, E
 
 /// Runs the batch the planned number of times, and computes its record. Finished runs are kept if a later one fails
 /// or is stopped: the record states why it has fewer.
-///
-/// # Errors
-/// When the engine fails before a run is finished.
 pub fn run(
     plan: &ThroughputPlan,
     batches: &Batches,
@@ -160,9 +154,6 @@ fn adapters(lora: &OfflineLora, count: usize, random: &mut Random) -> Vec<u64> {
 
 /// Sends the batch to a running server, all requests at once, the planned number of times, and computes the same
 /// record.
-///
-/// # Errors
-/// When the server cannot be reached, or no request of the first run succeeds.
 pub fn run_served(plan: &ServedPlan, stop: &StopSignal, sink: &dyn EventSink) -> Result<Measured, Error> {
     let ServedPlan { serve, runs, save_workload, .. } = plan;
     if serve.traffic.warmups > 0 {

@@ -94,9 +94,6 @@ impl MediaTimes {
 
 impl Offline {
     /// An idle engine.
-    ///
-    /// # Errors
-    /// When the limits contradict each other.
     pub fn new(spec: EngineSpec, cost: CostModel, tokenizer: Arc<Tokenizer>) -> Result<Self, Error> {
         Ok(Offline { engine: Engine::new(spec, cost)?, tokenizer, now: Timestamp::ZERO, next_id: 0 })
     }
@@ -107,9 +104,6 @@ impl Offline {
     }
 
     /// Runs all requests to completion, with `n` choices each.
-    ///
-    /// # Errors
-    /// When one of them can never run.
     pub fn run(&mut self, requests: &[Request], n: u64) -> Result<Drained, Refusal> {
         let mut drained = Drained { latencies_ms: vec![0.0; requests.len()], ..Drained::default() };
         let owners = self.submit(requests, n, &mut drained)?;

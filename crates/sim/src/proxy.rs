@@ -54,9 +54,6 @@ type Body = Either<Full<Bytes>, Incoming>;
 
 impl Proxy {
     /// Binds the address and starts forwarding.
-    ///
-    /// # Errors
-    /// When an address is invalid or cannot be bound.
     pub fn start(spec: &ProxySpec) -> Result<Proxy, Error> {
         let backends = Arc::new(Backends { prefill: resolve(&spec.prefill)?, decode: resolve(&spec.decode)? });
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -55,9 +55,6 @@ pub struct Server {
 
 impl Server {
     /// Binds the address, starts the threads, and returns.
-    ///
-    /// # Errors
-    /// When the settings contradict each other, or the address or threads are not available.
     pub fn start(spec: SimSpec) -> Result<Server, Error> {
         spec.faults.validate()?;
         let tokenizer = &spec.tokenizer;

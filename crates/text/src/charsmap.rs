@@ -14,9 +14,6 @@ const BLOCK: usize = 256;
 const IS_VALUE: u32 = 1 << 31;
 
 /// Checks that all such rules in a normalizer, and in its parts, can be applied to any text.
-///
-/// # Errors
-/// The problem, in words.
 pub(crate) fn check(normalizer: &Value) -> Result<(), &'static str> {
     if let Some(parts) = normalizer.get("normalizers").and_then(Value::as_array) {
         parts.iter().try_for_each(check)?;

@@ -123,9 +123,6 @@ fn nowhere() -> Stdio {
 }
 
 /// The file of this program; on Linux without /proc, the path it was started with.
-///
-/// # Errors
-/// When it cannot be found.
 pub fn program() -> io::Result<PathBuf> {
     let linked = Path::new(LINUX_PROGRAM);
     if linked.exists() {
@@ -160,9 +157,6 @@ impl Drop for Process {
 }
 
 /// The helper process: compiles and renders templates from standard input until it is closed.
-///
-/// # Errors
-/// If the parent process is gone.
 pub fn serve_templates() -> io::Result<()> {
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (bytes, source): (u64, String) = receive(&mut stream)?;

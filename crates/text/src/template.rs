@@ -158,9 +158,6 @@ enum Engine {
 
 impl ChatTemplate {
     /// Renders the messages, followed by the generation prompt.
-    ///
-    /// # Errors
-    /// If the template rejects the messages, has an error, or exceeds its limits.
     pub fn render(&self, input: &ChatInput<'_>) -> Result<String, Error> {
         let mut variables: Vec<(String, Json)> = Vec::with_capacity(self.named.len() + 8);
         variables.extend(self.named.iter().map(|(name, token)| (name.clone(), Json::from(token.as_str()))));

@@ -52,17 +52,11 @@ pub(crate) enum Engine {
 impl Tokenizer {
     /// Loads a tokenizer from a directory that contains `tokenizer.json` or another vocabulary, or from a
     /// `tokenizer.json` file.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be read.
     pub fn load(path: &Path) -> Result<Tokenizer, Error> {
         Tokenizer::load_as(path, TokenizerMode::Auto)
     }
 
     /// Loads a tokenizer; `mode` selects among the files of a directory.
-    ///
-    /// # Errors
-    /// If there is none of that kind, or it cannot be read.
     pub fn load_as(path: &Path, mode: TokenizerMode) -> Result<Tokenizer, Error> {
         let loaded = if path.is_dir() { load_directory(path, mode)? } else { load_file(path)? };
         Ok(Tokenizer { name: path.to_string_lossy().into_owned(), ..loaded })
@@ -178,9 +172,6 @@ impl Tokenizer {
     }
 
     /// Its chat template, for requests with or without tools.
-    ///
-    /// # Errors
-    /// If it has none, or the template is not valid Jinja.
     pub fn chat_template(&self, with_tools: bool) -> Result<ChatTemplate, Error> {
         self.settings.templates.compile(with_tools, &self.settings.named)
     }

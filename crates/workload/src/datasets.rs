@@ -131,9 +131,6 @@ pub enum WorkloadSpec {
 
 /// Generates the requests. Leaves `globals` in the same state as the dataset leaves Python's generators;
 /// `counters.finished` counts prompts as they are generated.
-///
-/// # Errors
-/// If the settings contradict each other or a requirement is missing.
 pub fn sample(
     spec: &WorkloadSpec,
     tokenizer: Option<&Tokenizer>,
@@ -147,9 +144,6 @@ pub fn sample(
 
 /// Generates the requests and passes them to `take` in batches if the dataset supports it; returns notices for the
 /// user.
-///
-/// # Errors
-/// As [`sample`].
 pub fn sample_in_parts(
     spec: &WorkloadSpec,
     tokenizer: Option<&Tokenizer>,
@@ -212,9 +206,6 @@ fn make(
 
 impl Hub {
     /// Downloads what a workload reads from the Hub into the cache; does nothing for local files.
-    ///
-    /// # Errors
-    /// As for a tokenizer.
     pub fn fetch(&self, spec: &WorkloadSpec, sink: &dyn EventSink) -> Result<(), HubError> {
         match spec {
             WorkloadSpec::Hf(spec) => self.fetch_dataset(&spec.path, spec.needed(), sink),

@@ -54,9 +54,6 @@ pub(crate) enum Needed {
 
 impl Hub {
     /// The directory of a tokenizer: a local path, or the model's files in the cache, downloaded if necessary.
-    ///
-    /// # Errors
-    /// If it is neither a path nor an ID, if the Hub refuses, or if it is unreachable and the cache is empty.
     pub fn tokenizer(&self, name: &str, revision: Option<&str>, sink: &dyn EventSink) -> Result<PathBuf, HubError> {
         if Path::new(name).exists() {
             return Ok(snapshot(Path::new(name)).unwrap_or_else(|| PathBuf::from(name)));

@@ -86,9 +86,6 @@ impl Requests {
     }
 
     /// The request with this index.
-    ///
-    /// # Errors
-    /// If it cannot be read back.
     pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
         match self.kept.get(place) {
             Some(request) => Ok(Some(request.clone())),
@@ -97,9 +94,6 @@ impl Requests {
     }
 
     /// Passes each request to `take`, in order.
-    ///
-    /// # Errors
-    /// If some cannot be read back, and the errors of `take`.
     pub fn each<E: From<Error>>(&self, mut take: impl FnMut(usize, &Request) -> Result<(), E>) -> Result<(), E> {
         let mut place = 0;
         let mut show = |requests: &[Request]| {
@@ -113,9 +107,6 @@ impl Requests {
     }
 
     /// All requests, in memory.
-    ///
-    /// # Errors
-    /// If some cannot be read back.
     pub fn all(&self) -> Result<Cow<'_, [Request]>, Error> {
         if self.spill.is_empty() {
             return Ok(Cow::Borrowed(&self.kept));
@@ -129,9 +120,6 @@ impl Requests {
     }
 
     /// Lets `change` edit all requests in chunks; it gets the index of the first request of each chunk.
-    ///
-    /// # Errors
-    /// If some cannot be read back.
     pub fn alter(&mut self, mut change: impl FnMut(usize, &mut Vec<Request>)) -> Result<(), Error> {
         let empty = Requests { beyond: self.beyond.clone(), ..Requests::default() };
         let Requests { mut kept, spill, .. } = std::mem::replace(self, empty);

@@ -38,9 +38,6 @@ pub use synthetic::SyntheticSpec;
 pub use think::ThinkTime;
 
 /// Reads a file or directory of sessions, in `format` or the detected one.
-///
-/// # Errors
-/// The file, the line and the invalid field. All rows are checked.
 pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Trace, TraceError> {
     let source = source::Source::read(path)?;
     let format = format.map_or_else(|| detect::detect(&source), Ok)?;
@@ -52,9 +49,6 @@ pub fn read(path: &Path, format: Option<Format>, options: &Options) -> Result<Tr
 
 /// The conversations of a file in the form of vLLM's multi-turn benchmark, and how many of them ended with an
 /// unanswered question, which is dropped. Empty conversations are skipped.
-///
-/// # Errors
-/// The conversation and the invalid field.
 pub fn read_conversations(path: &Path) -> Result<(Vec<Conversation>, usize), TraceError> {
     let source = source::Source::read(path)?;
     readers::conversations::list(&source)

@@ -142,9 +142,6 @@ impl Replica {
 
 impl<'a> Cluster<'a> {
     /// Idle replicas of a machine.
-    ///
-    /// # Errors
-    /// When the machine's limits contradict each other.
     pub fn new(machine: &'a Machine, replicas: usize, router: Router, seed: u64) -> Result<Self, Error> {
         let replica = |number: usize| {
             let mut engine = Engine::new(machine.engine.clone(), machine.cost)?;

@@ -33,9 +33,6 @@ pub trait Server {
     type Error;
 
     /// Runs a load and returns its successful requests.
-    ///
-    /// # Errors
-    /// When the server cannot be measured.
     fn run(&mut self, load: &Load) -> Result<Vec<Traced>, Self::Error>;
 
     /// Seconds since the experiment started.
@@ -103,9 +100,6 @@ pub struct Experiment {
 impl Experiment {
     /// Measures a server for about `seconds`, with prompts and outputs within `max_model_len`. `None` if it returned nothing
     /// that could be timed.
-    ///
-    /// # Errors
-    /// When a run fails.
     pub fn measure<S: Server>(server: &mut S, seconds: f64, max_model_len: usize) -> Result<Option<Self>, S::Error> {
         let longest = max_model_len.saturating_sub(OUTPUT_ROOM).max(16);
         let probe = Load { is_first: true, ..Load::new(1, (330, 12), Length::Requests(3), 99) };

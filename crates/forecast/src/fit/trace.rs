@@ -35,9 +35,6 @@ impl Traced {
 }
 
 /// The traces of rows, each with its prompt tokens.
-///
-/// # Errors
-/// When tokens arrived coalesced, which hides the steps.
 pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result<Vec<Traced>, FitError> {
     let (mut traced, mut tokens, mut events) = (Vec::new(), 0.0, 0.0);
     for (prompt, row) in rows.filter(|(_, row)| row.outcome.is_complete() && !row.chunks.is_empty()) {
@@ -51,9 +48,6 @@ pub fn of_rows<'a>(rows: impl Iterator<Item = (u64, &'a Observation)>) -> Result
 }
 
 /// The traces of a result that was saved with its lists (`--save-detailed`).
-///
-/// # Errors
-/// When the lists are missing, or tokens arrived coalesced, which hides the steps.
 pub fn of_result(result: &Value) -> Result<Vec<Traced>, FitError> {
     let list = |name: &'static str| result.get(name).and_then(Value::as_list).ok_or(FitError::NoList { name });
     let (sent, ttfts, itls) = (list("start_times")?, list("ttfts")?, list("itls")?);

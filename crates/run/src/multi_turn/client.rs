@@ -36,7 +36,10 @@ impl ClientSpec {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Send the first messages of a conversation.
-    Send { conversation: usize, messages: usize },
+    Send {
+        conversation: usize,
+        messages: usize,
+    },
     End(&'static str),
 }
 

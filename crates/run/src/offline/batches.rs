@@ -37,9 +37,6 @@ pub struct Sampler<'a> {
 
 impl Source {
     /// Opens the source.
-    ///
-    /// # Errors
-    /// When the tokenizer cannot be loaded.
     pub fn open<'a>(&'a self, sink: &'a dyn EventSink) -> Result<Sampler<'a>, Error> {
         let (tokenizer, _) = load_tokenizer(&self.tokenizer, &self.model_id, &self.hub, sink)?;
         Ok(Sampler { source: self, tokenizer, globals: Globals::seeded(self.seed), sink })
@@ -48,9 +45,6 @@ impl Source {
 
 impl Sampler<'_> {
     /// The requests of a workload.
-    ///
-    /// # Errors
-    /// When they cannot be generated.
     pub fn sample(&mut self, spec: &WorkloadSpec) -> Result<Vec<Request>, Error> {
         self.source.hub.fetch(spec, self.sink)?;
         let sampled = sample(spec, self.tokenizer.as_ref(), &mut self.globals, &Arc::new(Counters::default()))?;
@@ -102,9 +96,6 @@ pub struct Batches {
 
 impl Batches {
     /// Writes the measured requests atomically.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let named = |(at, request): (usize, &Request)| Request {
             lora: self.measured.adapters.get(at).map(u64::to_string),

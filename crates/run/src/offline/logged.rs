@@ -19,9 +19,6 @@ pub struct LoggedEngine<'a> {
 impl<'a> LoggedEngine<'a> {
     /// Creates the log of `plan`; `about` is what a reader needs in addition to the rows. The first `warmups` calls
     /// with the measured batch are not logged.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn open(
         engine: Box<dyn OfflineEngine>,
         plan: Option<&LogPlan>,

@@ -22,9 +22,6 @@ pub struct Notebook<'a> {
 
 impl<'a> Notebook<'a> {
     /// Creates the log of `plan`; `about` is what a reader needs in addition to the rows.
-    ///
-    /// # Errors
-    /// When it cannot be created.
     pub fn open(plan: Option<&LogPlan>, about: Dict, sink: &'a dyn EventSink) -> Result<Self, Error> {
         let clock = SystemClock::start();
         let origin = clock.now();

@@ -6,9 +6,6 @@ use crate::Error;
 use crate::offline::{Batch, Generated, OfflineEngine, Sampling, Slot, Step, check_lengths};
 
 /// Runs the batches in order on an engine that is started for them.
-///
-/// # Errors
-/// When the engine fails, or a request is too long for it.
 pub fn run(
     batches: Vec<(Slot, Vec<Request>)>,
     sampling: Sampling,

@@ -50,17 +50,11 @@ impl Online<'_> {
     }
 
     /// Generates the requests.
-    ///
-    /// # Errors
-    /// When the workload is invalid, or the server does not answer.
     pub fn prepare(&self, contact: Contact) -> Result<Prepared, Error> {
         prepare(&self.plan, contact, self.sink)
     }
 
     /// Sends the requests. A run without a successful request is an error, not a result.
-    ///
-    /// # Errors
-    /// When the run fails, or all of its requests.
     pub fn run(&self, prepared: Prepared) -> Result<RunRecord, Error> {
         let record = run(&self.plan, prepared, self.stop, self.sink)?;
         let samples = &record.measured.samples;
@@ -73,18 +67,12 @@ impl Online<'_> {
     }
 
     /// Like `run`, but failed requests are a result; calls `tested` when the warm-up requests are complete.
-    ///
-    /// # Errors
-    /// When the run fails.
     pub fn run_tested(&self, prepared: Prepared, tested: &(dyn Fn() + Sync)) -> Result<RunRecord, Error> {
         run(&self.plan, prepared, self.stop, &Tested { sink: self.sink, tested })
     }
 
     /// Sends the requests twice, first with a cold cache. `completed` is called after the first pass. Without the
     /// second one if the run is stopped.
-    ///
-    /// # Errors
-    /// When a pass fails.
     pub fn twice(&mut self, prepared: Prepared, completed: &dyn Fn(&RunRecord)) -> Result<(Pass, Option<Pass>), Error> {
         let (cold, warm) = reusable(&prepared.requests.all()?, prepared.tokenizer.as_ref());
         let first = Pass { record: self.run(prepared)?, limit: cold };
@@ -98,9 +86,6 @@ impl Online<'_> {
     }
 
     /// Sends each document once, then the requests. `warmed` is called between them.
-    ///
-    /// # Errors
-    /// When a run fails.
     pub fn documents(
         &mut self,
         prepared: Prepared,

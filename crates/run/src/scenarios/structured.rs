@@ -48,9 +48,6 @@ pub fn answers(
 }
 
 /// Writes the requests in the format of vLLM's script.
-///
-/// # Errors
-/// When the file cannot be written.
 pub fn save(path: &Path, requests: &[Request]) -> Result<(), Error> {
     let mut out = Vec::new();
     for (index, request) in requests.iter().enumerate() {

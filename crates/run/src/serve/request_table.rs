@@ -24,9 +24,6 @@ pub(crate) struct RequestTable {
 
 impl RequestTable {
     /// The table of these requests.
-    ///
-    /// # Errors
-    /// When the duration of an audio clip cannot be determined.
     pub(crate) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
         let mut known = Compact::default();
         requests.each(|place, request| {

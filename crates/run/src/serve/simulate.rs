@@ -16,9 +16,6 @@ use crate::serve::request_table::RequestTable;
 use crate::serve::sessions::SessionWorkload;
 
 /// Sends the requests to a target that advances the clock itself, and computes the record.
-///
-/// # Errors
-/// When the properties of a request cannot be determined, such as the duration of a broken audio clip.
 pub fn predicted<T: Target>(
     plan: &ServePlan,
     prepared: &Prepared,

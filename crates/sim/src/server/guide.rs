@@ -31,17 +31,11 @@ pub(crate) enum Guide {
 
 impl Guide {
     /// The constraint of a pattern.
-    ///
-    /// # Errors
-    /// When it is invalid.
     pub(crate) fn pattern(text: &str) -> Result<Guide, String> {
         Ok(Guide::Pattern(Pattern::parse(text)?))
     }
 
     /// The constraint of a grammar: Lark's notation, or EBNF with `::=`.
-    ///
-    /// # Errors
-    /// When it is neither.
     pub(crate) fn grammar(text: &str) -> Result<Guide, String> {
         let rules = if text.contains("::=") { syntax::parse(text)? } else { lark::parse(text)? };
         Ok(Guide::Grammar(rules))

@@ -25,9 +25,6 @@ pub struct SlicesSpec {
 }
 
 /// The lines of the file: objects with `prompt` and `output_tokens`.
-///
-/// # Errors
-/// If the text has no tokens, or the settings are invalid.
 pub fn slices(spec: &SlicesSpec, text: &str, tokenizer: &Tokenizer) -> Result<String, Error> {
     let (seed, count) = (checked_seed(spec.seed)?, checked_count(spec.num_prompts)?);
     let tokens = tokenizer.encode(text, false);

@@ -12,9 +12,6 @@ use crate::limits::LENGTH;
 use crate::sources::read_text;
 
 /// Writes requests and their scheduled times in seconds after the start, if they have one. Numbering starts at `first`.
-///
-/// # Errors
-/// If the writer fails.
 pub fn write_jsonl(out: &mut impl Write, first: usize, requests: &[Request], due_s: &[f64]) -> Result<(), Error> {
     let mut line = Vec::new();
     for (index, request) in requests.iter().enumerate() {
@@ -55,9 +52,6 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
 
 /// Reads a saved workload. A line without `planned_send_time` is scheduled at its `timestamp`, and without that at
 /// once.
-///
-/// # Errors
-/// The file, the line and the invalid field.
 pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
     let text = read_text(path)?;
     let mut requests = Vec::new();

@@ -58,9 +58,6 @@ impl Default for Buckets {
 impl Buckets {
     /// Parses a dict literal such as `{(256, 256, 1): 0.5, (720, 1280, 16): 0.5}`. A repeated key keeps its position
     /// and takes the last value.
-    ///
-    /// # Errors
-    /// If it is not such a dict.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let wrong = || Error::Buckets { text: text.to_owned() };
         let Some(Literal::Dict(pairs)) = parse(text) else { return Err(wrong()) };

@@ -39,9 +39,6 @@ impl RangeRatio {
     }
 
     /// Parses a flag: a number as in Python's `float`, or a JSON object with `input` and `output`.
-    ///
-    /// # Errors
-    /// If it is neither. The range of the values is checked when lengths are drawn.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if let Some(ratio) = python_float(text) {
             return Ok(RangeRatio::both(ratio));

@@ -187,9 +187,6 @@ impl StructuredSpec {
     }
 
     /// The constraint on each request's response, whether or not the request contains it.
-    ///
-    /// # Errors
-    /// If the schema or the dataset cannot be read.
     pub fn constraints(&self, requests: &[Request]) -> Result<Vec<Constraint>, Error> {
         let (prompts, _) = self.prompts()?;
         let constraint = |(prompt, request): (Prompt, &Request)| Constraint {
@@ -201,9 +198,6 @@ impl StructuredSpec {
     }
 
     /// vLLM's status line about the data.
-    ///
-    /// # Errors
-    /// If the dataset cannot be read.
     pub fn headline(&self, tokenizer: &Tokenizer) -> Result<Option<String>, Error> {
         let count = |text: &str| Some(format!("Input length of the prompt: {} tokens", tokenizer.count(text, true)));
         Ok(match self.dataset {

@@ -10,9 +10,6 @@ use super::order::in_order;
 impl Trace {
     /// Continues a session after each choice of a request, in parallel branches: its successors are duplicated for each
     /// choice.
-    ///
-    /// # Errors
-    /// If that exceeds the limit on requests.
     pub(crate) fn branch(&mut self) -> Result<(), TraceError> {
         self.branch_up_to(MAX_STEPS)
     }

@@ -56,9 +56,6 @@ impl Format {
     }
 
     /// The format with this name. Case and separators are ignored; the tool's name may be omitted.
-    ///
-    /// # Errors
-    /// If there is no such format.
     pub fn named(name: &str) -> Result<Self, TraceError> {
         let wanted = plain(name);
         let known =

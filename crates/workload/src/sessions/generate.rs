@@ -43,9 +43,6 @@ impl Conversation {
 }
 
 /// Generates the conversations of a configuration. Text files are relative to the current directory.
-///
-/// # Errors
-/// If a file cannot be read, or the texts are too short.
 pub fn generate(
     path: &Path,
     config: &GeneratorConfig,

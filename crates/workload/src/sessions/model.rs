@@ -299,9 +299,6 @@ impl Trace {
     }
 
     /// Writes the model as JSON, step by step, so that the text of a long trace is never in memory as a whole.
-    ///
-    /// # Errors
-    /// If `out` fails.
     pub fn write_model(&self, out: &mut dyn io::Write) -> io::Result<()> {
         if self.format == Format::RandomPool || self.steps.is_empty() {
             return writeln!(out, "{}", dumps_indented(&self.to_json(), 1));

@@ -62,9 +62,6 @@ impl Trace {
     }
 
     /// The requests of all steps.
-    ///
-    /// # Errors
-    /// If a step cannot be sent this way, or its text cannot be generated.
     pub fn replay(&self, spec: &ReplaySpec, tokenizer: Option<&Tokenizer>) -> Result<Replay, TraceError> {
         let before = self.before()?;
         let mut keeps = vec![false; self.steps.len()];

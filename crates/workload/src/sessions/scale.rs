@@ -35,9 +35,6 @@ pub struct Scaling {
 
 impl Scaling {
     /// Refuses invalid numbers before anything is read.
-    ///
-    /// # Errors
-    /// The flag.
     pub fn check(&self) -> Result<(), TraceError> {
         let within = |flag, value: Option<f64>, good: fn(f64) -> bool, allowed: &str| match value {
             Some(value) if !(value.is_finite() && good(value)) => {
@@ -63,9 +60,6 @@ impl Scaling {
 
 impl Trace {
     /// Applies the changes.
-    ///
-    /// # Errors
-    /// If a number is invalid, or no session is left.
     pub fn scale(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         scaling.check()?;
         self.choose(scaling)?;

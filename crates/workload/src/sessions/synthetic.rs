@@ -73,9 +73,6 @@ impl Trace {
 impl Trace {
     /// Conversations of SGLang's generated-shared-prefix: groups of them share a system prompt before the first
     /// question.
-    ///
-    /// # Errors
-    /// If a setting is invalid.
     pub fn behind_shared_prefixes(spec: &SharedPrefixSpec, tokenizer: &Tokenizer) -> Result<Trace, TraceError> {
         let talks = talks(spec, tokenizer, &mut Globals::seeded(0)).map_err(Box::new)?;
         let mut trace = Trace::new("generated-shared-prefix".to_owned(), Format::Model);

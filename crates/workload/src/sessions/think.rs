@@ -61,9 +61,6 @@ impl ThinkTime {
 impl Trace {
     /// Draws a think time before each turn that follows another of its session; other pauses, such as those before a
     /// join, stay. Recorded times of later turns are dropped.
-    ///
-    /// # Errors
-    /// If no turn follows another.
     pub fn think(&mut self, time: &ThinkTime, seed: u32) -> Result<(), TraceError> {
         let mut random = RandomState::new(seed);
         let mut drawn = 0;

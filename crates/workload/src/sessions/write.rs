@@ -10,9 +10,6 @@ use super::model::{History, Prompt, Step, Trace};
 
 impl Trace {
     /// Serializes the trace in this format.
-    ///
-    /// # Errors
-    /// If the format has no writer, or cannot express a step.
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
         if let (Some(pool), true) = (self.pools.first(), format != Format::Model) {
             let problem = format!("has no pool to draw from, as {:?} is", pool.name);

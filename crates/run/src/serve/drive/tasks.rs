@@ -40,9 +40,6 @@ fn join<T>(task: Task<'_, T>) -> Option<T> {
 
 impl<'s> Tasks<'s> {
     /// Starts them; each ends soon after `over` is set.
-    ///
-    /// # Errors
-    /// When a thread cannot start.
     pub(crate) fn spawn(
         scope: &'s Scope<'s, '_>,
         run: &'s MainRun<'_>,
@@ -70,9 +67,6 @@ impl<'s> Tasks<'s> {
     }
 
     /// Waits for the tasks and adds their results to those of the load generator.
-    ///
-    /// # Errors
-    /// When the load generator or the probes failed.
     pub(crate) fn join(self, driven: Result<Driven, DriveError>, sink: &dyn EventSink) -> Result<DriveOutput, Error> {
         supply::report(join(self.supplier).flatten(), sink);
         join(self.profiler).into_iter().flatten().for_each(|result| profiler::report(result, sink));

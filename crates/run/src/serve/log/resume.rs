@@ -35,9 +35,6 @@ enum Known {
 }
 
 /// Opens the log in `directory`, whose run must have had the same requests.
-///
-/// # Errors
-/// When there is no log to resume, it belongs to another workload, or all requests are complete.
 pub(crate) fn reopen(directory: &Path, workload: &str, requests: usize) -> Result<(Log, Earlier), Error> {
     let (log, stored) = Log::resume(directory)?;
     if stored.manifest().workload.as_deref() != Some(workload) {

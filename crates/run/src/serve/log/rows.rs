@@ -36,9 +36,6 @@ impl Rows {
     }
 
     /// Passes each row to `take`; rows of the log are read in batches.
-    ///
-    /// # Errors
-    /// When the log cannot be read.
     pub(crate) fn each(self, mut take: impl FnMut(Observation)) -> Result<(), Error> {
         let mut moved = None;
         if let Some((stored, from, to)) = self.earlier {

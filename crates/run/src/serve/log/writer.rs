@@ -35,9 +35,6 @@ enum State {
 
 impl<'a> RowLog<'a> {
     /// Creates the log, if it is to be created before the run.
-    ///
-    /// # Errors
-    /// When a required log cannot be created.
     pub(crate) fn open(
         plan: &'a LogPlan,
         manifest: Manifest,

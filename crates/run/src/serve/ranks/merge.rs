@@ -39,9 +39,6 @@ pub(in crate::serve) struct Merge<'a> {
 
 impl Merge<'_> {
     /// Merges the reports of all ranks. Rows that have not been stored go to `store`.
-    ///
-    /// # Errors
-    /// When the requests of rows that are ahead cannot be generated.
     pub(in crate::serve) fn finish(
         mut self,
         coordinator: Coordinator,

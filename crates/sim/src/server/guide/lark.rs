@@ -23,9 +23,6 @@ const COMMON: [(&str, &str); 14] = [
 ];
 
 /// Parses all rules; sentences derive from `start`.
-///
-/// # Errors
-/// When the grammar is invalid.
 pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     let mut rules = Rules::default();
     for statement in statements(text) {

@@ -12,9 +12,6 @@ pub(crate) struct Pattern(Hir);
 
 impl Pattern {
     /// Parses it.
-    ///
-    /// # Errors
-    /// When it is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         // Python escapes some characters without need, and has another name for the end.
         let text = text.replace("\\Z", "\\z");

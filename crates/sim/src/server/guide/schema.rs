@@ -21,9 +21,6 @@ pub(crate) struct Schema {
 
 impl Schema {
     /// Checks a schema.
-    ///
-    /// # Errors
-    /// When it is invalid, or needs what structured outputs do not support.
     pub(crate) fn new(root: &Value) -> Result<Self, String> {
         let schema = Schema { root: root.clone() };
         schema.check(&schema.root, 0)?;

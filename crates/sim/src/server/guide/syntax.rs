@@ -19,9 +19,6 @@ pub(super) enum Token {
 }
 
 /// Parses all rules; sentences derive from `root`.
-///
-/// # Errors
-/// When the grammar is invalid.
 pub(super) fn parse(text: &str) -> Result<Grammar, String> {
     let words = words(text)?;
     let mut starts: Vec<usize> =

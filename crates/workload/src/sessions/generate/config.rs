@@ -31,9 +31,6 @@ pub struct GeneratorConfig {
 
 impl GeneratorConfig {
     /// Parses a configuration.
-    ///
-    /// # Errors
-    /// The invalid field.
     pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
         let row = Row { path, line: None, way: String::new(), dict };
         let kind = row.need("filetype", row.text("filetype")?)?;
