@@ -170,7 +170,7 @@ fn measure(
 /// Adds the steady-state window to the record, if the run can have one.
 pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
     if let Some(rule) = args.repeats.window {
-        record.find_window(rule, args.repeats.asked.is_some());
+        record.find_window(rule, args.repeats.window_flag.is_some());
     }
     record
 }
