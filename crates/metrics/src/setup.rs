@@ -1,6 +1,8 @@
 //! The settings of a run that its report needs.
 
-use crate::{GoodputLimits, MetricKind};
+use crate::latency::successes;
+use crate::throughput::per_second;
+use crate::{GoodputLimits, MetricKind, Sample, Samples};
 
 /// What requests ask of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub struct Setup {
     pub metric_percentiles: Vec<f64>,
     /// The goodput limits, if requested.
     pub goodput: Option<GoodputLimits>,
+    /// The goodput limits of classes that have their own.
+    pub class_goodput: Vec<(String, GoodputLimits)>,
     /// Whether vLLM's defects are reproduced.
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
@@ -87,6 +91,25 @@ impl Setup {
     /// Returns whether requests had individual scheduled times, rather than all being due at once.
     pub fn is_paced(&self) -> bool {
         self.request_rate.is_finite() || self.ramp_up.is_some() || self.self_timed
+    }
+
+    /// Returns whether there are goodput limits.
+    pub fn has_goodput(&self) -> bool {
+        self.goodput.is_some() || !self.class_goodput.is_empty()
+    }
+
+    /// The goodput limits of a request: those of its class, else of the run.
+    pub(crate) fn limits_of(&self, sample: &Sample) -> Option<GoodputLimits> {
+        let class = sample.labels.get("class");
+        let own = self.class_goodput.iter().find(|(name, _)| Some(name.as_str()) == class);
+        own.map(|(_, limits)| *limits).or(self.goodput)
+    }
+
+    /// Successes per second that meet their limits, with `delay` seconds added to TTFT and E2EL; `None` without limits.
+    pub(crate) fn goodput(&self, samples: &Samples, duration: f64, delay: impl Fn(&Sample) -> f64) -> Option<f64> {
+        let good = |sample: &Sample| self.limits_of(sample).is_none_or(|limits| limits.met(sample, delay(sample)));
+        let count = || successes(samples).filter(|sample| good(sample)).count();
+        self.has_goodput().then(|| per_second(count() as f64, duration))
     }
 
     /// Returns whether vLLM reports `metric` for such a run.
@@ -125,6 +148,7 @@ impl Setup {
             percentile_metrics: MetricKind::ALL.to_vec(),
             metric_percentiles: vec![99.0],
             goodput: None,
+            class_goodput: Vec::new(),
             strict_parity: false,
             interrupted: false,
             workload: None,

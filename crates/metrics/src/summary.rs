@@ -134,7 +134,7 @@ impl GenerationSummary {
         GenerationSummary {
             total_output: totals.output,
             output_throughput: per_second(totals.output as f64, duration),
-            request_goodput: setup.goodput.map(|limits| per_second(limits.count(samples) as f64, duration)),
+            request_goodput: setup.goodput(samples, duration, |_| 0.0),
             max_output_tokens_per_s: per_second_counts.peak_events(),
             max_concurrent_requests: per_second_counts.peak_requests(),
             rtfx: per_second(totals.audio, duration),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tacho_metrics::{Sample, Samples, Setup};
 
-use crate::metric::Known;
+use crate::number::Known;
 use crate::{Measured, RunRecord};
 
 /// The label whose groups are parts of the run one after another.
@@ -49,12 +49,15 @@ fn note(names: &mut Vec<(String, Vec<String>)>, key: &str, value: &str) {
 fn group(record: &RunRecord, key: &str, name: &str) -> Group {
     let samples = samples(record, key, name);
     let duration = if key == STAGE { span(&samples) } else { record.measured.duration };
+    let class = record.setup.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
     // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
     let setup = Setup {
         num_prompts: samples.len() as i64,
         request_rate: f64::INFINITY,
         ramp_up: None,
         self_timed: record.setup.is_paced(),
+        goodput: class.map(|(_, limits)| *limits).or(record.setup.goodput),
+        class_goodput: if key == "class" { Vec::new() } else { record.setup.class_goodput.clone() },
         ..record.setup.clone()
     };
     let measured = Measured { samples, duration, ..Measured::default() };
@@ -73,7 +76,7 @@ pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
 fn span(samples: &Samples) -> f64 {
     let (first, last) = samples
         .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.scheduled), last.max(sample.done)));
+        .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.due), last.max(sample.done)));
     if first.is_finite() { last - first } else { 0.0 }
 }
 
@@ -123,15 +126,8 @@ mod tests {
     use super::*;
 
     fn sample(index: usize, ttft: f64, labels: &Labels) -> Sample {
-        let scheduled = index as f64;
-        let sample = Sample {
-            index,
-            scheduled,
-            dispatched: scheduled,
-            sent: scheduled,
-            done: scheduled + 2.0,
-            ..Sample::default()
-        };
+        let due = index as f64;
+        let sample = Sample { index, due, released: due, sent: due, done: due + 2.0, ..Sample::default() };
         Sample { ttft, latency: 2.0, output_len: 10, prompt_len: 5, ..sample }.labelled(labels.clone())
     }
 

@@ -20,17 +20,17 @@ pub(crate) fn tables(record: &RunRecord) -> Vec<GroupTable> {
 fn table(record: &RunRecord, key: &str) -> GroupTable {
     let percentile = record.setup.metric_percentiles.iter().copied().fold(50.0, f64::max);
     let high = percent(percentile);
-    let mut headings: Vec<String> = ["requests", "failed", "req/s"].map(str::to_owned).into();
-    if record.setup.goodput.is_some() {
+    let mut headings: Vec<String> = ["reqs", "failed", "req/s"].map(str::to_owned).into();
+    if record.setup.has_goodput() {
         headings.push("goodput".to_owned());
     }
-    headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("TTFT p{high}")]);
+    headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("p{high}")]);
     headings.extend(["TPOT p50".to_owned(), format!("E2EL p{high}")]);
-    let rows = record.groups_by(key).map(|group| row(group, percentile)).collect();
+    let rows = record.groups_by(key).map(|group| row(group, percentile, record.setup.has_goodput())).collect();
     GroupTable { title: format!("By {key}"), headings, rows }
 }
 
-fn row(group: &Group, percentile: f64) -> Vec<String> {
+fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {
     let record = &group.record;
     let summary = &record.summary;
     let unknown = || "–".to_owned();
@@ -41,7 +41,7 @@ fn row(group: &Group, percentile: f64) -> Vec<String> {
         summary.failed.to_string(),
         short(summary.request_throughput),
     ];
-    if record.setup.goodput.is_some() {
+    if goodput {
         cells.push(generation.and_then(|generation| generation.request_goodput).map_or_else(unknown, short));
     }
     cells.push(generation.map_or_else(unknown, |generation| short(generation.output_throughput)));

@@ -109,6 +109,8 @@ pub struct LoraPlan {
     pub modules: Vec<String>,
     /// The assignment policy.
     pub assignment: LoraAssignment,
+    /// The weight of each for random assignment; empty for equal ones.
+    pub weights: Vec<f64>,
 }
 
 /// An assignment policy.
@@ -224,7 +226,7 @@ pub struct StopPlan {
     /// How long requests may continue after such an end.
     pub drain: Duration,
     /// How long requests may continue after an end by overload.
-    pub overload_grace: Duration,
+    pub hopeless: Duration,
     /// The limit on failures.
     pub failures: Option<FailureLimit>,
     /// Whether a growing backlog ends the run.
@@ -264,6 +266,8 @@ pub struct ReportPlan {
     pub metric_percentiles: Vec<f64>,
     /// Goodput limits.
     pub goodput: Option<GoodputLimits>,
+    /// The goodput limits of classes that have their own.
+    pub class_goodput: Vec<(String, GoodputLimits)>,
     /// Whether the record keeps generated texts.
     pub keep_texts: bool,
     /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a

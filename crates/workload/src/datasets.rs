@@ -7,6 +7,7 @@ mod custom_audio;
 mod custom_image;
 mod hf;
 pub(crate) mod kind;
+mod mix;
 mod mooncake;
 pub(crate) mod names;
 mod openai;
@@ -27,6 +28,7 @@ pub use custom::{CustomReplaySpec, CustomSpec};
 pub use custom_audio::CustomAudioSpec;
 pub use custom_image::CustomImageSpec;
 pub use hf::{HfSpec, HfTextSpec};
+pub use mix::{ClassSpec, MixSpec};
 pub use mooncake::MooncakeSpec;
 pub use openai::OpenAiSpec;
 pub use prefix_repetition::PrefixRepetitionSpec;
@@ -127,6 +129,8 @@ pub enum WorkloadSpec {
     LongDocument(LongDocumentSpec),
     /// Requests of several priorities.
     Prioritization(PrioritizationSpec),
+    /// Several classes of traffic.
+    Mix(MixSpec),
 }
 
 /// Generates the requests. Leaves `globals` in the same state as the dataset leaves Python's generators;
@@ -201,6 +205,7 @@ fn make(
         WorkloadSpec::PrefixCaching(spec) => scenarios::sample_prefix_caching(spec, tokenizer, globals),
         WorkloadSpec::LongDocument(spec) => scenarios::sample_long_document(spec, tokenizer, globals),
         WorkloadSpec::Prioritization(spec) => scenarios::sample_prioritization(spec, tokenizer, globals),
+        WorkloadSpec::Mix(spec) => mix::sample_mix(spec, tokenizer, counters),
     }
 }
 
@@ -214,6 +219,7 @@ impl Hub {
                 Some((id, needed)) => self.fetch_dataset(id, Some(needed), sink),
                 None => Ok(()),
             },
+            WorkloadSpec::Mix(mix) => mix.classes.iter().try_for_each(|class| self.fetch(&class.workload, sink)),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Typed arguments of `tacho serve`: vLLM's names and defaults, before any decision.
 
 mod check;
+mod classes;
 mod composite;
 mod content;
 mod dataset;
@@ -19,6 +20,7 @@ mod table;
 mod target;
 mod telemetry;
 
+pub(crate) use classes::ClassArgs;
 pub(crate) use composite::{gap_thresholds, objectives, percentiles};
 use content::ContentArgs;
 pub(crate) use dataset::{DatasetArgs, DatasetFlags, SPEED_BENCH_SUBSETS};
@@ -107,6 +109,8 @@ pub(crate) struct ServeArgs {
     pub(crate) sessions: SessionArgs,
     /// Flags that vLLM does not have.
     pub(crate) own: OwnArgs,
+    /// Classes of traffic; empty for a run of one kind.
+    pub(crate) classes: Vec<ClassArgs>,
     pub(crate) ranks: RankArgs,
     /// Files next to the result.
     pub(crate) outputs: Outputs,
@@ -131,15 +135,15 @@ impl From<Values> for ServeArgs {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= own.reset_prefix_cache;
         let stops = StopArgs::from(&values);
-        let load = LoadArgs::read(&values, &own);
         let mut args = ServeArgs {
             target: TargetArgs::from(&values),
-            load: stops::filling(load, &stops, &values),
+            load: stops::filling(LoadArgs::from(&values), &stops, &values),
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
             sessions: SessionArgs::from(&values),
             own,
+            classes: Vec::new(),
             outputs: OutputFlags::from(&values).into(),
             ranks: RankArgs::from(&values),
             stops,
@@ -161,8 +165,9 @@ impl ServeArgs {
         // Commands that map to a benchmark build its words themselves.
         values.check()?;
         let telemetry = TelemetryArgs::read(&values)?;
-        let args = ServeArgs { telemetry, ..Self::from(values) };
+        let mut args = ServeArgs { telemetry, ..Self::from(values) };
         check::check(&args)?;
+        args.classes = classes::read(&args)?;
         Ok(args)
     }
 
@@ -183,6 +188,7 @@ impl ServeArgs {
         let mut args = Self::from(values);
         args.own.sim = true;
         check::check(&args)?;
+        args.classes = classes::read(&args)?;
         Ok(args)
     }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod backends;
+mod classes;
 mod convert;
 mod data_guide;
 mod docs;

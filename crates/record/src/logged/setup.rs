@@ -30,6 +30,10 @@ pub(super) fn write(setup: &Setup) -> Dict {
     dict.set("percentile_metrics", names.collect::<Vec<_>>());
     dict.set("metric_percentiles", floats(&setup.metric_percentiles));
     dict.set("goodput", setup.goodput.map(goodput));
+    if !setup.class_goodput.is_empty() {
+        let classes = setup.class_goodput.iter().map(|(name, limits)| (name.clone(), Value::Dict(goodput(*limits))));
+        dict.set("class_goodput", Value::Dict(classes.collect()));
+    }
     dict.set("strict_parity", setup.strict_parity);
     dict.set("interrupted", setup.interrupted);
     dict.set("workload", setup.workload.as_deref());
@@ -64,6 +68,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         percentile_metrics: metrics(fields)?,
         metric_percentiles: fields.floats("metric_percentiles")?,
         goodput: fields.maybe("goodput").map(read_goodput),
+        class_goodput: fields.maybe("class_goodput").map_or_else(Vec::new, read_classes),
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
         // Logs of older versions lack it.
@@ -122,6 +127,11 @@ fn read_rate_change(fields: &Fields<'_>) -> Result<RateChange, Error> {
 pub(crate) fn goodput(limits: GoodputLimits) -> Dict {
     let all = [("ttft_ms", limits.ttft_ms), ("tpot_ms", limits.tpot_ms), ("e2el_ms", limits.e2el_ms)];
     all.into_iter().filter_map(|(key, limit)| Some((key.to_owned(), Value::Float(limit?)))).collect()
+}
+
+pub(crate) fn read_classes(classes: &Value) -> Vec<(String, GoodputLimits)> {
+    let classes = classes.as_dict().into_iter().flat_map(Dict::iter);
+    classes.map(|(name, limits)| (name.to_owned(), read_goodput(limits))).collect()
 }
 
 /// Limits that are missing or malformed are unknown.

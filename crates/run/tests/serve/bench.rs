@@ -96,6 +96,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             percentile_metrics: vec![MetricKind::Ttft, MetricKind::E2el],
             metric_percentiles: vec![99.0],
             goodput: None,
+            class_goodput: Vec::new(),
             keep_texts: false,
             provenance: None,
         },

@@ -5,6 +5,9 @@ use crate::WorkloadSpec;
 impl WorkloadSpec {
     /// The spec with its seed advanced by `by`. Rows of a file without random draws repeat unchanged.
     pub fn reseeded(&self, by: i64) -> WorkloadSpec {
+        if let WorkloadSpec::Mix(mix) = self {
+            return WorkloadSpec::Mix(mix.reseeded(by));
+        }
         let mut spec = self.clone();
         if let Some(seed) = spec.seed_mut() {
             // Seeds are 32 bits wide, like those of flags.

@@ -23,6 +23,13 @@ pub(crate) enum Refusal {
     RampDown { start: i64, end: i64 },
     #[error("--ramp-up-start-rps 0 never sends a first request with --ramp-up-strategy {strategy}: start at 1 or more")]
     RampFromZero { strategy: &'static str },
+    #[error(
+        "--lora-weights {}: write a number above 0 for each of the {count} adapters, such as 8,3,1, or zipf:1.1",
+        quoted(text)
+    )]
+    LoraWeights { text: String, count: usize },
+    #[error("--class {}: {problem}", quoted(text))]
+    Class { text: String, problem: String },
     #[error("--goodput {}: write NAME:MILLISECONDS, such as ttft:200", quoted(item))]
     GoodputForm { item: String },
     #[error("--goodput {}: no SLO on {}: use ttft, tpot or e2el", quoted(item), quoted(name))]
@@ -166,7 +173,7 @@ pub(crate) fn metric_names() -> Vec<String> {
 /// Suggests a metric for an unknown name; usually the unit is missing.
 fn meant(name: &str) -> Option<String> {
     let with_unit = format!("{name}_ms");
-    if tacho_record::metric::Known::find(&with_unit).is_some() {
+    if tacho_record::number::Known::find(&with_unit).is_some() {
         return Some(with_unit);
     }
     let known = metric_names();

@@ -4,6 +4,7 @@ use tacho_client::{BackendKind, Headers};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
 use tacho_metrics::MetricKind;
+use tacho_run::LoraAssignment;
 use tacho_text::TokenizerMode;
 use tacho_workload::{Need, Rows};
 
@@ -32,6 +33,14 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     args.repeats.check(args)?;
     args.points.check(args)?;
     check_own(args)
+}
+
+/// Rejects invalid values of a class.
+pub(super) fn check_class(args: &ServeArgs) -> Result<(), Refusal> {
+    check_content(&args.content)?;
+    check_backend(args)?;
+    check_dataset(args)?;
+    args.report.objectives().map(drop)
 }
 
 fn out_of_range(flag: &'static str, value: impl ToString, allowed: &'static str) -> Refusal {
@@ -87,7 +96,13 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     })?;
     let mode = &target.tokenizer_mode;
     ensure(TokenizerMode::parse(mode).is_some(), || Refusal::TokenizerMode { mode: mode.clone() })?;
-    ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)
+    ensure(!target.lora_modules.iter().flatten().any(String::is_empty), || Refusal::LoraName)?;
+    let (flag, other) = ("--lora-weights", "--lora-modules");
+    ensure(args.own.lora_weights.is_none() || target.lora_modules.is_some(), || Refusal::Alone { flag, other })?;
+    let in_turn = target.lora_assignment.value == LoraAssignment::RoundRobin;
+    let other = "--lora-assignment round-robin";
+    ensure(args.own.lora_weights.is_none() || !in_turn, || Refusal::Together { flag, other })?;
+    args.lora_weights().map(drop)
 }
 
 /// Checks texts that are sent as headers by the client's rule, and names the flag in the error.

@@ -15,6 +15,20 @@ use crate::args::error::Refusal;
 const OBJECTIVES: [&str; 3] = ["ttft", "tpot", "e2el"];
 
 impl ServeArgs {
+    /// The weights of `--lora-weights`, one for each adapter; empty if they are equal.
+    pub(crate) fn lora_weights(&self) -> Result<Vec<f64>, Refusal> {
+        let Some(text) = &self.own.lora_weights else { return Ok(Vec::new()) };
+        let count = self.target.lora_modules.as_ref().map_or(0, Vec::len);
+        let number = |text: &str| text.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
+        let weights: Option<Vec<f64>> = match text.strip_prefix("zipf:") {
+            Some(exponent) => number(exponent).map(|by| (1..=count).map(|rank| (rank as f64).powf(-by)).collect()),
+            None => text.split(',').map(number).collect(),
+        };
+        weights
+            .filter(|weights| weights.len() == count)
+            .ok_or_else(|| Refusal::LoraWeights { text: text.clone(), count })
+    }
+
     /// The API path: the given one, or the backend's default. vLLM has the same default for all backends.
     pub(crate) fn endpoint(&self) -> String {
         let preset = if self.own.strict_parity { "/v1/completions" } else { self.target.backend().default_endpoint() };

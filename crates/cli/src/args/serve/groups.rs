@@ -43,6 +43,8 @@ pub(super) static DATASET: Group = group("dataset options", "options", "Source o
     "--workload",
     "--save-workload",
 ]);
+pub(super) static MIX: Group =
+    group("traffic mix options", "tacho options", "Several classes of traffic, and the popularity of LoRA adapters.");
 pub(super) static RANDOM: Group = group(
     "random dataset options",
     "random dataset options",

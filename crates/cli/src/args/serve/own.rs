@@ -8,7 +8,7 @@ use tacho_args::grammar::Setting;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
-use super::groups::{CACHE, CHECKS, CONNECTION, DATASET, LOG, MEASURE, REPORT, SERVER, TELEMETRY, WARMUP};
+use super::groups::{CACHE, CHECKS, CONNECTION, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP};
 
 use Kind::{Choice, Int, Repeated, Seconds, Str};
 use Preset::Unset;
@@ -17,9 +17,7 @@ flags! {
     /// Flags that only tacho has.
     OwnArgs {
         SIMULATOR [
-            sim: bool = switch(&["--sim"], &SERVER,
-                "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 200 requests at 20 \
-                 per second.");
+            sim: bool = switch(&["--sim"], &SERVER, "Benchmark the built-in simulator. It is started for the run; no server or GPU needed.");
             sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &SERVER,
                 "Speed of the simulator: a name of tacho help simulator, or a file of tacho fit. Needs --sim.");
             sim_args: Option<String> = own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER,
@@ -30,6 +28,12 @@ flags! {
             dry_run: bool = switch(&["--dry-run"], &MEASURE,
                 "Generate and show the workload, but send nothing. The server is only asked for a missing --model.");
             save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests and their send times, for --workload.");
+            class: Vec<String> = own(&["--class"], Repeated, "CLASS", Unset, &MIX,
+                "A class of traffic: NAME=WEIGHT: FLAGS, such as 'chat=3: --random-input-len 512 --goodput ttft:300'. Can be \
+                 repeated; classes are drawn by weight. FLAGS are those of datasets, sampling, --extra-body, --model, \
+                 --lora-modules and --goodput. In --config, a list of objects.");
+            lora_weights: Option<String> = own(&["--lora-weights"], Str, "WEIGHTS", Unset, &MIX,
+                "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.");
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,
                 "Send the requests of a --save-workload file. Dataset and rate flags then have no effect.");
         ]

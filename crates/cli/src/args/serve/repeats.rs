@@ -43,7 +43,7 @@ pub(crate) struct RepeatArgs {
     /// The rule of the steady-state window, if it is detected.
     pub(crate) window: Option<WindowRule>,
     /// The flag that requested the window, if any.
-    pub(crate) window_flag: Option<&'static str>,
+    pub(crate) asked: Option<&'static str>,
 }
 
 impl RepeatArgs {
@@ -54,14 +54,14 @@ impl RepeatArgs {
             runs: flags.num_runs,
             vary_seed: flags.vary_seed,
             window: (!flags.no_steady_state).then_some(rule),
-            window_flag: values.given_of(WINDOW).next(),
+            asked: values.given_of(WINDOW).next(),
         }
     }
 
     /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
-        if let Some(flag) = self.window_flag {
+        if let Some(flag) = self.asked {
             if self.window.is_none() {
                 return Err(Refusal::Together { flag, other: "--no-steady-state" });
             }

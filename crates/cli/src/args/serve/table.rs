@@ -27,7 +27,7 @@ pub(crate) static TABLE: Table = Table {
         "--save-result", "--save-detailed", "--result-dir", "--report", "--live",
     ],
     groups: &[
-        &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
+        &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
         &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING,
         &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &FILES, &LOG,
         &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &ranks::GROUP,

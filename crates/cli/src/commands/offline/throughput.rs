@@ -16,7 +16,7 @@ use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
-use crate::commands::serve::log::required;
+use crate::commands::serve::log::asked;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
@@ -45,7 +45,7 @@ fn local(
     sink: &dyn EventSink,
 ) -> anyhow::Result<(Measured, Option<Dict>)> {
     let plan = plan(args)?;
-    let log = args.log.as_deref().map(required);
+    let log = args.log.as_deref().map(asked);
     let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // Report invalid engine arguments before sampling.
@@ -240,10 +240,11 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             percentile_metrics: Vec::new(),
             metric_percentiles: vec![99.0],
             goodput: None,
+            class_goodput: Vec::new(),
             keep_texts: false,
             provenance: None,
         },
-        log: args.log.as_deref().map(required),
+        log: args.log.as_deref().map(asked),
         ranks: None,
     };
     let plan = ServedPlan {

@@ -45,11 +45,7 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         },
         hub: hub(),
         workload: workload(args)?,
-        lora: args
-            .target
-            .lora_modules
-            .clone()
-            .map(|modules| LoraPlan { modules, assignment: args.target.lora_assignment.value }),
+        lora: lora(args)?,
         max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
@@ -57,6 +53,11 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         log: None,
         ranks: None,
     })
+}
+
+fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {
+    let (weights, assignment) = (args.lora_weights()?, args.target.lora_assignment.value);
+    Ok(args.target.lora_modules.clone().map(|modules| LoraPlan { modules, assignment, weights }))
 }
 
 /// The path of a base URL, unnormalized: vLLM appends to it as is.
@@ -153,18 +154,18 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
 }
 
 /// Default grace period for requests in flight after an overload.
-const OVERLOAD_GRACE: Duration = Duration::from_secs(2);
+const HOPELESS: Duration = Duration::from_secs(2);
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
     // An overloaded server would take longer for the requests in flight than for all before: wait only if requested.
     let args = &args.stops;
-    let overload_grace = if args.grace.is_given { args.grace.value } else { OVERLOAD_GRACE.min(args.grace.value) };
+    let hopeless = if args.grace.is_given { args.grace.value } else { HOPELESS.min(args.grace.value) };
     Ok(StopPlan {
         endless,
         duration: args.duration,
         drain: args.grace.value,
-        overload_grace,
+        hopeless,
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
             Failures::Count(count) => FailureLimit::Count(count),
@@ -185,20 +186,29 @@ fn cache_salt(args: &ServeArgs) -> Option<String> {
 fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
     let report = &args.report;
     let names = args.percentile_metrics().join(",");
-    let goodput =
-        (report.goodput.is_some() && !args.is_pooling()).then(|| report.objectives()).transpose()?.map(|objectives| {
-            let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
-            GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }
-        });
+    let classes =
+        args.classes.iter().filter(|class| class.args.values.get("--goodput") != args.values.get("--goodput"));
+    let classes = classes.map(|class| Ok(goodput(&class.args)?.map(|limits| (class.name.clone(), limits))));
     Ok(ReportPlan {
         label: report.label.clone(),
         metadata: report.metadata()?,
         percentile_metrics: MetricKind::parse_list(&names),
         metric_percentiles: report.percentiles()?,
-        goodput,
+        goodput: goodput(args)?,
+        class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
         keep_texts: report.save_detailed,
         provenance: None,
     })
+}
+
+/// The SLOs of `--goodput`.
+fn goodput(args: &ServeArgs) -> anyhow::Result<Option<GoodputLimits>> {
+    if args.report.goodput.is_none() || args.is_pooling() {
+        return Ok(None);
+    }
+    let objectives = args.report.objectives()?;
+    let limit = |name| objectives.iter().find(|(key, _)| *key == name).map(|(_, limit)| *limit);
+    Ok(Some(GoodputLimits { ttft_ms: limit("ttft"), tpot_ms: limit("tpot"), e2el_ms: limit("e2el") }))
 }
 
 /// Provenance known before the run. Empty under strict parity, where the server sees only what vLLM sends.

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
+use tacho_core::json::Dict;
+use tacho_core::json::Value;
 use tacho_run::WorkloadPlan;
+use tacho_workload::{ClassSpec, MixSpec, WorkloadSpec};
 
 use super::{dataset, sessions};
-use crate::args::serve::ServeArgs;
+use crate::args::serve::{ClassArgs, ServeArgs};
 
 /// Maps the arguments to a workload.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
@@ -16,6 +19,9 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     if let Some(path) = &args.own.workload {
         return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.flags.time_scale() });
     }
+    if !args.classes.is_empty() {
+        return mix(args);
+    }
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
     Ok(WorkloadPlan::Sample {
@@ -23,5 +29,45 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
         num_prompts,
         align: given.kind.aligns_with_server,
         self_timed: args.self_timed(),
+    })
+}
+
+/// The mix of the classes.
+fn mix(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
+    let (seed, count) = (u32::try_from(args.load.seed)?, usize::try_from(args.load.num_prompts)?);
+    let weights: Vec<f64> = args.classes.iter().map(|class| class.weight).collect();
+    let counts = MixSpec::counts(seed, &weights, count);
+    let classes = args.classes.iter().zip(counts).map(|(one, count)| class(args, one, count));
+    let spec = MixSpec { seed, num_prompts: count, classes: classes.collect::<anyhow::Result<_>>()? };
+    Ok(WorkloadPlan::Sample {
+        spec: Box::new(WorkloadSpec::Mix(spec)),
+        num_prompts: args.load.num_prompts,
+        align: args.classes.iter().all(|class| class.args.dataset.kind.aligns_with_server),
+        self_timed: false,
+    })
+}
+
+fn class(run: &ServeArgs, ClassArgs { name, weight, args }: &ClassArgs, count: usize) -> anyhow::Result<ClassSpec> {
+    let mut args = args.clone();
+    args.load.num_prompts = i64::try_from(count)?;
+    let mut body = if args.is_pooling() { Dict::new() } else { args.content.sampling() };
+    if let Some(Value::Dict(extra)) = &args.content.extra_body {
+        body.update(extra);
+    }
+    if args.ignore_eos() != run.ignore_eos() {
+        body.set("ignore_eos", args.ignore_eos());
+    }
+    Ok(ClassSpec {
+        name: name.clone(),
+        weight: *weight,
+        workload: dataset::source(&args).spec(args.dataset.kind.name)?,
+        model: args.target.model.clone().filter(|model| run.target.model.as_ref() != Some(model)),
+        adapters: args
+            .target
+            .lora_modules
+            .clone()
+            .filter(|own| run.target.lora_modules.as_ref() != Some(own))
+            .unwrap_or_default(),
+        body,
     })
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::spread::{Spread, Values};
 use crate::latency::successes;
 use crate::samples::by_sent::BySent;
-use crate::{GoodputLimits, Sample, Samples};
+use crate::{Sample, Samples, Setup};
 
 /// Beyond this number, gaps between tokens are thinned by whole requests: they would hardly narrow an interval.
 const MAX_GAPS: usize = 1 << 18;
@@ -268,20 +268,20 @@ fn tokens(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()
 pub struct Recorded<'a> {
     rows: BySent<'a>,
     paced: bool,
-    limits: Option<GoodputLimits>,
+    setup: Option<&'a Setup>,
 }
 
 impl<'a> Recorded<'a> {
     /// Sorts the samples by send time.
     pub fn of(samples: &'a Samples) -> Self {
-        let first = successes(samples).next().map(|sample| sample.scheduled);
-        let paced = successes(samples).any(|sample| Some(sample.scheduled) != first);
-        Recorded { rows: BySent::and_session(samples), paced, limits: None }
+        let first = successes(samples).next().map(|sample| sample.due);
+        let paced = successes(samples).any(|sample| Some(sample.due) != first);
+        Recorded { rows: BySent::and_session(samples), paced, setup: None }
     }
 
-    /// Applies goodput limits.
-    pub fn within(self, limits: Option<GoodputLimits>) -> Self {
-        Recorded { limits, ..self }
+    /// Applies the goodput limits of a run.
+    pub fn within(self, setup: &'a Setup) -> Self {
+        Recorded { setup: Some(setup), ..self }
     }
 }
 
@@ -296,13 +296,13 @@ impl Rows for Recorded<'_> {
         self.rows.sessions
     }
     fn each(&self, see: &mut dyn FnMut(usize, &dyn Row)) {
-        self.rows.each(|place, sample| see(place, &Held { sample, limits: self.limits }));
+        self.rows.each(|place, sample| see(place, &Held { sample, setup: self.setup }));
     }
 }
 
 struct Held<'a> {
     sample: &'a Sample,
-    limits: Option<GoodputLimits>,
+    setup: Option<&'a Setup>,
 }
 
 impl Row for Held<'_> {
@@ -322,7 +322,7 @@ impl Row for Held<'_> {
         Some(self.sample.latency)
     }
     fn delay(&self) -> Option<f64> {
-        Some(self.sample.sent - self.sample.scheduled)
+        Some(self.sample.sent - self.sample.due)
     }
     fn queued(&self) -> Option<f64> {
         Some(self.sample.queue_time())
@@ -337,14 +337,15 @@ impl Row for Held<'_> {
         self.sample.session.map(|(session, _)| session)
     }
     fn good(&self) -> Option<bool> {
-        Some(self.limits?.met(self.sample, 0.0))
+        let setup = self.setup.filter(|setup| setup.has_goodput())?;
+        Some(setup.limits_of(self.sample).is_none_or(|limits| limits.met(self.sample, 0.0)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Rare;
+    use crate::{GoodputLimits, Rare};
 
     /// Conversations of five turns, two at a time, with these durations.
     fn talks(lengths: &[f64]) -> Samples {
@@ -355,19 +356,10 @@ mod tests {
             for turn in 0..5 {
                 let sent = free[place] + f64::from(turn) * length / 5.0;
                 let latency = length / 5.0;
-                let (scheduled, done, ttft) = (sent, sent + latency, latency / 2.0);
+                let (due, done, ttft) = (sent, sent + latency, latency / 2.0);
                 let session = Some((session as u32, turn as u32));
                 let rare = Rare { session, ..Rare::default() }.into();
-                samples.push(Sample {
-                    rare,
-                    scheduled,
-                    sent,
-                    done,
-                    ttft,
-                    latency,
-                    output_len: 10,
-                    ..Sample::default()
-                });
+                samples.push(Sample { rare, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
             }
             free[place] += length;
         }
@@ -377,7 +369,8 @@ mod tests {
     fn bounds(samples: &Samples, key: &str) -> Option<(f64, f64, f64)> {
         let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
         let limits = GoodputLimits { ttft_ms: Some(120.0), ..GoodputLimits::default() };
-        let spread = rate(&Recorded::of(samples).within(Some(limits)), key, duration)?;
+        let setup = Setup { goodput: Some(limits), ..Setup::example() };
+        let spread = rate(&Recorded::of(samples).within(&setup), key, duration)?;
         let (low, high) = spread.bounds(0.95, 1.0);
         Some((low, spread.value, high))
     }

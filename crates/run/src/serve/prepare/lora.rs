@@ -11,9 +11,39 @@ pub(crate) fn assign(plan: &LoraPlan, first: usize, requests: &mut [Request], py
     let count = plan.modules.len();
     for (index, request) in (first..).zip(requests) {
         let choice = match plan.assignment {
+            LoraAssignment::Random if !plan.weights.is_empty() => weighted(&plan.weights, py.random()),
             LoraAssignment::Random => py.choice_index(count).unwrap_or(0),
             LoraAssignment::RoundRobin => index % count,
         };
         request.lora = Some(plan.modules[choice].clone());
+    }
+}
+
+/// The index whose share of the weights contains `place`, a number from 0 to 1.
+fn weighted(weights: &[f64], place: f64) -> usize {
+    let mut left = place * weights.iter().sum::<f64>();
+    let found = weights.iter().position(|weight| {
+        left -= weight;
+        left < 0.0
+    });
+    found.unwrap_or(weights.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_are_drawn_by_weight() {
+        let modules = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let plan = LoraPlan { modules, assignment: LoraAssignment::Random, weights: vec![6.0, 3.0, 1.0] };
+        let mut requests = vec![Request::text("", 1, 1); 10_000];
+        assign(&plan, 0, &mut requests, &mut Random::new(3));
+        let share = |name: &str| requests.iter().filter(|request| request.lora.as_deref() == Some(name)).count();
+        // Within four standard deviations.
+        for (name, expected) in [("a", 6_000_i64), ("b", 3_000), ("c", 1_000)] {
+            assert!((share(name) as i64 - expected).abs() < 200, "{name}: {}", share(name));
+        }
+        assert_eq!([0.0, 0.599, 0.6, 0.95, 1.0].map(|place| weighted(&plan.weights, place)), [0, 0, 1, 2, 2]);
     }
 }

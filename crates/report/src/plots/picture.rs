@@ -13,7 +13,7 @@ const LINE: f64 = 15.0;
 
 /// Panels with a title.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
+pub struct Picture {
     /// Its title.
     pub title: String,
     /// How to read it; may be empty.
@@ -28,7 +28,7 @@ pub struct Chart {
     pub table: Table,
 }
 
-impl Chart {
+impl Picture {
     /// The chart as shapes.
     pub fn scene(&self) -> Scene {
         let columns = self.columns.max(1);

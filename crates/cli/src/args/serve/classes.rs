@@ -1,0 +1,152 @@
+//! `--class`: several classes of traffic in one run, each with request and dataset flags of its own.
+
+use tacho_args::flag::Group;
+use tacho_args::grammar::{Parsed, Values};
+use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_run::experiment::split;
+
+use super::groups::{
+    ASR, BFCL, BLAZEDIT, CACHE, CONTENT, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SAMPLING, SHARED, SHAREGPT,
+    SONNET, SPEC_BENCH, SPEED_BENCH,
+};
+use super::{ServeArgs, TABLE};
+use crate::args::error::Refusal;
+
+/// Help sections whose flags a class can set.
+static SECTIONS: [&Group; 17] = [
+    &DATASET,
+    &RANDOM,
+    &MULTIMODAL,
+    &CACHE,
+    &PREFIX,
+    &SHARED,
+    &SONNET,
+    &SHAREGPT,
+    &CUSTOM,
+    &HF,
+    &ASR,
+    &BLAZEDIT,
+    &BFCL,
+    &SPEC_BENCH,
+    &SPEED_BENCH,
+    &CONTENT,
+    &SAMPLING,
+];
+/// Further flags that a class can set.
+const OTHERS: [&str; 3] = ["--model", "--lora-modules", "--goodput"];
+/// Flags of those sections that concern the whole run.
+const OF_THE_RUN: [&str; 6] =
+    ["--workload", "--save-workload", "--cache-salt", "--reset-prefix-cache", "--request-id-prefix", "--logprobs"];
+
+/// One class of traffic.
+#[derive(Debug, Clone)]
+pub(crate) struct ClassArgs {
+    pub(crate) name: String,
+    pub(crate) weight: f64,
+    /// The run's arguments with those of the class.
+    pub(crate) args: ServeArgs,
+}
+
+/// The classes of the run, each with the arguments of a run of that class alone.
+pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
+    let mut classes: Vec<ClassArgs> = Vec::new();
+    for text in &args.own.class {
+        let refused = |problem: String| Refusal::Class { text: text.clone(), problem };
+        let given = Given::read(text).map_err(refused)?;
+        if classes.iter().any(|class| class.name == given.name) {
+            return Err(refused(format!("the name {} is given twice", given.name)));
+        }
+        let own = given.values().map_err(refused)?;
+        let mut values = args.values.clone();
+        values.forget("--class");
+        values.take_over(&own);
+        let mut class = ServeArgs::from(values);
+        class.load.seed = (args.load.seed + classes.len() as i64).rem_euclid(1 << 32);
+        if class.self_timed() {
+            return Err(refused(format!(
+                "{} sets its own send times: classes share one schedule",
+                class.dataset.kind.name
+            )));
+        }
+        super::check::check_class(&class).map_err(|error| refused(error.to_string()))?;
+        classes.push(ClassArgs { name: given.name, weight: given.weight, args: class });
+    }
+    if let Some(other) =
+        args.values.given_of(["--sessions", "--workload", "--strict-parity"]).next().filter(|_| !classes.is_empty())
+    {
+        return Err(Refusal::Together { flag: "--class", other });
+    }
+    Ok(classes)
+}
+
+/// A class as it was written.
+struct Given {
+    name: String,
+    weight: f64,
+    words: Vec<String>,
+}
+
+impl Given {
+    /// Reads `NAME=WEIGHT: FLAGS`, or a JSON object with the keys `name`, `weight` and the names of flags.
+    fn read(text: &str) -> Result<Self, String> {
+        let given = if text.trim_start().starts_with('{') { Self::object(text)? } else { Self::line(text)? };
+        let plain = |character: char| character.is_alphanumeric() || "-_".contains(character);
+        if given.name.is_empty() || !given.name.chars().all(plain) {
+            return Err("its name is not made of letters, digits, - and _".to_owned());
+        }
+        if !(given.weight > 0.0 && given.weight.is_finite()) {
+            return Err("its weight is not a number above 0".to_owned());
+        }
+        Ok(given)
+    }
+
+    fn line(text: &str) -> Result<Self, String> {
+        let (head, flags) = text.split_once(':').unwrap_or((text, ""));
+        let (name, weight) = head.split_once('=').unwrap_or((head, "1"));
+        let weight = weight.trim().parse().map_err(|_| "its weight is not a number above 0".to_owned())?;
+        let empty = flags.trim().is_empty();
+        let words = if empty { Vec::new() } else { split("--class", flags).map_err(|error| error.to_string())? };
+        Ok(Given { name: name.trim().to_owned(), weight, words })
+    }
+
+    fn object(text: &str) -> Result<Self, String> {
+        let value = parse(text).map_err(|error| format!("it is not JSON: {error}"))?;
+        let mut dict = value.as_dict().cloned().unwrap_or_default();
+        let name = dict.remove("name").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+        let weight = dict.remove("weight").map_or(Some(1.0), |weight| weight.as_f64()).unwrap_or(f64::NAN);
+        Ok(Given { name, weight, words: words_of(&dict) })
+    }
+
+    /// The values of its own flags.
+    fn values(&self) -> Result<Values, String> {
+        let values = match Values::defaults(&TABLE).read(&self.words).map_err(|error| error.to_string())? {
+            Parsed::Values(values) => values,
+            Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
+        };
+        values.check().map_err(|error| error.to_string())?;
+        let allowed = |names: &[&str], group: &'static Group| {
+            let named = |list: &[&str]| names.iter().any(|name| list.contains(name));
+            named(&OTHERS) || SECTIONS.iter().any(|section| std::ptr::eq(*section, group)) && !named(&OF_THE_RUN)
+        };
+        let mut given = values.iter().map(|(flag, _)| flag).filter(|flag| values.is_given(flag.names[0]));
+        match given.find(|flag| !allowed(flag.names, flag.group)) {
+            Some(flag) => Err(format!("{} applies to the whole run: write it outside of --class", flag.names[0])),
+            None => {
+                drop(given);
+                Ok(values)
+            }
+        }
+    }
+}
+
+/// Flags from an object: `true` sets a switch, a list gives several values.
+fn words_of(dict: &Dict) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| dumps(value), str::to_owned);
+    let words = |(key, value): (&str, &Value)| match value {
+        Value::Bool(true) => vec![format!("--{key}")],
+        Value::Bool(false) | Value::Null => Vec::new(),
+        Value::List(items) => std::iter::once(format!("--{key}")).chain(items.iter().map(text)).collect(),
+        other => vec![format!("--{key}={}", text(other))],
+    };
+    dict.iter().flat_map(words).collect()
+}

@@ -1,0 +1,103 @@
+//! Several classes of traffic in one run.
+
+use serde_json::Value;
+
+use crate::tacho::{Place, stderr, stdout};
+
+const CHAT: &str = "chat=3: --random-input-len 16 --random-output-len 4 --goodput e2el:60000";
+const BATCH: &str = "batch=1: --random-input-len 64 --random-output-len 24 --extra-body.priority 7";
+
+/// Runs both classes and returns the exit code, the output and the result.
+fn serve(place: &Place, more: &[&str]) -> (Option<i32>, String, Value) {
+    let load = ["serve", "--sim", "--num-prompts", "60", "--request-rate", "60", "--save-result"];
+    let files = ["--save-detailed", "--result-filename", "r.json", "--no-log", "--no-charts"];
+    let output = place.run(&[&load[..], &files, &["--class", CHAT, "--class", BATCH], more].concat());
+    (output.status.code(), stdout(&output) + &stderr(&output), place.json("r.json"))
+}
+
+fn class_of(labels: &Value) -> &str {
+    labels["class"].as_str().unwrap()
+}
+
+#[test]
+fn each_class_is_measured_on_its_own() {
+    let place = Place::new();
+    let (code, text, result) = serve(&place, &["--fail-if", "chat.completed<10", "--fail-if", "class.batch.failed>0"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("by class") && text.contains("fail if chat.completed<10"), "{text}");
+    let groups = &result["tacho"]["groups"]["class"];
+    let rows = result["tacho"]["labels"].as_array().unwrap().iter().zip(result["output_lens"].as_array().unwrap());
+    for (class, tokens) in [("chat", 4), ("batch", 24)] {
+        let lens: Vec<u64> =
+            rows.clone().filter(|(labels, _)| class_of(labels) == class).filter_map(|(_, len)| len.as_u64()).collect();
+        assert!(!lens.is_empty() && lens.iter().all(|len| *len == tokens), "{class}: {lens:?}");
+        assert_eq!(groups[class]["completed"].as_u64(), Some(lens.len() as u64));
+        assert_eq!(groups[class]["total_output_tokens"].as_u64(), Some(lens.len() as u64 * tokens));
+    }
+    assert!(groups["chat"]["request_goodput"].as_f64() > Some(0.0));
+    assert!(groups["batch"]["request_goodput"].is_null(), "it has no SLO");
+}
+
+#[test]
+fn classes_are_compared_and_checked_in_stored_results() {
+    let place = Place::new();
+    let (_, text, _) = serve(&place, &[]);
+    let run = |words: &[&str]| {
+        let output = place.run(words);
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    let (code, said) = run(&["check", "r.json", "--fail-if", "batch.failed>0"]);
+    assert_eq!(code, Some(0), "{said} {text}");
+    let (code, said) = run(&["check", "r.json", "--fail-if", "bulk.failed>0"]);
+    assert!(code != Some(0) && said.contains("no group bulk; it has class.chat, class.batch"), "{said}");
+    std::fs::copy(place.file("r.json"), place.file("s.json")).unwrap();
+    let (code, said) = run(&["compare", "r.json", "s.json", "--metrics", "batch.mean_tpot_ms"]);
+    assert!(said.contains("batch.mean_tpot_ms"), "{code:?} {said}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_mix_from_a_file_too() {
+    let place = Place::new();
+    place.write(
+        "mix.yaml",
+        "class:\n  - name: chat\n    weight: 3\n    random-input-len: 16\n    random-output-len: 4\n    goodput: [\"e2el:60000\"]\n  \
+         - {name: batch, random-input-len: 64, random-output-len: 24, extra-body: {priority: 7}}\n",
+    );
+    let save = |words: &[&str], file: &str| {
+        let load = ["serve", "--sim", "--dry-run", "--num-prompts", "40", "--request-rate", "5"];
+        let output = place.run(&[&load[..], &["--request-id-prefix", "r-", "--save-workload", file], words].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        std::fs::read_to_string(place.file(file)).unwrap()
+    };
+    let flags = save(&["--class", CHAT, "--class", BATCH], "a.jsonl");
+    assert_eq!(flags, save(&["--config", "mix.yaml"], "b.jsonl"));
+    let lines: Vec<Value> = flags.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let batch: Vec<&Value> = lines.iter().filter(|line| class_of(&line["labels"]) == "batch").collect();
+    assert!(!batch.is_empty() && batch.iter().all(|line| line["request_overrides"]["priority"] == 7));
+    // The saved workload is sent as it was, with its classes.
+    let output = place.run(&["serve", "--sim", "--workload", "a.jsonl", "--no-log", "--no-charts"]);
+    assert!(stdout(&output).contains("by class"), "{}", stdout(&output) + &stderr(&output));
+}
+
+#[test]
+fn bad_classes_are_refused_in_a_line() {
+    let place = Place::new();
+    for (words, says) in [
+        (&["--class", "a b=1"][..], "letters, digits"),
+        (&["--class", "chat=0"], "weight is not a number above 0"),
+        (&["--class", "chat=x"], "weight is not a number above 0"),
+        (&["--class", "chat", "--class", "chat=2"], "given twice"),
+        (&["--class", "chat: --request-rate 3"], "--request-rate applies to the whole run"),
+        (&["--class", "chat: --random-input-len nine"], "invalid int value"),
+        (&["--class", "chat: --goodput speed:3"], "no SLO on"),
+        (&["--class", "{\"weight\": 2}"], "letters, digits"),
+        (&["--class", "chat", "--strict-parity"], "--strict-parity"),
+        (&["--lora-weights", "1,2"], "--lora-modules"),
+        (&["--lora-modules", "a", "b", "--lora-weights", "1"], "each of the 2 adapters"),
+        (&["--lora-modules", "a", "b", "--lora-weights", "zipf:x"], "each of the 2 adapters"),
+    ] {
+        let output = place.run(&[&["serve", "--sim"], words].concat());
+        let said = stderr(&output);
+        assert!(!output.status.success() && said.contains(says), "{words:?}: {said}");
+    }
+}

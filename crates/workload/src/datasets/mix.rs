@@ -1,0 +1,188 @@
+//! Several classes of traffic in one workload, drawn by weight.
+
+use tacho_core::json::{Dict, Value};
+use tacho_core::{Counters, Request};
+use tacho_pyrand::{Globals, RandomState};
+use tacho_text::Tokenizer;
+
+use super::{WorkloadSpec, sample};
+use crate::Error;
+use crate::sampling::sampled::Sampled;
+
+/// A mix of classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MixSpec {
+    /// Seeds the draws of classes; class `k` samples its own dataset with this seed plus `k`.
+    pub seed: u32,
+    /// Number of requests of all classes together.
+    pub num_prompts: usize,
+    /// The classes.
+    pub classes: Vec<ClassSpec>,
+}
+
+/// One class of traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassSpec {
+    /// Its name, which is the label `class` of its requests.
+    pub name: String,
+    /// Its share of the requests is this weight divided by the sum of all.
+    pub weight: f64,
+    /// Its dataset, with as many requests as [`MixSpec::counts`] says.
+    pub workload: WorkloadSpec,
+    /// The model that it requests instead of the run's, which is the label `model` of its requests.
+    pub model: Option<String>,
+    /// The adapters that its requests take in turn.
+    pub adapters: Vec<String>,
+    /// Body fields that take precedence over those of the run.
+    pub body: Dict,
+}
+
+/// The class of each request, drawn from a generator of its own.
+fn order(seed: u32, weights: &[f64], num_prompts: usize) -> Vec<usize> {
+    let total: f64 = weights.iter().sum();
+    let mut random = RandomState::new(seed);
+    let pick = |place: f64| {
+        let mut sum = 0.0;
+        let found = weights.iter().position(|weight| {
+            sum += weight;
+            place < sum
+        });
+        found.unwrap_or(weights.len() - 1)
+    };
+    (0..num_prompts).map(|_| pick(random.random_sample() * total)).collect()
+}
+
+impl MixSpec {
+    /// Number of requests of each class.
+    pub fn counts(seed: u32, weights: &[f64], num_prompts: usize) -> Vec<usize> {
+        let mut counts = vec![0; weights.len()];
+        order(seed, weights, num_prompts).into_iter().for_each(|class| counts[class] += 1);
+        counts
+    }
+
+    /// The same mix with other draws, for requests after these.
+    pub(crate) fn reseeded(&self, by: i64) -> MixSpec {
+        let seed = i64::from(self.seed).wrapping_add(by).rem_euclid(1 << 32) as u32;
+        let classes =
+            self.classes.iter().map(|class| ClassSpec { workload: class.workload.reseeded(by), ..class.clone() });
+        MixSpec { seed, classes: classes.collect(), ..self.clone() }
+    }
+}
+
+/// Samples each class alone and interleaves the requests. A class whose dataset is exhausted ends early.
+pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
+    let mut notices = Vec::new();
+    let mut queues = Vec::new();
+    for (place, class) in (0..).zip(&spec.classes) {
+        let mut globals = Globals::seeded(spec.seed.wrapping_add(place));
+        let sampled = sample(&class.workload, tokenizer, &mut globals, counters)?;
+        notices.extend(sampled.notices.into_iter().map(|notice| format!("class {}: {notice}", class.name)));
+        let requests = (0..).zip(sampled.requests).map(|(at, request)| (at, class.applied(at, request)));
+        queues.push(requests.collect::<std::collections::VecDeque<_>>());
+    }
+    let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
+    let mut requests = Vec::with_capacity(spec.num_prompts);
+    for class in order(spec.seed, &weights, spec.num_prompts) {
+        if let Some((at, mut request)) = queues[class].pop_front() {
+            renumber(&mut request, at, requests.len());
+            requests.push(request);
+        }
+    }
+    Ok(Sampled { requests, notices })
+}
+
+impl ClassSpec {
+    /// A request with the class's own settings.
+    fn applied(&self, at: usize, mut request: Request) -> Request {
+        request.labels = request.labels.with("class", &self.name);
+        let mut body = self.body.clone();
+        if let Some(model) = &self.model {
+            request.labels = request.labels.with("model", model);
+            body.set("model", model.as_str());
+        }
+        if !self.adapters.is_empty() {
+            request.lora = Some(self.adapters[at % self.adapters.len()].clone());
+        }
+        if let Some(own) = request.overrides.as_ref().and_then(Value::as_dict) {
+            body.update(own);
+        }
+        if !body.is_empty() {
+            request.overrides = Some(Value::Dict(body));
+        }
+        request
+    }
+}
+
+/// Keeps ids unique: an id that ends with the request's place in its class gets its place in the workload.
+fn renumber(request: &mut Request, at: usize, place: usize) {
+    if let Some(id) = &mut request.id {
+        let prefix = id.strip_suffix(&at.to_string()).map_or_else(|| format!("{id}-"), str::to_owned);
+        *id = format!("{prefix}{place}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RandomSpec, RangeRatio};
+
+    fn class(name: &str, weight: f64, input_len: i64, count: usize) -> ClassSpec {
+        let random = RandomSpec {
+            seed: 7,
+            num_prompts: count as i64,
+            input_len,
+            output_len: 4,
+            prefix_len: 0,
+            range_ratio: RangeRatio { input: 0.0, output: 0.0 },
+            batch_size: 1,
+            request_id_prefix: "r".to_owned(),
+            token_ids: false,
+            cached: None,
+        };
+        let workload = WorkloadSpec::Random(random);
+        ClassSpec { name: name.to_owned(), weight, workload, model: None, adapters: Vec::new(), body: Dict::new() }
+    }
+
+    fn mix(num_prompts: usize) -> MixSpec {
+        let counts = MixSpec::counts(7, &[3.0, 1.0], num_prompts);
+        let mut batch = class("batch", 1.0, 64, counts[1]);
+        batch.body.set("priority", 1_i64);
+        batch.model = Some("large".to_owned());
+        MixSpec { seed: 7, num_prompts, classes: vec![class("chat", 3.0, 8, counts[0]), batch] }
+    }
+
+    #[test]
+    fn classes_are_drawn_by_weight_and_keep_their_settings() {
+        let sampled = sample_mix(&mix(400), Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let of = |name: &str| {
+            sampled.requests.iter().filter(|request| request.labels.get("class") == Some(name)).collect::<Vec<_>>()
+        };
+        let (chat, batch) = (of("chat"), of("batch"));
+        assert_eq!(chat.len() + batch.len(), 400);
+        // Three standard deviations of a binomial share of 1/4.
+        assert!((74..=126).contains(&batch.len()), "{}", batch.len());
+        assert!(chat.iter().all(|request| request.prompt_len == 8 && request.overrides.is_none()));
+        let body = r#"{"priority": 1, "model": "large"}"#;
+        assert!(batch.iter().all(|request| request.prompt_len == 64
+            && request.overrides.as_ref().map(tacho_core::json::dumps).as_deref() == Some(body)
+            && request.labels.get("model") == Some("large")));
+        let mut ids: Vec<_> = sampled.requests.iter().filter_map(|request| request.id.clone()).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 400, "ids are unique");
+    }
+
+    #[test]
+    fn a_class_sends_what_it_sends_alone() {
+        let sampled = sample_mix(&mix(50), Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        let chat = sampled.requests.iter().filter(|request| request.labels.get("class") == Some("chat"));
+        let alone = sample(
+            &mix(50).classes[0].workload,
+            Some(&Tokenizer::builtin()),
+            &mut Globals::seeded(7),
+            &Counters::default(),
+        );
+        let alone = alone.unwrap().requests;
+        assert!(chat.map(|request| &request.content).eq(alone.iter().map(|request| &request.content)));
+    }
+}
