@@ -33,8 +33,8 @@ pub(crate) static TABLE: Table = Table {
 };
 
 flags! {
-    /// The flags of `tacho fit`.
-    FitFlags {
+    /// Arguments of `tacho fit`.
+    FitArgs {
         FLAGS [
             results: Vec<String> = own(&["RESULT"], Rest(usize::MAX), "RESULT", Unset, &FIT,
                 "Detailed results or logs of the server at several concurrencies.");
@@ -46,9 +46,10 @@ flags! {
             tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &FIT, "Tokenizer of the prompts, with --base-url.");
             seconds: f64 = own(&["--seconds"], Float, "SEC", Preset::Float(60.0), &FIT,
                 "Duration of the measurement, with --base-url.").between(5.0, 86_400.0);
-            save_runs: Option<String> = own(&["--save-runs"], Str, "DIR", Unset, &FIT,
+            keep: Option<String> = own(&["--save-runs"], Str, "DIR", Unset, &FIT,
                 "Directory for the runs of --base-url, to fit them again.");
         ]
+        ..limits: LimitFlags;
     }
 }
 
@@ -70,40 +71,28 @@ flags! {
     }
 }
 
-/// Arguments of `tacho fit`.
-#[derive(Debug, Clone)]
-pub(crate) struct FitArgs {
-    pub(crate) results: Vec<String>,
-    pub(crate) output: String,
-    pub(crate) name: Option<String>,
-    pub(crate) base_url: Option<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) tokenizer: Option<String>,
-    pub(crate) seconds: f64,
-    pub(crate) keep: Option<String>,
-    /// Explicit limits by profile key; switches are 0 and 1.
-    pub(crate) given: Vec<(&'static str, usize)>,
-    pub(crate) server_log: Option<String>,
-}
-
 impl FitArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
-        let FitFlags { results, base_url, output, name, model, tokenizer, seconds, save_runs: keep } = v.into();
-        if results.is_empty() && base_url.is_none() {
-            return Err(missing(&TABLE, "RESULT or --base-url"));
+        let args = FitArgs::from(v);
+        match args.results.is_empty() && args.base_url.is_none() {
+            true => Err(missing(&TABLE, "RESULT or --base-url")),
+            false => Ok(args),
         }
-        let limits = LimitFlags::from(v);
-        let given = [
-            ("max_num_seqs", limits.max_num_seqs),
-            ("max_num_batched_tokens", limits.max_num_batched_tokens),
-            ("block_size", limits.block_size),
-            ("num_gpu_blocks", limits.num_gpu_blocks),
-            ("max_model_len", limits.max_model_len),
-            ("enable_prefix_caching", limits.enable_prefix_caching.map(usize::from)),
-            ("enable_chunked_prefill", limits.enable_chunked_prefill.map(usize::from)),
+    }
+}
+
+impl LimitFlags {
+    /// The given limits by profile key; switches are 0 and 1.
+    pub(crate) fn given(&self) -> Vec<(&'static str, usize)> {
+        let limits = [
+            ("max_num_seqs", self.max_num_seqs),
+            ("max_num_batched_tokens", self.max_num_batched_tokens),
+            ("block_size", self.block_size),
+            ("num_gpu_blocks", self.num_gpu_blocks),
+            ("max_model_len", self.max_model_len),
+            ("enable_prefix_caching", self.enable_prefix_caching.map(usize::from)),
+            ("enable_chunked_prefill", self.enable_chunked_prefill.map(usize::from)),
         ];
-        let given = given.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect();
-        let server_log = limits.server_log;
-        Ok(FitArgs { results, output, name, base_url, model, tokenizer, seconds, keep, given, server_log })
+        limits.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect()
     }
 }

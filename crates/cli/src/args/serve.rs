@@ -28,6 +28,7 @@ use load::LoadArgs;
 pub(crate) use multi_turn::MultiTurnFlags;
 use own::OwnArgs;
 pub(crate) use own::timestamp_source;
+pub(crate) use repeats::WINDOW;
 use report::{OutputFlags, ReportArgs};
 pub(crate) use sessions::SessionArgs;
 pub(crate) use table::{PREDICT, TABLE};
@@ -130,8 +131,8 @@ pub(crate) struct ServeArgs {
     pub(crate) values: Values,
 }
 
-impl From<Values> for ServeArgs {
-    fn from(values: Values) -> Self {
+impl ServeArgs {
+    fn new(values: Values) -> Result<Self, ArgError> {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= own.reset_prefix_cache;
         let stops = StopArgs::from(&values);
@@ -147,25 +148,22 @@ impl From<Values> for ServeArgs {
             outputs: OutputFlags::from(&values).into(),
             ranks: RankArgs::from(&values),
             stops,
-            repeats: repeats::RepeatArgs::read(&values),
-            points: points::PointArgs::read(&values),
+            repeats: repeats::RepeatArgs::from(&values),
+            points: points::PointArgs::read(&values)?,
             name: None,
             live: LiveArgs::from(&values),
-            telemetry: TelemetryArgs::default(),
+            telemetry: TelemetryArgs::read(&values)?,
             values,
         };
         args.unabbreviate();
-        args
+        Ok(args)
     }
-}
 
-impl ServeArgs {
     /// Parses and checks the values.
     pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
         // Commands that map to a benchmark build its words themselves.
         values.check()?;
-        let telemetry = TelemetryArgs::read(&values)?;
-        let mut args = ServeArgs { telemetry, ..Self::from(values) };
+        let mut args = Self::new(values)?;
         check::check(&args)?;
         args.classes = classes::read(&args)?;
         Ok(args)
@@ -185,7 +183,7 @@ impl ServeArgs {
         if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
             return Err(Refusal::NotPredicted { flag }.into());
         }
-        let mut args = Self::from(values);
+        let mut args = Self::new(values)?;
         args.own.sim = true;
         check::check(&args)?;
         args.classes = classes::read(&args)?;

@@ -37,7 +37,7 @@ use tacho_sim::Server;
 use super::check::code;
 use super::outputs::command_line;
 use super::screen::Screen;
-use crate::args::serve::ServeArgs;
+use crate::args::serve::{ServeArgs, WINDOW};
 use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
@@ -157,8 +157,8 @@ fn measure(
 
 /// Adds the steady-state window to the record, if the run can have one.
 pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord {
-    if let Some(rule) = args.repeats.window {
-        record.find_window(rule, args.repeats.asked.is_some());
+    if let Some(rule) = args.repeats.window() {
+        record.find_window(rule, args.values.given_of(WINDOW).next().is_some());
     }
     record
 }

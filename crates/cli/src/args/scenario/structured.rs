@@ -118,20 +118,9 @@ fn dataset(setting: Setting<'_>) -> StructuredDataset {
 /// Arguments of `tacho structured-output`.
 #[derive(Debug, Clone)]
 pub(crate) struct StructuredArgs {
-    pub(crate) dataset: StructuredDataset,
-    pub(crate) schema_path: Option<String>,
+    pub(crate) flags: StructuredFlags,
     /// The request field that carries the constraint.
     pub(crate) field: ConstraintField,
-    pub(crate) seed: u64,
-    pub(crate) num_prompts: usize,
-    pub(crate) output_len: i64,
-    pub(crate) prefix_len: usize,
-    /// `None` if constraints are disabled.
-    pub(crate) ratio: Option<f64>,
-    pub(crate) backend: String,
-    pub(crate) save_results: bool,
-    pub(crate) save_workload: Option<String>,
-    pub(crate) dry_run: bool,
     /// The runs of a sweep; empty for a single run.
     pub(crate) sweep: Vec<StructuredArgs>,
     /// Server, traffic, and report as arguments of `tacho serve`.
@@ -142,43 +131,15 @@ impl StructuredArgs {
     /// Parses and checks the values.
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = StructuredArgs::one(v)?;
-        let flags = StructuredFlags::from(v);
-        if let Some(rates) = &flags.sweep_request_rates {
-            args.sweep = rates.split(',').map(|rate| args.point(v, &flags, rate.trim())).collect::<Result<_, _>>()?;
+        if let Some(rates) = &args.flags.sweep_request_rates {
+            args.sweep = rates.split(',').map(|rate| args.flags.point(v, rate.trim())).collect::<Result<_, _>>()?;
         }
         Ok(args)
     }
 
-    /// The arguments of a sweep at one rate.
-    fn point(&self, v: &Values, flags: &StructuredFlags, rate: &str) -> Result<Self, ArgError> {
-        let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
-        let number =
-            number.ok_or_else(|| Refusal::range("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
-        let seconds = flags.sweep_seconds;
-        let prompts = (seconds * number).floor();
-        if !(1.0..1e9).contains(&prompts) {
-            let allowed = "enough for one request, and fewer than 1e9";
-            return Err(Refusal::range("--sweep-seconds", seconds, allowed).into());
-        }
-        let mut point = v.clone();
-        let usage = |error| ArgError::Usage { command: TABLE.command, error };
-        point.set("--request-rate", rate).map_err(usage)?;
-        point.set("--num-prompts", &format!("{prompts:.0}")).map_err(usage)?;
-        point.set("--save-results", "").map_err(usage)?;
-        if flags.result_dir.is_none() {
-            point.set("--result-dir", "structured_output_benchmark_results").map_err(usage)?;
-        }
-        let model = flags.model.as_deref().unwrap_or("model");
-        let model = model.rsplit('/').next().unwrap_or_default();
-        let (hash, branch) = (git(&["rev-parse", "--short", "HEAD"]), git(&["branch", "--show-current"]));
-        let name = format!("{}_{rate}qps_{model}_{}_{hash}_{branch}.json", self.backend, self.dataset.name());
-        point.set("--result-filename", &name.replace('/', "-")).map_err(usage)?;
-        StructuredArgs::one(&point)
-    }
-
     fn one(v: &Values) -> Result<Self, ArgError> {
         let flags = StructuredFlags::from(v);
-        let (dataset, backend) = (flags.dataset, flags.backend.clone());
+        let (dataset, backend) = (flags.dataset, flags.backend.as_str());
         if backend == "openai-audio" {
             let (dataset, needs) = ("structured-output".to_owned(), "sounds");
             return Err(Refusal::DatasetBackend { dataset, backend: "openai-audio", needs }.into());
@@ -193,7 +154,7 @@ impl StructuredArgs {
             return Err(Refusal::range("--structured-output-ratio", ratio, "0 to 1").into());
         }
         // vLLM's script sets the temperature before all other settings, as the `lmdeploy` backend does.
-        let kind = match backend.as_str() {
+        let kind = match backend {
             "vllm" | "openai" => "lmdeploy",
             other => other,
         };
@@ -202,22 +163,41 @@ impl StructuredArgs {
             fixed.push(("--temperature", "0.0"));
         }
         let serve = as_serve(v, &fixed)?;
-        Ok(StructuredArgs {
-            dataset,
-            field: field(&flags)?,
-            schema_path: flags.json_schema_path,
-            seed: flags.seed,
-            num_prompts,
-            output_len: flags.output_len,
-            prefix_len: flags.random_prefix_len,
-            ratio: (!flags.no_structured_output).then_some(ratio),
-            backend,
-            save_results: flags.save_results,
-            save_workload: flags.save_workload,
-            dry_run: flags.dry_run,
-            sweep: Vec::new(),
-            serve,
-        })
+        Ok(StructuredArgs { field: field(&flags)?, flags, sweep: Vec::new(), serve })
+    }
+}
+
+impl StructuredFlags {
+    /// Fraction of the requests with a constraint; `None` if constraints are disabled.
+    pub(crate) fn ratio(&self) -> Option<f64> {
+        (!self.no_structured_output).then_some(self.structured_output_ratio)
+    }
+
+    /// The arguments of a sweep at one rate.
+    fn point(&self, v: &Values, rate: &str) -> Result<StructuredArgs, ArgError> {
+        let number = rate.parse::<f64>().ok().filter(|rate| *rate > 0.0 && rate.is_finite());
+        let number =
+            number.ok_or_else(|| Refusal::range("--sweep-request-rates", rate, "rates above 0, such as 25,10,1"))?;
+        let seconds = self.sweep_seconds;
+        let prompts = (seconds * number).floor();
+        if !(1.0..1e9).contains(&prompts) {
+            let allowed = "enough for one request, and fewer than 1e9";
+            return Err(Refusal::range("--sweep-seconds", seconds, allowed).into());
+        }
+        let mut point = v.clone();
+        let usage = |error| ArgError::Usage { command: TABLE.command, error };
+        point.set("--request-rate", rate).map_err(usage)?;
+        point.set("--num-prompts", &format!("{prompts:.0}")).map_err(usage)?;
+        point.set("--save-results", "").map_err(usage)?;
+        if self.result_dir.is_none() {
+            point.set("--result-dir", "structured_output_benchmark_results").map_err(usage)?;
+        }
+        let model = self.model.as_deref().unwrap_or("model");
+        let model = model.rsplit('/').next().unwrap_or_default();
+        let (hash, branch) = (git(&["rev-parse", "--short", "HEAD"]), git(&["branch", "--show-current"]));
+        let name = format!("{}_{rate}qps_{model}_{}_{hash}_{branch}.json", self.backend, self.dataset.name());
+        point.set("--result-filename", &name.replace('/', "-")).map_err(usage)?;
+        StructuredArgs::one(&point)
     }
 }
 

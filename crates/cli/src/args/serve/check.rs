@@ -21,7 +21,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
-    args.sessions.check(args.own.workload.is_some())?;
+    args.sessions.check(args)?;
     if args.report.plot_timeline {
         args.report.thresholds()?;
     }

@@ -1,9 +1,9 @@
 //! Flags of `tacho serve` for conversations generated from a dataset, with the names of vLLM's Rust client.
 
 use tacho_args::flag::{Group, Kind, MOST_SECONDS, Preset, group, own, switch};
-use tacho_args::{Values, flags};
+use tacho_args::flags;
 
-use super::{DatasetFlags, LoadArgs};
+use super::ServeArgs;
 use crate::args::error::Refusal;
 
 use Kind::{Float, Int};
@@ -60,9 +60,10 @@ pub(crate) struct MultiTurnFlags {
     clash: Option<&'static str>,
 }
 
-impl MultiTurnFlags {
+impl ServeArgs {
     /// The requested conversations, by `--multi-turn` or by the number of questions.
-    pub(super) fn wanted(v: &Values, dataset: &DatasetFlags, load: &LoadArgs) -> Option<Self> {
+    pub(crate) fn multi_turn(&self) -> Option<MultiTurnFlags> {
+        let (v, dataset) = (&self.values, &self.dataset.flags);
         let flags = TurnFlags::from(v);
         let follows = dataset.dataset_name == SHARED_PREFIX && dataset.gsp_num_turns > 1;
         if !(flags.multi_turn || follows) {
@@ -78,13 +79,15 @@ impl MultiTurnFlags {
             delay_ms: flags.multi_turn_delay_ms,
             later_len: flags.per_turn_input_len,
             shared: (flags.multi_turn_prefix_global_ratio, flags.multi_turn_prefix_conversation_ratio),
-            max_model_len: load.max_model_len,
+            max_model_len: self.load.max_model_len,
             shared_turns: dataset.gsp_num_turns,
             dataset: dataset.dataset_name.clone(),
             clash: v.given_of(clashes).next(),
         })
     }
+}
 
+impl MultiTurnFlags {
     /// Whether conversations are SGLang's with shared system prompts.
     pub(crate) fn is_shared_prefix(&self) -> bool {
         self.dataset == SHARED_PREFIX

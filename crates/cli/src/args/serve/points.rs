@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use tacho_args::flag::{Group, Kind, Preset, group, own};
+use tacho_args::grammar::Setting;
 use tacho_args::{Values, flags};
 
 use super::repeats::RepeatArgs;
 use super::stops::filling;
 use super::{LoadArgs, OwnArgs, ServeArgs};
-use crate::args::error::Refusal;
+use crate::args::error::{ArgError, Refusal};
 use crate::args::ranks::RankArgs;
 
 use Kind::{Int, OneOrMore, Str};
@@ -24,16 +25,16 @@ const PERCENTILES: &str = "--sweep-summary-percentiles";
 
 flags! {
     /// Flags for a series of loads.
-    PointFlags {
+    PointFlags? {
         FLAGS [
-            concurrency: Option<String> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
+            concurrency: Vec<Load> = own(&[CONCURRENCY], Str, "N,N,…", Unset, &POINTS,
                 "Run once per --max-concurrency of this list, and print a summary table. With --save-result each run has its own result, \
-                 and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.");
-            rate: Option<String> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.");
+                 and the table is NAME.sweep.json. A load that fails is recorded, and the next one runs.") => concurrencies;
+            rate: Vec<Load> = own(&[RATE], Str, "RPS,RPS,…", Unset, &POINTS, "Run once per --request-rate of this list, such as 1,2.5,inf.") => rates;
             factor: Option<i64> = own(&[FACTOR], Int, "N", Unset, &POINTS,
                 "Number of prompts per unit of concurrency, instead of --num-prompts. Needs --sweep-max-concurrency.").between(1.0, 1e6);
-            percentiles: Option<String> = own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
-                "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.");
+            percentiles: Vec<f64> = own(&[PERCENTILES], Str, "P,P,…", Unset, &POINTS,
+                "Further percentiles of TTFT and TPOT in the summary table, in addition to 50 and 90.") => percentiles;
             compare: Option<Vec<PathBuf>> = own(&["--compare"], OneOrMore, "FILE", Unset, &POINTS,
                 "Compare two results, A and B, without a run. tacho compare does more.");
         ]
@@ -78,8 +79,6 @@ pub(crate) struct PointArgs {
     pub(crate) loads: Vec<Load>,
     pub(crate) percentiles: Vec<f64>,
     factor: Option<i64>,
-    /// The parse error, if any.
-    fault: Option<(&'static str, String, &'static str)>,
     /// The flag that requests a series.
     pub(crate) flag: Option<&'static str>,
     /// Two results to compare.
@@ -88,42 +87,17 @@ pub(crate) struct PointArgs {
 }
 
 impl PointArgs {
-    pub(super) fn read(values: &Values) -> Self {
-        let flags = PointFlags::from(values);
-        let mut args = PointArgs { factor: flags.factor, compare: flags.compare, ..PointArgs::default() };
-        args.both = flags.concurrency.is_some() && flags.rate.is_some();
-        let concurrency = flags.concurrency.map(|text| (CONCURRENCY, text));
-        if let Some((flag, text)) = concurrency.or(flags.rate.map(|text| (RATE, text))) {
-            args.flag = Some(flag);
-            let loads: Option<Vec<Load>> = parts(&text).map(|part| load(flag, part)).collect();
-            let allowed = if flag == RATE {
-                "rates above 0 or inf, with commas between"
-            } else {
-                "whole numbers from 1 on, with commas between"
-            };
-            match loads.filter(|loads| !loads.is_empty()) {
-                Some(loads) => args.loads = loads,
-                None => args.fault = Some((flag, text, allowed)),
-            }
-        }
-        if let Some(text) = flags.percentiles {
-            let read = |part: &str| part.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
-            match parts(&text).map(read).collect::<Option<Vec<f64>>>().filter(|list| !list.is_empty()) {
-                Some(percentiles) => args.percentiles = percentiles,
-                None => args.fault = Some((PERCENTILES, text, "numbers from 0 to 100, with commas between")),
-            }
-        }
-        args
+    pub(super) fn read(values: &Values) -> Result<Self, ArgError> {
+        let PointFlags { concurrency, rate, factor, percentiles, compare } = PointFlags::parse(values)?;
+        let both = !concurrency.is_empty() && !rate.is_empty();
+        let flag = values.given_of([CONCURRENCY, RATE]).next();
+        Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare, both })
     }
 
     /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
-        if let Some((flag, value, allowed)) = self.fault.clone() {
-            return Err(Refusal::OutOfRange { flag, value, allowed });
-        }
         if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
-            let (flag, value) = ("--compare", files.len().to_string() + " files");
-            return Err(Refusal::OutOfRange { flag, value, allowed: "two results, A and B" });
+            return Err(Refusal::range("--compare", format!("{} files", files.len()), "two results, A and B"));
         }
         if self.both {
             return Err(Refusal::Together { flag: CONCURRENCY, other: RATE });
@@ -161,15 +135,27 @@ fn other(
         .or_else(|| ranks.rank.or(ranks.ranks).map(|_| "--rank or --ranks"))
 }
 
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|part| !part.is_empty())
+fn concurrencies(setting: Setting<'_>) -> Result<Vec<Load>, Refusal> {
+    let load = |part: &str| part.parse().ok().filter(|limit| *limit >= 1).map(Load::Concurrency);
+    list(setting, load, "whole numbers from 1 on, with commas between")
 }
 
-fn load(flag: &str, part: &str) -> Option<Load> {
-    match flag {
-        CONCURRENCY => part.parse().ok().filter(|limit| *limit >= 1).map(Load::Concurrency),
-        _ => part.parse().ok().filter(|rate: &f64| *rate > 0.0).map(Load::Rate),
-    }
+fn rates(setting: Setting<'_>) -> Result<Vec<Load>, Refusal> {
+    let load = |part: &str| part.parse().ok().filter(|rate: &f64| *rate > 0.0).map(Load::Rate);
+    list(setting, load, "rates above 0 or inf, with commas between")
+}
+
+fn percentiles(setting: Setting<'_>) -> Result<Vec<f64>, Refusal> {
+    let read = |part: &str| part.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    list(setting, read, "numbers from 0 to 100, with commas between")
+}
+
+/// A list with at least one part, or nothing if the flag is not given.
+fn list<T>(setting: Setting<'_>, read: fn(&str) -> Option<T>, allowed: &'static str) -> Result<Vec<T>, Refusal> {
+    let Some(text) = setting.value.as_str() else { return Ok(Vec::new()) };
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let list = parts.map(read).collect::<Option<Vec<T>>>().filter(|list| !list.is_empty());
+    list.ok_or_else(|| Refusal::range(setting.flag, text, allowed))
 }
 
 impl ServeArgs {

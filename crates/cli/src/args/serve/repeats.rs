@@ -1,7 +1,7 @@
 //! Flags for repeated runs and the steady-state window, named as in vLLM's Rust client.
 
 use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
-use tacho_args::{Values, flags};
+use tacho_args::flags;
 use tacho_metrics::WindowRule;
 
 use super::ServeArgs;
@@ -14,13 +14,13 @@ pub(super) static REPEATS: Group =
     group("repetition options", "tacho options", "Repeated runs, and the full-concurrency window.");
 
 /// The flags of the window.
-const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
+pub(crate) const WINDOW: [&str; 2] = ["--steady-state-threshold", "--steady-state-min-window"];
 
 flags! {
-    /// Flags for repetition.
-    RepeatFlags {
+    /// Repetitions and the steady-state window.
+    RepeatArgs {
         FLAGS [
-            num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
+            runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(1), &REPEATS,
                 "Repeat the benchmark N times and summarize the runs. Each has its own result (NAME-run1.json), the summary is \
                  NAME.runs.json; --reset-caches empties the caches before each.").between(1.0, 1000.0);
             vary_seed: bool = switch(&["--vary-seed"], &REPEATS,
@@ -35,34 +35,18 @@ flags! {
     }
 }
 
-/// Repetitions and the steady-state window.
-#[derive(Debug, Clone)]
-pub(crate) struct RepeatArgs {
-    pub(crate) runs: usize,
-    pub(crate) vary_seed: bool,
-    /// The rule of the steady-state window, if it is detected.
-    pub(crate) window: Option<WindowRule>,
-    /// The flag that requested the window, if any.
-    pub(crate) asked: Option<&'static str>,
-}
-
 impl RepeatArgs {
-    pub(super) fn read(values: &Values) -> Self {
-        let flags = RepeatFlags::from(values);
-        let rule = WindowRule { threshold: flags.steady_state_threshold, least: flags.steady_state_min_window };
-        RepeatArgs {
-            runs: flags.num_runs,
-            vary_seed: flags.vary_seed,
-            window: (!flags.no_steady_state).then_some(rule),
-            asked: values.given_of(WINDOW).next(),
-        }
+    /// The rule of the steady-state window, if it is detected.
+    pub(crate) fn window(&self) -> Option<WindowRule> {
+        let rule = WindowRule { threshold: self.steady_state_threshold, least: self.steady_state_min_window };
+        (!self.no_steady_state).then_some(rule)
     }
 
     /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
-        if let Some(flag) = self.asked {
-            if self.window.is_none() {
+        if let Some(flag) = args.values.given_of(WINDOW).next() {
+            if self.no_steady_state {
                 return Err(Refusal::Together { flag, other: "--no-steady-state" });
             }
             if load.max_concurrency.is_none() && points.flag != Some("--sweep-max-concurrency") {

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
+use tacho_args::flags;
 use tacho_args::grammar::Setting;
-use tacho_args::{Values, flags};
 use tacho_loadgen::OnFailure;
 use tacho_workload::sessions::{Scaling, ThinkTime};
 
-use super::multi_turn::{self, MultiTurnFlags};
-use super::{DatasetFlags, LoadArgs};
+use super::{ServeArgs, multi_turn};
 use crate::args::error::Refusal;
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
@@ -30,20 +29,21 @@ pub(super) static USERS: Group = group(
 .first(&["--sessions-concurrency", "--session-rate"]);
 
 flags! {
-    SessionFlags {
+    /// Sessions instead of a dataset.
+    SessionArgs {
         FLAGS [
-            sessions: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
+            file: Option<String> = own(&["--sessions"], Str, "FILE", Unset, &SESSIONS,
                 "Replay the sessions of this file, instead of a dataset. Any format that tacho convert trace reads.");
-            sessions_format: Option<String> = own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "Trace format (default: detected from the file).");
-            sessions_option: Vec<String> = own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
+            format: Option<String> = own(&["--sessions-format"], Str, "NAME", Unset, &SESSIONS, "Trace format (default: detected from the file).");
+            options: Vec<String> = own(&["--sessions-option"], Repeated, "NAME=VALUE", Unset, &SESSIONS,
                 "Option of the trace reader, as --option of tacho convert trace. Can be repeated.");
-            session_rate: Option<f64> = own(&["--session-rate"], Float, "RATE", Unset, &USERS,
+            rate: Option<f64> = own(&["--session-rate"], Float, "RATE", Unset, &USERS,
                 "Sessions started per second (default: at the file's times). inf starts all at once.").positive();
-            sessions_concurrency: Option<i64> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
+            concurrency: Option<i64> = own(&["--sessions-concurrency", "--max-sessions"], Int, "N", Unset, &USERS,
                 "Maximum concurrent sessions. A session occupies its slot from its first request to its last, pauses included.").at_least(1);
-            on_session_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
+            on_failure: OnFailure = own(&["--on-session-failure"], Choice(&["end", "continue"]), "WHAT", Preset::Str("end"), &USERS,
                 "What a failed request does to its session. Requests that are then not sent are counted.") => on_failure;
-            sessions_output_len: i64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
+            output_len: i64 = own(&["--sessions-output-len"], Int, "TOKENS", Preset::Int(128), &SESSIONS,
                 "Output length of requests that have none in the file.").at_least(1);
             idle_gap_cap: Option<f64> = own(&["--idle-gap-cap"], Float, "SEC", Unset, &PART, "Maximum pause, and maximum time without any scheduled request.");
             window_start: Option<f64> = own(&["--window-start"], Float, "SEC", Unset, &PART, "Only sessions that start at this time of the file or later.");
@@ -52,10 +52,10 @@ flags! {
             first_sessions: Option<usize> = own(&["--first-sessions"], Int, "N", Unset, &PART, "Only the first N sessions.").at_least(1);
             num_sessions: Option<usize> = own(&["--num-sessions"], Int, "N", Unset, &PART,
                 "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1);
-            sessions_max_turns: Option<usize> = own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1);
-            session_branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
+            max_turns: Option<usize> = own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1);
+            branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
                 "Response that a session continues from after a request with n > 1: the first, or all, as parallel branches.");
-            mooncake_num_rounds: usize = own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
+            rounds: usize = own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
                 "Ask each request N times in one conversation, with the server's responses in between. For traces of single requests, \
                  such as Mooncake's.").at_least(1);
             think_time: Option<String> = own(&["--think-time"], Str, "TIME", Unset, &USERS,
@@ -63,15 +63,15 @@ flags! {
                  lognormal:MEDIAN:SIGMA or normal:MEAN:SD.");
             tool_latency: Option<String> = own(&["--tool-latency"], Str, "TIME", Unset, &USERS,
                 "Duration of a tool call that has no result in the file, in the forms of --think-time.");
-            num_users: Option<i64> = own(&["--num-users"], Int, "N", Unset, &USERS,
+            users: Option<i64> = own(&["--num-users"], Int, "N", Unset, &USERS,
                 "Concurrent users, with --user-centric-rate. Each sends its turns at a constant interval; when its session ends, the \
                  next one takes its place.").at_least(1);
-            user_centric_rate: Option<f64> = own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
+            user_rate: Option<f64> = own(&["--user-centric-rate"], Float, "RATE", Unset, &USERS,
                 "Requests per second of all users together. A user's turns are N/RATE seconds apart; a late response delays what \
                  follows.").between(f64::MIN_POSITIVE, f64::MAX);
-            session_ramp_up: Duration = own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
+            ramp_up: Duration = own(&["--session-ramp-up"], Seconds, "SEC", Preset::Float(0.0), &USERS,
                 "Seconds over which --sessions-concurrency or --session-rate is reached.");
-            warmup_sessions: i64 = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
+            warmup: i64 = own(&["--warmup-sessions"], Int, "N", Preset::Int(0), &USERS,
                 "Run the first N sessions as a warm-up, outside of the measurement.").at_least(0);
             server_history: bool = switch(&["--server-history"], &SESSIONS,
                 "Keep the history on the server (previous_response_id). For --backend openai-responses.");
@@ -83,105 +83,52 @@ fn on_failure(setting: Setting<'_>) -> OnFailure {
     if setting.value.as_str() == Some("continue") { OnFailure::Continue } else { OnFailure::End }
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct SessionArgs {
-    pub(crate) file: Option<String>,
-    pub(crate) format: Option<String>,
-    pub(crate) options: Vec<String>,
-    pub(crate) rate: Option<f64>,
-    pub(crate) concurrency: Option<i64>,
-    pub(crate) on_failure: OnFailure,
-    pub(crate) output_len: i64,
-    pub(crate) scaling: Scaling,
-    pub(crate) think_time: Option<String>,
-    pub(crate) tool_latency: Option<String>,
-    pub(crate) users: Option<i64>,
-    pub(crate) user_rate: Option<f64>,
-    /// Seconds.
-    pub(crate) ramp_up: Duration,
-    pub(crate) warmup: i64,
-    pub(crate) server_history: bool,
-    /// Conversations, generated or taken from a dataset.
-    pub(crate) multi_turn: Option<MultiTurnFlags>,
-    /// A flag that conflicts with `--sessions`.
-    clash: Option<&'static str>,
-    /// A flag that requires `--sessions`.
-    stray: Option<&'static str>,
-    /// A flag that requires `--multi-turn`.
-    stray_turns: Option<&'static str>,
-}
+/// Flags that conflict with `--sessions`.
+const CLASHES: [&str; 8] = [
+    "--dataset-name",
+    "--dataset-path",
+    "--request-rate",
+    "--ramp-up-strategy",
+    "--num-prompts",
+    "--workload",
+    "--multi-turn",
+    "--until",
+];
 
-impl From<&Values> for SessionArgs {
-    fn from(v: &Values) -> Self {
-        let flags = SessionFlags::from(v);
-        let (dataset, load) = (DatasetFlags::from(v), LoadArgs::from(v));
+impl ServeArgs {
+    /// The sessions to run, and how much of each.
+    pub(crate) fn scaling(&self) -> Scaling {
+        let (flags, scale) = (&self.sessions, self.dataset.flags.time_scale());
         let ms = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1000.0);
-        let scale = dataset.time_scale();
-        SessionArgs {
-            file: flags.sessions,
-            format: flags.sessions_format,
-            options: flags.sessions_option,
-            rate: flags.session_rate,
-            concurrency: flags.sessions_concurrency,
-            on_failure: flags.on_session_failure,
-            output_len: flags.sessions_output_len,
-            scaling: Scaling {
-                time_scale: (scale != 1.0).then_some(scale),
-                idle_gap_cap_ms: ms(flags.idle_gap_cap),
-                window_ms: (ms(flags.window_start), ms(flags.window_end)),
-                sample: flags.sample_sessions.map(|count| (count, load.seed.unsigned_abs())),
-                first: flags.first_sessions,
-                repeat_to: flags.num_sessions,
-                max_turns: flags.sessions_max_turns,
-                min_turns: None,
-                rounds: Some(flags.mooncake_num_rounds).filter(|rounds| *rounds > 1),
-                branches: flags.session_branches == "all",
-            },
-            think_time: flags.think_time,
-            tool_latency: flags.tool_latency,
-            users: flags.num_users,
-            user_rate: flags.user_centric_rate,
-            ramp_up: flags.session_ramp_up,
-            warmup: flags.warmup_sessions,
-            server_history: flags.server_history,
-            multi_turn: MultiTurnFlags::wanted(v, &dataset, &load),
-            clash: v
-                .given_of([
-                    "--dataset-name",
-                    "--dataset-path",
-                    "--request-rate",
-                    "--ramp-up-strategy",
-                    "--num-prompts",
-                    "--workload",
-                    "--multi-turn",
-                    "--until",
-                ])
-                .next(),
-            stray_turns: v.given_of(multi_turn::FLAGS[1..].iter().map(|flag| flag.names[0])).next(),
-            stray: v.given_of(FLAGS[1..].iter().map(|flag| flag.names[0])).next(),
+        Scaling {
+            time_scale: (scale != 1.0).then_some(scale),
+            idle_gap_cap_ms: ms(flags.idle_gap_cap),
+            window_ms: (ms(flags.window_start), ms(flags.window_end)),
+            sample: flags.sample_sessions.map(|count| (count, self.load.seed.unsigned_abs())),
+            first: flags.first_sessions,
+            repeat_to: flags.num_sessions,
+            max_turns: flags.max_turns,
+            min_turns: None,
+            rounds: Some(flags.rounds).filter(|rounds| *rounds > 1),
+            branches: flags.branches == "all",
         }
     }
 }
 
 impl SessionArgs {
-    /// The limit of requests in flight; conversations have a separate flag for it.
-    pub(crate) fn most_requests(&self, limit: Option<i64>) -> Option<i64> {
-        self.multi_turn.as_ref().and_then(|flags| flags.concurrency).or(limit)
-    }
-
     /// Rejects invalid values. A saved workload may contain sessions, so limits are allowed with it.
-    pub(super) fn check(&self, workload: bool) -> Result<(), Refusal> {
-        if let (Some(_), Some(flag)) = (&self.file, self.clash) {
-            return Err(Refusal::Together { flag: "--sessions", other: flag });
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+        let (given, multi_turn) = (|flags: &[Flag]| args.values.given_of(names(flags)).next(), args.multi_turn());
+        if let (Some(_), Some(other)) = (&self.file, args.values.given_of(CLASHES).next()) {
+            return Err(Refusal::Together { flag: "--sessions", other });
         }
-        if let (None, None, Some(flag), false) = (&self.file, &self.multi_turn, self.stray, workload) {
+        let is_known = self.file.is_some() || multi_turn.is_some() || args.own.workload.is_some();
+        if let (false, Some(flag)) = (is_known, given(&FLAGS[1..])) {
             return Err(Refusal::Alone { flag, other: "--sessions" });
         }
-        if let (None, Some(flag)) = (&self.multi_turn, self.stray_turns) {
-            return Err(Refusal::Alone { flag, other: "--multi-turn" });
-        }
-        if let Some(flags) = &self.multi_turn {
-            flags.check()?;
+        match (multi_turn, given(&multi_turn::FLAGS[1..])) {
+            (None, Some(flag)) => return Err(Refusal::Alone { flag, other: "--multi-turn" }),
+            (flags, _) => flags.map_or(Ok(()), |flags| flags.check())?,
         }
         self.check_load()
     }
@@ -190,7 +137,7 @@ impl SessionArgs {
     fn check_load(&self) -> Result<(), Refusal> {
         for (flag, text) in [("--think-time", &self.think_time), ("--tool-latency", &self.tool_latency)] {
             if let Some(text) = text.as_ref().filter(|text| ThinkTime::parse(text).is_none()) {
-                return Err(Refusal::OutOfRange { flag, value: text.clone(), allowed: ThinkTime::FORMS });
+                return Err(Refusal::range(flag, text, ThinkTime::FORMS));
             }
         }
         match (self.users, self.user_rate) {
@@ -215,4 +162,8 @@ impl SessionArgs {
         }
         Ok(())
     }
+}
+
+fn names(flags: &[Flag]) -> impl Iterator<Item = &'static str> {
+    flags.iter().map(|flag| flag.names[0])
 }

@@ -1,13 +1,16 @@
 //! Flags of `tacho serve` for telemetry.
 
 use tacho_args::flag::{Kind, Preset, own, switch};
+use tacho_args::grammar::Setting;
 use tacho_args::number::python_float;
+use tacho_args::typed::FromFlag;
 use tacho_args::{Values, flags};
 use tacho_client::Url;
+use tacho_core::json::Value;
 use tacho_core::secret::redact_url;
 
 use super::groups::TELEMETRY;
-use crate::args::error::Refusal;
+use crate::args::error::{ArgError, Refusal};
 
 use Kind::{OptionalStr, Repeated, Str};
 use Preset::Unset;
@@ -17,53 +20,50 @@ const INTERVAL: f64 = 0.5;
 
 flags! {
     /// Telemetry in addition to the server's own metrics.
-    TelemetryFlags {
+    TelemetryArgs? {
         SAMPLING [
-            telemetry: Option<Option<String>> = own(&["--telemetry"], OptionalStr, "SEC", Unset, &TELEMETRY,
+            /// Seconds between samples, if requested.
+            interval: Option<f64> = own(&["--telemetry"], OptionalStr, "SEC", Unset, &TELEMETRY,
                 "Sample this machine's NVIDIA GPUs, CPU, memory and network. Every 0.5 s, or SEC; reports energy, power and joules per \
-                 token, and stores all series.").between(0.02, 3600.0);
-            telemetry_url: Vec<String> = own(&["--telemetry-url"], Repeated, "URL", Unset, &TELEMETRY,
+                 token, and stores all series.").between(0.02, 3600.0) => interval;
+            /// Endpoints of other exporters.
+            urls: Vec<String> = own(&["--telemetry-url"], Repeated, "URL", Unset, &TELEMETRY,
                 "Sample Prometheus endpoints too: /metrics of other replicas, or a DCGM exporter, whose GPUs replace this machine's. \
-                 Each is stored under its address.");
+                 Each is stored under its address.") => addresses;
             otlp: Option<String> = own(&["--otlp"], Str, "URL", Unset, &TELEMETRY,
-                "Export the run's metrics to an OpenTelemetry collector (OTLP/HTTP, JSON). /v1/metrics is appended to the address.");
-            otlp_spans: bool = switch(&["--otlp-spans"], &TELEMETRY, "Export a span for each request too, to /v1/traces.");
+                "Export the run's metrics to an OpenTelemetry collector (OTLP/HTTP, JSON). /v1/metrics is appended to the address.") => address;
+            spans: bool = switch(&["--otlp-spans"], &TELEMETRY, "Export a span for each request too, to /v1/traces.");
         ]
     }
 }
 
-/// Telemetry in addition to the server's own metrics.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct TelemetryArgs {
-    /// Interval between samples in seconds, if sampling is enabled.
-    pub(crate) interval: Option<f64>,
-    /// Endpoints of other exporters.
-    pub(crate) urls: Vec<String>,
-    /// The collector that receives the run's metrics at its end.
-    pub(crate) otlp: Option<String>,
-    /// Whether each request is exported as a span.
-    pub(crate) spans: bool,
+impl TelemetryArgs {
+    pub(super) fn read(v: &Values) -> Result<Self, ArgError> {
+        let mut args = Self::parse(v)?;
+        // An exporter enables sampling.
+        args.interval = args.interval.or((!args.urls.is_empty()).then_some(INTERVAL));
+        match args.spans && args.otlp.is_none() {
+            true => Err(Refusal::Alone { flag: "--otlp-spans", other: "--otlp" }.into()),
+            false => Ok(args),
+        }
+    }
 }
 
-impl TelemetryArgs {
-    /// Parses and checks the values.
-    pub(super) fn read(v: &Values) -> Result<Self, Refusal> {
-        let TelemetryFlags { telemetry, telemetry_url: urls, otlp, otlp_spans: spans } = v.into();
-        let interval = match telemetry {
-            Some(Some(seconds)) => python_float(&seconds),
-            Some(None) => Some(INTERVAL),
-            // An exporter URL enables sampling.
-            None => (!urls.is_empty()).then_some(INTERVAL),
-        };
-        let address = |flag: &'static str, url: &String| {
-            let allowed = "an address that begins with http:// or https://";
-            Url::parse(url).map(drop).map_err(|_| Refusal::OutOfRange { flag, value: redact_url(url), allowed })
-        };
-        urls.iter().try_for_each(|url| address("--telemetry-url", url))?;
-        otlp.iter().try_for_each(|url| address("--otlp", url))?;
-        if spans && otlp.is_none() {
-            return Err(Refusal::Alone { flag: "--otlp-spans", other: "--otlp" });
-        }
-        Ok(TelemetryArgs { interval, urls, otlp, spans })
+fn interval(setting: Setting<'_>) -> Result<Option<f64>, Refusal> {
+    let given = Option::<Option<String>>::from_flag(setting);
+    Ok(given.and_then(|seconds| seconds.map_or(Some(INTERVAL), |seconds| python_float(&seconds))))
+}
+
+fn addresses(setting: Setting<'_>) -> Result<Vec<String>, Refusal> {
+    let urls = Vec::<String>::from_flag(setting);
+    let allowed = "an address that begins with http:// or https://";
+    match urls.iter().find(|url| Url::parse(url).is_err()) {
+        Some(url) => Err(Refusal::range(setting.flag, redact_url(url), allowed)),
+        None => Ok(urls),
     }
+}
+
+fn address(setting: Setting<'_>) -> Result<Option<String>, Refusal> {
+    let list = Value::List(setting.value.as_str().map(Value::from).into_iter().collect());
+    Ok(addresses(Setting { value: &list, ..setting })?.pop())
 }

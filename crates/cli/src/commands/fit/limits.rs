@@ -17,8 +17,8 @@ const LOG_START: usize = 4 << 20;
 /// Returns the limits stated by any source.
 pub(super) fn stated(args: &FitArgs, endpoint: Option<&EndpointSpec>) -> anyhow::Result<KnownLimits> {
     let mut known = KnownLimits::default();
-    args.given.iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
-    if let Some(path) = &args.server_log {
+    args.limits.given().iter().for_each(|(name, value)| known.learn(name, *value, "flag"));
+    if let Some(path) = &args.limits.server_log {
         let text = std::fs::read(path).with_context(|| format!("--server-log {path} cannot be read"))?;
         known.read(&String::from_utf8_lossy(&text[..text.len().min(LOG_START)]), "server log");
     }

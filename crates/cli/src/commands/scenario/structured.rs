@@ -26,7 +26,7 @@ use crate::interrupt::Interrupt;
 /// Runs the benchmark, or a sweep of benchmarks in order.
 pub(crate) fn run(args: &StructuredArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
-    let screen = watched(&args.serve, args.dry_run)?;
+    let screen = watched(&args.serve, args.flags.dry_run)?;
     if args.sweep.is_empty() {
         return one(args, &interrupt, &screen);
     }
@@ -49,22 +49,25 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
     let spec = spec(args);
     let timed = spec.rate.is_finite();
     let workload = WorkloadSpec::Structured(spec.clone());
-    let workload = (workload, args.num_prompts, timed);
+    let workload = (workload, args.flags.num_prompts, timed);
     let (_simulator, mut online) = open(&args.serve, workload, &|_| Ok(()), screen, &interrupt.stop)?;
     // The test request is request 0, sent unchanged.
     online.plan.traffic.warmups = 1;
     online.plan.traffic.warmups_must_pass = true;
     online.plan.traffic.chat_temperature = Some(0.0);
-    let mut prepared = online.prepare(contact(args.dry_run))?;
-    if UNCONSTRAINED.contains(&args.backend.as_str()) {
-        tracing::warn!("--backend {} has no field for constraints: none is sent, as in vLLM's script", args.backend);
+    let mut prepared = online.prepare(contact(args.flags.dry_run))?;
+    if UNCONSTRAINED.contains(&args.flags.backend.as_str()) {
+        tracing::warn!(
+            "--backend {} has no field for constraints: none is sent, as in vLLM's script",
+            args.flags.backend
+        );
         prepared.requests.alter(|_, part| part.iter_mut().for_each(|request| request.overrides = None))?;
     }
-    if let Some(path) = &args.save_workload {
+    if let Some(path) = &args.flags.save_workload {
         save(path.as_ref(), &prepared.requests.all()?)?;
         saved(path);
     }
-    if args.dry_run {
+    if args.flags.dry_run {
         return dry_run::print(&prepared);
     }
     // The run uses its own tokenizer; this one is for the evaluation afterwards.
@@ -103,7 +106,7 @@ fn conclude(
         plan.goodput.as_ref(),
     );
     let failed = answers.len() - summary.completed;
-    let path = args.save_results.then(|| {
+    let path = args.flags.save_results.then(|| {
         let directory = args.serve.report.result_dir.as_ref().map_or_else(PathBuf::new, PathBuf::from);
         directory.join(args.serve.report.result_filename.clone().unwrap_or_else(|| setup.file_name()))
     });
@@ -129,14 +132,14 @@ fn conclude(
 
 pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
     StructuredSpec {
-        dataset: args.dataset,
-        schema_path: args.schema_path.as_ref().map(Into::into),
+        dataset: args.flags.dataset,
+        schema_path: args.flags.json_schema_path.as_ref().map(Into::into),
         field: args.field.clone(),
-        seed: args.seed,
-        num_prompts: args.num_prompts,
-        output_len: args.output_len,
-        prefix_len: args.prefix_len,
-        ratio: args.ratio.unwrap_or(0.0),
+        seed: args.flags.seed,
+        num_prompts: args.flags.num_prompts,
+        output_len: args.flags.output_len,
+        prefix_len: args.flags.random_prefix_len,
+        ratio: args.flags.ratio().unwrap_or(0.0),
         rate: args.serve.load.request_rate,
         burstiness: args.serve.load.burstiness.value,
         unique_names: Vec::new(),
@@ -146,13 +149,13 @@ pub(super) fn spec(args: &StructuredArgs) -> StructuredSpec {
 
 fn setup(args: &StructuredArgs, prepared: &Prepared) -> StructuredSetup {
     StructuredSetup {
-        backend: args.backend.clone(),
+        backend: args.flags.backend.clone(),
         model_id: prepared.model_id.clone(),
         tokenizer_id: prepared.tokenizer_id.clone().unwrap_or_else(|| prepared.model_id.clone()),
-        dataset: args.dataset.name(),
-        num_prompts: args.num_prompts as i64,
-        output_len: args.output_len,
-        ratio: args.ratio,
+        dataset: args.flags.dataset.name(),
+        num_prompts: args.flags.num_prompts as i64,
+        output_len: args.flags.output_len,
+        ratio: args.flags.ratio(),
         request_rate: args.serve.load.request_rate,
         burstiness: args.serve.load.burstiness.value,
         max_concurrency: args.serve.load.max_concurrency,

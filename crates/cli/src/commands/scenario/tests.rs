@@ -86,7 +86,7 @@ fn structured_requests_are_the_scripts() {
         let tokenizer = tokenizer(&words);
         let printed: Vec<String> = spec.headline(&tokenizer).unwrap().into_iter().collect();
         assert_eq!(Value::from(printed), case["printed"], "{name}");
-        let (requests, mut globals) = made(WorkloadSpec::Structured(spec), &tokenizer, args.seed as u32);
+        let (requests, mut globals) = made(WorkloadSpec::Structured(spec), &tokenizer, args.flags.seed as u32);
         let file = tempfile::NamedTempFile::new().unwrap();
         tacho_run::scenarios::save(file.path(), &requests).unwrap();
         let ours = std::fs::read_to_string(file.path()).unwrap();
@@ -111,7 +111,7 @@ fn structured_subsets_are_the_scripts() {
             .collect();
         let args = StructuredArgs::read(&values(&STRUCTURED, &words)).unwrap();
         let (requests, _) =
-            made(WorkloadSpec::Structured(structured::spec(&args)), &Tokenizer::builtin(), args.seed as u32);
+            made(WorkloadSpec::Structured(structured::spec(&args)), &Tokenizer::builtin(), args.flags.seed as u32);
         let sent: Vec<usize> = (0..requests.len()).filter(|&at| requests[at].overrides.is_some()).collect();
         assert_eq!(Value::from(sent), case["structured"], "{case}");
     }
@@ -123,7 +123,7 @@ fn structured_schedules_are_the_scripts() {
         let words = argv(case);
         let args = StructuredArgs::read(&values(&STRUCTURED, &words)).unwrap();
         let (requests, _) =
-            made(WorkloadSpec::Structured(structured::spec(&args)), &Tokenizer::builtin(), args.seed as u32);
+            made(WorkloadSpec::Structured(structured::spec(&args)), &Tokenizer::builtin(), args.flags.seed as u32);
         let sleeps = case["sleeps_after_each_request"].as_array().unwrap();
         if sleeps.is_empty() || !args.serve.load.request_rate.is_finite() {
             assert!(requests.iter().all(|request| request.timestamp.is_none()));

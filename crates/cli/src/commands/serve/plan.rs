@@ -113,7 +113,12 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     };
     Ok(TrafficPlan {
         schedule,
-        max_concurrency: args.sessions.most_requests(load.max_concurrency).map(usize::try_from).transpose()?,
+        max_concurrency: args
+            .multi_turn()
+            .and_then(|flags| flags.concurrency)
+            .or(load.max_concurrency)
+            .map(usize::try_from)
+            .transpose()?,
         max_prefills: load.prefill_concurrency.map(usize::try_from).transpose()?,
         cancellation: cancellation(args),
         ignore_eos: args.ignore_eos(),

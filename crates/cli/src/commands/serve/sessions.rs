@@ -15,8 +15,9 @@ use crate::exit::misused;
 /// The sessions of the run: from a file, from a saved workload, or generated.
 pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
     let flags = &args.sessions;
-    let mut scaling = flags.scaling.clone();
-    let source = match (file(args)?, &flags.multi_turn) {
+    let mut scaling = args.scaling();
+    let conversations = args.multi_turn();
+    let source = match (file(args)?, &conversations) {
         (Some(source), _) => source,
         (None, Some(made)) => {
             let source = multi_turn(args, made)?;
@@ -35,7 +36,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         misused!("--server-history needs a server that keeps answers: use --backend openai-responses");
     }
     scaling.check()?;
-    let sharegpt_pause = flags.multi_turn.as_ref().filter(|made| made.is_sharegpt() && made.delay_ms > 0.0);
+    let sharegpt_pause = conversations.filter(|made| made.is_sharegpt() && made.delay_ms > 0.0);
     let think = flags.think_time.as_deref().and_then(ThinkTime::parse);
     Ok(Some(SessionsPlan {
         source,
