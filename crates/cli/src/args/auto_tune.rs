@@ -225,10 +225,8 @@ fn batch(setting: Setting<'_>) -> Result<Option<(PathBuf, Option<String>)>, ArgE
 
 fn constraints(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
     let constraint = |text: String| {
-        let at = text.find(['<', '>']).unwrap_or(text.len());
-        let criterion = Criterion::parse(text[..at].trim(), &text[at..]).ok();
-        let wrong = || Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200");
-        criterion.filter(|criterion| !criterion.metric.is_empty()).ok_or_else(wrong)
+        let criterion = text.parse().ok().filter(|criterion: &Criterion| !criterion.metric.is_empty());
+        criterion.ok_or_else(|| Refusal::range(setting.flag, &text, "a condition such as p99_ttft_ms<=200"))
     };
     Vec::<String>::from_flag(setting).into_iter().map(constraint).collect()
 }

@@ -62,10 +62,8 @@ fn command(setting: Setting<'_>) -> Result<String, Refusal> {
 
 fn criteria(setting: Setting<'_>) -> Result<Vec<Criterion>, Refusal> {
     let criterion = |text: String| {
-        let at = text.find(['<', '>']).unwrap_or(text.len());
         let wrong = |allowed| Refusal::range(setting.flag, &text, allowed);
-        let criterion = Criterion::parse(text[..at].trim(), &text[at..]);
-        let criterion = criterion.map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
+        let criterion: Criterion = text.parse().map_err(|_| wrong("a key, one of <= < >= >, and a number"))?;
         if is_simulated(&criterion.metric) { Ok(criterion) } else { Err(wrong(SIMULATED)) }
     };
     Vec::<String>::from_flag(setting).into_iter().map(criterion).collect()

@@ -45,6 +45,11 @@ impl Criterion {
         Ok(Criterion { metric: metric.to_owned(), operator, target })
     }
 
+    /// Whether values must not exceed the target.
+    pub fn is_upper(&self) -> bool {
+        matches!(self.operator, Operator::AtMost | Operator::Below)
+    }
+
     fn sign(&self) -> &'static str {
         OPERATORS.iter().find(|(_, operator)| *operator == self.operator).map_or("", |(sign, _)| sign)
     }
@@ -61,8 +66,7 @@ impl Criterion {
 
     /// The latency limit in seconds; `None` for other conditions.
     pub fn limit_seconds(&self) -> Option<f64> {
-        let upper = matches!(self.operator, Operator::AtMost | Operator::Below) && self.metric.ends_with("_ms");
-        upper.then_some(self.target / 1000.0)
+        (self.is_upper() && self.metric.ends_with("_ms")).then_some(self.target / 1000.0)
     }
 
     /// Returns whether a value meets it.
@@ -105,6 +109,16 @@ impl Criterion {
             }
             None => format!("{} {sign} {}", self.metric, self.target),
         }
+    }
+}
+
+/// Parses a metric with its condition, such as `p99_ttft_ms<=200`.
+impl std::str::FromStr for Criterion {
+    type Err = BadCriterion;
+
+    fn from_str(text: &str) -> Result<Self, BadCriterion> {
+        let (metric, condition) = text.split_at(text.find(['<', '>']).unwrap_or(text.len()));
+        Criterion::parse(metric.trim(), condition)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The chart of an SLO search: each metric against load, the SLO, and the estimate where the two cross.
 
 use tacho_core::json::{Dict, Value};
+use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::mean;
 
 use super::{
@@ -31,35 +32,12 @@ impl Outcome {
     }
 }
 
-/// A criterion such as `p99_ttft_ms<=200`.
-struct Criterion<'a> {
-    text: &'a str,
-    metric: &'a str,
-    limit: f64,
-}
-
-impl<'a> Criterion<'a> {
-    fn parse(text: &'a str) -> Option<Self> {
-        let metric = &text[..text.find(['<', '>'])?];
-        let limit = text[metric.len()..].trim_start_matches(['<', '>', '=']).parse().ok()?;
-        Some(Criterion { text, metric, limit })
-    }
-
-    /// As a label, such as `P99 TTFT ≤ 200 ms`.
-    fn in_words(&self) -> String {
-        let words = in_words(self.metric);
-        let unit = words.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
-        let sign = if self.is_upper() { "≤" } else { "≥" };
-        format!("{} {sign} {} {unit}", bare(self.metric), short_tick(self.limit)).trim_end().to_owned()
-    }
-
-    fn is_upper(&self) -> bool {
-        self.text[self.metric.len()..].starts_with('<')
-    }
-
-    fn holds(&self, value: f64) -> bool {
-        if self.is_upper() { value <= self.limit } else { value >= self.limit }
-    }
+/// A criterion as a label, such as `P99 TTFT ≤ 200 ms`.
+fn label(criterion: &Criterion) -> String {
+    let words = in_words(&criterion.metric);
+    let unit = words.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
+    let sign = if criterion.is_upper() { "≤" } else { "≥" };
+    format!("{} {sign} {} {unit}", bare(&criterion.metric), short_tick(criterion.target())).trim_end().to_owned()
 }
 
 /// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`.
@@ -67,7 +45,7 @@ impl<'a> Criterion<'a> {
 pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str);
-    let criteria: Vec<Criterion<'_>> = criteria.filter_map(Criterion::parse).collect();
+    let criteria: Vec<Criterion> = criteria.filter_map(|text| text.parse().ok()).collect();
     let variable = entry.get("variable").and_then(Value::as_str)?;
     let panels: Vec<Panel> =
         criteria.iter().filter_map(|one| panel(one, &criteria, variable, entry, (&levels, runs))).collect();
@@ -77,7 +55,7 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     };
     let seen = |outcome: &Outcome| levels.iter().any(|level| outcome_of(level, &criteria) == *outcome);
     let legend = Outcome::ALL.into_iter().filter(seen).map(point).collect();
-    let title = criteria.iter().map(Criterion::in_words).collect::<Vec<_>>().join(", ");
+    let title = criteria.iter().map(label).collect::<Vec<_>>().join(", ");
     let title = format!("{title} against {}", bare(variable));
     let note = "Ribbon: mean 95% CI of the runs; one that reaches the top of the frame has no upper bound there. A value far \
                 beyond the SLO is drawn at the top, with its number.";
@@ -86,8 +64,8 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
 }
 
 /// The results of all load levels.
-fn table(variable: &str, criteria: &[Criterion<'_>], levels: &[&Dict]) -> Table {
-    let metrics = || criteria.iter().map(|one| one.metric);
+fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
+    let metrics = || criteria.iter().map(|one| one.metric.as_str());
     let headings = [in_words(variable), "runs".to_owned()].into_iter().chain(metrics().map(in_words));
     let headings = headings.chain(["verdict", "client"].map(str::to_owned)).collect();
     let row = |level: &&Dict| {
@@ -125,7 +103,7 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
         |most| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(most)),
     );
     let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
-    let slos = criteria.iter().filter_map(|text| Some(Criterion::parse(text.as_str()?)?.in_words()));
+    let slos = criteria.iter().filter_map(|text| Some(label(&text.as_str()?.parse().ok()?)));
     let slos: Vec<String> = slos.collect();
     let tone = match text("verdict") {
         Some("found") => Tone::Good,
@@ -180,9 +158,9 @@ fn number(dict: &Dict, key: &str) -> Option<f64> {
     dict.get(key).and_then(Value::as_f64)
 }
 
-fn outcome_of(level: &Dict, criteria: &[Criterion<'_>]) -> Outcome {
+fn outcome_of(level: &Dict, criteria: &[Criterion]) -> Outcome {
     let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
-    let within = || criteria.iter().all(|one| number(level, one.metric).is_some_and(|value| one.holds(value)));
+    let within = || criteria.iter().all(|one| number(level, &one.metric).is_some_and(|value| one.is_met(value)));
     match (is("met"), is("sustained")) {
         (true, _) => Outcome::Met,
         (false, true) if within() => Outcome::Inconclusive,
@@ -191,13 +169,13 @@ fn outcome_of(level: &Dict, criteria: &[Criterion<'_>]) -> Outcome {
 }
 
 fn panel(
-    criterion: &Criterion<'_>,
-    criteria: &[Criterion<'_>],
+    criterion: &Criterion,
+    criteria: &[Criterion],
     variable: &str,
     entry: &Dict,
     (levels, runs): (&[&Dict], &[&Dict]),
 ) -> Option<Panel> {
-    let Criterion { metric, limit, .. } = *criterion;
+    let (metric, limit) = (criterion.metric.as_str(), criterion.target());
     let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, number(level, metric)?));
     let doubt = |level: &Dict| match level.get("client_unreliable") {
         Some(Value::Bool(true)) => ", client unreliable",
@@ -218,7 +196,7 @@ fn panel(
         Series::Level {
             y: limit,
             stroke: Stroke::dashed(Color::hex(0xC4_36_1C), 1.2, &[5.0, 3.0]),
-            name: format!("SLO {}", criterion.in_words()),
+            name: format!("SLO {}", label(criterion)),
         },
         Series::Line {
             name: String::new(),

@@ -100,7 +100,7 @@ impl MultiTurnFlags {
 
     /// Rejects invalid values.
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        let refused = |flag, value: String, allowed| Err(Refusal::OutOfRange { flag, value, allowed });
+        let refused = |flag, value: String, allowed| Err(Refusal::range(flag, value, allowed));
         if let Some(other) = self.clash {
             let flag = if self.is_shared_prefix() { "--gsp-num-turns" } else { "--multi-turn" };
             return Err(Refusal::Together { flag, other });

@@ -6,11 +6,9 @@ use tacho_args::flag::{Group, Kind, Preset, group, own};
 use tacho_args::grammar::Setting;
 use tacho_args::{Values, flags};
 
-use super::repeats::RepeatArgs;
 use super::stops::filling;
-use super::{LoadArgs, OwnArgs, ServeArgs};
+use super::{LoadArgs, ServeArgs};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::ranks::RankArgs;
 
 use Kind::{Int, OneOrMore, Str};
 use Preset::Unset;
@@ -113,19 +111,14 @@ impl PointArgs {
                 Ok(())
             };
         };
-        let other = other(args, flag, &args.own, &args.repeats, &args.ranks);
+        let other = other(args, flag);
         other.map_or(Ok(()), |other| Err(Refusal::Together { flag, other }))
     }
 }
 
 /// The first given flag that conflicts with a series of loads.
-fn other(
-    args: &ServeArgs,
-    flag: &'static str,
-    own: &OwnArgs,
-    repeats: &RepeatArgs,
-    ranks: &RankArgs,
-) -> Option<&'static str> {
+fn other(args: &ServeArgs, flag: &'static str) -> Option<&'static str> {
+    let ServeArgs { own, repeats, ranks, .. } = args;
     let given = |name: &'static str| args.values.is_given(name).then_some(name);
     let fixed = if flag == RATE { given("--request-rate") } else { given("--max-concurrency") };
     fixed

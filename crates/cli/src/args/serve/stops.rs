@@ -70,7 +70,7 @@ impl StopArgs {
     /// The metric and precision at which the run stops, if set.
     pub(crate) fn precision(&self) -> Result<Option<(String, f64)>, Refusal> {
         let Some(text) = &self.until else { return Ok(None) };
-        let refused = |allowed| Refusal::OutOfRange { flag: "--until", value: text.clone(), allowed };
+        let refused = |allowed| Refusal::range("--until", text, allowed);
         let parts = text.rsplit_once(':').and_then(|(metric, share)| {
             let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
             Some((metric.trim().to_owned(), percent / 100.0))

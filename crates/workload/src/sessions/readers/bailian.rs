@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::after;
-use super::mooncake::Lengths;
+use super::mooncake::{Lengths, lay};
 use crate::sessions::blocks::{self, Layout, Scope};
 use crate::sessions::error::TraceError;
 use crate::sessions::kind::Format;
@@ -81,12 +81,6 @@ fn step(session: &str, turn: usize, row: &Row<'_>, unit: f64) -> Result<Step, Tr
     step.output_tokens = Some(row.need("output_length", row.count("output_length")?)?);
     step.notes.kind = row.text("type")?.map(str::to_owned);
     Ok(step)
-}
-
-fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::model::Blocks>, TraceError> {
-    let Some(ids) = row.ids("hash_ids")? else { return Ok(None) };
-    let tokens = row.need("input_length", row.count("input_length")?)?;
-    layout.lay(row, "hash_ids", &ids, tokens).map(Some)
 }
 
 /// The chats by their root. A chat whose parent is not in the file is a root.

@@ -98,7 +98,7 @@ fn check(row: &Row<'_>) -> Result<(), TraceError> {
     Ok(())
 }
 
-fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::model::Blocks>, TraceError> {
+pub(super) fn lay(layout: &mut Layout, row: &Row<'_>) -> Result<Option<crate::sessions::model::Blocks>, TraceError> {
     let Some(ids) = row.ids("hash_ids")? else { return Ok(None) };
     let tokens = row.need("input_length", row.count("input_length")?)?;
     layout.lay(row, "hash_ids", &ids, tokens).map(Some)
