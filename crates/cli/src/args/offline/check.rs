@@ -10,15 +10,10 @@ pub(super) fn refuse_if(holds: bool, refusal: OfflineRefusal) -> Result<(), Refu
     if holds { Err(Refusal::Offline(refusal)) } else { Ok(()) }
 }
 
-/// Rejects a number below `least`.
-pub(super) fn at_least(flag: &'static str, value: i64, least: i64) -> Result<(), Refusal> {
-    refuse_if(value < least, OfflineRefusal::TooFew { flag, value, least })
-}
-
 pub(super) fn seed(seed: i64) -> Result<(), Refusal> {
     let allowed = "0 to 4294967295";
     let fits = (0..1 << 32).contains(&seed);
-    if fits { Ok(()) } else { Err(Refusal::OutOfRange { flag: "--seed", value: seed.to_string(), allowed }) }
+    if fits { Ok(()) } else { Err(Refusal::range("--seed", seed, allowed)) }
 }
 
 pub(super) fn worker(args: &WorkerArgs, sim: bool) -> Result<(), Refusal> {

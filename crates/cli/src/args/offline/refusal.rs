@@ -3,8 +3,6 @@
 /// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum OfflineRefusal {
-    #[error("{flag} {value} is out of range: use {least} or more")]
-    TooFew { flag: &'static str, value: i64, least: i64 },
     #[error("--prequeue-requests requires --backend vllm or vllm-chat")]
     PrequeueBackend,
     #[error("--prequeue-requests is not supported with --async-engine")]

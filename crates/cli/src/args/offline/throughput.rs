@@ -145,10 +145,10 @@ flags! {
                 "Tokens to generate, in place of the dataset's own number.");
         ]
         RUNS [
-            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences generated for each prompt.");
-            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch.");
-            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Prompts run before, not measured.");
-            hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Largest batch of --backend hf, which needs it.");
+            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences generated for each prompt.").at_least(1);
+            num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch.").at_least(1);
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Prompts run before, not measured.").at_least(0);
+            hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Largest batch of --backend hf, which needs it.").at_least(1);
             hf_enable_torch_compile: bool = vllm(&["--hf-enable-torch-compile"], Switch, "", Off, &RUN, "Compile the model of --backend hf.");
             output_json: Option<String> = OUTPUT_JSON;
             async_engine: bool = vllm(&["--async-engine"], Switch, "", Off, &RUN, "Use vLLM's asynchronous engine with --backend vllm.");
@@ -172,7 +172,7 @@ flags! {
             nsys: Option<String> = NSYS;
             log: Option<String> = LOG;
             num_runs: i64 = own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
-                "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval.");
+                "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval.").at_least(1);
             dataset: Option<String> = own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path.");
         ]
         ..common: OfflineArgs;

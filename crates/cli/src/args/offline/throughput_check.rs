@@ -3,7 +3,7 @@
 use tacho_text::TokenizerMode;
 
 use super::OfflineRefusal;
-use super::check::{at_least, mm_limits, nsys, refuse_if, seed, worker};
+use super::check::{mm_limits, nsys, refuse_if, seed, worker};
 use super::throughput::{Backend, ThroughputArgs};
 use crate::args::error::Refusal;
 
@@ -30,7 +30,6 @@ impl ThroughputArgs {
         engine_flags(self)?;
         refuse_if(self.profile && !vllm, OfflineRefusal::ProfileBackend { backend: backend.name() })?;
         own(self)?;
-        counts(self)?;
         worker(&self.common.worker, backend == Backend::Sim)?;
         nsys(self.nsys.as_deref(), self.profile)?;
         seed(self.common.engine.seed)
@@ -62,14 +61,6 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
         Some(_) => Ok(()),
         None => Err(Refusal::TokenizerMode { mode: mode.clone() }),
     }
-}
-
-fn counts(args: &ThroughputArgs) -> Result<(), Refusal> {
-    at_least("--n", args.n, 1)?;
-    at_least("--num-runs", args.num_runs, 1)?;
-    at_least("--num-prompts", args.num_prompts, 1)?;
-    at_least("--num-warmups", args.num_warmups, 0)?;
-    args.hf_max_batch_size.map_or(Ok(()), |size| at_least("--hf-max-batch-size", size, 1))
 }
 
 fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
