@@ -216,7 +216,7 @@ impl Bench for Queue {
         let number =
             |flag: &str, preset: f64| option(command, flag).and_then(|text| text.parse().ok()).unwrap_or(preset);
         let (rate, count) = (number("--request-rate", f64::INFINITY), number("--num-prompts", 200.0) as usize);
-        let mut random = Generator::new(self.seed * 1000 + self.runs.get());
+        let mut random = Generator::new(self.seed << 32 | number("--seed", 0.0) as u64);
         let samples = match number("--max-concurrency", 0.0) as usize {
             0 => served(rate, self.server, count, &mut random),
             users => self.server.rounds(users, count, &mut random).into_iter().map(sample).collect(),
@@ -439,6 +439,38 @@ fn a_missing_key_never_means_sustained() {
         report.unmet
     };
     assert_eq!((verdict(&[]), verdict(&["queue_unstable"])), (0, 1));
+    // A run without a steady state is not judged by its throughput.
+    assert_eq!(verdict(&["steady_state"]), 1);
+}
+
+/// Notes the seeds of the runs.
+struct Seeds<'q> {
+    queue: &'q Queue,
+    seeds: RefCell<Vec<Option<String>>>,
+}
+
+impl Bench for Seeds<'_> {
+    fn run(&self, command: &[String], output: &Path, directory: Option<&Path>) -> Result<(), Failure> {
+        self.seeds.borrow_mut().push(option(command, "--seed").map(str::to_owned));
+        self.queue.run(command, output, directory)
+    }
+}
+
+#[test]
+fn the_runs_of_a_search_have_different_seeds() {
+    let seeds = |tolerance: f64| {
+        let memory = Memory::default();
+        let bench = Seeds { queue: &Queue::new(&memory, Server::Even(245.0), 1), seeds: RefCell::default() };
+        let mut plan = SlaPlan { tolerance, ..plan("<=200", LoadVariable::RequestRate, 200) };
+        plan.sweep.bench_cmd.extend(["--seed".to_owned(), "7".to_owned()]);
+        sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
+        bench.seeds.into_inner().into_iter().map(Option::unwrap).collect::<Vec<String>>()
+    };
+    let sampled = seeds(0.02);
+    assert!(sampled.len() > 3, "{sampled:?}");
+    assert!(sampled.iter().enumerate().all(|(run, seed)| *seed == (7 + 1000 * run).to_string()), "{sampled:?}");
+    // Bisection compares single runs, as vLLM does.
+    assert!(seeds(0.0).iter().all(|seed| seed == "7"));
 }
 
 #[test]

@@ -142,8 +142,11 @@ fn measure(
     let path = destination.path(args, &record);
     if let Some(log) = log::settle(plan, args, path.as_deref()) {
         let given_up = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::LogIncomplete { .. }));
-        let what = if given_up { "requests until it could not be written" } else { "every request" };
-        inform(args, &format!("saved: {}   ({what}: tacho report DIR)", shown(&log)));
+        let (word, what) = match given_up {
+            true => ("incomplete", "requests until it could not be written"),
+            false => ("saved", "every request"),
+        };
+        inform(args, &format!("{word}: {}   ({what}: tacho report DIR)", shown(&log)));
     }
     if let Some(path) = &path {
         charts::draw(args, &record, &note, path, screen)?;

@@ -1,6 +1,6 @@
 //! Compatibility with scripts that grep: each label of vLLM's report occurs once per run, whatever tacho adds.
 
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 
 const RUN: [&str; 8] = ["serve", "--sim", "--num-prompts", "30", "--random-input-len", "8", "--random-output-len", "8"];
 
@@ -56,7 +56,6 @@ fn check(text: &str, runs: usize, what: &str) {
 
 #[test]
 fn each_label_of_vllms_report_occurs_once_in_every_mode() {
-    let place = Place::new();
     let modes: [&[&str]; 14] = [
         &[],
         &["--request-rate", "60"],
@@ -73,9 +72,7 @@ fn each_label_of_vllms_report_occurs_once_in_every_mode() {
         &["--reset-prefix-cache", "--random-prefix-len", "16", "--num-warmups", "2"],
         &["--strict-parity"],
     ];
-    for more in modes {
-        check(&printed(&place, more), 1, &more.join(" "));
-    }
+    each(&modes, |more| check(&printed(&Place::new(), more), 1, &more.join(" ")));
 }
 
 #[test]

@@ -6,8 +6,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
+use serde_json::json;
+use tacho_testkit::place::wait_for;
+
+use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
 
 const RUN: [&str; 9] =
@@ -138,11 +141,13 @@ fn a_root_directory_without_proc_and_devices_is_enough() {
 /// Whether a killed run leaves a core file.
 fn dumps_core(key: Option<&str>) -> bool {
     let place = Place::new();
-    let words = ["serve", "--sim", "--request-rate", "1", "--num-prompts", "1000", "--no-log"];
+    let server = Scripted::start(json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}}));
+    let url = format!("http://{}", server.address);
+    let words = ["serve", "--base-url", &url, "--model", "m", "--tokenizer", "gpt2", "--request-rate", "1", "--no-log"];
     let mut command = limited(&place.command(&words), "ulimit -c unlimited");
     command.env_clear().envs(key.map(|key| ("OPENAI_API_KEY", key)));
     let mut child = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(2));
+    wait_for("a request", || server.asked().iter().any(|asked| asked.path == "/v1/completions"));
     let kill = Command::new("kill").args(["-ABRT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success() && child.try_wait().unwrap().is_none_or(|status| status.signal().is_some()));
     child.wait().unwrap().core_dumped()

@@ -1,9 +1,9 @@
 //! The log of a run, resuming a run, and stop conditions.
 
 use std::process::Stdio;
-use std::time::Duration;
 
 use serde_json::json;
+use tacho_testkit::place::wait_for;
 
 use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
@@ -62,7 +62,12 @@ fn a_killed_run_is_gone_on_with_from_its_log_alone() {
     let place = Place::new();
     let args = ["--num-prompts", "60", "--request-rate", "20", "--log", "kept", "--seed", "7"];
     let mut child = place.command(&serve(&args)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(2500));
+    // The segment has its header before the first rows.
+    let segment = place.file("kept/rows-0.arrows");
+    let size = || std::fs::metadata(&segment).map_or(0, |file| file.len());
+    wait_for("the log", || size() > 0);
+    let header = size();
+    wait_for("rows in the log", || size() > header);
     child.kill().unwrap();
     child.wait().unwrap();
     let output = place.run(&["serve", "--resume", "kept", "--save-result", "--result-filename", "r.json"]);

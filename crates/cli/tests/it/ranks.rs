@@ -158,34 +158,41 @@ fn ranks_together_send_what_one_sends_and_report_it_once() {
 
 #[test]
 fn a_rank_that_is_killed_costs_its_own_requests_alone() {
-    for moment in [0, 5, 40] {
-        let server = server();
-        let run = Run::new(&server, 3, &["--num-prompts", "90", "--request-rate", "60", "--rendezvous-timeout", "15"]);
-        let mut ranks = run.start_all();
-        while server.asked().len() < moment {
-            std::thread::sleep(Duration::from_millis(5));
+    std::thread::scope(|scope| {
+        for moment in [0, 5, 40] {
+            scope.spawn(move || a_killed_rank_costs_its_own_requests(moment));
         }
-        let mut killed = ranks.remove(1);
-        killed.kill().unwrap();
-        killed.wait().unwrap();
-        let outputs: Vec<Output> = ranks.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-        if outputs[0].status.success() {
-            // The rank had finished before it was killed.
-            assert_eq!(run.result()["completed"], 90);
-            continue;
-        }
-        assert_eq!(outputs[0].status.code(), Some(1), "{}", stderr(&outputs[0]));
-        assert!(outputs[1].status.success(), "{}", stderr(&outputs[1]));
-        let result = run.result();
-        let ranks = result["tacho"]["ranks"].as_array().unwrap();
-        let have = |rank: usize| ranks[rank]["requests"].as_u64().unwrap();
-        assert_eq!((have(0), have(2)), (30, 30), "{ranks:?}");
-        let caveat = result["tacho"]["caveats"][0]["text"].as_str().unwrap();
-        assert!(caveat.contains("rank 1 on"), "{caveat}");
-        let missing = format!("{} requests of its share are missing", 30 - have(1));
-        assert!(caveat.contains(&missing), "{caveat}: {missing}");
-        assert_eq!(result["completed"].as_u64(), Some(60 + have(1)));
+    });
+}
+
+/// Kills a rank after the server received `moment` requests.
+fn a_killed_rank_costs_its_own_requests(moment: usize) {
+    let server = server();
+    let run = Run::new(&server, 3, &["--num-prompts", "90", "--request-rate", "60", "--rendezvous-timeout", "15"]);
+    let mut ranks = run.start_all();
+    while server.asked().len() < moment {
+        std::thread::sleep(Duration::from_millis(5));
     }
+    let mut killed = ranks.remove(1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let outputs: Vec<Output> = ranks.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+    if outputs[0].status.success() {
+        // The rank had finished before it was killed.
+        assert_eq!(run.result()["completed"], 90);
+        return;
+    }
+    assert_eq!(outputs[0].status.code(), Some(1), "{}", stderr(&outputs[0]));
+    assert!(outputs[1].status.success(), "{}", stderr(&outputs[1]));
+    let result = run.result();
+    let ranks = result["tacho"]["ranks"].as_array().unwrap();
+    let have = |rank: usize| ranks[rank]["requests"].as_u64().unwrap();
+    assert_eq!((have(0), have(2)), (30, 30), "{ranks:?}");
+    let caveat = result["tacho"]["caveats"][0]["text"].as_str().unwrap();
+    assert!(caveat.contains("rank 1 on"), "{caveat}");
+    let missing = format!("{} requests of its share are missing", 30 - have(1));
+    assert!(caveat.contains(&missing), "{caveat}: {missing}");
+    assert_eq!(result["completed"].as_u64(), Some(60 + have(1)));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tacho_testkit::{golden_files, golden_text};
 
 use crate::scripted::{Asked, Scripted};
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 
 /// Runs with nondeterministic traffic or unavailable prerequisites, and the reason.
 const LEFT_OUT: [(&str, &str); 8] = [
@@ -185,21 +185,12 @@ fn cases() -> Vec<(&'static str, String, Value)> {
 #[test]
 fn runs_send_and_write_what_the_recorded_ones_did() {
     let cases = cases();
-    let next = AtomicUsize::new(0);
     let lacking = Mutex::new(Vec::new());
     let logged = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some((directory, name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match check(name, case, directory) {
-                        Ran::NotUnderstood => lacking.lock().unwrap().push(name.clone()),
-                        Ran::WithoutLog => {}
-                        Ran::Logged => drop(logged.fetch_add(1, Ordering::Relaxed)),
-                    }
-                }
-            });
-        }
+    each(&cases, |(directory, name, case)| match check(name, case, directory) {
+        Ran::NotUnderstood => lacking.lock().unwrap().push(name.clone()),
+        Ran::WithoutLog => {}
+        Ran::Logged => drop(logged.fetch_add(1, Ordering::Relaxed)),
     });
     let lacking = lacking.into_inner().unwrap();
     let run = cases.len() - lacking.len();

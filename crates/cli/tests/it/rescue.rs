@@ -34,7 +34,7 @@ fn a_full_disk_costs_the_log_and_not_the_run() {
     let tacho = env!("CARGO_BIN_EXE_tacho");
     // Tokens with gaps: tokens without gaps take almost no space in the log.
     let load = "serve --sim --sim-profile h100-8b --num-prompts 300 --random-input-len 8 --random-output-len 64 \
-                --request-rate 300 --quiet --log kept --save-result --result-filename r.json";
+                --request-rate 300 --log kept --save-result --result-filename r.json";
     // Files of at most 24 kB, which the log exceeds.
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -f 48; exec {tacho} {load}")])
@@ -44,6 +44,8 @@ fn a_full_disk_costs_the_log_and_not_the_run() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(place.json("r.json")["completed"], 300);
     assert!(stdout(&output).contains("warning[log_incomplete]"), "{}", stdout(&output));
+    let said = stdout(&output) + &stderr(&output);
+    assert!(said.contains("incomplete: kept ") && !said.contains("saved: kept"), "{said}");
     let report = place.run(&["report", "kept", "--summary-json", "-"]);
     assert!(report.status.success(), "{}", stderr(&report));
     let kept: serde_json::Value = serde_json::from_str(&stdout(&report)).unwrap();

@@ -1,7 +1,7 @@
 //! The flags of vLLM's Rust client, which `VLLM_USE_RUST_BENCH=1` starts: each works under its name, or its error
 //! names the alternative. `docs/parity.md` has the list.
 
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 
 /// Flags that vLLM's Python client does not have, with valid values.
 const TAKEN: &[&[&str]] = &[
@@ -100,10 +100,10 @@ fn each_flag_is_taken_or_says_what_does_it() {
     place.write("trace.jsonl", "{\"timestamp\": 0, \"input_length\": 8, \"output_length\": 2, \"hash_ids\": [1]}\n");
     place.write("poem.txt", &"Shall I compare thee to a day of spring, and sing of it\n".repeat(200));
     let small = ["bench", "serve", "--sim", "--dry-run", "--num-prompts", "4", "--random-input-len", "16"];
-    for flags in TAKEN {
+    each(TAKEN, |flags| {
         let output = place.run(&[&small[..], flags].concat());
         assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
-    }
+    });
     for (flags, needs) in [
         (&["--profile-batch-threshold", "2"][..], "--profile"),
         (&["--profile", "--profile-duration", "2"], "--profile-batch-threshold"),

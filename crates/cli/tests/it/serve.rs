@@ -202,3 +202,22 @@ fn an_endpoint_may_have_a_query() {
     let strict = place.run(&[&words[..], &endpoint, &["--strict-parity"]].concat());
     assert!(stderr(&strict).contains("must end in completions"), "{}", stderr(&strict));
 }
+
+#[test]
+fn a_report_of_all_files_leaves_out_the_summary_of_repeated_runs() {
+    let place = Place::new();
+    let load = ["--num-prompts", "20", "--request-rate", "100", "--random-output-len", "4", "--sim-profile", "tiny"];
+    let repeats = ["serve", "--sim", "--num-runs", "2", "--result-dir", "d", "--save-result"];
+    let output = place.run(&[&repeats[..], &load].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let entries = std::fs::read_dir(place.file("d")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names = entries.map(|name| format!("d/{}", name.into_string().unwrap()));
+    let files: Vec<String> = names.filter(|name| name.ends_with(".json")).collect();
+    assert_eq!(files.iter().filter(|name| name.ends_with(".runs.json")).count(), 1, "{files:?}");
+    // As `tacho report d/*.json` in a shell.
+    let words = ["report"].into_iter().chain(files.iter().map(String::as_str)).chain(["--html", "page.html"]);
+    let output = place.run(&words.collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let page = std::fs::read_to_string(place.file("page.html")).unwrap();
+    assert!(files.len() == 3 && !page.contains(".runs"), "{files:?}");
+}

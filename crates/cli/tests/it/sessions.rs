@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 
 /// Replays a file and returns its result.
 fn replay(place: &Place, file: &str, more: &[&str]) -> Value {
     let mut args = vec![
         "serve",
         "--sim",
+        "--sim-profile",
+        "tiny",
         "--backend",
         "openai-chat",
         "--endpoint",
@@ -38,8 +40,7 @@ fn model(place: &Place, file: &str, more: &[&str]) -> Value {
 
 #[test]
 fn every_format_is_replayed_when_its_model_says() {
-    let place = Place::new();
-    for (file, format) in [
+    let files: [(&str, Option<&str>); 20] = [
         ("mooncake-single.jsonl", None),
         ("mooncake-session.jsonl", None),
         ("mooncake-cumulative.jsonl", None),
@@ -60,42 +61,46 @@ fn every_format_is_replayed_when_its_model_says() {
         ("aiperf-single-turn.jsonl", None),
         ("weka-1.jsonl", None),
         ("weka-flat.json", None),
-    ] {
-        let path = format!("golden/sessions/{file}");
-        let named: Vec<&str> = format.into_iter().flat_map(|name| ["--sessions-format", name]).collect();
-        let result = replay(&place, &path, &named);
-        let named: Vec<&str> = format.into_iter().flat_map(|name| ["--format", name]).collect();
-        let model = model(&place, &path, &named);
-        let sent: Vec<&Value> = model["requests"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|step| step["request"] != false && step["failed_in_trace"] != true)
-            .collect();
-        let own = &result["tacho"];
-        // The bodies in two files name a model that the simulator does not have.
-        let foreign = usize::from(matches!(file, "mooncake-session.jsonl" | "aiperf-raw-payload.jsonl"));
-        assert_eq!(own["sessions"]["failed"], foreign, "{file}");
-        assert_eq!(own["sent"].as_array().unwrap().len(), sent.len(), "{file}");
-        let time = |key: &str, at: usize| own[key][at].as_f64().unwrap();
-        let places: std::collections::HashMap<&str, usize> =
-            sent.iter().enumerate().map(|(at, step)| (step["id"].as_str().unwrap(), at)).collect();
-        let origin = (0..sent.len()).map(|at| time("due", at)).fold(f64::INFINITY, f64::min);
-        for (at, step) in sent.iter().enumerate() {
-            let mut due = origin + step["at_ms"].as_f64().unwrap_or(0.0) / 1000.0;
-            let mut exact = true;
-            for edge in step["parents"].as_array().unwrap() {
-                match places.get(edge["id"].as_str().unwrap()) {
-                    Some(&parent) => due = due.max(time("done", parent) + edge["after_ms"].as_f64().unwrap() / 1000.0),
-                    // A gate step does not send a request.
-                    None => exact = false,
-                }
+    ];
+    each(&files, |(file, format)| is_replayed_as_its_model_says(file, *format));
+}
+
+fn is_replayed_as_its_model_says(file: &str, format: Option<&str>) {
+    let place = Place::new();
+    let path = format!("golden/sessions/{file}");
+    let named: Vec<&str> = format.into_iter().flat_map(|name| ["--sessions-format", name]).collect();
+    let result = replay(&place, &path, &named);
+    let named: Vec<&str> = format.into_iter().flat_map(|name| ["--format", name]).collect();
+    let model = model(&place, &path, &named);
+    let sent: Vec<&Value> = model["requests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|step| step["request"] != false && step["failed_in_trace"] != true)
+        .collect();
+    let own = &result["tacho"];
+    // The bodies in two files name a model that the simulator does not have.
+    let foreign = usize::from(matches!(file, "mooncake-session.jsonl" | "aiperf-raw-payload.jsonl"));
+    assert_eq!(own["sessions"]["failed"], foreign, "{file}");
+    assert_eq!(own["sent"].as_array().unwrap().len(), sent.len(), "{file}");
+    let time = |key: &str, at: usize| own[key][at].as_f64().unwrap();
+    let places: std::collections::HashMap<&str, usize> =
+        sent.iter().enumerate().map(|(at, step)| (step["id"].as_str().unwrap(), at)).collect();
+    let origin = (0..sent.len()).map(|at| time("due", at)).fold(f64::INFINITY, f64::min);
+    for (at, step) in sent.iter().enumerate() {
+        let mut due = origin + step["at_ms"].as_f64().unwrap_or(0.0) / 1000.0;
+        let mut exact = true;
+        for edge in step["parents"].as_array().unwrap() {
+            match places.get(edge["id"].as_str().unwrap()) {
+                Some(&parent) => due = due.max(time("done", parent) + edge["after_ms"].as_f64().unwrap() / 1000.0),
+                // A gate step does not send a request.
+                None => exact = false,
             }
-            exact &= step["starts_with"].is_null() && step["start_delay_ms"].is_null();
-            if exact {
-                let found = time("due", at);
-                assert!((found - due).abs() < 0.001, "{file} {}: due {found}, by the model {due}", step["id"]);
-            }
+        }
+        exact &= step["starts_with"].is_null() && step["start_delay_ms"].is_null();
+        if exact {
+            let found = time("due", at);
+            assert!((found - due).abs() < 0.001, "{file} {}: due {found}, by the model {due}", step["id"]);
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use tacho_testkit::{golden_files, golden_path};
 
 use crate::scripted::{Asked, Scripted};
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 
 /// Result keys that differ deliberately, and why.
 const OTHERWISE: [(&str, &[&str]); 2] = [
@@ -102,9 +102,9 @@ fn check(name: &str, case: &Value) {
 fn structured_output_runs_as_the_recorded_ones_did() {
     let files = golden_files("scenarios/structured-output/run", ".json");
     assert_eq!(files.len(), 30);
-    for path in files {
+    each(&files, |path| {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let case: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let case: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         check(&name, &case);
-    }
+    });
 }

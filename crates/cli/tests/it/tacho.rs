@@ -1,6 +1,7 @@
 //! Runs the binary in a temporary directory.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) use tacho_testkit::place::{stderr, stdout};
 
@@ -19,4 +20,18 @@ impl Deref for Place {
     fn deref(&self) -> &Self::Target {
         &self.0
     }
+}
+
+/// Checks all items, a few at a time: a command waits more than it computes.
+pub(crate) fn each<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    check(item);
+                }
+            });
+        }
+    });
 }

@@ -12,7 +12,7 @@ use tacho_testkit::scripted::{Keep, Scripted};
 use tacho_testkit::wire::{Seen, write_plain};
 use tacho_testkit::{golden_dir, golden_json, golden_text};
 
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, each, stderr, stdout};
 use crate::talk_tables;
 
 pub(crate) const DIRECTORY: &str = "scenarios/multi-turn/run";
@@ -40,12 +40,7 @@ fn recorded_runs_are_repeated_body_by_body() {
         .collect();
     names.sort();
     assert!(names.len() >= 50, "{names:?}");
-    let (first, second) = names.split_at(names.len() / 2);
-    std::thread::scope(|scope| {
-        for half in [first, second] {
-            scope.spawn(|| half.iter().for_each(|name| repeat(name)));
-        }
-    });
+    each(&names, |name| repeat(name));
 }
 
 #[test]
@@ -53,7 +48,7 @@ fn what_the_script_refuses_is_refused_before_any_exchange() {
     let cases = golden_json("scenarios/multi-turn/errors.json");
     let server = serve(&[], true);
     let port = server.address.port().to_string();
-    for case in cases["cases"].as_array().unwrap() {
+    each(cases["cases"].as_array().unwrap(), |case| {
         let place = Place::new();
         let words = cases["base_argv"].as_array().unwrap().iter().chain(case["args"].as_array().unwrap());
         let argv: Vec<String> = words.map(|word| word.as_str().unwrap().replace("{port}", &port)).collect();
@@ -64,7 +59,7 @@ fn what_the_script_refuses_is_refused_before_any_exchange() {
         let output = place.run(&words);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{case}: {:?}", output.status);
         assert!(stderr(&output).contains("error"), "{case}: {}", stderr(&output));
-    }
+    });
     assert!(server.calls().iter().all(|seen| seen.method() == "GET"), "no exchange");
 }
 
@@ -77,7 +72,7 @@ const NO_ANSWER: [&str; 2] = ["no-stream-empty", "without-prefix"];
 
 #[test]
 fn answers_are_read_as_the_script_reads_them() {
-    for case in golden_json("scenarios/multi-turn/timing.json").as_array().unwrap() {
+    each(golden_json("scenarios/multi-turn/timing.json").as_array().unwrap(), |case| {
         let name = case["name"].as_str().unwrap();
         let place = Place::new();
         let answer = case.clone();
@@ -98,7 +93,7 @@ fn answers_are_read_as_the_script_reads_them() {
         for (key, value) in case["sample"].as_object().into_iter().flatten().filter(|(key, _)| !key.ends_with("_ms")) {
             assert_eq!(found.map(|sample| &sample[key]), expected.then_some(value), "{name}: {key}");
         }
-    }
+    });
 }
 
 /// Sends the events of a case; earlier questions get the responses of its history.

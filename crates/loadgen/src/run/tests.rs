@@ -180,6 +180,12 @@ fn a_stop_gives_up_after_the_grace() {
     assert!(!aborted.is_empty());
 }
 
+#[test]
+fn a_stop_after_the_last_response_cuts_nothing_short() {
+    let driven = run(constant(10.0), 10, None, Duration::from_millis(250), Some(10));
+    assert!(!driven.interrupted && driven.rows.len() == 10);
+}
+
 /// Counts the batches that arrive before the end.
 #[derive(Default)]
 struct Batches {

@@ -147,6 +147,7 @@ mod tests {
         let whole = ScheduleSpec::Replay(vec![0.0, 1.0, 2.5, 4.0]).plan(4, &mut RandomState::new(0)).unwrap();
         let part = whole.part(&[1, 2, 3]);
         assert_eq!((part.scheduled(), part.arrivals()), (&[0.0, 1.5, 3.0][..], whole.arrivals()));
+        assert_eq!(whole.part(&[0, 2]).scheduled(), [0.0, 2.5]);
     }
 
     #[test]

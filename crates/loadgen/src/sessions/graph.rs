@@ -45,3 +45,15 @@ impl Graph {
         self.sessions.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_counted() {
+        let node = |session| Node { session, ..Node::default() };
+        let count = |sessions: &[usize]| Graph::new(sessions.iter().map(|session| node(*session)).collect()).sessions();
+        assert_eq!([count(&[]), count(&[0, 0]), count(&[0, 1, 1])], [0, 1, 2]);
+    }
+}

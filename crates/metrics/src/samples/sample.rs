@@ -310,4 +310,14 @@ mod tests {
     fn most_samples_take_little_room() {
         assert!(size_of::<Sample>() <= 200, "{}", size_of::<Sample>());
     }
+
+    #[test]
+    fn errors_and_texts_count_as_memory() {
+        let heap = |error: usize, text: usize| {
+            let mut sample = Sample::default();
+            (sample.error, sample.text) = ("e".repeat(error), vec![0; text]);
+            sample.heap()
+        };
+        assert_eq!((heap(1000, 1), heap(1, 1000)), (heap(1, 1) + 999, heap(1, 1) + 999));
+    }
 }

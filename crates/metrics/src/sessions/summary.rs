@@ -306,6 +306,13 @@ mod tests {
     }
 
     #[test]
+    fn the_prefill_rate_counts_prompts_of_one_token() {
+        let sample = Sample { prompt_len: 1, ..sample(0.0, 1.0, None) };
+        let summary = SessionSummary::of(&[step(0, 0, &[])], &[(0, &sample)], None);
+        assert_eq!(summary.prefill_rate.map(|rate| rate.mean), Some(2.0));
+    }
+
+    #[test]
     fn every_session_ends_in_a_named_state() {
         let steps: Vec<SessionStep> = (0..5).flat_map(|at| [step(at, 0, &[]), step(at, 1, &[(2 * at, 0.0)])]).collect();
         let failed = |kind| Sample { failure: Some(kind), ..sample(0.0, 1.0, None) };

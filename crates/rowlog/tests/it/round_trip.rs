@@ -165,3 +165,26 @@ fn segments_are_joined_without_the_time_between_them() {
     assert_eq!((moved.scheduled.0, moved.done.0), (stored.scheduled.0 + shift, stored.done.0 + shift));
     assert_eq!(moved.chunks[3].0, stored.chunks[3].0 + shift);
 }
+
+#[test]
+fn segments_are_numbered_without_gaps() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut written = log(directory.path(), &[vec![plausible(0, 3)]]);
+    for index in 1..3 {
+        written.begin(ORIGIN).unwrap();
+        let row = plausible(index, 3);
+        written.append(parts(&[row])).unwrap();
+    }
+    written.finish(&Value::Null).unwrap();
+    let exists = |number: usize| directory.path().join(format!("rows-{number}.arrows")).is_file();
+    assert_eq!((0..4).map(exists).collect::<Vec<_>>(), [true, true, true, false]);
+}
+
+#[test]
+fn a_batch_with_one_impossible_row_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut impossible = plausible(2, 3);
+    impossible.observation.done = Timestamp(u64::MAX / 2);
+    drop(log(directory.path(), &[vec![plausible(0, 3)], vec![plausible(1, 3), impossible]]));
+    assert_eq!(read(directory.path()), [plausible(0, 3)]);
+}

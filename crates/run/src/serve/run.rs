@@ -24,6 +24,7 @@ pub fn run(
     stop: &StopSignal,
     sink: &dyn EventSink,
 ) -> Result<RunRecord, Error> {
+    prepared.caller = prepared.caller.with_stop(stop);
     let identity = RunIdentity::of(plan, &prepared)?;
     let OpenedLog { log, earlier, places } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
     let schedule = prepared.timeline.clone();

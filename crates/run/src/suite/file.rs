@@ -148,6 +148,9 @@ pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, SuiteError> {
     Ok(read)
 }
 
+/// Parameters that the suite sets.
+const OUTPUTS: [&str; 3] = ["result_dir", "result_filename", "output_json"];
+
 /// One entry of a file.
 struct Reader<'a> {
     path: &'a Path,
@@ -173,6 +176,7 @@ impl Reader<'_> {
         }
         let parameters = self.object("parameters")?;
         self.check_words(&name, &parameters)?;
+        self.check_outputs(&name, &parameters)?;
         let variables = variables(&self.object("environment_variables")?);
         Ok(Test::Offline(OfflineTest { name, kind, parameters, variables }))
     }
@@ -185,6 +189,7 @@ impl Reader<'_> {
         for parameters in [&server, &client] {
             self.check_words(&name, parameters)?;
         }
+        self.check_outputs(&name, &client)?;
         let rates = self.list("qps_list")?.ok_or_else(|| self.shape("qps_list", "a list of request rates"))?;
         let rate = |value: &Value| {
             let text = python_str(value);
@@ -234,6 +239,14 @@ impl Reader<'_> {
     fn check_words(&self, name: &str, parameters: &Dict) -> Result<(), SuiteError> {
         let wrong = |(key, what)| SuiteError::Value { path: self.path.to_owned(), name: name.to_owned(), key, what };
         command::words(parameters).map(drop).map_err(wrong)
+    }
+
+    /// Refuses parameters that would put a result where the suite does not look for it.
+    fn check_outputs(&self, name: &str, parameters: &Dict) -> Result<(), SuiteError> {
+        let of_suite = |key: &str| OUTPUTS.contains(&key.replace('-', "_").as_str());
+        let Some((key, _)) = parameters.iter().find(|(key, _)| of_suite(key)) else { return Ok(()) };
+        let what = "the suite names its results itself: remove it, and use --output-dir".to_owned();
+        Err(SuiteError::Value { path: self.path.to_owned(), name: name.to_owned(), key: key.to_owned(), what })
     }
 }
 
@@ -285,6 +298,12 @@ mod tests {
             (r#"[{"test_name": "serving_x", "server_parameters": {"model": "m"}}]"#, "qps_list"),
             (r#"[{"test_name": "latency_x", "parameters": 3}]"#, "parameters"),
             (r#"[{"test_name": "latency_x", "parameters": {"a": "'"}}]"#, "latency_x: a"),
+            (r#"[{"test_name": "latency_x", "parameters": {"output-json": "/x"}}]"#, "latency_x: output-json"),
+            (
+                r#"[{"test_name": "serving_x", "qps_list": [1], "server_parameters": {"model": "m"},
+                     "client_parameters": {"result_dir": "../x"}}]"#,
+                "serving_x: result_dir",
+            ),
             (r#"[{"test_name": "latency_x"}, {"test_name": "latency_x"}]"#, "more than one"),
             (r#"[{"test_name": "latency_x"}, {"test_name": "startup_x"}]"#, "startup_x"),
         ];

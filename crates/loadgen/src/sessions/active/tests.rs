@@ -257,3 +257,13 @@ fn tools_run_concurrently_with_the_agents_that_a_step_waits_for() {
         assert_eq!(ran.rows[2], (2, due, due));
     }
 }
+
+#[test]
+fn sessions_beyond_the_range_are_not_started() {
+    let graph = Graph::new(vec![node(0, 0, &[]), node(1, 0, &[]), node(2, 0, &[])]);
+    for max_sessions in [None, Some(1)] {
+        let plan = SessionPlan { max_sessions, ..whole(&graph, 0..2, &[0.0, 0.1, 0.2]) };
+        let sent: Vec<usize> = run_plan(&plan, &[]).rows.iter().map(|row| row.0).collect();
+        assert_eq!(sent, [0, 1]);
+    }
+}

@@ -128,6 +128,11 @@ impl Verdict {
         if decided.any(|run| run.unreliable_client().is_some()) {
             return inconclusive("the client was not reliable next to the answer");
         }
+        // Without a steady state only the throughput would say that the rate is sustained, and a burst delivers it too.
+        let mut answer = found.levels.iter().filter(|level| level.level == left).flat_map(Level::runs).peekable();
+        if answer.peek().is_some() && answer.all(|run| run.planned_rate().is_some() && run.steady_state().is_none()) {
+            return inconclusive("the runs at the answer are too short for a steady state: raise --sla-seconds");
+        }
         let most = INCONCLUSIVE * PRECISE * tolerance;
         match found.estimate.map(|found| found.reach()) {
             _ if found.answer == Answer::Infeasible => Verdict::Infeasible,

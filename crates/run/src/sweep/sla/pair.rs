@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tacho_core::event::Load;
-use tacho_core::json::Dict;
+use tacho_core::json::{Dict, python_str};
 use tacho_decide::search::{Criterion, LoadLevel, Measurement};
 use tacho_metrics::statistics::mean;
 use tacho_record::ResultFields;
@@ -11,7 +11,7 @@ use tacho_record::fields::SteadyState;
 
 use super::{RUN_FRACTION, SlaPlan, level_directory};
 use crate::experiment::{
-    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED, load_value, required, run_file, worst,
+    Archive, Failure, Level, ParamSet, Slot, Stop, UNLIMITED, load_value, option, required, run_file, worst,
 };
 use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
@@ -27,6 +27,8 @@ const WAVES: f64 = 4.0;
 const MIN_REQUESTS: u64 = 50;
 /// Least requests of a run that would otherwise take too long.
 const MIN_SLOW_REQUESTS: u64 = 10;
+/// Distance of the seeds of successive runs: searches with neighbouring seeds have no run in common.
+const SEED_STEP: u64 = 1000;
 
 /// A server set and a client set.
 pub(super) struct Pair<'a> {
@@ -75,17 +77,30 @@ impl Pair<'_> {
         prompts.map_or(set.clone(), |prompts| set.with("num_prompts", prompts))
     }
 
-    /// Makes one run, or as many as requested per load.
+    /// The seed of a search's run. Runs with the same arrivals and prompts would have the same errors, and the
+    /// estimate would seem more precise than it is.
+    fn seed(&self, run: usize) -> u64 {
+        let text = self.bench.get_tolerant("seed").map(python_str);
+        let text = text.as_deref().or_else(|| option(&self.plan.sweep.bench_cmd, "--seed"));
+        let seed: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+        // NumPy takes seeds of 32 bits.
+        seed.wrapping_add(SEED_STEP * run as u64) & u64::from(u32::MAX)
+    }
+
+    /// Makes one run, or as many as requested per load; `runs` is the number of runs before, if each has a seed of its
+    /// own.
     pub(super) fn run(
         &self,
         session: &mut Sweep<'_>,
         slot: &mut Slot,
         Level { level, results }: &mut Level,
         prompts: Option<u64>,
+        runs: Option<usize>,
     ) -> Result<(), Stop> {
-        let bench = self.bench_at(*level, prompts);
         let directory = level_directory(self.plan, &self.base, *level);
-        for _ in 0..self.plan.sweep.num_runs {
+        for repeat in 0..self.plan.sweep.num_runs {
+            let bench = self.bench_at(*level, prompts);
+            let bench = runs.map_or(bench.clone(), |runs| bench.with("seed", self.seed(runs + repeat)));
             let (what, before) =
                 (Combination { serve: self.serve, bench: &bench, directory: &directory }, results.len());
             if before == 0 {

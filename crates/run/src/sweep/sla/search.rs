@@ -48,7 +48,7 @@ impl Pair<'_> {
             Level { results: stored_top.into_iter().flat_map(|top| top.results).collect(), ..Level::new(self.top()) };
         session.say(SearchNote::Testing { load: self.load(), level: top.level });
         if top.results.len() < self.plan.sweep.num_runs {
-            self.run(session, slot, &mut top, None)?;
+            self.run(session, slot, &mut top, None, None)?;
         }
         self.report_level(session, &top, target)?;
         let (model, levels) = self.model(target, &top);
@@ -67,8 +67,10 @@ impl Pair<'_> {
             explore(&search, &mut known, read, |known, level, seconds| {
                 session.say(SearchNote::Testing { load: self.load(), level });
                 let prompts = self.prompts_for((level, seconds), known, before);
+                let runs = top.results.len() + known.iter().map(|level| level.results.len()).sum::<usize>();
+                let runs = Some(runs).filter(|_| model != Model::Monotone);
                 let at = Level::among(known, level);
-                self.run(session, slot, at, Some(prompts))?;
+                self.run(session, slot, at, Some(prompts), runs)?;
                 self.report_level(session, at, target)?;
                 fastest.set(shortest_latency(known));
                 Ok(())
