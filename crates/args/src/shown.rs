@@ -1,7 +1,7 @@
 //! Values of flags for display, with secrets redacted.
 
 use tacho_core::json::Value;
-use tacho_core::secret::{REDACTED, is_secret_name, redact_json, redact_words};
+use tacho_core::secret::{REDACTED, is_secret_flag, redact_json, redact_words};
 
 use super::flag::Flag;
 
@@ -11,7 +11,7 @@ pub fn shown(flag: &Flag, value: &Value) -> Value {
     let dest = flag.dest();
     match value {
         Value::Null | Value::Bool(_) => value.clone(),
-        _ if dest == "header" || is_secret_name(&dest) => Value::from(REDACTED),
+        _ if dest == "header" || is_secret_flag(&dest) => Value::from(REDACTED),
         Value::Str(text) => Value::from(word(text)),
         Value::List(items) => Value::List(items.iter().map(item).collect()),
         other => redact_json(other),

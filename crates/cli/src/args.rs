@@ -25,6 +25,7 @@ pub(crate) mod scripts;
 pub(crate) mod selfcheck;
 pub(crate) mod serve;
 pub(crate) mod shell;
+pub(crate) mod sign_in;
 pub(crate) mod sim;
 pub(crate) mod suggest;
 pub(crate) mod suite;

@@ -21,6 +21,7 @@ mod selfcheck;
 pub(crate) mod serve;
 mod shell;
 mod sides;
+mod sign_in;
 pub(crate) mod sim;
 mod suite;
 pub(crate) mod supervise;

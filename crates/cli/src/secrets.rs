@@ -2,20 +2,34 @@
 
 use std::sync::OnceLock;
 
+use crate::args::sign_in;
 use crate::limits;
-use tacho_core::secret::{Secret, is_secret_name, redact_text, secrets_of};
+use tacho_core::secret::{Secret, is_secret_flag, redact_text, secrets_of};
 
 /// Returns the text without secrets. For texts of external origin: library errors and server responses.
 pub(crate) fn hidden(text: &str) -> String {
     static KNOWN: OnceLock<Vec<Secret>> = OnceLock::new();
-    redact_text(text, KNOWN.get_or_init(known))
+    let mut secrets = KNOWN.get_or_init(known).clone();
+    secrets.extend(tacho_client::sign_in::credentials());
+    redact_text(text, &secrets)
 }
 
-/// Disables core files of a process that holds keys or may read some from a configuration file.
+/// Disables core files of a process that holds keys, or may read some from a file or a command.
 pub(crate) fn keep_out_of_core_files() {
-    if std::env::args_os().any(|word| word == "--config") || !known().is_empty() {
+    let reads = |word: &str| word == "--config" || sign_in::NAMES.iter().any(|name| word.starts_with(name));
+    let is_setting = |name: &str| name.starts_with("TACHO_") && reads(&flag_of(name));
+    let mut variables = std::env::vars_os();
+    if std::env::args_os().any(|word| reads(&word.to_string_lossy()))
+        || variables.any(|(name, _)| is_setting(&name.to_string_lossy()))
+        || !known().is_empty()
+    {
         limits::refuse_core_files();
     }
+}
+
+/// The flag that a variable `TACHO_...` sets.
+fn flag_of(variable: &str) -> String {
+    format!("--{}", variable.trim_start_matches("TACHO_").replace('_', "-").to_lowercase())
 }
 
 fn known() -> Vec<Secret> {
@@ -23,7 +37,8 @@ fn known() -> Vec<Secret> {
     let mut secrets = secrets_of(&words);
     let variables = std::env::vars_os().map(|(name, value)| (name.to_string_lossy().into_owned(), value));
     // `PWD` and similar are set by the shell and are not passwords.
-    let secret = variables.filter(|(name, _)| is_secret_name(name) && !matches!(name.as_str(), "PWD" | "OLDPWD"));
+    let is_secret = |name: &str| is_secret_flag(name.trim_start_matches("TACHO_")) && !matches!(name, "PWD" | "OLDPWD");
+    let secret = variables.filter(|(name, _)| is_secret(name));
     secrets.extend(secret.map(|(_, value)| Secret::new(value.to_string_lossy())));
     // Redacting short values would garble texts without protecting anything.
     secrets.retain(|secret| secret.expose().chars().count() >= SHORTEST);

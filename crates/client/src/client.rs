@@ -10,9 +10,10 @@ use std::time::Duration;
 use tacho_core::{Request, SpillList, SystemClock};
 
 use crate::backends::{Encoded, Expected};
+use crate::sign_in::{SignIn, Signer};
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::{http1, sys};
-use crate::{EndpointSpec, Error, PayloadSpec};
+use crate::{EndpointSpec, Error, Headers, PayloadSpec};
 use requests::{Batch, Requests};
 
 /// Generous estimate of open files other than connections.
@@ -37,7 +38,7 @@ pub fn connection_limit() -> u64 {
     sys::raise_open_file_limit().saturating_sub(OTHER_FILES)
 }
 
-/// An encoded HTTP request.
+/// An encoded HTTP request. If requests sign in, its first lines are missing: they are written when it is sent.
 #[derive(Clone)]
 pub(crate) struct Prepared {
     pub(crate) bytes: Arc<[u8]>,
@@ -79,6 +80,7 @@ impl Client {
             return Err(Error::OpenFiles { connections: most, needed, limit });
         }
         let route = Route::find(&endpoint)?;
+        endpoint.sign_in.as_ref().map_or(Ok(()), SignIn::start)?;
         let requests = requests
             .iter()
             .enumerate()
@@ -131,16 +133,19 @@ impl Client {
         prepare(&self.endpoint, &self.route, &self.payload, index, request)
     }
 
+    /// What writes the credential into the requests of one thread, if they sign in.
+    pub(crate) fn signer(&self) -> io::Result<Option<Signer>> {
+        let signer = |sign_in| Signer::new(sign_in, &self.route, &self.endpoint.url).map_err(io::Error::other);
+        self.endpoint.sign_in.as_ref().map(signer).transpose()
+    }
+
     /// A request with this body and one additional header.
     pub(crate) fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
         let mut headers = self.endpoint.request_headers(None);
         if let Some((name, value)) = header {
             headers.set_default(name, value);
         }
-        route_headers(&self.endpoint, &mut headers);
-        let url = &self.endpoint.url;
-        let bytes = http1::request("POST", &self.route.target(url), &url.host_header(), &headers, Some(body));
-        Prepared { bytes: bytes.into(), expected }
+        Prepared { bytes: encoded(&self.endpoint, &self.route, headers, body), expected }
     }
 }
 
@@ -158,11 +163,23 @@ fn prepare(
     if let Some(session) = &request.session {
         headers.set_default("X-Session-ID", &header_text(session));
     }
-    route_headers(endpoint, &mut headers);
     headers.check()?;
-    let target = route.target(&endpoint.url);
-    let bytes = http1::request("POST", &target, &endpoint.url.host_header(), &headers, Some(&body));
-    Ok(Prepared { bytes: bytes.into(), expected })
+    Ok(Prepared { bytes: encoded(endpoint, route, headers, &body), expected })
+}
+
+/// The bytes of a request.
+fn encoded(endpoint: &EndpointSpec, route: &Route, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
+    route_headers(endpoint, &mut headers);
+    let url = &endpoint.url;
+    let request =
+        |headers: &Headers| http1::request("POST", &route.target(url), &url.host_header(), headers, Some(body));
+    match &endpoint.sign_in {
+        None => request(&headers).into(),
+        Some(sign_in) => {
+            sign_in.describe_body(&mut headers, body);
+            http1::after_host(&request(&headers)).into()
+        }
+    }
 }
 
 /// A name as a header value: unprintable characters are percent-encoded, as in URLs.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
 
 use crate::backends::{BackendKind, Rules};
+use crate::sign_in::{self, SignIn};
 use crate::{Error, Url};
 
 /// Default request timeout: vLLM's six hours.
@@ -21,6 +22,15 @@ pub enum TimestampSource {
     User,
 }
 
+/// A certificate in PEM form, with its chain, and its private key.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate {
+    /// The file of the certificate.
+    pub certificate: PathBuf,
+    /// The file of the key.
+    pub key: PathBuf,
+}
+
 /// The server under test and its connection settings.
 #[derive(Debug, Clone)]
 pub struct EndpointSpec {
@@ -34,6 +44,10 @@ pub struct EndpointSpec {
     pub api_key: Option<Secret>,
     /// Further headers; a later one replaces an earlier one of the same name.
     pub headers: Headers,
+    /// A credential that changes, instead of an API key.
+    pub sign_in: Option<SignIn>,
+    /// The certificate that identifies this client.
+    pub client_certificate: Option<ClientCertificate>,
     /// Whether to accept any certificate.
     pub insecure: bool,
     /// Certificates to trust instead of the system's.
@@ -63,6 +77,8 @@ impl EndpointSpec {
             rules: Rules::Standard,
             api_key: None,
             headers: Headers::default(),
+            sign_in: None,
+            client_certificate: None,
             insecure: false,
             ca_file: None,
             proxy: None,
@@ -94,7 +110,8 @@ impl EndpointSpec {
     }
 
     fn names_authorization(&self) -> bool {
-        (self.api_key.is_some() && self.backend.takes_api_key())
+        self.sign_in.is_some()
+            || (self.api_key.is_some() && self.backend.takes_api_key())
             || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 
@@ -103,7 +120,7 @@ impl EndpointSpec {
         redact_text(text, &self.secrets())
     }
 
-    /// The secrets that are sent to this server: the API key, secret headers, passwords in URLs.
+    /// The secrets that are sent to this server: the API key, credentials, secret headers, passwords in URLs.
     pub fn secrets(&self) -> Vec<Secret> {
         let named = self.headers.iter().filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
             let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
@@ -113,7 +130,8 @@ impl EndpointSpec {
         let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
         // A short one would occur in any text.
         let is_distinct = |secret: &Secret| secret.expose().trim().len() >= 4;
-        self.api_key.iter().cloned().chain(named).chain(passwords).filter(is_distinct).collect()
+        let signed_in = sign_in::credentials();
+        self.api_key.iter().cloned().chain(named).chain(passwords).chain(signed_in).filter(is_distinct).collect()
     }
 
     /// The headers of a benchmark request, without those of HTTP itself.

@@ -16,6 +16,8 @@ pub enum Error {
     TwoCredentials,
     #[error("header {name:?} holds a character that HTTP does not allow")]
     BadHeader { name: String },
+    #[error("cannot sign in: {reason}")]
+    SignIn { reason: String },
     #[error("cannot find the host {host:?}: check --host or --base-url")]
     Resolve { host: String, source: io::Error },
     #[error("cannot reach {address}: is the server running there? check --host, --port or --base-url")]

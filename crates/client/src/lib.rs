@@ -4,6 +4,7 @@
 //! to tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
+mod calendar;
 mod client;
 pub mod control;
 mod endpoint;
@@ -11,6 +12,7 @@ mod error;
 #[cfg(test)]
 mod fuzz;
 mod idna;
+pub mod sign_in;
 pub mod transport;
 mod url;
 pub mod watch;
@@ -18,7 +20,8 @@ mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, connection_limit};
-pub use endpoint::{EndpointSpec, Headers, TimestampSource, proxy_for};
+pub use endpoint::{ClientCertificate, EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
+pub use sign_in::{SignIn, SignInSpec};
 pub use transport::sys::{allowed_processors, pin_thread, return_memory};
 pub use url::{Url, host_and_port};

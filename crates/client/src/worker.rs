@@ -4,7 +4,9 @@
 mod counting;
 mod exchange;
 mod limits;
+mod outgoing;
 mod receive;
+mod refusal;
 mod settle;
 mod slot;
 #[cfg(test)]
@@ -23,12 +25,14 @@ use crate::TimestampSource;
 use crate::backends::Expected;
 use crate::client::requests::Batch;
 use crate::client::{Client, Prepared};
+use crate::sign_in::Signer;
 use crate::transport::addresses::AddressRotation;
 use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, CONNECTION_ATTEMPT_DELAY, Link};
 use crate::transport::sys::{self, Interest, Poller, Ready};
 use exchange::Exchange;
 use limits::Timers;
+use outgoing::Outgoing;
 use slot::Slot;
 use wall_clock::WallClock;
 
@@ -54,6 +58,8 @@ pub struct ClientWorker<'c> {
     batch: Arc<Batch>,
     /// Requests built during the run, by index.
     made: HashMap<usize, Prepared>,
+    /// Writes the credential into requests, if they sign in.
+    signer: Option<Box<Signer>>,
     timers: Timers,
     has_exact_limits: bool,
     /// Whether the load generator waits for first tokens.
@@ -89,6 +95,7 @@ impl<'c> ClientWorker<'c> {
             finished: Vec::new(),
             batch: Arc::default(),
             made: HashMap::new(),
+            signer: client.signer()?.map(Box::new),
             timers: Timers::new(now),
             has_exact_limits: limits::has_exact_limits(&client.endpoint),
             watches_tokens: false,
@@ -338,15 +345,20 @@ impl Target for Client {
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
         let client = self.client;
+        let mut signer = self.signer.take();
         let exchange = match self.fetch(row.index) {
             Ok(prepared) => {
-                let request = prepared.bytes.clone();
+                let request = Outgoing::signed(prepared.bytes.clone(), signer.as_deref_mut());
                 row.sent = client.clock.now();
-                Exchange::new(row, request, &prepared.expected, &client.endpoint)
+                Ok(Exchange::new(row, request, &prepared.expected, &client.endpoint))
             }
-            Err(error) => return self.fail_unloaded(row, &error),
+            Err(error) => Err((row, error)),
         };
-        self.place(Box::new(exchange));
+        self.signer = signer;
+        match exchange {
+            Ok(exchange) => self.place(Box::new(exchange)),
+            Err((row, error)) => return self.fail_unloaded(row, &error),
+        }
         if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {
             // A failure shows up when a request needs the connection.
             let _ = self.open(None);

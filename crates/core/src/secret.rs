@@ -6,7 +6,7 @@ mod name;
 mod redact;
 mod words;
 
-pub use name::is_secret_name;
+pub use name::{is_secret_flag, is_secret_name};
 pub use redact::{redact_header, redact_header_text, redact_json, redact_json_text, redact_text, redact_url};
 pub use words::{redact_words, secrets_of};
 

@@ -5,7 +5,8 @@ use tacho_args::flags;
 use tacho_args::grammar::Values;
 
 use super::compare::missing;
-use super::error::ArgError;
+use super::error::{ArgError, Refusal};
+use super::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Float, Int, Rest, Str, TriState};
 use Preset::Unset;
@@ -27,8 +28,8 @@ pub(crate) static TABLE: Table = Table {
             "from results with --save-result --save-detailed, or logs of --log",
         ),
     ],
-    groups: &[&FIT, &LIMITS],
-    flags: rows!(&[HELP], FLAGS, ENGINE_FLAGS),
+    groups: &[&FIT, &SIGN_IN, &LIMITS],
+    flags: rows!(&[HELP], FLAGS, sign_in::FLAGS, ENGINE_FLAGS),
     ..Table::PLAIN
 };
 
@@ -50,6 +51,7 @@ flags! {
                 "Directory for the runs of --base-url, to fit them again.");
         ]
         ..limits: LimitFlags;
+        ..sign_in: SignInArgs;
     }
 }
 
@@ -74,10 +76,14 @@ flags! {
 impl FitArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = FitArgs::from(v);
-        match args.results.is_empty() && args.base_url.is_none() {
-            true => Err(missing(&TABLE, "RESULT or --base-url")),
-            false => Ok(args),
+        if args.results.is_empty() && args.base_url.is_none() {
+            return Err(missing(&TABLE, "RESULT or --base-url"));
         }
+        if let Some(flag) = v.given_of(sign_in::NAMES).next().filter(|_| args.base_url.is_none()) {
+            return Err(Refusal::Alone { flag, other: "--base-url" }.into());
+        }
+        args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;
+        Ok(args)
     }
 }
 

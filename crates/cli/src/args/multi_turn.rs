@@ -10,6 +10,7 @@ use tacho_client::Headers;
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live::{self, LiveArgs};
 use crate::args::offline::rows::LIVE;
+use crate::args::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};
@@ -29,8 +30,8 @@ pub(crate) static TABLE: Table = Table {
         ("tacho multi-turn -i conversations.json -m gpt2 -u http://localhost:8000 --num-clients 4", "four clients"),
         ("tacho multi-turn -i generate.json -m gpt2 --dry-run --save-workload conversations.json", "only make them"),
     ],
-    groups: &[&INPUT, &SERVER, &LOAD, &OUTPUT, &LIVE],
-    flags: rows!(&[HELP], ROWS, UNREAD, &[live::SCREEN, live::HTTP]),
+    groups: &[&INPUT, &SERVER, &SIGN_IN, &LOAD, &OUTPUT, &LIVE],
+    flags: rows!(&[HELP], ROWS, sign_in::FLAGS, UNREAD, &[live::SCREEN, live::HTTP]),
     ..Table::PLAIN
 };
 
@@ -85,6 +86,7 @@ flags! {
             save_workload: Option<PathBuf> = own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held.");
         ]
         ..live: LiveArgs;
+        ..sign_in: SignInArgs;
     }
 }
 
@@ -92,7 +94,9 @@ impl MultiTurnArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let args = Self::from(v);
         args.check()?;
-        args.headers()?;
+        let header = args.headers()?.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+        let key = args.api_key.as_ref().map(|_| "--api-key").or(header.then_some("--header"));
+        args.sign_in.check(key, &args.url)?;
         args.percentages()?;
         args.retries()?;
         Ok(args)

@@ -14,6 +14,7 @@ use tacho_args::{Values, flags};
 use super::error::{ArgError, Refusal};
 use super::offline::{EngineArgs, WorkerArgs};
 use super::serve::{self, ServeArgs};
+use super::sign_in;
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -33,7 +34,7 @@ pub(crate) const BACKEND: Flag = own(
 );
 
 /// For commands that can run against a server instead of an engine.
-pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, CACHE, SALT, OUTPUT);
+pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, sign_in::FLAGS, CACHE, SALT, OUTPUT);
 
 /// Flags that are passed on to `tacho serve`.
 #[rustfmt::skip]
@@ -104,7 +105,7 @@ impl Way {
             ("sim", _, None) => Ok(Way::Simulator),
             (_, true, None) if named => Err(Refusal::Together { flag: "--sim", other: "--backend" }),
             (_, true, None) => Ok(Way::Simulator),
-            (_, false, None) => match args.values.given_of(ASKS_A_SERVER).next() {
+            (_, false, None) => match args.values.given_of(ASKS_A_SERVER.into_iter().chain(sign_in::NAMES)).next() {
                 Some(flag) => Err(Refusal::Alone { flag, other: "--backend openai or --backend sim" }),
                 None => Ok(Way::Engine),
             },

@@ -91,6 +91,10 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--otlp-spans",
     "--metrics-interval",
     "--telemetry-url",
+    "--token-command",
+    "--oauth-token-url",
+    "--aws-sigv4",
+    "--client-cert",
 ];
 
 /// Arguments of `tacho serve`.

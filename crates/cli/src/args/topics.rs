@@ -105,12 +105,16 @@ how far the numbers can be trusted.",
     },
     Topic {
         name: "auth",
-        about: "API keys, certificates, proxies, and what is never printed.",
+        about: "API keys, tokens, certificates, proxies, and what is never printed.",
         text: "\
 A key comes from --api-key or OPENAI_API_KEY and is sent as Authorization: Bearer KEY with every call. Other headers: \
 --header NAME=VALUE. A key on the command line can be seen by others on the machine; a variable cannot.
 
   OPENAI_API_KEY=... tacho serve --base-url https://api.example.com/v1 --model m
+
+A token that expires is printed by --token-command CMD and renewed during the run. OAuth 2: --oauth-token-url and \
+--oauth-client-id, with the secret in OAUTH_CLIENT_SECRET. AWS: --aws-sigv4 SERVICE, with the keys of AWS's own tools. A certificate \
+of the client: --client-cert and --client-key.
 
 Certificates of your own: --ca-file FILE or SSL_CERT_FILE; --insecure checks none. Proxies: HTTP_PROXY, HTTPS_PROXY, NO_PROXY. \
 Keys, passwords and tokens appear as *** in every output and file.",
@@ -129,6 +133,8 @@ variables, and they over the file.",
         name: "environment",
         about: "The variables that are read.",
         text: "  OPENAI_API_KEY                   key of the server, unless --api-key is given
+  OAUTH_CLIENT_SECRET              secret of --oauth-client-id
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION  for --aws-sigv4
   TACHO_...                        any flag: see tacho help config
   HF_HOME, HF_ENDPOINT, HF_TOKEN   where tokenizers and datasets come from
   HF_HUB_OFFLINE=1                 take them from the cache alone

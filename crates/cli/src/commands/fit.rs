@@ -68,6 +68,7 @@ fn name(args: &FitArgs) -> String {
 /// The server whose endpoints are queried.
 fn endpoint(args: &FitArgs, url: &str) -> anyhow::Result<EndpointSpec> {
     let mut words = vec!["serve".to_owned(), "--base-url".to_owned(), url.to_owned()];
+    words.extend(args.sign_in.words());
     words.extend(args.model.iter().flat_map(|model| ["--model".to_owned(), model.clone()]));
     let values = values_for(&args::serve::TABLE, &words)?.context("the experiment's own command line")?;
     Ok(serve::plan::of(&ServeArgs::read(values)?, None)?.endpoint)

@@ -121,6 +121,7 @@ fn plan(args: &MultiTurnArgs, count: usize) -> anyhow::Result<MultiTurnPlan> {
     let mut endpoint = EndpointSpec::new(url.clone(), BackendKind::OpenAiChat);
     endpoint.proxy = proxy_for(&url, &|name| std::env::var(name).ok())?;
     endpoint.headers = args.headers()?;
+    super::sign_in::add(&args.sign_in, &mut endpoint)?;
     // As in vLLM's script, long responses get more time: 0.2 s per token.
     let longest = args.limit_max_tokens.max(0) as f64 * 0.2;
     endpoint.timeout = Pause::clamped(args.request_timeout_sec.max(longest.floor()));

@@ -31,6 +31,7 @@ mod secure;
 mod serve;
 mod sessions;
 mod shell;
+mod sign_in;
 mod signals;
 mod simulator;
 mod streams;

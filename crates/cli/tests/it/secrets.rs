@@ -255,3 +255,116 @@ fn a_fit_shows_no_credentials_of_its_url() {
     assert!(stdout(&output).contains("measuring http://***@"), "{} {}", stdout(&output), stderr(&output));
     assert_silent(&place, &words, &output);
 }
+
+const TOKEN: &str = "tok-Zr5mPq8Kx1";
+const CLIENT_SECRET: &str = "cs-Bn4wLt6Jy3";
+const AWS_ID: &str = "AKIAV7T3GQ9Z";
+const AWS_SECRET: &str = "aws-Hd2sVc0Fu8";
+
+/// A server that repeats these credentials and the one it was sent, in its refusals and in its responses, and that is a
+/// token endpoint too.
+fn echoing(status: u16, told: &[&str]) -> tacho_testkit::scripted::Scripted {
+    use tacho_testkit::scripted::{Keep, Scripted};
+    use tacho_testkit::wire::{write_plain, write_stream};
+    let told = told.join(" ");
+    Scripted::start(move |seen, stream| {
+        let sent = seen.header("authorization").unwrap_or_default();
+        let _ = match seen.path() {
+            "/token" => {
+                let token = format!(r#"{{"access_token": "{TOKEN}", "expires_in": 60}}"#);
+                write_plain(stream, 200, "OK", "application/json", token.as_bytes())
+            }
+            "/refused" => {
+                let error = format!(r#"{{"error": "invalid_client", "error_description": "{told}"}}"#);
+                write_plain(stream, 401, "No", "application/json", error.as_bytes())
+            }
+            _ if status == 200 => {
+                let text = json!({"choices": [{"index": 0, "text": format!("you sent {told} {sent}")}]});
+                let usage = json!({"choices": [], "usage": {"prompt_tokens": 8, "completion_tokens": 9}});
+                write_stream(
+                    stream,
+                    &[&format!("data: {text}\n\n"), &format!("data: {usage}\n\n"), "data: [DONE]\n\n"],
+                );
+                Ok(())
+            }
+            _ => write_plain(stream, status, "No", "application/json", format!("{told} {sent}").as_bytes()),
+        };
+        Keep::Open
+    })
+}
+
+/// Runs a command with credentials in its environment or in files outside its directory; everything it leaves must be
+/// free of `secrets`.
+fn run_signed(words: &[&str], secrets: &[&str]) -> Output {
+    let place = Place::new();
+    let output = place
+        .command(words)
+        .envs([("TOKEN_FOR_THE_COMMAND", TOKEN), ("OAUTH_CLIENT_SECRET", CLIENT_SECRET)])
+        .envs([("AWS_ACCESS_KEY_ID", AWS_ID), ("AWS_SECRET_ACCESS_KEY", AWS_SECRET), ("AWS_SESSION_TOKEN", TOKEN)])
+        .env("RUST_LOG", "debug")
+        .output()
+        .unwrap();
+    for (what, text) in written(&place, &output) {
+        for &secret in secrets {
+            let lines: Vec<&str> = text.lines().filter(|line| line.contains(secret)).collect();
+            assert!(lines.is_empty(), "{words:?}: {what} tells {secret}: {}", lines[0]);
+        }
+    }
+    output
+}
+
+#[test]
+fn no_way_to_sign_in_tells_its_credential() {
+    let tokens_of = echoing(200, &[TOKEN, CLIENT_SECRET]);
+    let files = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = files.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (token, secret) = (file("token", TOKEN), file("secret", CLIENT_SECRET));
+    let (cat, endless) = (format!("cat {token}"), format!("cat {token} >&2; cat {token}; exit 3"));
+    let (tokens, refused) = (format!("{}/token", tokens_of.url()), format!("{}/refused", tokens_of.url()));
+    let (oauth, aws) = ([TOKEN, CLIENT_SECRET], [AWS_ID, AWS_SECRET, TOKEN]);
+    let ways: [(&[&str], &[&str], bool); 7] = [
+        (&["--token-command", "echo $TOKEN_FOR_THE_COMMAND"], &[TOKEN], true),
+        (&["--token-command", &cat], &[TOKEN], true),
+        (&["--token-command", &endless], &[TOKEN], false),
+        (&["--oauth-token-url", &tokens, "--oauth-client-id", "bench"], &oauth, true),
+        (
+            &["--oauth-token-url", &tokens, "--oauth-client-id", "bench", "--oauth-client-secret-file", &secret],
+            &oauth,
+            true,
+        ),
+        (&["--oauth-token-url", &refused, "--oauth-client-id", "bench"], &oauth[1..], false),
+        (&["--aws-sigv4", "bedrock", "--aws-region", "us-east-1"], &aws, true),
+    ];
+    let load = "serve --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 3 --random-input-len 8 \
+        --random-output-len 4 --ready-check-timeout-sec 0 --save-result --save-detailed --result-filename r.json \
+        --log kept --report p.html --save-requests q.jsonl --summary-json s.json --base-url";
+    for (way, secrets, is_good) in ways {
+        for status in [200, 401] {
+            let url = echoing(status, secrets).url();
+            let words: Vec<&str> = load.split_whitespace().chain([url.as_str()]).chain(way.iter().copied()).collect();
+            let output = run_signed(&words, secrets);
+            assert_eq!(output.status.success(), is_good && status == 200, "{words:?}: {}", stderr(&output));
+            run_signed(&[&words[..], &["--dry-run"]].concat(), secrets);
+        }
+    }
+}
+
+#[test]
+fn a_private_key_stays_in_its_file() {
+    let files = tempfile::tempdir().unwrap();
+    for name in ["other.pem", "other.key", "server.key"] {
+        std::fs::write(files.path().join(name), tacho_testkit::certificate(name)).unwrap();
+    }
+    let path = |name: &str| files.path().join(name).display().to_string();
+    let load = "serve --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 1 --base-url https://127.0.0.1:1";
+    for key in ["other.key", "server.key", "other.pem"] {
+        let (certificate, key) = (path("other.pem"), path(key));
+        let flags = ["--client-cert", &certificate, "--client-key", &key];
+        let output = run_signed(&[&load.split_whitespace().collect::<Vec<_>>()[..], &flags].concat(), &["PRIVATE KEY"]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    }
+}

@@ -7,7 +7,9 @@ use std::sync::{Arc, mpsc::Sender};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 use crate::tacho::{Place, stderr, stdout};
 
@@ -15,13 +17,25 @@ type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
 
 /// A server that responds to every POST with one token; its certificate is in `ca.pem` of the directory.
 pub(crate) fn start(place: &Place) -> SocketAddr {
+    listen(place, WebPkiClientVerifier::no_client_auth())
+}
+
+/// The same server, which requires the certificate of `other.pem` from clients.
+pub(crate) fn start_knowing_other(place: &Place) -> SocketAddr {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(tacho_testkit::certificate("other.pem").as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    listen(place, WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap())
+}
+
+fn listen(place: &Place, clients: Arc<dyn ClientCertVerifier>) -> SocketAddr {
     let certificate = tacho_testkit::certificate("server.pem");
     std::fs::write(place.path().join("ca.pem"), &certificate).unwrap();
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(tacho_testkit::certificate("server.key").as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let mut config = builder.with_client_cert_verifier(clients).with_single_cert(chain, key).unwrap();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

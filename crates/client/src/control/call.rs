@@ -7,6 +7,7 @@ use tacho_loadgen::StopSignal;
 
 use crate::backends::excerpt;
 use crate::endpoint::Headers;
+use crate::sign_in::Signer;
 use crate::transport::addresses::AddressRotation;
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::http1::{self, Head, Reader, Sink};
@@ -98,6 +99,11 @@ impl Caller {
         self.endpoint.request_headers(None)
     }
 
+    /// Whether calls carry a credential that changes.
+    pub(super) fn signs_in(&self) -> bool {
+        self.endpoint.sign_in.is_some()
+    }
+
     /// Sends a GET request.
     pub fn get(&self, path: &str, headers: Headers) -> Result<Response, Error> {
         self.call("GET", path, headers, None)
@@ -118,6 +124,9 @@ impl Caller {
         route_headers(&self.endpoint, &mut headers);
         let url = self.endpoint.url.with_path(&format!("{}{path}", self.base_path));
         headers.check()?;
+        if let Some(sign_in) = &self.endpoint.sign_in {
+            sign_in.describe_body(&mut headers, body.unwrap_or_default());
+        }
         let request = http1::request(method, &self.route.target(&url), &url.host_header(), &headers, body);
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::Interrupted => Error::Stopped,
@@ -126,8 +135,16 @@ impl Caller {
             }
             _ => Error::Call { method, url: url.to_string(), reason: self.endpoint.redact(&error.to_string()) },
         };
-        let call = Call::begin(self);
-        call.exchange(&self.route, &request).map_err(failed)
+        let send = |request: &[u8]| Call::begin(self).exchange(&self.route, request).map_err(failed);
+        let Some(sign_in) = &self.endpoint.sign_in else { return send(&request) };
+        let rest = http1::after_host(&request);
+        let mut signer = Signer::new(sign_in, &self.route, &url)?;
+        let signed = |signer: &mut Signer| [&signer.head_for(method, &self.route, &url, rest)[..], rest].concat();
+        let response = send(&signed(&mut signer))?;
+        if sign_in.is_refusal(response.status) && sign_in.renew(signer.version()) {
+            return send(&signed(&mut Signer::new(sign_in, &self.route, &url)?));
+        }
+        Ok(response)
     }
 
     /// The error for an unexpected status, with the server's message.
@@ -278,7 +295,7 @@ impl Waiter {
             }
             None => {
                 if *written < request.len() {
-                    *written += self.link.write(&request[*written..])?;
+                    *written += self.link.write([&[], &request[*written..]])?;
                 }
                 *written < request.len()
             }

@@ -35,10 +35,13 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
     let response = caller.within(LIMITS).get(PATH, caller.user_headers())?;
     if response.status != 200 {
         let hint = match response.status {
+            401 | 403 if caller.signs_in() => "it does not accept the credential: check the flags of sign-in",
             401 | 403 if caller.user_headers().has("authorization") => {
                 "it does not accept the key: check --api-key, OPENAI_API_KEY or --header"
             }
-            401 | 403 => "it wants a key: pass --api-key KEY, or set OPENAI_API_KEY",
+            401 | 403 => {
+                "it wants a key: pass --api-key KEY, or set OPENAI_API_KEY; tacho help auth lists other ways to sign in"
+            }
             _ => "pass --model to name the model yourself",
         };
         return Err(caller.refused("GET", PATH, &response, hint));

@@ -5,6 +5,8 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 
+use crate::calendar::days_from_1970;
+
 /// The object ID of the extension with subject alternative names (2.5.29.17).
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 /// The object ID of the common name in a subject (2.5.4.3).
@@ -121,13 +123,6 @@ fn time(tag: u8, text: &[u8]) -> Option<u64> {
     };
     let days = days_from_1970(year, month?, day?);
     u64::try_from(((days * 24 + hour?) * 60 + minute?) * 60 + second?).ok()
-}
-
-/// Days since 1970 in the Gregorian calendar. Years start in March so that the leap day comes last.
-fn days_from_1970(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
 
 #[cfg(test)]

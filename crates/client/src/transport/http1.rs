@@ -2,7 +2,7 @@
 
 mod request;
 
-pub(crate) use request::request;
+pub(crate) use request::{after_host, request};
 
 /// Maximum length of a response head.
 const MAX_HEAD: usize = 64 << 10;

@@ -94,7 +94,7 @@ impl Http2 {
             if wire.output.is_empty() {
                 return Ok(());
             }
-            match link.write(&wire.output)? {
+            match link.write([&[], &wire.output])? {
                 0 => return Ok(()),
                 count => drop(wire.output.drain(..count)),
             }

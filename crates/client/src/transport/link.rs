@@ -1,6 +1,6 @@
 //! One connection: TCP, tunnel and TLS set-up, then bytes in both directions. Never blocks.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -192,12 +192,13 @@ impl Link {
         }
     }
 
-    /// Writes what the socket accepts; zero if it accepts nothing now.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes what the socket accepts of two parts, the first of which is mostly empty; zero if it accepts nothing now.
+    pub(crate) fn write(&mut self, [first, bytes]: [&[u8]; 2]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else {
-            return Ok(would_block(self.socket.send(bytes))?.unwrap_or(0));
+            let sent = if first.is_empty() { self.socket.send(bytes) } else { self.socket.send_both(first, bytes) };
+            return Ok(would_block(sent)?.unwrap_or(0));
         };
-        let taken = tls.writer().write(bytes)?;
+        let taken = tls.writer().write_vectored(&[IoSlice::new(first), IoSlice::new(bytes)])?;
         write_records(tls, &self.socket)?;
         Ok(taken)
     }

@@ -10,6 +10,12 @@ use std::path::Path;
 use super::addresses::Address;
 use super::sys::check;
 
+/// A closed connection is an error of the call, not a signal.
+#[cfg(target_os = "linux")]
+const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
+#[cfg(not(target_os = "linux"))]
+const SEND_FLAGS: libc::c_int = 0;
+
 /// A stream socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -146,12 +152,21 @@ impl Socket {
 
     /// Sends what the system accepts.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        #[cfg(target_os = "linux")]
-        const FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
-        #[cfg(not(target_os = "linux"))]
-        const FLAGS: libc::c_int = 0;
         // SAFETY: the bytes live through the call and their length is passed with them.
-        let count = unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), FLAGS) };
+        let count = unsafe { libc::send(self.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), SEND_FLAGS) };
+        if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
+    }
+
+    /// Sends what the system accepts of two parts, as if they were one.
+    pub(crate) fn send_both(&self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        let mut parts =
+            [first, second].map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+        // SAFETY: all-zero is a valid msghdr.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        // SAFETY: the parts live through the call, which only reads them.
+        let count = unsafe { libc::sendmsg(self.as_raw_fd(), &raw const message, SEND_FLAGS) };
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 

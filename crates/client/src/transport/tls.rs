@@ -6,12 +6,15 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore, SignatureScheme};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, InvalidMessage, RootCertStore,
+    SignatureScheme,
+};
 
 use super::certificate;
-use crate::EndpointSpec;
+use crate::{ClientCertificate, EndpointSpec};
 
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
@@ -52,9 +55,49 @@ impl Tls {
                 (Trust::System, builder.with_root_certificates(roots))
             }
         };
-        let mut config = builder.with_no_client_auth();
+        let mut config = match &endpoint.client_certificate {
+            None => builder.with_no_client_auth(),
+            Some(files) => {
+                let (chain, key) = identity(files)?;
+                builder.with_client_auth_cert(chain, key).map_err(|error| unfit_identity(files, &error))?
+            }
+        };
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(Tls { config: Arc::new(config), name: ServerName::try_from(host.to_owned())?, trust })
+    }
+}
+
+/// The certificate chain and the key that identify this client.
+fn identity(files: &ClientCertificate) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Fault> {
+    let unfit = |flag: &str, path: &Path, reason: String| format!("{flag} {}: {reason}", path.display());
+    let chain =
+        read_certificates(&files.certificate).map_err(|reason| unfit("--client-cert", &files.certificate, reason))?;
+    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
+        let reason = match error {
+            pem::Error::NoItemsFound => "it holds no private key in PEM form; an encrypted one must be decrypted first",
+            error => return unfit("--client-key", &files.key, error.to_string()),
+        };
+        unfit("--client-key", &files.key, reason.to_owned())
+    })?;
+    Ok((chain, key))
+}
+
+fn unfit_identity(files: &ClientCertificate, error: &rustls::Error) -> String {
+    let (certificate, key) = (files.certificate.display(), files.key.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!("--client-key {key} is not the key of the certificate of --client-cert {certificate}")
+        }
+        error => format!("--client-cert {certificate} and --client-key {key} cannot be used: {error}"),
+    }
+}
+
+/// The certificates of a file.
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match read {
+        Ok(none) if none.is_empty() => Err("it holds no certificate in PEM form".to_owned()),
+        read => read.map_err(|error| error.to_string()),
     }
 }
 
@@ -64,6 +107,12 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
     let advice = match (error, trust) {
         (rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType), _) => {
             "the other side does not speak TLS: is it an http:// server?"
+        }
+        (rustls::Error::AlertReceived(AlertDescription::CertificateRequired), _) => {
+            "the server wants a certificate of the client: pass --client-cert and --client-key"
+        }
+        (rustls::Error::AlertReceived(AlertDescription::UnknownCA | AlertDescription::BadCertificate), _) => {
+            "the server does not accept the certificate of --client-cert"
         }
         (rustls::Error::InvalidCertificate(_), Trust::Anybody) => "",
         (rustls::Error::InvalidCertificate(Bad::UnknownIssuer), Trust::System) => {
@@ -103,12 +152,7 @@ struct TrustFile {
 impl TrustFile {
     fn read(path: &Path, provider: Arc<CryptoProvider>) -> Result<Self, Fault> {
         let unfit = |reason: String| format!("--ca-file {}: {reason}", path.display());
-        let named = CertificateDer::pem_file_iter(path)
-            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-            .map_err(|error| unfit(error.to_string()))?;
-        if named.is_empty() {
-            return Err(unfit("it holds no certificate in PEM form".to_owned()).into());
-        }
+        let named = read_certificates(path).map_err(unfit)?;
         let mut roots = RootCertStore::empty();
         let (usable, _) = roots.add_parsable_certificates(named.iter().cloned());
         let authorities = if usable == 0 {

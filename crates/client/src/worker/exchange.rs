@@ -1,10 +1,10 @@
 //! One request and its response: from the bytes of a connection to the outcome of a row.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
 
+use super::outgoing::Outgoing;
 use crate::EndpointSpec;
 use crate::backends::{Expected, Flow, ResponseDecoder, Rules, excerpt};
 use crate::transport::http1::{Broken, Head, Reader, Sink};
@@ -23,7 +23,7 @@ const OPEN_ENDED: &str =
 /// A request in flight.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    pub(super) request: Arc<[u8]>,
+    pub(super) request: Outgoing,
     pub(super) written: usize,
     pub(super) reader: Reader,
     pub(super) response: ResponseState,
@@ -32,6 +32,8 @@ pub(super) struct Exchange {
     /// Whether it was sent again because a reused connection had died.
     pub(super) resent: bool,
     pub(super) redirects: u8,
+    /// Whether the server has refused its credential before.
+    pub(super) was_refused: bool,
     /// When this attempt started; the row has the time of the first attempt.
     pub(super) began: Timestamp,
     /// Delay from sending to cancellation; taken once it is scheduled.
@@ -72,7 +74,7 @@ pub(super) enum Progress {
 }
 
 impl Exchange {
-    pub(super) fn new(row: Observation, request: Arc<[u8]>, expected: &Expected, endpoint: &EndpointSpec) -> Self {
+    pub(super) fn new(row: Observation, request: Outgoing, expected: &Expected, endpoint: &EndpointSpec) -> Self {
         let began = row.sent;
         Exchange {
             request,
@@ -95,6 +97,7 @@ impl Exchange {
             connecting: None,
             resent: false,
             redirects: 0,
+            was_refused: false,
             began,
             cancel_after: expected.cancel_after,
             cancel_at: Timestamp::NEVER,
@@ -193,7 +196,7 @@ impl Exchange {
     }
 
     /// Restarts with other bytes, on another connection.
-    pub(super) fn restart(&mut self, request: Arc<[u8]>) {
+    pub(super) fn restart(&mut self, request: Outgoing) {
         self.request = request;
         self.written = 0;
         self.reader = Reader::new();
@@ -307,6 +310,8 @@ impl Sink for ResponseState {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{BackendKind, TimestampSource, Url};
 
@@ -317,6 +322,8 @@ mod tests {
             rules: Rules::Standard,
             api_key: None,
             headers: crate::Headers::default(),
+            sign_in: None,
+            client_certificate: None,
             insecure: false,
             ca_file: None,
             proxy: None,
@@ -328,7 +335,7 @@ mod tests {
             timestamps: TimestampSource::User,
         };
         let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
-        Exchange::new(row, Arc::from(&b""[..]), &Expected::default(), &endpoint)
+        Exchange::new(row, Outgoing::whole(Arc::from(&b""[..])), &Expected::default(), &endpoint)
     }
 
     #[test]
@@ -341,7 +348,7 @@ mod tests {
             (exchange.response.ended, exchange.response.row.first_byte),
             (Some(Timestamp(9)), Some(Timestamp(5)))
         );
-        exchange.restart(Arc::from(&b""[..]));
+        exchange.restart(Outgoing::whole(Arc::from(&b""[..])));
         assert_eq!(exchange.response.ended, None);
     }
 

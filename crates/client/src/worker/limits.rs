@@ -8,6 +8,7 @@ use tacho_core::{Clock, FailureKind, Outcome, Timestamp};
 
 use super::ClientWorker;
 use super::exchange::Exchange;
+use super::outgoing::Outgoing;
 use crate::EndpointSpec;
 use crate::transport::link::CONNECTION_ATTEMPT_DELAY;
 use crate::transport::sys::Interest;
@@ -19,6 +20,9 @@ const EXACT: Duration = Duration::from_secs(3600);
 const SWEEP: Duration = Duration::from_secs(1);
 /// Pause between a failure and the next attempt, so that retries do not overload a server.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Time between two checks whether a refused credential is renewed.
+const RENEWAL_POLL: Duration = Duration::from_millis(5);
 
 /// The timers of a worker.
 #[derive(Debug)]
@@ -50,7 +54,17 @@ impl Timers {
 
     /// Retries a request after the pause.
     pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp) {
-        self.retries.push_back((now + PAUSE, exchange));
+        self.retry_at(now + PAUSE, exchange);
+    }
+
+    fn retry_at(&mut self, when: Timestamp, exchange: Box<Exchange>) {
+        let at = self.retries.partition_point(|(due, _)| *due <= when);
+        self.retries.insert(at, (when, exchange));
+    }
+
+    /// Sends a request again as soon as its refused credential is renewed.
+    pub(super) fn retry_renewed(&mut self, exchange: Box<Exchange>, now: Timestamp) {
+        self.retry_at(now + RENEWAL_POLL, exchange);
     }
 
     /// Schedules a check of a connection.
@@ -114,7 +128,12 @@ impl ClientWorker<'_> {
     /// Handles expired timers.
     pub(super) fn on_time(&mut self, now: Timestamp) {
         while let Some(mut exchange) = self.timers.pop_again(now) {
+            if self.is_renewing(&exchange) {
+                self.timers.retry_renewed(exchange, now);
+                continue;
+            }
             exchange.began = now;
+            exchange.request = Outgoing::signed(exchange.request.rest, self.signer.as_deref_mut());
             self.place(exchange);
         }
         while let Some(token) = self.timers.pop_limit(now) {

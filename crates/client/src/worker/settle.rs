@@ -1,18 +1,22 @@
 //! The end of a request: finished, redirected, retried or lost.
 
 use std::io;
-use std::sync::Arc;
 
 use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
 
 use super::ClientWorker;
 use super::exchange::{Exchange, Progress};
+use super::outgoing::Outgoing;
 use crate::Url;
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
         if self.is_worth_retrying(&exchange.response.row, &outcome) {
             self.retry(*exchange);
+            return;
+        }
+        if self.is_refusal(&exchange, &outcome) {
+            self.retry_signed(*exchange);
             return;
         }
         if !self.made.is_empty() {
@@ -24,6 +28,7 @@ impl ClientWorker<'_> {
         row.outcome = outcome;
         if let Outcome::Failed(failure) = &mut row.outcome {
             failure.message = self.client.endpoint.redact(&failure.message);
+            self.explain_refusal(failure);
         }
         if !row.outcome.is_complete() {
             // As upstream does: incomplete text is dropped.
@@ -46,6 +51,15 @@ impl ClientWorker<'_> {
 
     /// Retries a request. Its timestamps are reset, except for the time it was first sent.
     fn retry(&mut self, exchange: Exchange) {
+        let was_refused = exchange.was_refused;
+        if let Some(mut exchange) = self.again(exchange) {
+            exchange.was_refused = was_refused;
+            self.timers.retry_later(exchange, self.client.clock.now());
+        }
+    }
+
+    /// The same request, before it is sent.
+    pub(super) fn again(&mut self, exchange: Exchange) -> Option<Box<Exchange>> {
         let old = exchange.response.row;
         let row = Observation {
             sent: old.sent,
@@ -54,11 +68,16 @@ impl ClientWorker<'_> {
             ..Observation::dispatched(old.index, old.scheduled, old.dispatched)
         };
         let client = self.client;
-        let exchange = match self.fetch(row.index) {
-            Ok(prepared) => Exchange::new(row, prepared.bytes.clone(), &prepared.expected, &client.endpoint),
-            Err(error) => return self.fail_unloaded(row, &error),
-        };
-        self.timers.retry_later(Box::new(exchange), self.client.clock.now());
+        match self.fetch(row.index) {
+            Ok(prepared) => {
+                let request = Outgoing::whole(prepared.bytes.clone());
+                Some(Box::new(Exchange::new(row, request, &prepared.expected, &client.endpoint)))
+            }
+            Err(error) => {
+                self.fail_unloaded(row, &error);
+                None
+            }
+        }
     }
 
     /// Handles the end of the request on this connection.
@@ -99,20 +118,24 @@ impl ClientWorker<'_> {
 
     /// The same request for another path, with all its headers. As GET it loses its body and the body's headers, as in
     /// browsers and aiohttp.
-    fn rewritten(&self, exchange: &Exchange, url: &Url, as_get: bool) -> Arc<[u8]> {
-        let old = &exchange.request;
-        let line_end = memchr::memchr(b'\n', old).map_or(old.len(), |at| at + 1);
+    fn rewritten(&mut self, exchange: &Exchange, url: &Url, as_get: bool) -> Outgoing {
+        let (old, route) = (&exchange.request.rest, &self.client.route);
+        let has_line = exchange.request.head.is_none();
+        let line_end = memchr::memchr(b'\n', old).filter(|_| has_line).map_or(0, |at| at + 1);
         let head_end = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
         let method = if as_get { "GET" } else { "POST" };
-        let mut new = format!("{method} {} HTTP/1.1\r\n", self.client.route.target(url)).into_bytes();
+        let line = if has_line { format!("{method} {} HTTP/1.1\r\n", route.target(url)) } else { String::new() };
+        let mut new = line.into_bytes();
         for line in old[line_end..head_end].split_inclusive(|&byte| byte == b'\n') {
-            let about_body = line.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"content-"));
+            let starts = |name: &[u8]| line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+            let about_body = starts(b"content-") || starts(b"x-amz-content-");
             if !(as_get && about_body) {
                 new.extend_from_slice(line);
             }
         }
         new.extend_from_slice(if as_get { b"\r\n" } else { &old[head_end..] });
-        new.into()
+        let head = self.signer.as_mut().map(|signer| signer.head_for(method, route, url, &new).into());
+        Outgoing { head, rest: new.into(), version: exchange.request.version }
     }
 
     pub(super) fn end_of_input(&mut self, token: usize) {

@@ -27,11 +27,12 @@ impl Slot {
     /// Writes as much of the request as the socket accepts.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if let Some(http2) = &mut self.http2 {
-            let request = self.exchange.as_deref_mut().map(|exchange| (&exchange.request[..], &mut exchange.written));
-            http2.flush(&mut self.link, request)?;
+            let unsent = self.exchange.as_deref_mut().filter(|exchange| exchange.written == 0);
+            let mut request = unsent.map(|exchange| (exchange.request.bytes(), &mut exchange.written));
+            http2.flush(&mut self.link, request.as_mut().map(|(bytes, written)| (&**bytes, &mut **written)))?;
         } else if let Some(exchange) = &mut self.exchange {
             while exchange.written < exchange.request.len() {
-                match self.link.write(&exchange.request[exchange.written..])? {
+                match self.link.write(exchange.request.unsent(exchange.written))? {
                     0 => break,
                     count => exchange.written += count,
                 }

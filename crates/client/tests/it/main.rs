@@ -12,6 +12,7 @@ mod proxy;
 mod scale;
 mod scripted;
 mod secure;
+mod sign_in;
 mod sse;
 mod tls;
 mod unix;

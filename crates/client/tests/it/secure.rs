@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
 /// One connection, as the server's script sees it.
 pub(crate) type Secured = BufReader<StreamOwned<ServerConnection, TcpStream>>;
@@ -23,12 +25,30 @@ pub(crate) struct Secure {
 impl Secure {
     /// Serves each connection with `script` on its own thread; ends with the test process.
     pub(crate) fn start(alpn: &[&str], script: impl Fn(&mut Secured) + Send + Sync + 'static) -> Secure {
+        Secure::listen(WebPkiClientVerifier::no_client_auth(), alpn, script)
+    }
+
+    /// Requires the certificate of `other.pem` from clients.
+    pub(crate) fn knowing_other(script: impl Fn(&mut Secured) + Send + Sync + 'static) -> Secure {
+        let known = CertificateDer::from_pem_slice(tacho_testkit::certificate("other.pem").as_bytes()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(known).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        Secure::listen(verifier, &["http/1.1"], script)
+    }
+
+    fn listen(
+        clients: Arc<dyn ClientCertVerifier>,
+        alpn: &[&str],
+        script: impl Fn(&mut Secured) + Send + Sync + 'static,
+    ) -> Secure {
         let certificate = tacho_testkit::certificate("server.pem");
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(tacho_testkit::certificate("server.key").as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let mut config = builder.with_no_client_auth().with_single_cert(chain, key).unwrap();
+        let mut config = builder.with_client_cert_verifier(clients).with_single_cert(chain, key).unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

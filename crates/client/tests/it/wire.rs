@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use serde_json::Value as Json;
-use tacho_client::{
-    BackendKind, Client, ClientPlan, EndpointSpec, Headers, PayloadSpec, Rules, TimestampSource, Url, proxy_for,
-};
+use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Counters, Kept, Observation, Request, Secret, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
@@ -18,20 +16,10 @@ use crate::scripted::{Keep, Script, Scripted, Seen, WHOLE, serve, write_stream};
 
 pub(crate) fn endpoint(url: &str, backend: BackendKind, rules: Rules) -> EndpointSpec {
     EndpointSpec {
-        url: Url::parse(url).unwrap(),
-        backend,
         rules,
-        api_key: None,
-        headers: Headers::default(),
-        insecure: false,
-        ca_file: None,
-        proxy: None,
-        http2: false,
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(20),
-        first_token_timeout: None,
-        retries: 0,
-        timestamps: TimestampSource::Kernel,
+        ..EndpointSpec::new(Url::parse(url).unwrap(), backend)
     }
 }
 

@@ -43,6 +43,14 @@ const VOCABULARY: &[&str] =
 const LABELS: &[&str] =
     &["cache", "foreign", "group", "idempotency", "partition", "primary", "routing", "session", "sort"];
 
+/// Flags with the name of a secret whose value is the path of a file.
+const PATHS: &[&str] = &["client_key", "oauth_client_secret_file"];
+
+/// Whether a flag, by its name with or without dashes, takes a secret.
+pub fn is_secret_flag(name: &str) -> bool {
+    is_secret_name(name) && !PATHS.contains(&name.trim_start_matches('-').replace('-', "_").to_lowercase().as_str())
+}
+
 /// Whether a header, query parameter, body field or variable with this name holds a secret. Doubtful names count as
 /// secret.
 pub fn is_secret_name(name: &str) -> bool {
@@ -128,6 +136,14 @@ mod tests {
         ] {
             assert!(is_secret_name(name), "{name}");
         }
+    }
+
+    #[test]
+    fn flags_that_name_files_take_no_secrets() {
+        for flag in ["--client-key", "client_key", "CLIENT_KEY", "--oauth-client-secret-file"] {
+            assert!(is_secret_name(flag) && !is_secret_flag(flag), "{flag}");
+        }
+        assert!(is_secret_flag("--api-key") && !is_secret_flag("--token-command") && !is_secret_flag("--seed"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Redaction of command lines, and the list of redacted secrets.
 
 use super::redact::{hide_header_value, redact_header_text, redact_json_text, redact_url};
-use super::{REDACTED, Secret, is_secret_name};
+use super::{REDACTED, Secret, is_secret_flag, is_secret_name};
 
 /// The arguments of a command for display: redacts the values of secret flags and variables, header values, and secrets
 /// in URLs and JSON.
@@ -52,7 +52,7 @@ fn redact_value(flag: &str, value: &str, header: HeaderRule) -> String {
     if is_header(flag) {
         return header(value);
     }
-    if is_secret_name(flag) && !flag.is_empty() {
+    if is_secret_flag(flag) && !flag.is_empty() {
         return REDACTED.to_owned();
     }
     redact_free(value, header)

@@ -94,6 +94,9 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     // Steps without a server come first, so that errors in them show at once.
     let source = Source::read(&plan.workload)?;
     let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL_TIMEOUT)?;
+    if let (Some(sign_in), Contact::Server) = (&plan.endpoint.sign_in, contact) {
+        sign_in.start()?;
+    }
     let (model_id, model_name) = find_model(plan, &caller, sink)?;
     let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)
         .map_err(|error| tokenizer::explain(error, plan, &caller, &model_name))?;

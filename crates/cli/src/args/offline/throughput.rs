@@ -17,6 +17,7 @@ use crate::args::engine::{self, CAPACITY, ENGINE, passed};
 use crate::args::error::{ArgError, Refusal, UsageError};
 use crate::args::live;
 use crate::args::serve::DatasetFlags;
+use crate::args::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};
@@ -99,6 +100,7 @@ pub(crate) static TABLE: Table = Table {
         &QUESTIONS,
         &TIMED_TRACE,
         &SERVER,
+        &SIGN_IN,
         &OWN,
         &LIVE,
         &ENGINE,
@@ -118,6 +120,7 @@ pub(crate) static TABLE: Table = Table {
         engine::FLAGS,
         LOGGING,
         OURS,
+        sign_in::FLAGS,
         OLD,
         live::FLAGS,
         SOURCE_ROWS,
@@ -178,6 +181,7 @@ flags! {
         ..common: OfflineArgs;
         ..source: SourceArgs;
         ..datasets: DatasetFlags;
+        ..sign_in: SignInArgs;
     }
 }
 

@@ -6,6 +6,7 @@ use super::OfflineRefusal;
 use super::check::{mm_limits, nsys, refuse_if, seed, worker};
 use super::throughput::{Backend, ThroughputArgs};
 use crate::args::error::Refusal;
+use crate::args::sign_in;
 
 impl ThroughputArgs {
     /// Rejects invalid combinations.
@@ -49,6 +50,10 @@ fn own(args: &ThroughputArgs) -> Result<(), Refusal> {
     for (given, flag) in [(args.n != 1, "--n"), (args.disable_detokenize, "--disable-detokenize")] {
         refuse_if(served && given, OfflineRefusal::ServerCannot { flag })?;
     }
+    if let Some(flag) = args.common.values.given_of(sign_in::NAMES).next().filter(|_| !served) {
+        return Err(Refusal::Alone { flag, other: "--backend openai" });
+    }
+    args.sign_in.check(None, args.base_url.as_deref().unwrap_or_default())?;
     let pairs = [
         (args.source.workload.is_some() && args.source.save_workload.is_some(), "--workload", "--save-workload"),
         (args.profile && args.num_runs > 1, "--profile", "--num-runs"),

@@ -11,6 +11,7 @@ use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
+use crate::args::sign_in::SIGN_IN;
 
 use Kind::{Choice, Int};
 use Preset::Unset;
@@ -24,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
         ("tacho long-doc-qa --backend openai --num-documents 8 --document-length 2000", "against port 8000"),
         ("tacho long-doc-qa --backend sim --num-documents 4 --document-length 500", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
     ..Table::PLAIN
 };

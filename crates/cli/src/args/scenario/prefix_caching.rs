@@ -10,6 +10,7 @@ use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
+use crate::args::sign_in::SIGN_IN;
 
 use Kind::{Int, Str, Switch};
 use Preset::{Off, Unset};
@@ -24,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prefix-caching --backend sim --num-prompts 4 --input-length-range 64:128", "the same, simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP], PROMPTS, &[BACKEND], IDS, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
     ..Table::PLAIN
 };

@@ -10,6 +10,7 @@ use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
+use crate::args::sign_in::SIGN_IN;
 
 use Kind::{Choice, Float, Int, Str};
 use Preset::Unset;
@@ -24,7 +25,7 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho prioritization --backend sim --input-len 32 --output-len 16", "simulated"),
     ],
-    groups: &[&SCENARIO, &SERVER, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
+    groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP, BACKEND], FIRST, RATE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
     ..Table::PLAIN
 };

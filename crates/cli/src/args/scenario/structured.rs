@@ -1,6 +1,6 @@
 //! Flags of `tacho structured-output`.
 
-use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, vllm};
+use tacho_args::flag::{Group, HELP, Kind, Preset, Table, group, own, rows, vllm};
 use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
@@ -12,6 +12,7 @@ use crate::args::error::{ArgError, Refusal};
 use crate::args::live;
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
+use crate::args::sign_in::{self, SIGN_IN};
 
 use Kind::{AnyNumber, Choice, Float, Int, Json, OneOrMore, Seconds, Str, Switch};
 use Preset::{Off, Unset};
@@ -43,8 +44,8 @@ pub(crate) static TABLE: Table = Table {
         ),
         ("tacho structured-output --sim --dataset choice --structured-output-ratio 0.5", "half of them, simulated"),
     ],
-    groups: &[&SERVER, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
-    flags: FLAGS,
+    groups: &[&SERVER, &SIGN_IN, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
+    flags: rows!(FLAGS, sign_in::FLAGS),
     ..Table::PLAIN
 };
 

@@ -85,6 +85,9 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let target = &args.target;
     check_headers(args)?;
     check_address(args)?;
+    let is_credential = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
+    let header = target.headers()?.iter().any(is_credential).then_some("--header");
+    target.sign_in.check(target.api_key.as_ref().map(|_| "--api-key").or(header), &args.base_url())?;
     let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
     // vLLM checks the end of the whole URL; a query after the path is not an error here.

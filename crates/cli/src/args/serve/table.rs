@@ -9,6 +9,7 @@ use super::{
 };
 use crate::args::live;
 use crate::args::ranks;
+use crate::args::sign_in::{self, SIGN_IN};
 
 #[rustfmt::skip]
 pub(crate) static TABLE: Table = Table {
@@ -30,7 +31,7 @@ pub(crate) static TABLE: Table = Table {
         &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
         &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING,
         &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &FILES, &LOG,
-        &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &ranks::GROUP,
+        &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &ranks::GROUP,
     ],
     flags: rows!(&[HELP], VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, ranks::FLAGS),
     ..Table::PLAIN
@@ -96,6 +97,7 @@ const VLLM: &[Flag] = rows!(
 
 const OURS: &[Flag] = rows!(
     target::KEYS,
+    sign_in::FLAGS,
     own::SIMULATOR,
     load::LONGEST,
     dataset::SPEED_BENCH_ROWS,

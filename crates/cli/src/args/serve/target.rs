@@ -9,6 +9,7 @@ use tacho_core::secret::Secret;
 use tacho_run::LoraAssignment;
 
 use super::groups::{MODEL, SERVER};
+use crate::args::sign_in::SignInArgs;
 
 use Kind::{AnyNumber, Choice, Int, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};
@@ -73,6 +74,7 @@ flags! {
                  command line, but not the variable.");
             endpoint_type: Option<BackendKind> = own(&["--endpoint-type"], Choice(BACKENDS), "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
         ]
+        ..sign_in: SignInArgs;
     }
 }
 

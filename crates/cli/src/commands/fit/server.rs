@@ -58,6 +58,7 @@ impl<'a> MeasuredServer<'a> {
         for (flag, value) in [("--model", &self.args.model), ("--tokenizer", &self.args.tokenizer)] {
             words.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
         }
+        words.extend(self.args.sign_in.words());
         words
     }
 }

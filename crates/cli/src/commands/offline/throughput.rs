@@ -17,6 +17,7 @@ use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
 use crate::commands::serve::log::asked;
+use crate::commands::sign_in;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
 use crate::interrupt::Interrupt;
@@ -214,14 +215,16 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             WorkloadPlan::Sample { spec, num_prompts: args.num_prompts, align: false, self_timed: false }
         }
     };
+    let mut endpoint = EndpointSpec {
+        proxy: proxy_for(&url, &variable)?,
+        api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(tacho_core::Secret::new),
+        ca_file: variable("SSL_CERT_FILE").map(Into::into),
+        connect_timeout: Duration::from_secs(30),
+        ..EndpointSpec::new(url, kind)
+    };
+    sign_in::add(&args.sign_in, &mut endpoint)?;
     let serve = ServePlan {
-        endpoint: EndpointSpec {
-            proxy: proxy_for(&url, &variable)?,
-            api_key: variable("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(tacho_core::Secret::new),
-            ca_file: variable("SSL_CERT_FILE").map(Into::into),
-            connect_timeout: Duration::from_secs(30),
-            ..EndpointSpec::new(url, kind)
-        },
+        endpoint,
         base_path: base.path.trim_end_matches('/').to_owned(),
         model: ModelPlan {
             model: args.common.values.is_given("--model").then(|| args.common.engine.model.clone()),

@@ -24,6 +24,7 @@ use crate::args::program::build;
 use crate::args::serve::ServeArgs;
 use crate::args::serve::stops::Failures;
 use crate::commands::outputs::command_line;
+use crate::commands::sign_in;
 use crate::commands::sim::hub;
 
 /// Grace period for requests in flight after Ctrl-C.
@@ -71,12 +72,14 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
     let variable = |name: &str| std::env::var(name).ok();
     let proxy = if args.own.sim { None } else { proxy_for(&url, &variable)? };
     let timeout = args.own.timeout;
-    Ok(EndpointSpec {
+    let mut endpoint = EndpointSpec {
         url,
         backend: args.target.backend(),
         rules: if args.own.strict_parity { Rules::Vllm } else { Rules::Standard },
         api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
         headers: args.target.headers()?.into_iter().collect(),
+        sign_in: None,
+        client_certificate: None,
         insecure: args.target.insecure,
         ca_file: args.own.ca_file.clone().or_else(|| variable("SSL_CERT_FILE")).map(PathBuf::from),
         proxy,
@@ -86,7 +89,9 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         first_token_timeout: args.own.first_token_timeout,
         retries: u32::try_from(args.own.retries)?,
         timestamps: args.own.timestamps,
-    })
+    };
+    sign_in::add(&args.target.sign_in, &mut endpoint)?;
+    Ok(endpoint)
 }
 
 fn key_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Secret> {

@@ -8,13 +8,15 @@ use crate::args::serve::ServeArgs;
 pub(super) fn remedy(args: &ServeArgs, kind: FailureKind, error: &str) -> Option<String> {
     let keyed =
         args.target.api_key.is_some() || args.target.header.is_some() || std::env::var_os("OPENAI_API_KEY").is_some();
-    let way = Way { keyed, secure: args.base_url().starts_with("https"), endpoint: args.endpoint() };
+    let signs_in = args.target.sign_in.ways().next().is_some();
+    let way = Way { keyed, signs_in, secure: args.base_url().starts_with("https"), endpoint: args.endpoint() };
     way.remedy(kind, &error.to_lowercase())
 }
 
 /// How the server is addressed.
 struct Way {
     keyed: bool,
+    signs_in: bool,
     secure: bool,
     endpoint: String,
 }
@@ -24,6 +26,9 @@ impl Way {
     fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
         let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
         let advice = match kind {
+            FailureKind::Http(401 | 403) if self.signs_in => {
+                "the server does not accept the credential: check the sign-in flags and what they may access"
+            }
             FailureKind::Http(401 | 403) if self.keyed => {
                 "the server does not accept the key: check --api-key, OPENAI_API_KEY or --header"
             }
@@ -73,7 +78,7 @@ mod tests {
 
     #[test]
     fn usual_failures_have_a_remedy() {
-        let way = |secure| Way { keyed: false, secure, endpoint: "/v1/completions".to_owned() };
+        let way = |secure| Way { keyed: false, signs_in: false, secure, endpoint: "/v1/completions".to_owned() };
         let context = "this model's maximum context length is 2048 tokens. however, you requested 4096 tokens";
         for (kind, error, wanted) in [
             (FailureKind::Http(429), "too many requests", "--request-rate"),

@@ -32,6 +32,12 @@ pub(crate) fn request(method: &str, target: &str, host: &str, headers: &Headers,
     out
 }
 
+/// A request after its first two lines, the request line and the host.
+pub(crate) fn after_host(request: &[u8]) -> &[u8] {
+    let mut ends = memchr::memchr_iter(b'\n', request);
+    &request[ends.nth(1).map_or(0, |at| at + 1)..]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

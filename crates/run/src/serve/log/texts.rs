@@ -1,5 +1,9 @@
 //! Response texts in rows: drops those that are not needed, and masks secrets that a server echoed.
 
+use std::cell::RefCell;
+
+use tacho_client::EndpointSpec;
+use tacho_client::sign_in::credentials_version;
 use tacho_core::{Observation, Secret};
 use tacho_record::logged;
 
@@ -12,20 +16,31 @@ const MIN_SECRET: usize = 6;
 pub(crate) struct Texts {
     /// Whether texts are kept even if token counting does not need them.
     keep: bool,
-    secrets: Vec<Secret>,
+    /// The secrets, and the version of the credentials among them.
+    secrets: RefCell<(u64, Vec<Secret>)>,
+    endpoint: EndpointSpec,
 }
 
 impl Texts {
     pub(crate) fn of(plan: &ServePlan) -> Self {
-        let secrets = plan.endpoint.secrets().into_iter().filter(|secret| secret.expose().len() >= MIN_SECRET);
-        Texts { keep: plan.report.keep_texts, secrets: secrets.collect() }
+        let secrets = RefCell::new((0, secrets(&plan.endpoint)));
+        Texts { keep: plan.report.keep_texts, secrets, endpoint: plan.endpoint.clone() }
     }
 
     /// Drops an unneeded text, and masks secrets in others.
     pub(crate) fn drop_text(&self, row: &mut Observation) {
         logged::drop_text(row, self.keep);
-        self.secrets.iter().for_each(|secret| mask(&mut row.text, secret.expose().as_bytes()));
+        let version = credentials_version();
+        let mut known = self.secrets.borrow_mut();
+        if known.0 != version {
+            *known = (version, secrets(&self.endpoint));
+        }
+        known.1.iter().for_each(|secret| mask(&mut row.text, secret.expose().as_bytes()));
     }
+}
+
+fn secrets(endpoint: &EndpointSpec) -> Vec<Secret> {
+    endpoint.secrets().into_iter().filter(|secret| secret.expose().len() >= MIN_SECRET).collect()
 }
 
 /// Overwrites a secret byte by byte, so that the ends of token events keep their positions.

@@ -1,0 +1,112 @@
+//! Sign-in with credentials that change during a run: tokens of a command or of an OAuth 2 server, AWS signatures.
+//!
+//! A background thread renews the credential before it expires, and when the server refuses it. Requests are encoded
+//! without it: each worker writes it into the head of a request when it sends the request.
+
+mod aws;
+mod command;
+mod keeper;
+mod oauth;
+mod signer;
+mod token;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tacho_core::Secret;
+
+pub use aws::{AwsKeySource, AwsKeys, AwsSpec};
+pub use keeper::SignIn;
+pub use oauth::OAuthSpec;
+pub(crate) use signer::Signer;
+
+/// Where credentials come from.
+#[derive(Debug, Clone)]
+pub enum SignInSpec {
+    /// A bearer token, printed by a shell command.
+    Command {
+        /// The command.
+        command: String,
+        /// How long a token is used if it does not state when it expires.
+        refresh: Option<Duration>,
+    },
+    /// A bearer token of an OAuth 2 server, for a client's own credentials.
+    OAuth(OAuthSpec),
+    /// AWS Signature Version 4.
+    Aws(AwsSpec),
+}
+
+/// What requests sign in with.
+#[derive(Debug)]
+enum Credential {
+    Bearer(Secret),
+    Aws(AwsKeys),
+}
+
+impl SignInSpec {
+    /// Obtains a credential, and how long it is valid, if known.
+    fn fetch(&self) -> Result<(Credential, Option<Duration>), String> {
+        let (credential, lifetime) = match self {
+            SignInSpec::Command { command, refresh } => {
+                let token = command::run(command)?;
+                (Credential::Bearer(token.secret), token.lifetime.or(*refresh))
+            }
+            SignInSpec::OAuth(spec) => {
+                let token = oauth::fetch(spec)?;
+                (Credential::Bearer(token.secret), token.lifetime)
+            }
+            SignInSpec::Aws(spec) => (Credential::Aws(spec.source.read()?), None),
+        };
+        match &credential {
+            Credential::Bearer(token) => remember([token]),
+            Credential::Aws(keys) => remember(keys.secrets()),
+        }
+        Ok((credential, lifetime))
+    }
+
+    /// Whether a response with this status means that a renewed credential may be accepted.
+    fn is_refusal(&self, status: u16) -> bool {
+        match self {
+            SignInSpec::Aws(spec) => spec.source.can_change() && matches!(status, 401 | 403),
+            _ => status == 401,
+        }
+    }
+}
+
+/// Seconds since 1970.
+fn unix_seconds() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+/// Secrets that are remembered at once. Servers do not echo older ones.
+const MAX_REMEMBERED: usize = 64;
+/// The latest credentials of this process.
+static REMEMBERED: Mutex<VecDeque<Secret>> = Mutex::new(VecDeque::new());
+/// Number of credentials that were ever remembered.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Remembers secrets, so that they are redacted wherever they are echoed.
+fn remember<'s>(secrets: impl IntoIterator<Item = &'s Secret>) {
+    let mut remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
+    for secret in secrets {
+        if !remembered.contains(secret) {
+            remembered.push_back(secret.clone());
+            COUNT.fetch_add(1, Ordering::Release);
+        }
+    }
+    while remembered.len() > MAX_REMEMBERED {
+        remembered.pop_front();
+    }
+}
+
+/// The latest credentials that this process has signed in with, for redaction.
+pub fn credentials() -> Vec<Secret> {
+    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+}
+
+/// Changes whenever `credentials` does.
+pub fn credentials_version() -> u64 {
+    COUNT.load(Ordering::Acquire)
+}

@@ -1,0 +1,95 @@
+//! Writes the head of a request when it is sent: request line, host and credential.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::aws::AwsSigner;
+use super::{Credential, SignIn, SignInSpec};
+use crate::transport::connect::Route;
+use crate::{Error, Url};
+
+/// Signs the requests of one thread.
+#[derive(Debug)]
+pub(crate) struct Signer {
+    sign_in: SignIn,
+    version: u64,
+    way: Way,
+    /// The target of the request line, and the URL.
+    target: String,
+    url: Url,
+    /// The head of all POST requests, unless each has its own signature.
+    head: Arc<[u8]>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Bearer,
+    Aws(Box<AwsSigner>),
+}
+
+impl Signer {
+    /// A signer of requests for this URL. Obtains the credential if it is the first one.
+    pub(crate) fn new(sign_in: &SignIn, route: &Route, url: &Url) -> Result<Signer, Error> {
+        let (target, url, way) = (route.target(url), url.clone(), Way::Bearer);
+        let mut signer = Signer { sign_in: sign_in.clone(), version: 0, way, target, url, head: Arc::default() };
+        signer.reload()?;
+        Ok(signer)
+    }
+
+    /// Number of the credential of the last head.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The head of a POST request; `rest` is the request after it. Allocates nothing unless the credential has changed
+    /// or each request has its own signature.
+    pub(crate) fn head(&mut self, rest: &[u8]) -> Arc<[u8]> {
+        if self.sign_in.version() != self.version {
+            // The first credential exists, so this cannot fail.
+            let _ = self.reload();
+        }
+        match &mut self.way {
+            Way::Bearer => self.head.clone(),
+            Way::Aws(signer) => signed_head(signer, "POST", &self.target, &self.url, rest).into(),
+        }
+    }
+
+    /// The head of a request with another method or another path of the same server.
+    pub(crate) fn head_for(&mut self, method: &str, route: &Route, url: &Url, rest: &[u8]) -> Vec<u8> {
+        match &mut self.way {
+            Way::Bearer => {
+                let line_end = memchr::memchr(b'\n', &self.head).map_or(0, |at| at + 1);
+                let line = format!("{method} {} HTTP/1.1\r\n", route.target(url));
+                [line.as_bytes(), &self.head[line_end..]].concat()
+            }
+            Way::Aws(signer) => signed_head(signer, method, &route.target(url), url, rest),
+        }
+    }
+
+    #[cold]
+    fn reload(&mut self) -> Result<(), Error> {
+        let (version, credential) = self.sign_in.credential()?;
+        match (&*credential, self.sign_in.spec()) {
+            (Credential::Bearer(token), _) => {
+                let host = self.url.host_header();
+                let token = token.expose();
+                let head =
+                    format!("POST {} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n", self.target);
+                self.head = head.into_bytes().into();
+            }
+            (Credential::Aws(keys), SignInSpec::Aws(spec)) => {
+                self.way = Way::Aws(Box::new(AwsSigner::new(keys.clone(), spec)));
+            }
+            (Credential::Aws(_), _) => unreachable!("only AWS has such keys"),
+        }
+        self.version = version;
+        Ok(())
+    }
+}
+
+fn signed_head(signer: &mut AwsSigner, method: &str, target: &str, url: &Url, rest: &[u8]) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let host = url.host_header();
+    let lines = signer.header_lines(method, &url.path, &host, rest, now);
+    format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{lines}").into_bytes()
+}
