@@ -140,9 +140,10 @@ impl ServeArgs {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= own.reset_prefix_cache;
         let stops = StopArgs::from(&values);
+        let load = LoadArgs::read(&values, &own);
         let mut args = ServeArgs {
             target: TargetArgs::from(&values),
-            load: stops::filling(LoadArgs::from(&values), &stops, &values),
+            load: stops::filling(load, &stops, &values),
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),

@@ -64,6 +64,9 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     for notice in args.notices() {
         screen.event(RunEvent::warning(notice.to_string()));
     }
+    if args.has_moderate_load() {
+        inform(args, &moderate(args));
+    }
     // vLLM prints its arguments; results and logs contain them anyway.
     if args.own.strict_parity && !args.outputs.owns_stdout() {
         screen.event(RunEvent::status(args.namespace_line()));
@@ -95,6 +98,15 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         return dry_run::print(&prepared);
     }
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
+}
+
+/// What a run with `--sim` and no load flag sends.
+fn moderate(args: &ServeArgs) -> String {
+    let load = &args.load;
+    format!(
+        "--sim without a load: {} requests, {} per second (vLLM's default: --num-prompts 1000 --request-rate inf)",
+        load.num_prompts, load.request_rate
+    )
 }
 
 /// Output flags that require a real run.

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tacho_args::flag::{Kind, MOST_SECONDS, Preset, own, vllm};
-use tacho_args::flags;
 use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
+use tacho_args::{Values, flags};
 use tacho_loadgen::RampUpStrategy;
 
 use super::groups::{LOAD, MODEL, WARMUP};
-use super::sessions;
+use super::{OwnArgs, ServeArgs, sessions};
 
 use Kind::{Choice, Float, Int, Seconds, Switch, TriState};
 use Preset::{Off, Unset};
@@ -79,6 +79,49 @@ flags! {
             request_cancellation_delay: Given<Duration> = own(&["--request-cancellation-delay"], Seconds, "SEC", Preset::Float(0.0), &sessions::USERS,
                 "Seconds after which such a request is cancelled.");
         ]
+    }
+}
+
+/// Flags that set a load or a workload.
+const SETTING_A_LOAD: [&str; 14] = [
+    "--num-prompts",
+    "--request-rate",
+    "--burstiness",
+    "--max-concurrency",
+    "--prefill-concurrency",
+    "--ramp-up-strategy",
+    "--duration",
+    "--dataset-name",
+    "--dataset-path",
+    "--workload",
+    "--sessions",
+    "--multi-turn",
+    "--sweep-max-concurrency",
+    "--sweep-request-rate",
+];
+
+impl OwnArgs {
+    /// Whether the run uses the simulator and no flag sets its load. The simulator shares the client's cores, and vLLM's
+    /// default, a burst of 1,000 requests, would measure that contention.
+    fn has_moderate_load(&self, values: &Values) -> bool {
+        self.sim && !self.strict_parity && values.given_of(SETTING_A_LOAD).next().is_none()
+    }
+}
+
+impl LoadArgs {
+    pub(super) fn read(values: &Values, own: &OwnArgs) -> Self {
+        let load = LoadArgs::from(values);
+        match own.has_moderate_load(values) {
+            true => LoadArgs { num_prompts: 200, request_rate: 20.0, ..load },
+            false => load,
+        }
+    }
+}
+
+impl ServeArgs {
+    /// Whether the load is that of `--sim` rather than vLLM's.
+    pub(crate) fn has_moderate_load(&self) -> bool {
+        self.own.has_moderate_load(&self.values)
     }
 }
 

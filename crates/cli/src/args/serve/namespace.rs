@@ -61,6 +61,10 @@ impl ServeArgs {
     /// Adds values derived from other flags.
     fn decide(&self, dict: &mut Dict) {
         let dataset = &self.dataset;
+        if self.has_moderate_load() {
+            dict.set("num_prompts", self.load.num_prompts);
+            dict.set("request_rate", self.load.request_rate);
+        }
         dict.set("random_input_len", dataset.input_len());
         if let Some(len) = dataset.flags.output_len {
             let lens = ["random", "sharegpt", "custom", "hf", "spec_bench", "prefix_repetition"];

@@ -184,6 +184,25 @@ fn values_at_their_bounds_are_taken() {
 }
 
 #[test]
+fn the_simulator_has_a_moderate_load_unless_one_is_given() {
+    let of = |words: &[&str]| {
+        let args = serve(words).unwrap();
+        (args.load.num_prompts, args.load.request_rate)
+    };
+    let burst = (1000, f64::INFINITY);
+    assert_eq!(of(&["--sim", "--seed", "3", "--save-result", "--random-input-len", "8"]), (200, 20.0));
+    assert_eq!(of(&[]), burst);
+    assert_eq!(of(&["--sim", "--strict-parity"]), burst);
+    assert_eq!(of(&["--sim", "--num-prompts", "7"]), (7, f64::INFINITY));
+    assert_eq!(of(&["--sim", "--max-concurrency", "8"]), burst);
+    assert_eq!(of(&["--sim", "--request-rate", "5"]), (1000, 5.0));
+    assert_eq!(of(&["--sim", "--sweep-request-rate", "5"]), burst);
+    let namespace = |words: &[&str]| serve(words).unwrap().final_namespace();
+    assert_eq!(namespace(&["--sim"]).get("num_prompts").unwrap().as_i64(), Some(200));
+    assert_eq!(namespace(&[]).get("num_prompts").unwrap().as_i64(), Some(1000));
+}
+
+#[test]
 fn texts_that_no_header_can_hold_name_their_flag() {
     for words in
         [["--api-key", "a\nb"], ["--request-id-prefix", "a\r\nX: y"], ["--header", "A B=c"], ["--header", "A=b\nc"]]
