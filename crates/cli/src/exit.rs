@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tacho_report::fitted::fitted;
 use tacho_report::live::DeferredStderr;
-use tacho_text::GaveUp;
+use tacho_text::Aborted;
 use tacho_workload::sessions::TraceError;
 
 use crate::args::ArgError;
@@ -92,8 +92,8 @@ pub(crate) fn note(text: &str) {
 /// Runs a command and converts a panic to an error.
 pub(crate) fn unwound(task: impl FnOnce() -> anyhow::Result<Exit>) -> anyhow::Result<Exit> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).unwrap_or_else(|payload| {
-        Err(match payload.downcast::<GaveUp>() {
-            Ok(gave_up) => anyhow::anyhow!(gave_up.0),
+        Err(match payload.downcast::<Aborted>() {
+            Ok(aborted) => anyhow::anyhow!(aborted.0),
             Err(_) => anyhow::anyhow!("internal error, see above: please report it with the command line"),
         })
     })

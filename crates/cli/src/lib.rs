@@ -27,7 +27,7 @@ const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 /// Entry point of the program.
 pub fn main() -> ExitCode {
     limits::share_one_arena();
-    if let Some(command) = commands::supervise::asked(std::env::args_os()) {
+    if let Some(command) = commands::supervise::supervised_command(std::env::args_os()) {
         return commands::supervise::run(&command);
     }
     if std::env::args_os().nth(1).is_some_and(|argument| argument == RENDER) {

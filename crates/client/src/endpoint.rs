@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_is_no_reason_to_refuse_an_endpoint() {
+    fn an_endpoint_may_have_a_query() {
         let check = |url: &str| EndpointSpec::new(Url::parse(url).unwrap(), BackendKind::OpenAi).check();
         assert!(check("http://h/v1/completions?api-version=1").is_ok());
         assert!(check("http://h/v1/completions#x").is_ok());

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_address() {
+    fn refuses_invalid_addresses() {
         for text in [
             "http+unix://run",
             "http+unix://",

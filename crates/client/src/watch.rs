@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_never_finish_their_request_lock_nobody_out() {
+    fn clients_that_never_finish_their_request_do_not_block_others() {
         let watch = Watch::start(0, Arc::new(Fixed)).unwrap();
         let slow: Vec<TcpStream> = (0..5 * MAX_UNREAD)
             .map(|_| {

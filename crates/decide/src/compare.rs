@@ -6,10 +6,10 @@
 mod paired;
 mod side;
 
-use tacho_record::number::{Better, Known};
+use tacho_record::metric::{Better, Known};
 use tacho_record::{Error, ResultKind, StoredRun};
 
-use self::paired::Alike;
+use self::paired::Paired;
 use self::side::{Runs, Side};
 
 /// The confidence level of an interval, as a fraction.
@@ -87,7 +87,7 @@ pub enum Basis {
     /// This many runs, on the smaller side.
     Runs(usize),
     /// This many runs of the same workloads, on the smaller side.
-    Alike(usize),
+    Paired(usize),
     /// This many iterations of offline runs, on the smaller side.
     Iterations(usize),
     /// An assumed run-to-run variation, as a fraction.
@@ -104,7 +104,7 @@ impl Basis {
         match self {
             Basis::Requests(count) => format!("{count} values"),
             Basis::Runs(count) => format!("{count} runs"),
-            Basis::Alike(count) => format!("{count} runs of the same requests"),
+            Basis::Paired(count) => format!("{count} runs of the same requests"),
             Basis::Iterations(count) => format!("{count} iterations"),
             Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
@@ -176,7 +176,7 @@ impl Effect {
 
     /// Returns whether several runs per side of the same workloads show the run-to-run variation.
     pub fn is_of_the_same(&self) -> bool {
-        matches!(self.basis, Basis::Alike(_))
+        matches!(self.basis, Basis::Paired(_))
     }
 
     /// The interval of the change.
@@ -190,22 +190,22 @@ impl Effect {
     /// seen: enough runs of the same workloads count alone; with few, the narrower of both at half the error rate each.
     fn gaps(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
-        let Some(alike) = Alike::of(base, new) else { return self.apart(confidence, data) };
+        let Some(paired) = Paired::of(base, new) else { return self.unpaired(confidence, data) };
         let even = |half: f64| (half, half);
         match self.noise {
-            Some(noise) => return Some(even(alike.assumed(noise, confidence, data))),
-            None if !alike.is_told() => return self.apart(confidence, data),
-            None if alike.is_enough(data) => return alike.half(confidence, data).map(even),
+            Some(noise) => return Some(even(paired.assumed(noise, confidence, data))),
+            None if !paired.has_variance() => return self.unpaired(confidence, data),
+            None if paired.is_enough(data) => return paired.half(confidence, data).map(even),
             None => {}
         }
-        let surer = confidence.each_of(2);
-        let found = alike.half(surer, data).map(even).into_iter().chain(self.apart(surer, data));
+        let stricter = confidence.each_of(2);
+        let found = paired.half(stricter, data).map(even).into_iter().chain(self.unpaired(stricter, data));
         found.min_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)))
     }
 
     /// With different workloads on each side: the errors of both sides combine as independent (MOVER, the method of
     /// variance estimates recovery by Zou and Donner, on logarithms).
-    fn apart(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
+    fn unpaired(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {
         let (base, new) = self.sides.as_ref()?;
         let spread = Runs::of(base, new);
         let (base_low, base_high) = base.gaps(spread, self.noise, confidence, data)?;
@@ -233,14 +233,14 @@ pub fn compare(key: &str, base: &[StoredRun], new: &[StoredRun], terms: Terms) -
         noise: terms.noise,
     };
     if let Some((before, after)) = &effect.sides {
-        let alike = Alike::of(before, after);
-        if let Some(alike) = alike {
+        let paired = Paired::of(before, after);
+        if let Some(paired) = paired {
             // Both sides have the same weights, so that the change is the ratio of their values.
-            effect.change = alike.change.exp() - 1.0;
-            (effect.base, effect.new) = (alike.base.exp(), (alike.base + alike.change).exp());
+            effect.change = paired.change.exp() - 1.0;
+            (effect.base, effect.new) = (paired.base.exp(), (paired.base + paired.change).exp());
         }
         effect.interval = effect.bounds(terms.confidence, 1.0);
-        let same = alike.is_some_and(|alike| alike.is_told());
+        let same = paired.is_some_and(|paired| paired.has_variance());
         effect.basis = basis(before, after, (effect.interval.is_some(), same), terms.noise);
     }
     Ok(effect)
@@ -257,12 +257,12 @@ fn offered_rate(known: Known, base: &[StoredRun], new: &[StoredRun]) -> Option<f
     (base.iter().chain(new).all(kept_up)).then_some(offered)
 }
 
-fn basis(base: &Side, new: &Side, (told, same): (bool, bool), noise: Option<f64>) -> Basis {
+fn basis(base: &Side, new: &Side, (has_interval, same): (bool, bool), noise: Option<f64>) -> Basis {
     let runs = base.runs().min(new.runs());
-    match (told, noise) {
+    match (has_interval, noise) {
         (false, _) => Basis::Single,
         (_, Some(noise)) => Basis::Assumed(noise),
-        (_, None) if same => Basis::Alike(runs),
+        (_, None) if same => Basis::Paired(runs),
         (_, None) if base.runs().max(new.runs()) > 1 => Basis::Runs(runs),
         (_, None) => match (base.requests(), new.requests()) {
             (base, new) if base.1 => Basis::Iterations(base.0.min(new.0)),
@@ -283,10 +283,10 @@ pub fn shared_keys(base: &[StoredRun], new: &[StoredRun]) -> Vec<String> {
         Some(ResultKind::Startup) => startup_keys(base),
         Some(ResultKind::Serving) | None => serving_keys(base),
     };
-    let told = |key: &String, runs: &[StoredRun]| {
+    let is_positive = |key: &String, runs: &[StoredRun]| {
         Known::find(key).is_some_and(|known| matches!(Side::of(key, known, runs), Ok(Some(side)) if side.value > 0.0))
     };
-    keys.retain(|key| told(key, base) && told(key, new));
+    keys.retain(|key| is_positive(key, base) && is_positive(key, new));
     keys
 }
 

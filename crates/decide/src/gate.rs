@@ -5,7 +5,7 @@ mod failures;
 
 pub use self::failures::{FailureRule, Failures};
 
-use tacho_record::number::{Known, Unit};
+use tacho_record::metric::{Known, Unit};
 use tacho_record::{Error, StoredRun};
 
 use crate::compare::{Basis, Confidence, Effect, Terms, compare};
@@ -180,14 +180,15 @@ pub fn judge(
         }
     }
     let alone: Vec<bool> = (0..rules.len()).map(|at| open.contains(&at) && beyond(at, terms.confidence)).collect();
-    let surer = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
+    let stricter = terms.confidence.each_of(open.len().max(1) + usize::from(more_fail));
     let decisions = effects.into_iter().zip(rules).enumerate().map(|(at, (effect, rule))| {
         let judgement = match effect.offered {
             Some(_) => Judgement::Scheduled,
             None if open.contains(&at) => inconclusive_or_within(rule, &effect, terms.confidence),
             None => Judgement::Beyond,
         };
-        let remedy = (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (terms.confidence, surer)));
+        let remedy =
+            (judgement == Judgement::Inconclusive).then(|| remedy(rule, &effect, (terms.confidence, stricter)));
         Decision { rule: rule.clone(), effect, judgement, alone: alone[at], remedy }
     });
     Ok((failures, decisions.collect()))
@@ -202,10 +203,11 @@ fn inconclusive_or_within(rule: &Rule, effect: &Effect, confidence: Confidence) 
 
 /// The amount of data that would decide, if the estimate stays the same: within the limit at the requested
 /// confidence, or beyond it at the level that the open rules share.
-fn remedy(rule: &Rule, effect: &Effect, (asked, surer): (Confidence, Confidence)) -> Remedy {
+fn remedy(rule: &Rule, effect: &Effect, (requested, stricter): (Confidence, Confidence)) -> Remedy {
     let limit = rule.share(effect.base);
-    let within = |data: f64| effect.harm_bounds(asked, data).is_some_and(|(_, most)| most <= limit);
-    let decides = |data: f64| within(data) || effect.harm_bounds(surer, data).is_some_and(|(least, _)| least > limit);
+    let within = |data: f64| effect.harm_bounds(requested, data).is_some_and(|(_, most)| most <= limit);
+    let decides =
+        |data: f64| within(data) || effect.harm_bounds(stricter, data).is_some_and(|(least, _)| least > limit);
     match effect.basis {
         Basis::Single => return Remedy::Spread,
         Basis::Empty => return Remedy::Answers,
@@ -218,7 +220,7 @@ fn remedy(rule: &Rule, effect: &Effect, (asked, surer): (Confidence, Confidence)
             let more = |count: usize| ((count as f64 * (data - 1.0)).ceil() as u64).max(1);
             return match effect.basis {
                 Basis::Requests(count) | Basis::Iterations(count) => Remedy::Requests(more(count)),
-                Basis::Runs(count) | Basis::Alike(count) => Remedy::Runs(more(count)),
+                Basis::Runs(count) | Basis::Paired(count) => Remedy::Runs(more(count)),
                 _ => Remedy::Runs(more(1)),
             };
         }

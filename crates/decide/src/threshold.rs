@@ -3,7 +3,7 @@
 use tacho_metrics::Samples;
 use tacho_metrics::interval::Interval;
 use tacho_record::groups::split;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_record::{Error, Estimate, RunRecord, StoredRun};
 
 /// A comparison operator.

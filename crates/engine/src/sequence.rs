@@ -102,9 +102,9 @@ impl Sequence {
     /// The tokens of prompt and output in a range; output tokens are drawn only when needed.
     pub(super) fn tokens(&self, from: usize, to: usize) -> impl Iterator<Item = &u32> {
         let (prompt, output) = (&self.job.prompt, &self.job.output);
-        let asked = &prompt[from.min(prompt.len())..to.min(prompt.len())];
+        let of_prompt = &prompt[from.min(prompt.len())..to.min(prompt.len())];
         let came = from.max(prompt.len()) - prompt.len()..to.max(prompt.len()) - prompt.len();
-        asked.iter().chain(if came.is_empty() { &[][..] } else { &output.ids()[came] })
+        of_prompt.iter().chain(if came.is_empty() { &[][..] } else { &output.ids()[came] })
     }
 
     /// When the KV transfer of its prompt ends, if there is one. Once only: a preempted sequence recomputes.

@@ -10,7 +10,7 @@ use crate::{OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Caveat {
     /// The run was stopped before its end.
-    Interrupted { finished: u64, asked: i64 },
+    Interrupted { finished: u64, requested: i64 },
     /// The run was resumed after a break. The break is cut out of all times. `answered` counts responses since then.
     Resumed { segments: u64, gap_s: f64, resent: u64, answered: u64 },
     /// A stop rule ended the run before its workload did.
@@ -46,7 +46,7 @@ pub enum Caveat {
     /// All requests were sent at once: one burst is one observation.
     OneBurst,
     /// Arrivals exceeded completions.
-    QueueUnstable { due: usize, ended: usize },
+    QueueUnstable { arrived: usize, ended: usize },
     /// A rank was lost.
     RankLost { rank: u64, machine: String, reason: String, missing: u64 },
     /// The client distorted what it measured.
@@ -79,7 +79,8 @@ impl Caveat {
     /// Warnings about the steady-state window. A growing backlog explains a drift and replaces it.
     pub fn of_steady(steady: Option<&Steady>) -> Vec<Caveat> {
         let Some(steady) = steady else { return Vec::new() };
-        let backlog = steady.backlog.map(|backlog| Caveat::QueueUnstable { due: backlog.due, ended: backlog.ended });
+        let backlog =
+            steady.backlog.map(|backlog| Caveat::QueueUnstable { arrived: backlog.arrived, ended: backlog.ended });
         backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
@@ -152,8 +153,8 @@ impl Caveat {
                     "{metric} is {known} and not to the {wanted} % asked for: it takes a longer run, raise --duration"
                 )
             }
-            Caveat::Interrupted { finished, asked } => {
-                format!("the run was interrupted: {finished} of {asked} requests are in this report")
+            Caveat::Interrupted { finished, requested } => {
+                format!("the run was interrupted: {finished} of {requested} requests are in this report")
             }
             Caveat::RequestsFailed { failed, total, first } => {
                 let reason = if first.is_empty() { "no reason given" } else { first };
@@ -221,8 +222,8 @@ impl Caveat {
                                  use --request-rate or repeat with --num-runs"
                     .to_owned()
             }
-            Caveat::QueueUnstable { due, ended } => format!(
-                "no steady state: in the second half of the schedule {due} requests came and {ended} were answered; latencies \
+            Caveat::QueueUnstable { arrived, ended } => format!(
+                "no steady state: in the second half of the schedule {arrived} requests arrived and {ended} completed; latencies \
                  grow for as long as the run goes on"
             ),
             Caveat::ClientUnreliable { verdict } => verdict.clone(),
@@ -277,7 +278,7 @@ impl EndedBy {
 
 fn interrupted(setup: &Setup, samples: &Samples) -> Option<Caveat> {
     let finished = || samples.iter().filter(|sample| sample.failure != Some(FailureKind::Aborted)).count() as u64;
-    setup.interrupted.then(|| Caveat::Interrupted { finished: finished(), asked: setup.num_prompts })
+    setup.interrupted.then(|| Caveat::Interrupted { finished: finished(), requested: setup.num_prompts })
 }
 
 fn requests_failed(samples: &Samples) -> Option<Caveat> {
@@ -303,7 +304,7 @@ fn client_unreliable(trust: Option<&Trust>) -> Option<Caveat> {
 fn rate_missed(setup: &Setup, open_loop: &OpenLoopMetrics, trust: Option<&Trust>) -> Option<Caveat> {
     let rates = open_loop.rates.filter(|rates| rates.delivered < rates.planned * MIN_DELIVERED)?;
     let reported = trust.is_some_and(|trust| matches!(trust.verdict, TrustVerdict::RateMissed { .. }));
-    let cap = setup.max_concurrency.filter(|_| rates.released >= rates.planned * MIN_DELIVERED);
+    let cap = setup.max_concurrency.filter(|_| rates.dispatched >= rates.planned * MIN_DELIVERED);
     (!reported).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
 }
 
@@ -383,7 +384,7 @@ mod tests {
     #[test]
     fn slow_and_coalesced_runs_are_reported() {
         let said = caveats(&Setup::example(), &good(100), |open_loop| {
-            open_loop.rates = Some(Rates { planned: 20.0, released: 20.0, delivered: 18.9 });
+            open_loop.rates = Some(Rates { planned: 20.0, dispatched: 20.0, delivered: 18.9 });
             open_loop.coalesced_fraction = 0.25;
         });
         assert_eq!(

@@ -37,7 +37,7 @@ pub use ranks::{RankClock, RankUse};
 pub use samples::gaps::Gaps;
 pub use samples::per_token::{PerToken, TokenSource};
 pub use samples::rare::{Rare, Rarely};
-pub use samples::sample::{Asked, Sample, TokenCounter};
+pub use samples::sample::{InputSize, Sample, TokenCounter};
 pub use samples::{Gather, Samples};
 pub use setup::{RampUp, RateChange, Setup, Task};
 pub use stats::interval::Interval;

@@ -55,7 +55,7 @@ pub struct Rates {
     /// Requests per second as scheduled.
     pub planned: f64,
     /// Requests per second as dispatched, before any wait for a slot.
-    pub released: f64,
+    pub dispatched: f64,
     /// Requests per second as sent.
     pub delivered: f64,
 }
@@ -81,7 +81,7 @@ impl OpenLoopMetrics {
             retried: retried(samples),
             ttft_including_client_queue: tokens(|sample| sample.ttft + sample.queue_time()),
             dispatch_lateness: Statistics::of(
-                samples.iter().map(|sample| sample.released - sample.due).collect(),
+                samples.iter().map(|sample| sample.dispatched - sample.scheduled).collect(),
                 &LATENESS_PERCENTILES,
             ),
             connect: Statistics::of(
@@ -101,7 +101,7 @@ impl OpenLoopMetrics {
 }
 
 fn since_schedule(sample: &Sample) -> f64 {
-    sample.sent - sample.due
+    sample.sent - sample.scheduled
 }
 
 fn outcomes(samples: &Samples) -> Vec<(&'static str, u64)> {
@@ -150,13 +150,13 @@ fn retried(samples: &Samples) -> (u64, u64) {
 fn rates(samples: &Samples) -> Option<Rates> {
     let mut spans = [(f64::INFINITY, f64::NEG_INFINITY); 3];
     for sample in samples {
-        for ((first, last), time) in spans.iter_mut().zip([sample.due, sample.released, sample.sent]) {
+        for ((first, last), time) in spans.iter_mut().zip([sample.scheduled, sample.dispatched, sample.sent]) {
             (*first, *last) = (first.min(time), last.max(time));
         }
     }
-    let [planned, released, delivered] =
+    let [planned, dispatched, delivered] =
         spans.map(|(first, last)| (last > first).then(|| (samples.len() - 1) as f64 / (last - first)));
-    Some(Rates { planned: planned?, released: released?, delivered: delivered? })
+    Some(Rates { planned: planned?, dispatched: dispatched?, delivered: delivered? })
 }
 
 fn coalesced_fraction(samples: &Samples) -> f64 {
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
     use tacho_core::FailureKind;
 
-    fn sample(due: f64, released: f64, sent: f64, latency: f64) -> Sample {
-        Sample { due, released, sent, latency, ttft: latency / 2.0, done: sent + latency, ..Sample::default() }
+    fn sample(scheduled: f64, dispatched: f64, sent: f64, latency: f64) -> Sample {
+        Sample { scheduled, dispatched, sent, latency, ttft: latency / 2.0, done: sent + latency, ..Sample::default() }
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let paced = Setup { request_rate: 2.0, ..Setup::example() };
         assert_eq!(
             OpenLoopMetrics::of(&paced, &samples, 2.5).rates,
-            Some(Rates { planned: 2.0, released: 2.0, delivered: 1.0 })
+            Some(Rates { planned: 2.0, dispatched: 2.0, delivered: 1.0 })
         );
         assert_eq!(OpenLoopMetrics::of(&paced, &one(), 2.5).rates, None);
         assert_eq!(OpenLoopMetrics::of(&Setup::example(), &samples, 2.5).rates, None);

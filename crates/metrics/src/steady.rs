@@ -48,7 +48,7 @@ pub struct Steady {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backlog {
     /// Requests scheduled in the second half.
-    pub due: usize,
+    pub arrived: usize,
     /// Requests that ended in that time.
     pub ended: usize,
 }
@@ -121,20 +121,21 @@ fn drift(latencies: &[f64]) -> Option<f64> {
 /// Arrivals against completions in the second half of the schedule. In a stable system the two differ only by random
 /// variation; failed requests have left the queue too.
 pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
-    let due = samples.iter().map(|sample| sample.due);
-    let (first, last) =
-        due.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), due| (first.min(due), last.max(due)));
+    let scheduled = samples.iter().map(|sample| sample.scheduled);
+    let (first, last) = scheduled.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), scheduled| {
+        (first.min(scheduled), last.max(scheduled))
+    });
     // The first requests cannot have completed: the requests in flight of a steady system must have built up before.
     let half = first + (last - first) / 2.0;
     let (mut arrived, mut ended) = (0, 0);
     for sample in samples {
-        arrived += usize::from(sample.due > half);
+        arrived += usize::from(sample.scheduled > half);
         ended += usize::from(sample.done > half && sample.done <= last);
     }
     let excess = arrived as f64 - ended as f64;
     let chance = 2.0 * (arrived as f64).sqrt();
     let growing = arrived >= MIN_REQUESTS / 2 && excess > MIN_BACKLOG * arrived as f64 && excess > chance;
-    growing.then_some(Backlog { due: arrived, ended })
+    growing.then_some(Backlog { arrived, ended })
 }
 
 #[cfg(test)]
@@ -150,8 +151,8 @@ mod tests {
             now -= (1.0 - random.random()).ln() / rate;
             free = free.max(now) + 1.0 / capacity;
             Sample {
-                due: now,
-                released: now,
+                scheduled: now,
+                dispatched: now,
                 sent: now,
                 latency: free - now,
                 ttft: free - now,

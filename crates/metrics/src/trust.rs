@@ -168,8 +168,8 @@ impl Trust {
             return TrustVerdict::Late { p99_ms };
         }
         // Waits for a slot are due to the user's own limit.
-        if let Some(rates) = open_loop.rates.filter(|rates| rates.released < rates.planned * MIN_DELIVERED) {
-            return TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.released };
+        if let Some(rates) = open_loop.rates.filter(|rates| rates.dispatched < rates.planned * MIN_DELIVERED) {
+            return TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.dispatched };
         }
         match self.arrival_distance {
             Some(distance) if distance > critical_distance(requests) => TrustVerdict::WrongProcess { distance },
@@ -276,7 +276,7 @@ fn arrival_distance(samples: &Samples) -> Option<f64> {
         gaps.sort_unstable_by(f64::total_cmp);
         gaps
     };
-    let (planned, actual) = (gaps(|sample| sample.due), gaps(|sample| sample.released));
+    let (planned, actual) = (gaps(|sample| sample.scheduled), gaps(|sample| sample.dispatched));
     let count = planned.len();
     if count == 0 {
         return None;
@@ -306,8 +306,8 @@ mod tests {
     fn samples(late: f64) -> Vec<Sample> {
         (0..200)
             .map(|index| {
-                let due = f64::from(index) * 0.01;
-                Sample { due, released: due + late, sent: due + late, ..Sample::default() }
+                let scheduled = f64::from(index) * 0.01;
+                Sample { scheduled, dispatched: scheduled + late, sent: scheduled + late, ..Sample::default() }
             })
             .collect()
     }
@@ -386,15 +386,15 @@ mod tests {
         for (index, sample) in capped.iter_mut().enumerate() {
             sample.sent = index as f64 * 0.05;
         }
-        capped[7].released += 0.003;
+        capped[7].dispatched += 0.003;
         let verdict = trust(&capped, WorkerUse::default());
         assert!(verdict.is_ok(), "{}", verdict.text());
         let mut slow = samples(0.0);
         for (index, sample) in slow.iter_mut().enumerate() {
-            (sample.released, sample.sent) = (sample.due + index as f64 * 4e-6, index as f64 * 0.02);
+            (sample.dispatched, sample.sent) = (sample.scheduled + index as f64 * 4e-6, index as f64 * 0.02);
         }
         assert!(trust(&slow, WorkerUse::default()).is_ok());
-        slow[199].released = 3.0;
+        slow[199].dispatched = 3.0;
         assert!(matches!(trust(&slow, WorkerUse::default()).verdict, TrustVerdict::RateMissed { .. }));
     }
 
@@ -434,14 +434,14 @@ mod tests {
     fn coalesced_arrivals_are_another_process() {
         let mut bundled = samples(0.0);
         for (index, sample) in bundled.iter_mut().enumerate() {
-            sample.released = (index / 4) as f64 * 0.04 + 0.03;
+            sample.dispatched = (index / 4) as f64 * 0.04 + 0.03;
         }
         assert!(arrival_distance(&bundled.into()).unwrap() > critical_distance(200));
         assert_eq!(arrival_distance(&samples(0.0).into()), Some(0.0));
     }
 
     #[test]
-    fn without_workers_there_is_no_verdict() {
+    fn no_workers_give_no_verdict() {
         let open_loop = OpenLoopMetrics::of(&Setup::example(), &Samples::default(), 1.0);
         assert!(Trust::of(&Setup::example(), &Samples::default(), &open_loop, &[]).is_none());
     }

@@ -25,7 +25,7 @@ impl Default for WindowRule {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
     /// Whether it was requested by its flags.
-    pub asked: bool,
+    pub requested: bool,
     /// The window; `None` where full concurrency was never reached.
     pub window: Option<SteadyWindow>,
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     fn sample(sent: f64, latency: f64) -> Sample {
-        Sample { due: 0.0, released: sent, sent, latency, done: sent + latency, ..Sample::default() }
+        Sample { scheduled: 0.0, dispatched: sent, sent, latency, done: sent + latency, ..Sample::default() }
     }
 
     const ALL: WindowRule = WindowRule { threshold: 1.0, least: None };

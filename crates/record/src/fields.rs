@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::EndedBy;
 use tacho_metrics::interval::Interval;
 
-use crate::number::Known;
+use crate::metric::Known;
 
 /// Caveats of a run that a rule ended because the server performed badly.
 const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];

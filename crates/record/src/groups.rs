@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tacho_metrics::{Sample, Samples, Setup};
 
-use crate::number::Known;
+use crate::metric::Known;
 use crate::{Measured, RunRecord};
 
 /// The label whose groups are parts of the run one after another.
@@ -76,7 +76,7 @@ pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
 fn span(samples: &Samples) -> f64 {
     let (first, last) = samples
         .iter()
-        .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.due), last.max(sample.done)));
+        .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.scheduled), last.max(sample.done)));
     if first.is_finite() { last - first } else { 0.0 }
 }
 
@@ -126,8 +126,15 @@ mod tests {
     use super::*;
 
     fn sample(index: usize, ttft: f64, labels: &Labels) -> Sample {
-        let due = index as f64;
-        let sample = Sample { index, due, released: due, sent: due, done: due + 2.0, ..Sample::default() };
+        let scheduled = index as f64;
+        let sample = Sample {
+            index,
+            scheduled,
+            dispatched: scheduled,
+            sent: scheduled,
+            done: scheduled + 2.0,
+            ..Sample::default()
+        };
         Sample { ttft, latency: 2.0, output_len: 10, prompt_len: 5, ..sample }.labelled(labels.clone())
     }
 

@@ -5,7 +5,7 @@ use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{Caveat, MetricKind, Samples, Setup};
 
 use crate::RunRecord;
-use crate::number::{self, Known, Part, Timed};
+use crate::metric::{self, Known, Part, Timed};
 
 /// The confidence intervals of a run, by key.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -22,8 +22,8 @@ impl Intervals {
         }
         let rows = Recorded::of(&record.measured.samples).within(&record.setup);
         let rates =
-            number::part(Part::Totals).filter(|number| number.unit.is_rate() && (number.read)(record).is_some());
-        let keys = rates.map(|number| number.key.to_owned()).chain(headlines(&record.setup));
+            metric::part(Part::Totals).filter(|metric| metric.unit.is_rate() && (metric.read)(record).is_some());
+        let keys = rates.map(|metric| metric.key.to_owned()).chain(headlines(&record.setup));
         let mut spreads = Spreads::of(&rows, record.measured.duration);
         let mut correlated: Option<(String, f64)> = None;
         let found = keys.filter_map(|key| {
@@ -126,7 +126,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
                 let saturated = waits && self.saturation.get_or_insert_with(|| Saturation::of(self.rows)).is_some();
                 Some(if saturated { spread.unbounded() } else { spread })
             }
-            Known::Row(number) if number.unit.is_rate() => rate(self.rows, key, self.duration),
+            Known::Row(metric) if metric.unit.is_rate() => rate(self.rows, key, self.duration),
             _ => None,
         }
     }
@@ -136,7 +136,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
 /// time if the load is paced.
 fn headlines(setup: &Setup) -> Vec<String> {
     let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(MetricKind::name);
-    let due: &[&str] = if setup.is_paced() { &["ttft_from_schedule", "e2el_from_schedule"] } else { &[] };
+    let scheduled: &[&str] = if setup.is_paced() { &["ttft_from_schedule", "e2el_from_schedule"] } else { &[] };
     let statistics = |name: &'static str| {
         let percentiles = setup.metric_percentiles.iter().filter(|percent| **percent != 50.0);
         let percentiles = percentiles.map(|percent| Statistic::Percentile(*percent));
@@ -145,7 +145,7 @@ fn headlines(setup: &Setup) -> Vec<String> {
             .chain(percentiles)
             .map(move |one| Timed::key(name, one))
     };
-    reported.chain(due.iter().copied()).flat_map(statistics).collect()
+    reported.chain(scheduled.iter().copied()).flat_map(statistics).collect()
 }
 
 #[cfg(test)]
@@ -158,10 +158,18 @@ mod tests {
     fn record(gap: f64, setup: Setup) -> RunRecord {
         let mut free = 0.0_f64;
         let mut next = |at: u32| {
-            let due = f64::from(at) * gap;
-            free = free.max(due) + 0.01 + f64::from(at * 7 % 10) / 1e4;
-            let (latency, done) = (free - due, free);
-            Sample { due, released: due, sent: due, ttft: latency, latency, done, ..Sample::default() }
+            let scheduled = f64::from(at) * gap;
+            free = free.max(scheduled) + 0.01 + f64::from(at * 7 % 10) / 1e4;
+            let (latency, done) = (free - scheduled, free);
+            Sample {
+                scheduled,
+                dispatched: scheduled,
+                sent: scheduled,
+                ttft: latency,
+                latency,
+                done,
+                ..Sample::default()
+            }
         };
         let samples = (0..200).map(&mut next).collect::<Vec<_>>().into();
         RunRecord::compute(setup, Measured { samples, duration: 200.0 * gap.max(0.01), ..Measured::default() })

@@ -5,7 +5,7 @@ use tacho_metrics::interval::student;
 use tacho_metrics::statistics::mean;
 
 use crate::RunRecord;
-use crate::number::Known;
+use crate::metric::Known;
 
 /// The summarized metrics by key, with their names in vLLM's Rust client.
 pub const NUMBERS: [(&str, &str); 16] = [

@@ -4,7 +4,7 @@ use tacho_metrics::latency::{collect_some, tpot};
 use tacho_metrics::{Sample, Statistics, SteadyWindow, Task};
 
 use crate::RunRecord;
-use crate::number::Known;
+use crate::metric::Known;
 
 /// Percentiles in every row.
 const COMMON_PERCENTILES: [f64; 2] = [50.0, 90.0];
@@ -23,24 +23,25 @@ pub struct Point {
 }
 
 /// The percentiles of a sweep: those in every row and the requested ones.
-fn percentiles(asked: &[f64]) -> Vec<f64> {
-    let further = asked.iter().copied().filter(|percent| !COMMON_PERCENTILES.contains(percent));
+fn percentiles(requested: &[f64]) -> Vec<f64> {
+    let further = requested.iter().copied().filter(|percent| !COMMON_PERCENTILES.contains(percent));
     COMMON_PERCENTILES.into_iter().chain(further).collect()
 }
 
 /// The keys of a row, in the order of the table.
-pub fn keys(asked: &[f64]) -> Vec<String> {
+pub fn keys(requested: &[f64]) -> Vec<String> {
     let rates = ["request_throughput", "input_sequence_throughput", "output_throughput", "total_token_throughput"];
     let steady = ["steady_request_throughput", "steady_output_throughput"];
-    let times =
-        percentiles(asked).into_iter().flat_map(|percent| ["ttft", "tpot"].map(|name| format!("p{percent}_{name}_ms")));
+    let times = percentiles(requested)
+        .into_iter()
+        .flat_map(|percent| ["ttft", "tpot"].map(|name| format!("p{percent}_{name}_ms")));
     rates.into_iter().chain(steady).map(str::to_owned).chain(times).collect()
 }
 
 impl Point {
     /// The row of a finished run.
-    pub fn of(name: String, load: f64, record: &RunRecord, asked: &[f64]) -> Self {
-        let percentiles = percentiles(asked);
+    pub fn of(name: String, load: f64, record: &RunRecord, requested: &[f64]) -> Self {
+        let percentiles = percentiles(requested);
         let times = |of: fn(&Sample) -> Option<f64>| {
             let values = collect_some(&record.measured.samples, of);
             let has_values = !values.is_empty() && record.setup.task == Task::Generation;
@@ -61,7 +62,7 @@ impl Point {
                 }
             }
         };
-        let numbers = keys(asked).into_iter().map(|key| {
+        let numbers = keys(requested).into_iter().map(|key| {
             let value = number(&key).filter(|_| record.summary.completed > 0);
             (key, value)
         });
@@ -69,8 +70,8 @@ impl Point {
     }
 
     /// The row of a failed run.
-    pub fn failed(name: String, load: f64, failure: String, asked: &[f64]) -> Self {
-        let numbers = keys(asked).into_iter().map(|key| (key, None)).collect();
+    pub fn failed(name: String, load: f64, failure: String, requested: &[f64]) -> Self {
+        let numbers = keys(requested).into_iter().map(|key| (key, None)).collect();
         Point { name, load, numbers, failure: Some(failure) }
     }
 

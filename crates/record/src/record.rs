@@ -43,8 +43,8 @@ impl Measured {
         let (tokens, cached) = answers.fold((0, Some(0)), |(tokens, cached), sample| {
             (tokens + sample.prompt_len, cached.zip(sample.cached_tokens).map(|(sum, more): (u64, u64)| sum + more))
         });
-        let told = cached.filter(|_| tokens > 0).map(|cached| cached as f64 / tokens as f64);
-        told.or_else(|| self.server.prefix_cache_hit_rate())
+        let reported = cached.filter(|_| tokens > 0).map(|cached| cached as f64 / tokens as f64);
+        reported.or_else(|| self.server.prefix_cache_hit_rate())
     }
 }
 
@@ -134,10 +134,10 @@ impl RunRecord {
     }
 
     /// Finds the window in which the run was at its concurrency limit, by `rule`; `asked` if a flag requested it.
-    pub fn find_window(&mut self, rule: WindowRule, asked: bool) {
+    pub fn find_window(&mut self, rule: WindowRule, requested: bool) {
         if SteadyWindow::applies(&self.setup) {
             let window = SteadyWindow::of(&self.setup, &self.measured.samples, self.measured.duration, rule);
-            self.steady_state = Some(SteadyState { asked, window });
+            self.steady_state = Some(SteadyState { requested, window });
         }
     }
 
@@ -186,7 +186,7 @@ mod tests {
     use tacho_metrics::Sample;
 
     #[test]
-    fn usage_tells_of_hits_before_counters_do() {
+    fn hits_in_usage_take_precedence_over_counters() {
         let sample = |prompt_len, cached_tokens| Sample { prompt_len, cached_tokens, ..Sample::default() };
         let rate = |samples: Vec<Sample>| Measured { samples: samples.into(), ..Measured::default() }.cache_hit_rate();
         assert_eq!(rate(vec![sample(100, Some(32)), sample(100, Some(0))]), Some(0.16));

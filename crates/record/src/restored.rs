@@ -10,7 +10,7 @@ use tacho_metrics::{
 };
 
 use crate::logged::read_goodput;
-use crate::number::Timed;
+use crate::metric::Timed;
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// A restored record, and the texts in its file.
@@ -117,7 +117,8 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     let column = |dict: Option<&'_ Dict>, key: &str| Column::of(dict, key)?.checked(key, count);
     let (ttfts, queue) = (column(Some(dict), "ttfts")?, column(Some(dict), "queue_times")?);
     let (inputs, outputs) = (column(Some(dict), "input_lens")?, column(Some(dict), "output_lens")?);
-    let (starts, due, released) = (column(Some(dict), "start_times")?, column(own, "due")?, column(own, "released")?);
+    let (starts, scheduled, dispatched) =
+        (column(Some(dict), "start_times")?, column(own, "scheduled")?, column(own, "dispatched")?);
     let (sent, done, retries) = (column(own, "sent")?, column(own, "done")?, column(own, "request_retries")?);
     let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
     let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
@@ -138,16 +139,16 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
         let (error, outcome) = (text(&errors), text(&outcomes));
         let sent = sent.at(index).or_else(|| Some(starts.at(index)? - origin)).unwrap_or(0.0);
         let (latency, ttft) = (latencies.0[index], ttfts.at(index).unwrap_or(0.0));
-        let released = released.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
+        let dispatched = dispatched.at(index).unwrap_or(sent - queue.at(index).unwrap_or(0.0));
         let done = done.at(index).unwrap_or(sent + latency.max(ttft + itl.iter().sum::<f64>()));
-        let times = [sent, released, done, latency, ttft].into_iter().chain(itl.iter().copied());
+        let times = [sent, dispatched, done, latency, ttft].into_iter().chain(itl.iter().copied());
         if let Some(odd) = times.into_iter().find(|time| !(*time >= -1.0 && RunTime::holds(time.max(0.0)))) {
             return Err(Error::Impossible { key: format!("a time of request {index}"), value: format!("{odd} s") });
         }
         Ok(Sample {
             index,
-            due: due.at(index).unwrap_or(released),
-            released,
+            scheduled: scheduled.at(index).unwrap_or(dispatched),
+            dispatched,
             sent,
             done,
             ttft,
@@ -231,8 +232,8 @@ mod tests {
     fn a_detailed_result_is_a_record_again() {
         let record = of(VLLM).unwrap().unwrap().record;
         let samples: Vec<_> = record.measured.samples.iter().collect();
-        assert_eq!((samples[0].released, samples[0].sent, samples[0].done), (0.5, 1.0, 1.5));
-        assert_eq!((samples[1].released, samples[1].failure), (0.0, Some(FailureKind::Http(0))));
+        assert_eq!((samples[0].dispatched, samples[0].sent, samples[0].done), (0.5, 1.0, 1.5));
+        assert_eq!((samples[1].dispatched, samples[1].failure), (0.0, Some(FailureKind::Http(0))));
         assert_eq!((record.summary.completed, record.summary.failed), (1, 1));
         assert_eq!(record.setup.metadata, [("env".to_owned(), "a".to_owned())]);
         assert_eq!(record.setup.metric_percentiles, [50.0, 99.0]);

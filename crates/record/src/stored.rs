@@ -12,7 +12,7 @@ use tacho_metrics::statistics::Statistic;
 use crate::fields::{ResultFields, SteadyState};
 use crate::groups::is_group;
 use crate::intervals::spread;
-use crate::number::Known;
+use crate::metric::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
 
 /// One run as read from its result file.
@@ -360,11 +360,12 @@ impl Requests {
         }
         let pick = |key: &str, values: Vec<f64>| picked(key, values, &order, count);
         let gaps = |value: &Value| value.as_list()?.iter().map(number_of).collect::<Option<Vec<f64>>>();
-        let (due, sent) = (pick("tacho.due", moments("due")?)?, pick("tacho.sent", moments("sent")?)?);
+        let (scheduled, sent) =
+            (pick("tacho.scheduled", moments("scheduled")?)?, pick("tacho.sent", moments("sent")?)?);
         let rate = dict.get("request_rate").and_then(Value::as_f64);
         Ok(Requests {
             paced: rate.is_some_and(f64::is_finite) || dict.get("ramp_up_strategy").is_some(),
-            delays: due.iter().zip(&sent).map(|(due, sent)| sent - due).collect(),
+            delays: scheduled.iter().zip(&sent).map(|(scheduled, sent)| sent - scheduled).collect(),
             queue_times: pick("queue_times", floats("queue_times")?)?,
             ttfts: pick("ttfts", floats("ttfts")?)?,
             itls: picked("itls", list(dict, "itls", gaps, "a list of lists of numbers")?, &order, count)?,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tacho_core::json::Value;
 use tacho_metrics::{Interval, Setup, Task};
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
 
 use self::draw::{Card, Curve, Tile};

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 use tacho_metrics::{MetricKind, Statistics};
 use tacho_record::RunRecord;
-use tacho_record::number::{self, Amount, Number, Part, Times, Unit};
+use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
 pub use self::block::{BlockStyle, own_report};
 pub(crate) use self::block::{bounds, interval_of};
@@ -113,12 +113,12 @@ const TOKENS: [Unit; 2] = [Unit::Tokens, Unit::TokensPerSecond];
 fn totals(record: &RunRecord) -> Vec<String> {
     let setup = &record.setup;
     let mut lines = Vec::new();
-    for number in number::lines(&[Part::Totals, Part::Peaks]) {
+    for metric in metric::lines(&[Part::Totals, Part::Peaks]) {
         // Prompt tokens are counted without a tokenizer too; a real-time factor needs audio.
-        let counted = setup.has_tokenizer() || !TOKENS.contains(&number.unit) || number.key == "total_input_tokens";
-        let value = (number.read)(record).filter(|value| number.key != "rtfx" || *value != Amount::Real(0.0));
-        lines.extend(value.filter(|_| counted).and_then(|value| number_line(number, value)));
-        if number.key == "failed" {
+        let counted = setup.has_tokenizer() || !TOKENS.contains(&metric.unit) || metric.key == "total_input_tokens";
+        let value = (metric.read)(record).filter(|value| metric.key != "rtfx" || *value != Amount::Real(0.0));
+        lines.extend(value.filter(|_| counted).and_then(|value| metric_line(metric, value)));
+        if metric.key == "failed" {
             lines.extend(setup.max_concurrency.map(|limit| value_line("Maximum request concurrency:", limit)));
             if setup.request_rate.is_finite() {
                 lines.push(value_line("Request rate configured (RPS):", two(setup.request_rate)));
@@ -129,22 +129,22 @@ fn totals(record: &RunRecord) -> Vec<String> {
 }
 
 /// The line of a metric; `None` if it was not requested.
-fn number_line(number: &Number, value: Amount) -> Option<String> {
+fn metric_line(metric: &Metric, value: Amount) -> Option<String> {
     Some(match value {
         // vLLM shows this count with two decimals.
-        Amount::Count(count) if number.key == "max_concurrent_requests" => value_line(number.line, two(count as f64)),
-        Amount::Count(count) => value_line(number.line, count),
-        Amount::Difference(count) => value_line(number.line, count),
-        Amount::Real(real) => value_line(number.line, two(real)),
-        Amount::Unasked => return None,
+        Amount::Count(count) if metric.key == "max_concurrent_requests" => value_line(metric.line, two(count as f64)),
+        Amount::Count(count) => value_line(metric.line, count),
+        Amount::Difference(count) => value_line(metric.line, count),
+        Amount::Real(real) => value_line(metric.line, two(real)),
+        Amount::NotRequested => return None,
     })
 }
 
 /// The lines of a part under its title; empty if the run has none of its metrics.
 fn section(record: &RunRecord, heading: &str, part: Part) -> Vec<String> {
-    let numbers = number::lines(&[part]);
+    let metrics = metric::lines(&[part]);
     let mut lines: Vec<String> =
-        numbers.iter().filter_map(|number| number_line(number, (number.read)(record)?)).collect();
+        metrics.iter().filter_map(|metric| metric_line(metric, (metric.read)(record)?)).collect();
     if !lines.is_empty() {
         lines.insert(0, title(heading, '-'));
     }

@@ -19,7 +19,7 @@ pub(crate) use self::distributions::distributions;
 pub use self::escape::escape;
 pub(crate) use self::figure::Figures;
 pub use self::hero::{Head, Tone};
-use crate::plots::Picture;
+use crate::plots::Chart;
 use crate::style::short;
 use crate::tables::markdown::{Table, plain};
 
@@ -109,17 +109,17 @@ pub(crate) fn html_table(table: &Table, class: impl Fn(usize, usize) -> &'static
 }
 
 /// A page of charts, each with panels in a grid under a heading, and the table behind it.
-pub fn picture_page(head: &Head, pictures: &[Picture]) -> String {
+pub fn chart_page(head: &Head, charts: &[Chart]) -> String {
     let mut figures = Figures::default();
     let mut body = String::new();
-    for picture in pictures {
-        body += &format!("<h2>{}</h2>\n", escape(&picture.title));
-        let note = format!("{} Drag to zoom, double-click to reset; click a name to hide it.", picture.note);
+    for chart in charts {
+        body += &format!("<h2>{}</h2>\n", escape(&chart.title));
+        let note = format!("{} Drag to zoom, double-click to reset; click a name to hide it.", chart.note);
         body += &format!("<p class=\"note\">{}</p>\n", escape(note.trim()));
-        let places: String = picture.panels.iter().map(|panel| figures.panel(panel, &picture.title)).collect();
+        let places: String = chart.panels.iter().map(|panel| figures.panel(panel, &chart.title)).collect();
         body += &format!("<div class=\"grid\">{places}</div>\n");
-        if !picture.table.rows.is_empty() {
-            body += &html_table(&picture.table, |_, _| "");
+        if !chart.table.rows.is_empty() {
+            body += &html_table(&chart.table, |_, _| "");
         }
     }
     page(head, &body, figures)

@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use tacho_core::json::{self, Dict, Value};
 use tacho_metrics::{MetricKind, Samples, Statistics, TaskSummary};
 use tacho_record::RunRecord;
-use tacho_record::number::{self, Amount, Part};
+use tacho_record::metric::{self, Amount, Part};
 
 use self::columns::Column;
 use self::fields::Fields;
@@ -48,7 +48,7 @@ impl<'a> ResultFile<'a> {
     pub fn new(record: &'a RunRecord, detail: Detail) -> Self {
         let mut file = Self::vllm(record, detail);
         if !record.setup.strict_parity {
-            if let Some(state) = record.steady_state.as_ref().filter(|state| state.asked) {
+            if let Some(state) = record.steady_state.as_ref().filter(|state| state.requested) {
                 file.fields.set("steady_state", full_concurrency::json(state));
             }
             file.fields.set("tacho", own::fields(record, detail));
@@ -122,7 +122,7 @@ fn setup_fields(record: &RunRecord) -> Fields {
 /// The results.
 fn result_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
-    number_fields(record, Part::Totals, &mut fields);
+    metric_fields(record, Part::Totals, &mut fields);
     if matches!(record.summary.task, TaskSummary::Pooling(_)) {
         // vLLM prints the failures of pooling but does not write them.
         fields.remove("failed");
@@ -132,15 +132,15 @@ fn result_fields(record: &RunRecord) -> Fields {
         TaskSummary::Pooling(_) => &POOLING,
     };
     columns.iter().for_each(|(key, column)| fields.set(key, *column));
-    number_fields(record, Part::Peaks, &mut fields);
-    number_fields(record, Part::Probes, &mut fields);
+    metric_fields(record, Part::Peaks, &mut fields);
+    metric_fields(record, Part::Probes, &mut fields);
     rate_fields(record, &mut fields);
-    number_fields(record, Part::Speculative, &mut fields);
+    metric_fields(record, Part::Speculative, &mut fields);
     if let Some(speculative) = &record.measured.speculative {
         let rates = speculative.per_position.iter().map(|&rate| Value::Float(rate)).collect();
         fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
     }
-    number_fields(record, Part::Diffusion, &mut fields);
+    metric_fields(record, Part::Diffusion, &mut fields);
     latency_fields(record, &mut fields);
     fields
 }
@@ -148,8 +148,8 @@ fn result_fields(record: &RunRecord) -> Fields {
 /// The metrics of a group of requests.
 fn group_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
-    number_fields(record, Part::Totals, &mut fields);
-    number_fields(record, Part::Peaks, &mut fields);
+    metric_fields(record, Part::Totals, &mut fields);
+    metric_fields(record, Part::Peaks, &mut fields);
     latency_fields(record, &mut fields);
     fields
 }
@@ -163,13 +163,13 @@ fn latency_fields(record: &RunRecord, fields: &mut Fields) {
 }
 
 /// The metrics of a part that the run has.
-fn number_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
-    for number in number::part(part) {
-        match (number.read)(record) {
-            Some(Amount::Count(count)) => fields.set(number.key, count),
-            Some(Amount::Difference(count)) => fields.set(number.key, count),
-            Some(Amount::Real(real)) => fields.set(number.key, real),
-            Some(Amount::Unasked) => fields.set(number.key, Value::Null),
+fn metric_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
+    for metric in metric::part(part) {
+        match (metric.read)(record) {
+            Some(Amount::Count(count)) => fields.set(metric.key, count),
+            Some(Amount::Difference(count)) => fields.set(metric.key, count),
+            Some(Amount::Real(real)) => fields.set(metric.key, real),
+            Some(Amount::NotRequested) => fields.set(metric.key, Value::Null),
             None => {}
         }
     }

@@ -1,6 +1,7 @@
 //! Charts of results: a small core (a scene of shapes, axes, panels) that is written as SVG or drawn as PNG, and the
 //! figures made with it. No system fonts, no external library at run time.
 
+mod chart;
 pub mod dataset;
 mod font;
 mod legend;
@@ -8,7 +9,6 @@ pub mod load;
 mod palette;
 mod panel;
 pub mod pareto;
-mod picture;
 mod pixels;
 mod scale;
 mod scene;
@@ -17,11 +17,11 @@ mod svg;
 pub mod sweep;
 mod words;
 
+pub use chart::Chart;
 pub(crate) use font::{fit as fit_text, width as text_width};
 pub(crate) use legend::{LegendEntry, draw_legend, legend_width};
 pub(crate) use palette::{Color, category, sequence};
 pub(crate) use panel::{AxisSpec, Bar, Grid, Marker, Panel, Rect, Series};
-pub use picture::Picture;
 pub use pixels::png;
 pub use scale::ScaleKind;
 pub(crate) use scale::number;

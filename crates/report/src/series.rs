@@ -8,7 +8,7 @@ const REQUESTS: f64 = 5.0;
 
 /// The origin of times: the scheduled time of the first request.
 pub(crate) fn origin(samples: &Samples) -> f64 {
-    let first = samples.iter().map(|sample| sample.due.min(sample.released)).fold(f64::INFINITY, f64::min);
+    let first = samples.iter().map(|sample| sample.scheduled.min(sample.dispatched)).fold(f64::INFINITY, f64::min);
     if first.is_finite() { first } else { 0.0 }
 }
 
@@ -56,10 +56,10 @@ impl OverTime {
     }
 
     fn add(&mut self, sample: &Sample, origin: f64) {
-        let (released, sent, done) = (sample.released - origin, sample.sent - origin, sample.done - origin);
+        let (dispatched, sent, done) = (sample.dispatched - origin, sample.sent - origin, sample.done - origin);
         self.event(SENT, sent, 1.0);
         self.event(if sample.success() { FINISHED } else { FAILED }, done, 1.0);
-        self.lasting(WAITING, released, sent);
+        self.lasting(WAITING, dispatched, sent);
         self.lasting(RUNNING, sent, done);
         if sample.success() {
             // Each event counts its share of the tokens.
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn intervals_count_by_the_covered_fraction_of_a_step() {
         let sample = Sample {
-            released: 0.5,
+            dispatched: 0.5,
             sent: 1.0,
             done: 2.5,
             ttft: 0.5,

@@ -108,7 +108,7 @@ fn severity(caveat: &Caveat) -> Severity {
 fn rates(record: &RunRecord) -> Option<(f64, f64)> {
     let queue = record.steady.as_ref()?.backlog?;
     let offered = record.open_loop.rates?.planned;
-    let late = offered * queue.ended as f64 / queue.due.max(1) as f64;
+    let late = offered * queue.ended as f64 / queue.arrived.max(1) as f64;
     Some((offered, late.max(record.summary.request_throughput)))
 }
 

@@ -43,7 +43,7 @@ fn rewrite(path: &Path, temporary: &Path) -> Result<(), Error> {
     let mut pending: Vec<Row> = Vec::new();
     let mut events = 0;
     let mut write = |rows: &mut Vec<Row>| -> Result<(), Error> {
-        let parts: Vec<_> = rows.iter().map(|row| (&row.asked, &row.observation)).collect();
+        let parts: Vec<_> = rows.iter().map(|row| (&row.request, &row.observation)).collect();
         out.write(&batch(schema.clone(), origin, &parts)?)?;
         rows.clear();
         Ok(())

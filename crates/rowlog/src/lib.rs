@@ -26,7 +26,7 @@ pub use log::Log;
 pub use manifest::{Manifest, this_host};
 pub use packed::{pack, unpack};
 pub use parquet::{Columns, Values, write_parquet};
-pub use row::{Asked, Row};
+pub use row::{RequestInfo, Row};
 pub use segment::Origin;
 pub use stored::{Batches, Segment, Stored};
 pub use stream::Tail;

@@ -20,7 +20,7 @@ use crate::stored::{SUMMARY, Stored};
 use crate::stream::Tail;
 use crate::sync::Syncer;
 use crate::written::Written;
-use crate::{Asked, Error, Origin, segment};
+use crate::{Error, Origin, RequestInfo, segment};
 
 /// Maximum number of values in a batch; more rows are split into several.
 pub(crate) const BATCH_VALUES: usize = 1 << 20;
@@ -69,7 +69,10 @@ impl Log {
 
     /// Appends rows, as one batch unless they are very many. After an error the log is unchanged, and nothing more
     /// should be appended.
-    pub fn append<'a>(&mut self, rows: impl IntoIterator<Item = (&'a Asked, &'a Observation)>) -> Result<(), Error> {
+    pub fn append<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = (&'a RequestInfo, &'a Observation)>,
+    ) -> Result<(), Error> {
         let Some(writer) = &mut self.writer else {
             return Err(Error::malformed(&self.directory, "rows were added before a segment was begun"));
         };
@@ -100,9 +103,9 @@ impl Log {
 }
 
 /// Number of rows that fit in one batch: at least one.
-fn fitting(rows: &[(&Asked, &Observation)]) -> usize {
+fn fitting(rows: &[(&RequestInfo, &Observation)]) -> usize {
     let mut values = 0;
-    let fits = |(_, row): &&(&Asked, &Observation)| {
+    let fits = |(_, row): &&(&RequestInfo, &Observation)| {
         values += 32 + row.chunks.len() + row.token_counts.len() + row.text.len() / 8;
         values <= BATCH_VALUES
     };
@@ -163,7 +166,7 @@ impl Writer {
         Ok(writer)
     }
 
-    fn append(&mut self, rows: &[(&Asked, &Observation)]) -> Result<(), Error> {
+    fn append(&mut self, rows: &[(&RequestInfo, &Observation)]) -> Result<(), Error> {
         self.stream.write(&batch(self.schema.clone(), self.origin, rows)?)?;
         self.batches += 1;
         self.flush()

@@ -10,14 +10,14 @@ use tacho_core::{Observation, Timestamp};
 
 use crate::packing::packing;
 use crate::stream::{Stream, Tail};
-use crate::{Asked, Origin, Row, batch, segment};
+use crate::{Origin, RequestInfo, Row, batch, segment};
 
 /// Serializes rows without their requests, which the receiver knows.
 pub fn pack(rows: &[Observation]) -> Result<Vec<u8>, ArrowError> {
     let origin = Origin { timestamp: Timestamp::ZERO, unix_ns: 0 };
     let schema = Arc::new(segment::schema(0, origin));
-    let asked = Asked::default();
-    let parts: Vec<_> = rows.iter().map(|row| (&asked, row)).collect();
+    let request = RequestInfo::default();
+    let parts: Vec<_> = rows.iter().map(|row| (&request, row)).collect();
     let mut stream = StreamWriter::try_new_with_options(Vec::new(), &schema, packing()?)?;
     stream.write(&batch::batch(schema, origin, &parts)?)?;
     stream.into_inner()

@@ -4,7 +4,7 @@ use tacho_core::{Labels, Observation};
 
 /// Properties of a request known before it was sent, as far as results need them.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Asked {
+pub struct RequestInfo {
     /// Prompt tokens, counted by the client's tokenizer.
     pub prompt_len: u64,
     /// Requested output tokens.
@@ -21,7 +21,7 @@ pub struct Asked {
     pub labels: Labels,
 }
 
-impl Asked {
+impl RequestInfo {
     /// All labels of a request, with its adapter, after those of its response.
     pub fn labels(&self, seen: &Labels) -> Labels {
         let labels = self.labels.merged(seen);
@@ -33,7 +33,7 @@ impl Asked {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The request.
-    pub asked: Asked,
+    pub request: RequestInfo,
     /// Its observation.
     pub observation: Observation,
 }

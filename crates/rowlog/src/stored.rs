@@ -185,7 +185,7 @@ mod tests {
     const LONGEST: std::time::Duration = RunTime::MAX;
 
     #[test]
-    fn a_row_of_another_year_is_no_row() {
+    fn rows_with_impossible_times_are_rejected() {
         let origin = Timestamp(LONGEST.as_nanos() as u64 * 3);
         let row = |done| Observation { done, ..Observation::dispatched(0, origin, origin) };
         let sent = |done| Observation { sent: origin, ..row(done) };

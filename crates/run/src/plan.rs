@@ -226,7 +226,7 @@ pub struct StopPlan {
     /// How long requests may continue after such an end.
     pub drain: Duration,
     /// How long requests may continue after an end by overload.
-    pub hopeless: Duration,
+    pub overload_grace: Duration,
     /// The limit on failures.
     pub failures: Option<FailureLimit>,
     /// Whether a growing backlog ends the run.

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use tacho_core::json::Value;
 use tacho_core::{EventSink, LabelPool, SpillFile, Timestamp};
 use tacho_metrics::{
-    Asked, Caveat, Gather, GoodputLimits, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
+    Caveat, Gather, GoodputLimits, InputSize, MetricKind, Sample, Samples, Setup, Steady, Task, TokenCounter, WorkerUse,
 };
 use tacho_record::{Measured, Provenance, RunRecord, logged};
 use tacho_rowlog::{Joined, Manifest, Row, Stored};
@@ -292,13 +292,13 @@ fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>, pool: &mut LabelP
     let counter =
         |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
     let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
-    let asked = Asked {
-        prompt_len: row.asked.prompt_len,
-        num_input_sequences: row.asked.input_sequences,
-        input_audio_duration: row.asked.audio_seconds,
+    let input = InputSize {
+        prompt_len: row.request.prompt_len,
+        num_input_sequences: row.request.input_sequences,
+        input_audio_duration: row.request.audio_seconds,
     };
-    let labels = pool.share(row.asked.labels(&row.observation.labels));
-    Sample::from_observation(row.observation, asked, task, count).labelled(labels)
+    let labels = pool.share(row.request.labels(&row.observation.labels));
+    Sample::from_observation(row.observation, input, task, count).labelled(labels)
 }
 
 /// The run's tokenizer.
@@ -357,7 +357,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
 
 fn moved(mut sample: Sample, base: usize, shift: f64) -> Sample {
     sample.index += base;
-    for time in [&mut sample.due, &mut sample.released, &mut sample.sent, &mut sample.done] {
+    for time in [&mut sample.scheduled, &mut sample.dispatched, &mut sample.sent, &mut sample.done] {
         *time += shift;
     }
     sample

@@ -9,7 +9,7 @@ use tacho_core::json::dumps;
 use tacho_core::{Counters, EventSink, Observation, RunEvent, Work};
 use tacho_loadgen::StopSignal;
 use tacho_metrics::offline::{EngineNote, OfflineKind, OfflineRecord, Phase, Start, Startup};
-use tacho_rowlog::Asked;
+use tacho_rowlog::RequestInfo;
 
 use crate::Error;
 use crate::offline::{EngineError, Measured, Notebook, OfflineEngine};
@@ -71,7 +71,7 @@ pub fn run(
 /// Records a start: the duration of its row is the time until the engine was ready, and its text has the other times.
 fn note(notebook: &mut Notebook<'_>, phase: Phase, start: &Start) {
     let text = dumps(&start.to_json(phase).into()).into_bytes();
-    notebook.add(start.wall, &Asked::default(), |row| Observation { text, ..row });
+    notebook.add(start.wall, &RequestInfo::default(), |row| Observation { text, ..row });
 }
 
 /// The parts common to all phases.

@@ -6,9 +6,9 @@ use std::path::Path;
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp, Usage};
 use tacho_metrics::sessions::{SessionStep, Steps};
-use tacho_metrics::{Asked, Caveat, GoodputLimits, MetricKind, Sample, Setup, Task, WorkerUse};
+use tacho_metrics::{Caveat, GoodputLimits, InputSize, MetricKind, Sample, Setup, Task, WorkerUse};
 use tacho_record::{Measured, Provenance, RunRecord, logged};
-use tacho_rowlog::{Log, Manifest, Origin};
+use tacho_rowlog::{Log, Manifest, Origin, RequestInfo};
 use tacho_run::Error;
 use tacho_run::rebuild::{Changes, Rebuilt, Window, merge, rebuild, rebuild_within};
 use tacho_testkit::{Counted, fuzz_files, peak};
@@ -31,8 +31,8 @@ fn setup() -> Setup {
 }
 
 fn row(index: usize) -> Observation {
-    let due = Timestamp(ORIGIN.timestamp.0 + index as u64 * 100_000_000);
-    let at = |nanos: u64| Timestamp(due.0 + nanos);
+    let scheduled = Timestamp(ORIGIN.timestamp.0 + index as u64 * 100_000_000);
+    let at = |nanos: u64| Timestamp(scheduled.0 + nanos);
     let failed = index == 3;
     Observation {
         sent: at(12_345),
@@ -41,13 +41,13 @@ fn row(index: usize) -> Observation {
         done: at(120_000_000),
         outcome: if failed { Outcome::failed(FailureKind::Http(503), "busy") } else { Outcome::Complete },
         usage: Usage { prompt_tokens: Some(9), completion_tokens: Some(5), ..Usage::default() },
-        ..Observation::dispatched(index, due, at(1_000))
+        ..Observation::dispatched(index, scheduled, at(1_000))
     }
 }
 
 fn record(rows: &[Observation], setup: Setup) -> RunRecord {
-    let asked = Asked { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0 };
-    let sample = |row: &Observation| Sample::from_observation(row.clone(), asked, Task::Generation, None);
+    let input = InputSize { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0 };
+    let sample = |row: &Observation| Sample::from_observation(row.clone(), input, Task::Generation, None);
     let mut samples = rows.iter().map(sample).collect();
     steps().name(&mut samples);
     let end = rows.iter().map(|row| row.done).max().unwrap();
@@ -103,8 +103,8 @@ fn log_in_batches(
     };
     let mut log = Log::create(directory, &manifest).unwrap();
     log.begin(origin).unwrap();
-    let asked = tacho_rowlog::Asked { prompt_len: 8, input_sequences: 1, ..tacho_rowlog::Asked::default() };
-    rows.chunks(together).for_each(|batch| log.append(batch.iter().map(|row| (&asked, row))).unwrap());
+    let request = RequestInfo { prompt_len: 8, input_sequences: 1, ..RequestInfo::default() };
+    rows.chunks(together).for_each(|batch| log.append(batch.iter().map(|row| (&request, row))).unwrap());
     if let Some(closing) = closing {
         log.finish(&closing).unwrap();
     }
@@ -203,7 +203,7 @@ fn logs_of_several_machines_are_one_run() {
     assert_eq!((merged.setup.request_rate, merged.setup.max_concurrency), (20.0, Some(8)));
     assert!((merged.measured.duration - 2.52).abs() < 1e-9, "{}", merged.measured.duration);
     let samples: Vec<_> = merged.measured.samples.iter().collect();
-    assert!((samples[20].due - 0.5).abs() < 1e-9);
+    assert!((samples[20].scheduled - 0.5).abs() < 1e-9);
     assert_eq!(samples[39].index, 39);
 }
 

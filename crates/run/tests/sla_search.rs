@@ -201,7 +201,7 @@ fn served(rate: f64, server: Server, count: usize, random: &mut Generator) -> Sa
 fn sample((now, turn): (f64, f64)) -> Sample {
     let ttft = turn - now + BASE;
     let (latency, done) = (ttft + REST, now + ttft + REST);
-    Sample { due: now, released: now, sent: now, ttft, latency, done, ..Sample::default() }
+    Sample { scheduled: now, dispatched: now, sent: now, ttft, latency, done, ..Sample::default() }
 }
 
 fn p99_ms(samples: &Samples) -> f64 {
@@ -226,7 +226,7 @@ impl Bench for Queue {
         let steady = Steady::of(&Setup { request_rate: rate, tokenizer_id: None, ..Setup::example() }, &samples);
         let mut own = Dict::new();
         let (first, last) = samples.iter().fold((f64::INFINITY, 0.0), |(first, last): (f64, f64), sample| {
-            (first.min(sample.due), last.max(sample.due))
+            (first.min(sample.scheduled), last.max(sample.scheduled))
         });
         own.set("planned_request_rate", (last > first).then(|| (count - 1) as f64 / (last - first)));
         if let Some(steady) = steady {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// The panic payload of work that cannot continue and whose caller expects no failure: a one-line message.
 #[derive(Debug)]
-pub struct GaveUp(pub String);
+pub struct Aborted(pub String);
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::Error;
-use crate::guard::{GaveUp, guarded, guarded_within};
+use crate::guard::{Aborted, guarded, guarded_within};
 
 /// A tokenizer of the general library.
 pub(crate) struct General {
@@ -57,7 +57,7 @@ impl General {
         let (path, length) = (self.path.display(), text.chars().count());
         let text =
             format!("{path} gives up on a text of {length} characters: its pattern tries too many ways to split it");
-        std::panic::resume_unwind(Box::new(GaveUp(text)))
+        std::panic::resume_unwind(Box::new(Aborted(text)))
     }
 
     /// Decodes IDs and keeps special tokens.

@@ -24,7 +24,7 @@ mod tokenizer;
 
 pub use decode::Decoder;
 pub use error::{Error, TemplateError};
-pub use guard::{GaveUp, guarded};
+pub use guard::{Aborted, guarded};
 pub use hub::HubCache;
 pub use mode::TokenizerMode;
 pub use prompt_ids::prompt_ids;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tacho_core::json;
 use tacho_testkit::{Counted, fuzz_files, golden_path};
-use tacho_text::{ChatInput, GaveUp, Tokenizer, TokenizerMode};
+use tacho_text::{Aborted, ChatInput, Tokenizer, TokenizerMode};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
@@ -130,6 +130,6 @@ fn a_tokenizer_that_never_ends_is_refused() {
     let tokenizer = tokenizer.expect("it can be used for most texts");
     let text = "a".repeat(60) + "b";
     let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tokenizer.count(&text, true)));
-    let gave_up = unwound.expect_err("it has no count").downcast::<GaveUp>().expect("a line");
-    assert!(gave_up.0.contains("tokenizer.json gives up on a text of 61 characters"), "{}", gave_up.0);
+    let aborted = unwound.expect_err("it has no count").downcast::<Aborted>().expect("a line");
+    assert!(aborted.0.contains("tokenizer.json gives up on a text of 61 characters"), "{}", aborted.0);
 }

@@ -164,7 +164,7 @@ fn fuzz_audio() {
 }
 
 #[test]
-fn a_header_that_lies_is_no_sound() {
+fn audio_with_a_false_header_is_rejected() {
     let good = golden(&["audio/tone8k.wav"]).remove(0);
     let with = |at: usize, bytes: &[u8]| {
         let mut file = good.clone();

@@ -7,7 +7,7 @@ use tacho_args::grammar::Setting;
 use tacho_args::typed::{FromFlag, Given};
 use tacho_args::{Values, flags};
 use tacho_decide::compare::Confidence;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_report::compare::{CompareSpec, Latency};
 
 use super::error::{ArgError, Refusal, UsageError};

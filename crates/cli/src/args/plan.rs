@@ -8,7 +8,7 @@ use tacho_args::grammar::Setting;
 use tacho_args::typed::FromFlag;
 use tacho_decide::search::Criterion;
 use tacho_forecast::plan::RATES;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use super::error::Refusal;
 

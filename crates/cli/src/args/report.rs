@@ -93,7 +93,7 @@ pub(crate) struct ReportCommandArgs {
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) markdown: bool,
     /// Whether `--markdown` was given.
-    pub(crate) asked: bool,
+    pub(crate) is_markdown_given: bool,
     pub(crate) json: bool,
     pub(crate) save: bool,
     pub(crate) log: LogArgs,
@@ -125,7 +125,7 @@ impl ReportCommandArgs {
             paths,
             // `--save` prints nothing unless a format is requested.
             markdown: flags.markdown || !(flags.json || flags.save),
-            asked: flags.markdown,
+            is_markdown_given: flags.markdown,
             json: flags.json,
             save: flags.save,
             log_flags: v.given_of(FLAGS.iter().filter(of_logs).map(|flag| flag.names[0])).collect(),

@@ -80,7 +80,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Traced>> {
     let nothing = || format!("{shown} cannot be fitted");
     if Stored::is_log(path) {
         let joined = Stored::open(path)?.joined().with_context(|| format!("the log {shown} cannot be read"))?;
-        let rows = joined.rows.iter().map(|row| (row.asked.prompt_len, &row.observation));
+        let rows = joined.rows.iter().map(|row| (row.request.prompt_len, &row.observation));
         return fit::of_rows(rows).with_context(nothing);
     }
     if path.is_dir() {

@@ -43,15 +43,15 @@ pub(crate) fn run(args: &MultiTurnArgs) -> anyhow::Result<Exit> {
     interrupt.measuring();
     tracing::info!(clients = plan.num_clients, conversations = conversations.len(), "holding conversations");
     let screen = Screen::open(&args.live, false, Progress::Shown)?;
-    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &Told(&screen))?;
+    let result = hold(&plan, &conversations, &tokenizer, &interrupt.stop, &ScreenSink(&screen))?;
     screen.close();
     report(args, &result, generator)
 }
 
 /// Prints client messages to standard error; standard output has the conversations and the tables.
-struct Told<'s>(&'s Screen);
+struct ScreenSink<'s>(&'s Screen);
 
-impl EventSink for Told<'_> {
+impl EventSink for ScreenSink<'_> {
     fn event(&self, event: RunEvent) {
         match &event {
             RunEvent::Status(note @ Note::Talk(talk)) if !talk.is_content() => {

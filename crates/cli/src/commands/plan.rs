@@ -7,10 +7,10 @@ use tacho_core::json::Value;
 use tacho_engine::simulation::Router;
 use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, Violation};
 use tacho_record::StoredRun;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_report::compare::load;
-use tacho_report::html::{Head, Tone, picture_page};
-use tacho_report::plots::load::{LoadCurve, picture};
+use tacho_report::html::{Head, Tone, chart_page};
+use tacho_report::plots::load::{LoadCurve, chart};
 use tacho_report::plots::{png, svg};
 use tacho_report::tables::markdown::Table;
 use tacho_run::experiment::split;
@@ -208,11 +208,11 @@ fn measured(path: &Path) -> anyhow::Result<Measured> {
 
 /// Writes the chart in the format of its file extension.
 fn draw(head: &Head, curves: &[LoadCurve], table: Table, path: &Path) -> anyhow::Result<()> {
-    let Some(mut chart) = picture(curves) else { return Ok(()) };
+    let Some(mut chart) = chart(curves) else { return Ok(()) };
     chart.table = table;
     let bytes = match path.extension().and_then(|ending| ending.to_str()) {
         Some("png") => png(&chart.scene(), 150.0)?,
-        Some("html") => picture_page(head, &[chart]).into_bytes(),
+        Some("html") => chart_page(head, &[chart]).into_bytes(),
         _ => svg(&chart.scene()).into_bytes(),
     };
     std::fs::write(path, bytes).with_context(|| format!("the chart cannot be written to {}", path.display()))

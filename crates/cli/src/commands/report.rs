@@ -114,7 +114,7 @@ fn tables(directory: &Path, args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     let mut out = tacho_report::out();
     if args.markdown {
         // vLLM's script prints the rows as JSON below the tables, for programs.
-        let is_read = out.is_terminal() && !args.asked;
+        let is_read = out.is_terminal() && !args.is_markdown_given;
         show(&if is_read { dashboard.tables_markdown() } else { dashboard.markdown() })?;
     }
     if args.json {

@@ -78,7 +78,7 @@ enum End {
     /// The time limit was reached.
     Time,
     /// All requested loads were measured.
-    Asked,
+    AllLevels,
 }
 
 /// The loads at one token rate, and why they ended.
@@ -138,7 +138,7 @@ fn rise(
         };
         let next = if broken.is_none() { listed.peek().copied() } else { None };
         let Some(streams) = asked.or(searched) else {
-            let end = broken.map_or(if files { End::Files } else { End::Asked }, End::Broken);
+            let end = broken.map_or(if files { End::Files } else { End::AllLevels }, End::Broken);
             return Ok(Rise { points, end, next });
         };
         let stopped = match () {
@@ -207,7 +207,7 @@ impl Rise {
                 connection_limit()
             ),
             End::Time => format!("no limit up to {}: the time was over (--max-seconds)", load(last)),
-            End::Asked | End::Broken(_) => format!("no limit up to {}", load(last)),
+            End::AllLevels | End::Broken(_) => format!("no limit up to {}", load(last)),
         }
     }
 }
@@ -431,7 +431,7 @@ mod tests {
         let cores = Cores { client: Vec::new(), server: Vec::new(), workers: 1 };
         let soon = Instant::now() + Duration::from_secs(60);
         let asked = rise(&args(vec![3, 1], vec![50.0], 0.1), 50.0, &cores, soon, &()).unwrap();
-        let ended = matches!(asked.end, End::Asked | End::Broken(_));
+        let ended = matches!(asked.end, End::AllLevels | End::Broken(_));
         assert!(ended && !asked.points.is_empty() && !asked.text(&cores).is_empty(), "{}", asked.text(&cores));
         let over = rise(&args(vec![1, 2, 3], vec![50.0], 0.1), 50.0, &cores, Instant::now(), &()).unwrap();
         assert!(over.points.len() == 1, "one load is tried in any case");

@@ -30,7 +30,7 @@ const REPORT: Duration = Duration::from_secs(600);
 const LEFTOVERS: Duration = Duration::from_secs(2);
 
 /// Returns the command to supervise, if this process is a supervisor.
-pub(crate) fn asked(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
+pub(crate) fn supervised_command(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
     (args.nth(1)? == WORD).then(|| args.collect())
 }
 
@@ -67,7 +67,7 @@ fn grace(program: &OsString) -> Duration {
 fn end(group: Pid, grace: Duration) {
     let began = Instant::now();
     let _ = kill_process_group(group, Signal::TERM);
-    let mut asked = HashSet::new();
+    let mut signalled = HashSet::new();
     loop {
         let others = descendants();
         if others.is_empty() && test_kill_process_group(group).is_err() {
@@ -78,7 +78,7 @@ fn end(group: Pid, grace: Duration) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         for pid in others {
-            if asked.insert(pid) || !patient {
+            if signalled.insert(pid) || !patient {
                 let _ = kill_process(pid, if patient { Signal::TERM } else { Signal::KILL });
             }
         }

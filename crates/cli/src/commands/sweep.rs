@@ -19,9 +19,9 @@ use anyhow::{Context, anyhow, bail};
 use tacho_core::json::Dict;
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::Statistic;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_report::Progress;
-use tacho_report::html::picture_page;
+use tacho_report::html::chart_page;
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::read_sweep;
 use tacho_report::plots::{search, svg};
@@ -222,7 +222,7 @@ fn draw(experiment: &Path) -> anyhow::Result<()> {
     let combinations = read_sweep(experiment).unwrap_or_default();
     let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
     for (at, entry) in entries.iter().enumerate() {
-        if let Some(chart) = search::picture(entry, &runs) {
+        if let Some(chart) = search::chart(entry, &runs) {
             let path = experiment.join(format!("sla_{at}.svg"));
             write_whole(&path, |out| out.write_all(svg(&chart.scene()).as_bytes()))?;
             charts.push(chart);
@@ -230,7 +230,7 @@ fn draw(experiment: &Path) -> anyhow::Result<()> {
     }
     if !charts.is_empty() {
         let path = experiment.join("sla.html");
-        let page = picture_page(&search::head(&entries[0], &runs), &charts);
+        let page = chart_page(&search::head(&entries[0], &runs), &charts);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         saved(&path);
     }

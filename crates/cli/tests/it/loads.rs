@@ -43,7 +43,7 @@ fn users_send_at_their_distance_and_others_take_their_places() {
     let place = Place::new();
     let file = conversations(&place, 6, 3);
     let result = result(&place, &["--sessions", file, "--num-users", "2", "--user-centric-rate", "10"]);
-    let (due, session) = (column(&result, "due"), column(&result, "session"));
+    let (due, session) = (column(&result, "scheduled"), column(&result, "session"));
     let mut by_session: HashMap<u64, Vec<f64>> = HashMap::new();
     due.iter().zip(&session).for_each(|(due, session)| by_session.entry(*session as u64).or_default().push(*due));
     let mut starts: Vec<f64> = by_session.values().map(|dues| dues[0]).collect();
@@ -100,7 +100,7 @@ fn think_time_is_drawn_and_warm_up_sessions_are_left_out() {
     assert_eq!((&sessions["sessions"], &sessions["finished"], &result["completed"]), (&json!(3), &json!(3), &json!(9)));
     let think = sessions["think_time_ms"]["mean"].as_f64().unwrap();
     assert!((100.0..250.0).contains(&think), "two pauses of 50 to 100 ms: {think}");
-    let (due, done) = (column(&result, "due"), column(&result, "done"));
+    let (due, done) = (column(&result, "scheduled"), column(&result, "done"));
     for (at, turn) in column(&result, "turn").iter().enumerate().filter(|(_, turn)| **turn > 0.0) {
         let pause = due[at] - done[at - 1];
         assert!((0.049..0.101).contains(&pause), "turn {turn}: {pause}");
@@ -172,7 +172,7 @@ fn tools_that_are_called_get_results() {
     let flags = ["--sessions", "agent.jsonl", "--sessions-format", "dag_jsonl", "--tool-latency", "0.25"];
     let result = result(&place, &flags);
     assert_eq!(result["completed"], 2, "{}", result["errors"]);
-    let (due, done) = (column(&result, "due"), column(&result, "done"));
+    let (due, done) = (column(&result, "scheduled"), column(&result, "done"));
     let pause = due[1] - done[0];
     assert!((0.2499..0.26).contains(&pause), "the tool takes its time: {pause}");
 }

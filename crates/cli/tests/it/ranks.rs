@@ -115,7 +115,8 @@ fn bodies(server: &Scripted) -> BTreeMap<String, String> {
 
 /// Scheduled times relative to the first request, in ms.
 fn due(result: &Value) -> Vec<f64> {
-    let due: Vec<f64> = result["tacho"]["due"].as_array().unwrap().iter().map(|due| due.as_f64().unwrap()).collect();
+    let due: Vec<f64> =
+        result["tacho"]["scheduled"].as_array().unwrap().iter().map(|due| due.as_f64().unwrap()).collect();
     due.iter().map(|moment| (moment - due[0]) * 1e3).collect()
 }
 

@@ -23,7 +23,7 @@ fn the_simulator_is_benchmarked_without_anything_else() {
     let result = place.json("r.json");
     assert_eq!((&result["completed"], &result["total_output_tokens"]), (&json!(12), &json!(48)));
     assert_eq!(result["tacho"]["outcomes"]["complete"], 12);
-    assert_eq!(result["tacho"]["due"].as_array().unwrap().len(), 12);
+    assert_eq!(result["tacho"]["scheduled"].as_array().unwrap().len(), 12);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_trace_is_replayed_at_its_times() {
     assert!(output.status.success(), "{}", stderr(&output));
     let result = place.json("r.json");
     assert_eq!((&result["input_lens"], &result["output_lens"]), (&json!([520, 600]), &json!([3, 2])));
-    let due: Vec<f64> = result["tacho"]["due"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let due: Vec<f64> = result["tacho"]["scheduled"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!((due[1] - due[0] - 0.1).abs() < 1e-6, "twice as far apart: {due:?}");
 }
 

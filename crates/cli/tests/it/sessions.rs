@@ -86,7 +86,7 @@ fn is_replayed_as_its_model_says(file: &str, format: Option<&str>) {
     let time = |key: &str, at: usize| own[key][at].as_f64().unwrap();
     let places: std::collections::HashMap<&str, usize> =
         sent.iter().enumerate().map(|(at, step)| (step["id"].as_str().unwrap(), at)).collect();
-    let origin = (0..sent.len()).map(|at| time("due", at)).fold(f64::INFINITY, f64::min);
+    let origin = (0..sent.len()).map(|at| time("scheduled", at)).fold(f64::INFINITY, f64::min);
     for (at, step) in sent.iter().enumerate() {
         let mut due = origin + step["at_ms"].as_f64().unwrap_or(0.0) / 1000.0;
         let mut exact = true;
@@ -193,7 +193,7 @@ fn agents_are_held_over_every_protocol_and_tools_run_beside_sub_agents() {
         );
         let number = |key: &str, at: usize| result["tacho"][key][at].as_f64().unwrap();
         // The tools run from the response that calls them, while the sub-agents work; a slow machine makes these last.
-        let waited = number("due", 1) - number("done", 0);
+        let waited = number("scheduled", 1) - number("done", 0);
         let sub_agents = [2, 3].map(|at| number("done", at) - number("done", 0));
         let expected = sub_agents.into_iter().fold(0.4, f64::max);
         assert!((waited - expected).abs() < 1e-3, "{backend}: {waited}, {sub_agents:?}");

@@ -75,11 +75,11 @@ impl WholeDecoder {
             let message = format!("the response is longer than {} MiB", MAX_BODY >> 20);
             return Err(Failure { kind: FailureKind::Malformed, message });
         }
-        let hopeless = self.rules == Rules::Standard
+        let is_not_json = self.rules == Rules::Standard
             && self.body.len() > MAX_NON_JSON
             && !self.is_bytes()
             && self.body.trim_ascii_start().first() != Some(&b'{');
-        if hopeless { Err(malformed("the response is not JSON", &self.body)) } else { Ok(()) }
+        if is_not_json { Err(malformed("the response is not JSON", &self.body)) } else { Ok(()) }
     }
 
     /// The outcome, after the body has ended as framed.

@@ -35,7 +35,7 @@ notes! {
     Inconclusive { why: String } => format!("Inconclusive: {why}");
     NotMonotone { load: Load } =>
         format!("{}: a level passed although a lower one failed; the answer is the lower one", load.key);
-    ClientDoubted { load: Load, level: f64, verdict: String } =>
+    ClientUnreliable { load: Load, level: f64, verdict: String } =>
         format!("{} {level}: {verdict}; the server may be able to do more than was found", load.key);
     Ends => "[SLA END]";
 }

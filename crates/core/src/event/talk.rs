@@ -16,16 +16,16 @@ notes! {
         format!("Messages (conversation ID {conversation}, {count} turns): [{}]", list.join(", "))
     };
     Response(response: Box<Response>) => answered(response);
-    TakenUp { client: usize, conversation: String, active: usize } =>
+    ConversationAssigned { client: usize, conversation: String, active: usize } =>
         format!("Client {client} will use conversation ID {conversation} (active conversations {active})");
     /// `since` is the number of seconds since the client's last request in this conversation.
-    Asks { client: usize, conversation: String, messages: usize, since: Option<f64> } => {
+    TurnSent { client: usize, conversation: String, messages: usize, since: Option<f64> } => {
         let since = since.map_or_else(|| "N/A".to_owned(), |seconds| format!("{seconds:.3}"));
         format!(
             "Client {client} using conversation ID {conversation} (turn: {messages}, time since last turn [sec]: {since})"
         )
     };
-    HeldToEnd { client: usize, conversation: String } =>
+    ConversationFinished { client: usize, conversation: String } =>
         format!("Client {client} finished conversation ID {conversation}");
     /// A rejected request does not end its client.
     Failed { client: usize, conversation: String, messages: usize, rejected: bool, reason: String } => {

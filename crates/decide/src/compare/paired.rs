@@ -14,7 +14,7 @@ use super::side::Side;
 
 /// The change between two paired sides.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Alike {
+pub(super) struct Paired {
     /// The change of the logarithm.
     pub(super) change: f64,
     /// The weighted mean logarithm of the baseline; that of the candidate is higher by the change.
@@ -28,9 +28,9 @@ pub(super) struct Alike {
 }
 
 /// With fewer degrees of freedom the run-to-run variation is too uncertain to be used alone.
-const FEW: f64 = 3.0;
+const MIN_DEGREES_OF_FREEDOM: f64 = 3.0;
 
-impl Alike {
+impl Paired {
     /// `None` if a workload is unknown or was run on one side only.
     pub(super) fn of(base: &Side, new: &Side) -> Option<Self> {
         let (base, new) = (by_workload(base)?, by_workload(new)?);
@@ -53,7 +53,7 @@ impl Alike {
             moved.iter().map(|log| (log - middle).powi(2)).sum::<f64>()
         };
         let runs = pairs().map(|(before, after)| before.len() + after.len()).sum::<usize>() as f64;
-        Some(Alike {
+        Some(Paired {
             change,
             base: level / weight,
             weight,
@@ -71,14 +71,14 @@ impl Alike {
     }
 
     /// Returns whether the runs show the run-to-run variation.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn has_variance(&self) -> bool {
         // Bit-identical runs are more likely copies of one run than exact repeats.
         self.degrees_of_freedom(1.0) > 0.0 && self.squares > 0.0
     }
 
     /// Returns whether the variation is known well enough to be used alone.
     pub(super) fn is_enough(&self, data: f64) -> bool {
-        self.is_told() && self.degrees_of_freedom(data) >= FEW
+        self.has_variance() && self.degrees_of_freedom(data) >= MIN_DEGREES_OF_FREEDOM
     }
 
     /// Half-width of the change's interval, with `data` times as many runs.
@@ -86,7 +86,7 @@ impl Alike {
         let variance = self.squares / self.degrees_of_freedom(1.0);
         let half =
             || student(confidence.share(), self.degrees_of_freedom(data)) * (variance / (self.weight * data)).sqrt();
-        self.is_told().then(half)
+        self.has_variance().then(half)
     }
 
     /// The same with an assumed run-to-run variation.
@@ -113,36 +113,36 @@ mod tests {
 
     #[test]
     fn one_workload_is_a_test_of_two_samples() {
-        let alike = Alike::of(&side(&[("a", 1.0), ("a", 1.2)]), &side(&[("a", 1.5), ("a", 1.9)])).unwrap();
+        let paired = Paired::of(&side(&[("a", 1.0), ("a", 1.2)]), &side(&[("a", 1.5), ("a", 1.9)])).unwrap();
         // Means 1.1 and 1.7, pooled variance (0.02 + 0.08) / 2, over two runs each: t(2) is 4.303.
-        assert!((alike.change - 0.6).abs() < 1e-12);
-        let half = alike.half(Confidence::USUAL, 1.0).unwrap();
+        assert!((paired.change - 0.6).abs() < 1e-12);
+        let half = paired.half(Confidence::USUAL, 1.0).unwrap();
         assert!((half - 4.303 * 0.05_f64.sqrt()).abs() < 1e-3, "{half}");
-        assert!(alike.is_told() && !alike.is_enough(1.0) && alike.is_enough(2.0));
+        assert!(paired.has_variance() && !paired.is_enough(1.0) && paired.is_enough(2.0));
     }
 
     #[test]
     fn several_workloads_are_pairs() {
         let base = side(&[("a", 1.0), ("b", 5.0), ("c", 3.0), ("d", 9.0)]);
         let new = side(&[("c", 3.2), ("a", 1.1), ("d", 9.1), ("b", 5.2)]);
-        let alike = Alike::of(&base, &new).unwrap();
+        let paired = Paired::of(&base, &new).unwrap();
         // Differences 0.1, 0.2, 0.2, 0.1: their standard deviation is 0.0577, over four pairs 0.0289; t(3) is 3.182.
-        assert!((alike.change - 0.15).abs() < 1e-12);
-        let half = alike.half(Confidence::USUAL, 1.0).unwrap();
+        assert!((paired.change - 0.15).abs() < 1e-12);
+        let half = paired.half(Confidence::USUAL, 1.0).unwrap();
         assert!((half - 3.182 * 0.028_87).abs() < 1e-3, "{half}");
-        assert!(alike.is_enough(1.0));
+        assert!(paired.is_enough(1.0));
     }
 
     #[test]
     fn other_workloads_are_not_alike() {
-        assert!(Alike::of(&side(&[("a", 1.0)]), &side(&[("b", 1.0)])).is_none());
-        assert!(Alike::of(&side(&[("a", 1.0), ("b", 1.0)]), &side(&[("a", 1.0)])).is_none());
+        assert!(Paired::of(&side(&[("a", 1.0)]), &side(&[("b", 1.0)])).is_none());
+        assert!(Paired::of(&side(&[("a", 1.0), ("b", 1.0)]), &side(&[("a", 1.0)])).is_none());
         let untold = Side::known(vec![(None, 1.0)]);
-        assert!(Alike::of(&untold, &untold).is_none());
-        let single = Alike::of(&side(&[("a", 1.0)]), &side(&[("a", 2.0)])).unwrap();
-        assert_eq!((single.is_told(), single.half(Confidence::USUAL, 1.0)), (false, None));
+        assert!(Paired::of(&untold, &untold).is_none());
+        let single = Paired::of(&side(&[("a", 1.0)]), &side(&[("a", 2.0)])).unwrap();
+        assert_eq!((single.has_variance(), single.half(Confidence::USUAL, 1.0)), (false, None));
         assert!((single.assumed(0.01, Confidence::USUAL, 1.0) - 1.96 * 0.01 * 2.0_f64.sqrt()).abs() < 1e-4);
         let equal = side(&[("a", 1.0), ("a", 1.0), ("a", 1.0)]);
-        assert!(!Alike::of(&equal, &equal).unwrap().is_told());
+        assert!(!Paired::of(&equal, &equal).unwrap().has_variance());
     }
 }

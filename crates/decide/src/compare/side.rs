@@ -3,7 +3,7 @@
 use tacho_metrics::interval::{Spread, student};
 use tacho_metrics::statistics::mean;
 use tacho_record::groups::split;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 use tacho_record::{Error, ResultKind, StoredRun};
 
 use super::Confidence;

@@ -117,7 +117,7 @@ fn a_run_of_zero_gives_no_sure_answer() {
 
 #[test]
 fn one_run_in_two_files_counts_once() {
-    let told = |value: f64, more: bool| {
+    let run = |value: f64, more: bool| {
         let mut dict = Dict::new();
         for (key, value) in [("duration", value), ("p99_ttft_ms", value), ("request_throughput", 1.0 / value)] {
             dict.set(key, value);
@@ -127,11 +127,11 @@ fn one_run_in_two_files_counts_once() {
         }
         StoredRun::from_dict(&dict).unwrap()
     };
-    let (base, new) = ([told(1.0, true), told(1.0, false)], [told(2.0, false), told(2.0, true)]);
-    assert_eq!(StoredRun::once(base.to_vec()), [told(1.0, true)]);
+    let (base, new) = ([run(1.0, true), run(1.0, false)], [run(2.0, false), run(2.0, true)]);
+    assert_eq!(StoredRun::once(base.to_vec()), [run(1.0, true)]);
     let effect = compared("p99_ttft_ms", &base, &new);
     assert_eq!((effect.interval, effect.basis), (None, Basis::Single));
-    assert_eq!(StoredRun::once(vec![told(1.0, true), told(1.5, true)]).len(), 2);
+    assert_eq!(StoredRun::once(vec![run(1.0, true), run(1.5, true)]).len(), 2);
 }
 
 fn latency(values: &[f64]) -> StoredRun {
@@ -189,8 +189,8 @@ fn throughput_at_a_fixed_rate_has_no_verdict_unless_the_server_fell_behind() {
 #[test]
 fn the_change_is_the_ratio_of_the_values_shown() {
     let side = |values: &[f64]| values.iter().map(|value| numbers_only(*value)).collect::<Vec<_>>();
-    let apart = compared("p99_ttft_ms", &side(&[10.0, 90.0]), &side(&[20.0, 40.0, 160.0]));
-    assert!((apart.new / apart.base - 1.0 - apart.change).abs() < 1e-12);
+    let unpaired = compared("p99_ttft_ms", &side(&[10.0, 90.0]), &side(&[20.0, 40.0, 160.0]));
+    assert!((unpaired.new / unpaired.base - 1.0 - unpaired.change).abs() < 1e-12);
     let of = |workload: &str, value: f64| {
         let mut dict = Dict::new();
         dict.set("p99_ttft_ms", value);

@@ -55,9 +55,9 @@ impl Failures {
     /// Returns whether the failure rates can be tested against each other.
     pub(super) fn is_testable(&self) -> bool {
         let failed = |side: Option<(u64, u64)>| side.map_or(0, |(failed, _)| failed);
-        let told = self.base.is_some() && self.new.is_some();
+        let known = self.base.is_some() && self.new.is_some();
         // Without failures there is nothing to test, and the other rules need no correction for it.
-        self.most.is_none() && told && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
+        self.most.is_none() && known && failed(self.base) + failed(self.new) > 0 && self.judgement == Judgement::Within
     }
 
     /// Marks the increase of failures as significant.

@@ -62,7 +62,7 @@ fn what_is_open_says_what_would_decide() {
 }
 
 #[test]
-fn what_is_beyond_alone_is_told_where_others_are_judged_with_it() {
+fn a_metric_beyond_its_limit_alone_is_reported_with_others() {
     let (base, slow) = ([run(1, 3000, 1.0)], [run(2, 3000, 1.2)]);
     let (low, _) = decided(&["mean_e2el_ms:0%"], &base, &slow).1[0].effect.interval.unwrap();
     let rule = format!("mean_e2el_ms:{}%", low * 100.0 - 0.1);
@@ -240,13 +240,13 @@ fn the_same_requests_on_both_sides_decide_near_saturation() {
     let one = |_: u64| 7;
     let (base, slow) = (side(0, &one, 1.0), side(4, &one, 1.05));
     let (_, found) = decided(&["p99_e2el_ms:5%"], &base, &slow);
-    assert_eq!((found[0].judgement, found[0].effect.basis), (Judgement::Beyond, Basis::Alike(4)));
+    assert_eq!((found[0].judgement, found[0].effect.basis), (Judgement::Beyond, Basis::Paired(4)));
     let own = |at: u64| at;
     let paired = judged("p99_e2el_ms:5%", &side(0, &own, 1.0), &side(4, &own, 1.05));
     assert_eq!(paired, Judgement::Beyond, "pair by pair");
     let other = |at: u64| 10 + at;
-    let (_, apart) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.02));
-    assert_eq!((apart[0].judgement, apart[0].effect.basis), (Judgement::Inconclusive, Basis::Runs(4)));
+    let (_, unpaired) = decided(&["p99_e2el_ms:5%"], &side(0, &own, 1.0), &side(4, &other, 1.02));
+    assert_eq!((unpaired[0].judgement, unpaired[0].effect.basis), (Judgement::Inconclusive, Basis::Runs(4)));
     assert_eq!(judged("p99_e2el_ms:25%", &base, &side(8, &one, 1.0)), Judgement::Within);
 }
 

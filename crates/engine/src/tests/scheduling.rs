@@ -228,11 +228,11 @@ fn cancelling_frees_blocks_wherever_the_sequence_is() {
     engine.submit(SeqId(1), job(0..8, 4), now).unwrap();
     engine.submit(SeqId(2), job(0..8, 4), now).unwrap();
     step(&mut engine, &mut now);
-    let under_way = engine.begin_step(now).unwrap();
+    let step = engine.begin_step(now).unwrap();
     assert_eq!(engine.cancel(&[SeqId(1), SeqId(2)]), 2, "one in the middle of a step, one in the queue");
     assert_eq!(engine.cancel(&[SeqId(2)]), 0);
     let mut events = Vec::new();
-    engine.end_step(now + under_way.takes, &mut events);
+    engine.end_step(now + step.takes, &mut events);
     assert_eq!((events, engine.free_blocks()), (vec![], 16));
     assert_eq!(engine.stats().finished_abort, 2);
     engine.check_balance();

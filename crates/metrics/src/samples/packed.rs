@@ -7,8 +7,8 @@ use crate::{Gaps, PerToken, Rare, Rarely, Sample, TokenSource};
 
 packed!(Sample {
     index,
-    due,
-    released,
+    scheduled,
+    dispatched,
     sent,
     done,
     ttft,
@@ -74,8 +74,8 @@ mod tests {
     fn full() -> Sample {
         Sample {
             index: 1 << 40,
-            due: -0.0,
-            released: 1.0 / 3.0,
+            scheduled: -0.0,
+            dispatched: 1.0 / 3.0,
             sent: 2.5,
             done: f64::INFINITY,
             ttft: 0.1,

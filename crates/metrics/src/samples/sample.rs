@@ -9,7 +9,7 @@ use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
 
 /// The properties of a request that are known before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked {
+pub struct InputSize {
     /// Prompt tokens, by the client's tokenizer.
     pub prompt_len: u64,
     /// Number of texts in the request.
@@ -28,9 +28,9 @@ pub struct Sample {
     /// Its index in the workload.
     pub index: usize,
     /// Scheduled send time.
-    pub due: f64,
+    pub scheduled: f64,
     /// Dispatch time, before any wait for a slot.
-    pub released: f64,
+    pub dispatched: f64,
     /// Send time; vLLM's `start_time`.
     pub sent: f64,
     /// End time.
@@ -88,7 +88,7 @@ impl Sample {
     /// it, such a response counts as one token.
     pub fn from_observation(
         observation: Observation,
-        asked: Asked,
+        input: InputSize,
         task: Task,
         count: Option<TokenCounter<'_>>,
     ) -> Self {
@@ -101,11 +101,11 @@ impl Sample {
         };
         // A response without token events (pooling) is timed by its end.
         let whole = if failure.is_none() { done.secs_since(sent) } else { 0.0 };
-        let unreported = if task == Task::Pooling { 0 } else { asked.prompt_len };
+        let unreported = if task == Task::Pooling { 0 } else { input.prompt_len };
         let mut sample = Sample {
             index: observation.index,
-            due: observation.scheduled.secs(),
-            released: observation.dispatched.secs(),
+            scheduled: observation.scheduled.secs(),
+            dispatched: observation.dispatched.secs(),
             sent: sent.secs(),
             done: done.secs(),
             ttft: first.map_or(whole, |first| first.secs_since(sent)),
@@ -121,10 +121,10 @@ impl Sample {
             output_len: 0,
             prompt_len: usage.prompt_tokens.unwrap_or(unreported),
             cached_tokens: usage.cached_tokens,
-            num_input_sequences: asked.num_input_sequences,
+            num_input_sequences: input.num_input_sequences,
             rare: Rarely::from(Rare {
                 reasoning_tokens: observation.reasoning_tokens,
-                input_audio_duration: asked.input_audio_duration,
+                input_audio_duration: input.input_audio_duration,
                 text: if failure.is_none() { observation.text } else { Vec::new() },
                 error,
                 ..Rare::default()
@@ -176,7 +176,7 @@ impl Sample {
 
     /// Wait for a concurrency slot.
     pub fn queue_time(&self) -> f64 {
-        self.sent - self.released
+        self.sent - self.dispatched
     }
 
     /// Number of token events of a success.
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use tacho_core::{Timestamp, Usage};
 
-    const ASKED: Asked = Asked { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
+    const INPUT: InputSize = InputSize { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
 
     fn answered() -> Observation {
         Observation {
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn times_end_at_the_last_token_event() {
-        let sample = Sample::from_observation(answered(), ASKED, Task::Generation, None);
+        let sample = Sample::from_observation(answered(), INPUT, Task::Generation, None);
         assert_eq!((sample.ttft, sample.itl.to_vec(), sample.latency), (0.125, vec![0.125, 0.5], 0.75));
         assert_eq!((sample.queue_time(), sample.first_content, sample.connect), (0.5, Some(0.25), 0.0005));
-        assert_eq!((sample.due, sample.done, sample.events()), (1.0, 3.0, 3));
+        assert_eq!((sample.scheduled, sample.done, sample.events()), (1.0, 3.0, 3));
     }
 
     #[test]
@@ -246,7 +246,7 @@ mod tests {
             ..answered()
         };
         let length = |tokens, count: Option<TokenCounter<'_>>| {
-            Sample::from_observation(reported(tokens), ASKED, Task::Generation, count).output_len
+            Sample::from_observation(reported(tokens), INPUT, Task::Generation, count).output_len
         };
         assert_eq!(length(Some(7), Some(&words)), 7);
         assert_eq!(length(Some(0), Some(&words)), 2);
@@ -261,7 +261,7 @@ mod tests {
             usage: Usage { completion_tokens: Some(3), ..Usage::default() },
             ..answered()
         };
-        let sample = Sample::from_observation(failed, ASKED, Task::Generation, Some(&words));
+        let sample = Sample::from_observation(failed, INPUT, Task::Generation, Some(&words));
         assert_eq!((sample.latency, sample.ttft, sample.itl.len()), (0.0, 0.125, 2));
         assert_eq!((sample.output_len, sample.output_tokens, sample.prompt_len), (0, Some(3), 16));
         assert_eq!((sample.error.as_str(), sample.text.len(), sample.success()), ("broken", 0, false));
@@ -271,7 +271,7 @@ mod tests {
     fn pooling_is_timed_by_its_end_and_trusts_only_the_servers_prompt_length() {
         let sample = Sample::from_observation(
             Observation { chunks: Vec::new(), ..answered() },
-            ASKED,
+            INPUT,
             Task::Pooling,
             Some(&words),
         );
@@ -287,7 +287,7 @@ mod tests {
             ..answered()
         };
         let per_token = |row: Observation, count: Option<TokenCounter<'_>>| {
-            Sample::from_observation(row, ASKED, Task::Generation, count).per_token.clone()
+            Sample::from_observation(row, INPUT, Task::Generation, count).per_token.clone()
         };
         let counted = per_token(several.clone(), Some(&words)).unwrap();
         let third = 0.5 / 3.0;

@@ -238,7 +238,7 @@ impl SessionSummary {
             ("prefill_tokens_per_s", self.prefill_rate),
             ("schedule_lag_ms", self.lag_ms),
             ("predecessor_delay_ms", self.waits.predecessor_ms),
-            ("pause_asked_ms", self.waits.asked_ms),
+            ("pause_requested_ms", self.waits.requested_ms),
             ("pause_delivered_ms", self.waits.delivered_ms),
             ("session_hit_rate", self.hit_rate),
         ] {
@@ -273,7 +273,7 @@ fn end(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> 
 }
 
 fn lag(sample: &Sample) -> f64 {
-    (sample.sent - sample.due).max(0.0) * 1000.0
+    (sample.sent - sample.scheduled).max(0.0) * 1000.0
 }
 
 #[cfg(test)]
@@ -284,9 +284,19 @@ mod tests {
         SessionStep { session, turn, parents: parents.to_vec(), sends: true, ..SessionStep::default() }
     }
 
-    fn sample(due: f64, latency: f64, cached_tokens: Option<u64>) -> Sample {
-        let (sent, done, ttft) = (due, due + latency, latency / 2.0);
-        Sample { due, sent, done, ttft, latency, output_len: 11, prompt_len: 100, cached_tokens, ..Sample::default() }
+    fn sample(scheduled: f64, latency: f64, cached_tokens: Option<u64>) -> Sample {
+        let (sent, done, ttft) = (scheduled, scheduled + latency, latency / 2.0);
+        Sample {
+            scheduled,
+            sent,
+            done,
+            ttft,
+            latency,
+            output_len: 11,
+            prompt_len: 100,
+            cached_tokens,
+            ..Sample::default()
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn of(steps: &[SessionStep], places: &[usize], samples: &[Option<&Sample>]) -> Option<Self> {
         let sent = || places.iter().filter_map(|&place| samples[place].map(|sample| (place, sample)));
-        let first = sent().map(|(_, sample)| sample.due).fold(f64::INFINITY, f64::min);
+        let first = sent().map(|(_, sample)| sample.scheduled).fold(f64::INFINITY, f64::min);
         let (last, sample) = sent().max_by(|left, right| left.1.done.total_cmp(&right.1.done))?;
         let sum = |value: fn(&Sample) -> f64| sent().map(|(_, sample)| value(sample)).sum::<f64>();
         let cached = sent().map(|(_, sample)| Some((sample.prompt_len, sample.cached_tokens?)));
@@ -38,7 +38,7 @@ impl Times {
             busy: busy(steps, last, samples),
             critical: critical(steps, places, samples),
             to_last: sample.sent + sample.ttft - first,
-            last: sample.done - sample.due,
+            last: sample.done - sample.scheduled,
             to_user: seen_by_user(steps, sent()).map(|time| time - first),
             decoded: (
                 sum(|sample| sample.output_len.saturating_sub(1) as f64),

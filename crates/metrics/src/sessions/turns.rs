@@ -73,7 +73,7 @@ impl TurnSummary {
         TurnSummary {
             turn,
             ttft_ms: spread(|sample| sample.ttft * 1000.0),
-            ttft_from_schedule_ms: spread(|sample| (sample.ttft + sample.sent - sample.due) * 1000.0),
+            ttft_from_schedule_ms: spread(|sample| (sample.ttft + sample.sent - sample.scheduled) * 1000.0),
             e2el_ms: spread(|sample| sample.latency * 1000.0),
             input_tokens: spread(|sample| sample.prompt_len as f64),
             cached_tokens: Spread::of(good().filter_map(|sample| Some(sample.cached_tokens? as f64)).collect()),

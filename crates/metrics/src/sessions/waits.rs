@@ -11,7 +11,7 @@ const PAUSE_TOLERANCE_S: f64 = 1e-3;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Waits {
     /// Planned pauses after a response that determined the next scheduled time, ms.
-    pub asked_ms: Option<Spread>,
+    pub requested_ms: Option<Spread>,
     /// Actual pauses: from the response's end to the next send, ms.
     pub delivered_ms: Option<Spread>,
     /// Delay of a scheduled time against the recording because predecessors took longer, ms.
@@ -21,18 +21,22 @@ pub struct Waits {
 impl Waits {
     pub(super) fn of(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Self {
         let starts = starts(steps, samples);
-        let (mut asked, mut delivered, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut requested, mut delivered, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for (step, sample) in steps.iter().zip(samples).filter(|(step, _)| !step.parents.is_empty()) {
             let Some(sample) = sample else { continue };
             if let Some((pause, took)) = pause(step, sample, samples) {
-                asked.push(pause * 1000.0);
+                requested.push(pause * 1000.0);
                 delivered.push(took * 1000.0);
             }
             if let (Some(at), Some(start)) = (step.at, starts[step.session]) {
-                late.push((sample.due - start - at).max(0.0) * 1000.0);
+                late.push((sample.scheduled - start - at).max(0.0) * 1000.0);
             }
         }
-        Waits { asked_ms: Spread::of(asked), delivered_ms: Spread::of(delivered), predecessor_ms: Spread::of(late) }
+        Waits {
+            requested_ms: Spread::of(requested),
+            delivered_ms: Spread::of(delivered),
+            predecessor_ms: Spread::of(late),
+        }
     }
 }
 
@@ -40,7 +44,7 @@ impl Waits {
 fn pause(step: &SessionStep, sample: &Sample, samples: &[Option<&Sample>]) -> Option<(f64, f64)> {
     let ends = step.parents.iter().filter_map(|&(parent, pause)| Some((samples[parent]?.done, pause)));
     let (done, pause) = ends.max_by(|left, right| (left.0 + left.1).total_cmp(&(right.0 + right.1)))?;
-    let decided = pause > 0.0 && (sample.due - done - pause).abs() < PAUSE_TOLERANCE_S;
+    let decided = pause > 0.0 && (sample.scheduled - done - pause).abs() < PAUSE_TOLERANCE_S;
     decided.then_some((pause, sample.sent - done))
 }
 
@@ -50,7 +54,7 @@ fn starts(steps: &[SessionStep], samples: &[Option<&Sample>]) -> Vec<Option<f64>
     let mut starts: Vec<Option<f64>> = vec![None; count];
     for (step, sample) in steps.iter().zip(samples).filter(|(step, _)| step.parents.is_empty()) {
         if let Some(sample) = sample {
-            let start = sample.due - step.at.unwrap_or(0.0);
+            let start = sample.scheduled - step.at.unwrap_or(0.0);
             let known = &mut starts[step.session];
             *known = Some(known.map_or(start, |known: f64| known.min(start)));
         }
@@ -70,13 +74,13 @@ mod tests {
             sends: true,
             ..SessionStep::default()
         };
-        let sample = |due: f64, sent: f64, done: f64| Sample { due, sent, done, ..Sample::default() };
+        let sample = |scheduled: f64, sent: f64, done: f64| Sample { scheduled, sent, done, ..Sample::default() };
         // The second waits half a second after the first, the third for its recorded time.
         let steps = [step(0.0, &[]), step(2.0, &[(0, 0.5)]), step(9.0, &[(1, 0.5)])];
         let samples = [sample(10.0, 10.0, 13.0), sample(13.5, 13.6, 14.0), sample(19.0, 19.0, 20.0)];
         let waits = Waits::of(&steps, &samples.iter().map(Some).collect::<Vec<_>>());
         let mean = |spread: Option<Spread>| spread.map(|spread| (spread.count, (spread.mean * 1e6).round() / 1e6));
-        assert_eq!((mean(waits.asked_ms), mean(waits.delivered_ms)), (Some((1, 500.0)), Some((1, 600.0))));
+        assert_eq!((mean(waits.requested_ms), mean(waits.delivered_ms)), (Some((1, 500.0)), Some((1, 600.0))));
         assert_eq!(mean(waits.predecessor_ms), Some((2, 750.0)), "1.5 s and nothing");
     }
 }

@@ -11,8 +11,8 @@ fn sample(at: usize) -> Sample {
     let (sent, ttft) = (at as f64 * 0.1, 0.03 + 0.01 * (at as f64 * 0.754_877_666).fract());
     Sample {
         index: at,
-        due: sent,
-        released: sent,
+        scheduled: sent,
+        dispatched: sent,
         sent,
         done: sent + ttft + 0.2,
         ttft,
@@ -63,8 +63,8 @@ fn assert_fits(card: &Card) {
     }
     for (at, (text, [left, right, top, bottom])) in extents.iter().enumerate() {
         for (other, [l, r, t, b]) in &extents[at + 1..] {
-            let apart = right <= l || r <= left || bottom <= t || b <= top;
-            assert!(apart, "{text:?} and {other:?} overlap");
+            let disjoint = right <= l || r <= left || bottom <= t || b <= top;
+            assert!(disjoint, "{text:?} and {other:?} overlap");
         }
     }
 }

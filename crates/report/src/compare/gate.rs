@@ -2,7 +2,7 @@
 
 use tacho_decide::compare::Confidence;
 use tacho_decide::gate::{Decision, Failures, Judgement, Remedy};
-use tacho_record::number::Better;
+use tacho_record::metric::Better;
 
 use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
 use super::terminal::SINGLE;

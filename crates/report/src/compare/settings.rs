@@ -2,7 +2,7 @@
 //! settings are equal; those that differ distinguish them.
 
 use tacho_record::StoredRun;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use crate::tables::markdown::plain;
 

@@ -2,7 +2,7 @@
 //! better or worse. The verdicts, not this table, show whether a difference is significant.
 
 use tacho_core::json::{Dict, Value};
-use tacho_record::number::{Better, Known};
+use tacho_record::metric::{Better, Known};
 
 /// Columns of the table.
 const WIDTH: usize = 90;

@@ -3,7 +3,7 @@
 use tacho_metrics::steady::RULE;
 use tacho_metrics::{Interval, MetricKind, Statistics};
 use tacho_record::RunRecord;
-use tacho_record::number::TIMES;
+use tacho_record::metric::TIMES;
 
 use crate::style::{percent, title, two, value_line};
 

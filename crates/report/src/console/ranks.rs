@@ -34,7 +34,7 @@ mod tests {
     use tacho_metrics::RankClock;
 
     #[test]
-    fn a_rank_is_told_in_a_line() {
+    fn a_rank_has_one_line() {
         let rank = RankUse {
             rank: 1,
             machine: "node1".into(),

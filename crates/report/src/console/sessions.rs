@@ -28,14 +28,14 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
         ("Think time (ms)", summary.think_ms),
         ("Critical path (ms)", summary.critical_path_ms),
         ("Start to last turn's token (ms)", summary.to_last_turn_ms),
-        ("Last turn, due to end (ms)", summary.last_turn_ms),
+        ("Last turn, from schedule (ms)", summary.last_turn_ms),
         ("Start to first user token (ms)", summary.first_user_token_ms),
         ("Tokens/s/user, decoding", summary.decode_rate),
         ("Tokens/s/user, end to end", summary.end_to_end_rate),
         ("Prompt tokens/s to first token", summary.prefill_rate),
-        ("Sent after due (ms)", summary.lag_ms),
+        ("Sent after schedule (ms)", summary.lag_ms),
         ("Due after recorded time (ms)", summary.waits.predecessor_ms),
-        ("Pauses asked for (ms)", summary.waits.asked_ms),
+        ("Requested pauses (ms)", summary.waits.requested_ms),
         ("Pauses delivered (ms)", summary.waits.delivered_ms),
     ] {
         lines.extend(spread(name, found));
@@ -65,7 +65,7 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
     let (name, cached) = match (reuse.cached_tokens, reuse.reported_cached_tokens) {
-        (None, Some(told)) => ("Prompt tokens cached, at least (%):", Some(told)),
+        (None, Some(reported)) => ("Prompt tokens cached, at least (%):", Some(reported)),
         (cached, _) => ("Prompt tokens cached (%):", cached),
     };
     vec![

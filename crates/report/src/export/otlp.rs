@@ -3,7 +3,7 @@
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{MetricKind, Sample};
 use tacho_record::RunRecord;
-use tacho_record::number::NUMBERS;
+use tacho_record::metric::METRICS;
 
 use crate::series::OverTime;
 use crate::style::percent;
@@ -39,7 +39,7 @@ pub fn metrics(record: &RunRecord, origin: Origin) -> String {
         let points = telemetry.points(track).into_iter();
         metric(&format!("tacho.telemetry.{}", track.name), &track.unit, points, origin, &from)
     }));
-    all.extend(numbers(record).into_iter().map(|(name, unit, value)| {
+    all.extend(metrics_of(record).into_iter().map(|(name, unit, value)| {
         metric(&format!("tacho.result.{name}"), unit, [(record.measured.duration, value)].into_iter(), origin, &[])
     }));
     let mut scope = scope();
@@ -60,10 +60,10 @@ fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
 }
 
 /// The metrics of the report, by their keys in result files.
-fn numbers(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
-    let rows = NUMBERS.iter().filter_map(|number| {
-        let value = (number.read)(record)?.as_f64().filter(|value| value.is_finite())?;
-        Some((number.key.to_owned(), number.unit.text(), value))
+fn metrics_of(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
+    let rows = METRICS.iter().filter_map(|metric| {
+        let value = (metric.read)(record)?.as_f64().filter(|value| value.is_finite())?;
+        Some((metric.key.to_owned(), metric.unit.text(), value))
     });
     let times = MetricKind::ALL.into_iter().filter(|kind| record.setup.reports(*kind)).flat_map(|kind| {
         let statistics = record.summary.statistics(kind).filter(|statistics| statistics.count > 0);

@@ -43,8 +43,8 @@ pub static COLUMNS: &[Column] = &[
     column("index", Of::Int(|s| i64::try_from(s.index).ok()), "Index of the request in the workload, from 0."),
     column("outcome", Of::Text(|s| Some(s.failure.map_or("complete", |kind| kind.name()).to_owned())), "complete, or the kind of failure."),
     column("error", Of::Text(|s| (!s.success()).then(|| s.error.clone())), "The error message."),
-    column("scheduled_s", Of::Time(|s| Some(s.due)), "Scheduled send time."),
-    column("dispatched_s", Of::Time(|s| Some(s.released)), "Dispatch time, before any wait for a slot."),
+    column("scheduled_s", Of::Time(|s| Some(s.scheduled)), "Scheduled send time."),
+    column("dispatched_s", Of::Time(|s| Some(s.dispatched)), "Dispatch time, before any wait for a slot."),
     column("sent_s", Of::Time(|s| Some(s.sent)), "Send time."),
     column("done_s", Of::Time(|s| Some(s.done)), "End time."),
     column("queue_ms", Of::Float(|s| Some(s.queue_time() * 1e3)), "Wait for a concurrency slot."),
@@ -105,7 +105,7 @@ pub fn save(record: &RunRecord, path: &Path) -> Result<(), Error> {
 
 /// The origin of the times.
 fn first_due(samples: &Samples) -> f64 {
-    samples.iter().map(|sample| sample.due).fold(f64::INFINITY, f64::min)
+    samples.iter().map(|sample| sample.scheduled).fold(f64::INFINITY, f64::min)
 }
 
 impl Column {
@@ -202,8 +202,8 @@ mod tests {
     fn samples() -> Samples {
         let good = Sample {
             index: 4,
-            due: 1.0,
-            released: 1.25,
+            scheduled: 1.0,
+            dispatched: 1.25,
             sent: 1.5,
             done: 3.0,
             ttft: 0.5,
@@ -215,7 +215,7 @@ mod tests {
             ..Sample::default()
         };
         let rare = Rare { error: "too late".into(), ..Rare::default() }.into();
-        let bad = Sample { due: 2.0, failure: Some(FailureKind::TimedOut), rare, ..Sample::default() };
+        let bad = Sample { scheduled: 2.0, failure: Some(FailureKind::TimedOut), rare, ..Sample::default() };
         [good, bad].into()
     }
 

@@ -135,7 +135,7 @@ mod tests {
     use crate::plots::{Grid, Stroke};
 
     #[test]
-    fn words_go_to_the_points_they_stand_beside() {
+    fn labels_belong_to_their_points() {
         let points = vec![(1.0, 2.0), (3.0, f64::NAN)];
         let line = Series::Line {
             name: "a".into(),

@@ -160,7 +160,7 @@ fn shortened(text: &str) -> String {
 
 /// Send time of each request in seconds after the first dispatch, as doubles.
 fn starts(samples: &[Cow<'_, Sample>]) -> Vec<u8> {
-    let first = samples.iter().map(|sample| sample.released.min(sample.sent)).fold(f64::INFINITY, f64::min);
+    let first = samples.iter().map(|sample| sample.dispatched.min(sample.sent)).fold(f64::INFINITY, f64::min);
     samples.iter().flat_map(|sample| (sample.sent - first).to_le_bytes()).collect()
 }
 
@@ -171,8 +171,8 @@ fn spans(samples: &[Cow<'_, Sample>], of: fn(&Sample) -> f64) -> Vec<u8> {
 
 /// From the last token of a failed request to its end.
 fn tail(sample: &Sample) -> f64 {
-    let told = sample.ttft + sample.itl.iter().sum::<f64>();
-    if sample.success() { 0.0 } else { sample.done - sample.sent - told }
+    let streamed = sample.ttft + sample.itl.iter().sum::<f64>();
+    if sample.success() { 0.0 } else { sample.done - sample.sent - streamed }
 }
 
 /// The concatenated segments of all requests.
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn failures_and_waits_have_their_places() {
         let cut = Sample {
-            released: 1.0,
+            dispatched: 1.0,
             sent: 1.5,
             done: 3.0,
             ttft: 0.25,

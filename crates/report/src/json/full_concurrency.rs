@@ -45,7 +45,7 @@ pub(crate) fn json(state: &SteadyState) -> Value {
 /// Its block in the report, if requested. Its labels differ from vLLM's, so that a script finds each of those only
 /// once.
 pub(crate) fn lines(state: &SteadyState) -> Vec<String> {
-    if !state.asked {
+    if !state.requested {
         return Vec::new();
     }
     let mut lines = vec![format!("{:-^WIDTH$}", " Steady-State Metrics ")];

@@ -3,7 +3,7 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{Interval, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
-use tacho_record::number::{TIMES, Times};
+use tacho_record::metric::{TIMES, Times};
 
 use super::columns::Column;
 use super::fields::Fields;
@@ -32,7 +32,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     if let Some(steady) = &record.steady {
         fields.set("steady_state", steady_fields(steady));
     }
-    if let Some(state) = record.steady_state.as_ref().filter(|state| !state.asked) {
+    if let Some(state) = record.steady_state.as_ref().filter(|state| !state.requested) {
         fields.set("full_concurrency", crate::json::full_concurrency::json(state));
     }
     fields.set("confidence", tacho_metrics::interval::CONFIDENCE);
@@ -58,8 +58,8 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("telemetry", telemetry::telemetry(record, detail));
     }
     if detail == Detail::PerRequest {
-        fields.set("due", Column::Due);
-        fields.set("released", Column::Released);
+        fields.set("scheduled", Column::Scheduled);
+        fields.set("dispatched", Column::Dispatched);
         fields.set("sent", Column::Sent);
         fields.set("first_content", Column::FirstContent);
         fields.set("done", Column::Done);

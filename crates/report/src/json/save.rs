@@ -47,13 +47,13 @@ pub fn write_whole(path: &Path, content: impl FnOnce(&mut Out) -> io::Result<()>
         let file = open_special(&target).map_err(|source| open_error(path, source))?;
         return fill(file, content).map_err(|source| write_error(path, source));
     }
-    let beside = beside(&target);
+    let temporary = temporary(&target);
     // A leftover of an earlier process with the same id, or of someone else.
-    let _ = fs::remove_file(&beside);
-    let file = create_new(&beside).map_err(|source| open_error(path, source))?;
-    fill(file, content).and_then(|()| fs::rename(&beside, &target)).map_err(|source| {
+    let _ = fs::remove_file(&temporary);
+    let file = create_new(&temporary).map_err(|source| open_error(path, source))?;
+    fill(file, content).and_then(|()| fs::rename(&temporary, &target)).map_err(|source| {
         // If this fails too, nothing more can be done.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         write_error(path, source)
     })
 }
@@ -136,7 +136,7 @@ fn fill(file: File, content: impl FnOnce(&mut Out) -> io::Result<()>) -> io::Res
 }
 
 /// A name in the same directory, so that renaming stays within one file system.
-fn beside(path: &Path) -> PathBuf {
+fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_is_no_place_for_a_result() {
+    fn a_pipe_without_a_reader_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_add_to_one_file_stays_apart() {
+    fn concurrent_appends_do_not_mix() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("r.jsonl");
         let line = "x".repeat(300_000);

@@ -2,7 +2,7 @@
 //! test of the command line validates results of every kind against it, so that no key is written without a row here.
 
 use tacho_core::json::{Dict, Value};
-use tacho_record::number::{NUMBERS, Part, TIMES, Unit};
+use tacho_record::metric::{METRICS, Part, TIMES, Unit};
 
 /// The type of a value.
 #[derive(Clone, Copy)]
@@ -95,8 +95,8 @@ const OWN: Rows = &[
         Bounds,
         "Confidence interval of each metric: lower and upper bound, `null` where the run is too short to bound it. Empty for one burst; `caveats` has the reason.",
     ),
-    ("due", Numbers, "Scheduled send time per request, s."),
-    ("released", Numbers, "When a request got its slot, s."),
+    ("scheduled", Numbers, "Scheduled send time per request, s."),
+    ("dispatched", Numbers, "When a request was dispatched, before any wait for a slot, s."),
     ("sent", Numbers, "When a request was sent, s."),
     ("first_content", Numbers, "Time to the first event with content per request, s."),
     ("done", Numbers, "When a response ended, s."),
@@ -218,7 +218,7 @@ const SESSIONS: Rows = &[
     ("prefill_tokens_per_s", Spread, "Prompt tokens per second of TTFT."),
     ("schedule_lag_ms", Spread, "Delay behind the schedule of the trace."),
     ("predecessor_delay_ms", Spread, "Delay caused by earlier requests of the session."),
-    ("pause_asked_ms", Spread, "Pauses of the trace."),
+    ("pause_requested_ms", Spread, "Pauses of the trace."),
     ("pause_delivered_ms", Spread, "Pauses of the run."),
     ("session_hit_rate", Spread, "Fraction of prompt tokens from the prefix cache, per session."),
     ("sessions_without_user_token", Count, "Sessions in which no response reached the user."),
@@ -246,11 +246,11 @@ const REQUIRED: [&str; 8] =
 /// The JSON Schema (2020-12) of the files that `--save-result` writes.
 pub fn schema() -> Dict {
     let mut top = properties(VLLM);
-    for number in NUMBERS.iter().filter(|number| !matches!(number.part, Part::Offline(_))) {
-        let label = number.line.split(" (").next().unwrap_or_default().trim_end_matches(':');
-        let name = if label.is_empty() { number.heading } else { label };
-        let unit = if number.unit == Unit::Plain { String::new() } else { format!(", {}", number.unit.text()) };
-        top.set(number.key, entry(Type::NumberOrNull, &format!("{name}{unit}.")));
+    for metric in METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_))) {
+        let label = metric.line.split(" (").next().unwrap_or_default().trim_end_matches(':');
+        let name = if label.is_empty() { metric.heading } else { label };
+        let unit = if metric.unit == Unit::Plain { String::new() } else { format!(", {}", metric.unit.text()) };
+        top.set(metric.key, entry(Type::NumberOrNull, &format!("{name}{unit}.")));
     }
     top.set("steady_state", window("Window at full concurrency, under the flags of vLLM's Rust client."));
     top.set("tacho", own());
@@ -300,7 +300,7 @@ fn own() -> Value {
 fn times(wanted: impl Fn(bool) -> bool) -> Dict {
     let families = TIMES.iter().filter(|times| wanted(!times.title.is_empty()));
     let pattern = |name: &str| format!("^(mean|median|std|max|p[0-9.]+)_{name}_ms$");
-    let about = |times: &tacho_record::number::Times| {
+    let about = |times: &tacho_record::metric::Times| {
         let name = if times.title.is_empty() { times.label } else { times.title };
         format!("{name}: mean, median, standard deviation, maximum or percentile, ms.")
     };

@@ -2,7 +2,7 @@
 
 use crate::tables::markdown::Table;
 
-use super::{AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, category};
+use super::{AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, category};
 
 /// One metric over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,13 +25,13 @@ const PREDICTED: &str = "predicted";
 const MEASURED: &str = "measured";
 
 /// A panel per curve; `None` without curves.
-pub fn picture(curves: &[LoadCurve]) -> Option<Picture> {
+pub fn chart(curves: &[LoadCurve]) -> Option<Chart> {
     let mut legend = vec![LegendEntry::Line(Stroke::solid(category(0), 1.6), Marker::Disc, PREDICTED.into())];
     if curves.iter().any(|curve| !curve.measured.is_empty()) {
         legend.push(LegendEntry::Point(category(1), MEASURED.into()));
     }
     legend.push(LegendEntry::Line(limit_stroke(), Marker::None, "SLO".into()));
-    (!curves.is_empty()).then(|| Picture {
+    (!curves.is_empty()).then(|| Chart {
         title: "Latency against load".into(),
         note:
             "Band: range over simulated runs. A value beyond four times the SLO is drawn at the top, with its number."
@@ -106,12 +106,12 @@ mod tests {
             predicted: vec![(1.0, [10.0, 11.0, 12.0]), (2.0, [20.0, 22.0, 25.0]), (3.0, [1e3, 2e3, f64::INFINITY])],
             measured: vec![(2.0, 23.5, "run <b>".into())],
         };
-        let page = svg(&picture(&[curve]).unwrap().scene());
+        let page = svg(&chart(&[curve]).unwrap().scene());
         for text in ["P99 TTFT (ms) of one replica by load", "p99_ttft_ms&lt;=100", "run &lt;b&gt;: 23.50 at 2.00/s"] {
             assert!(page.contains(text), "{text}: {page}");
         }
         assert!(page.contains("↑ 2,000"), "a clipped value shows its number: {page}");
         assert!(!page.contains("\"inf") && !page.contains("NaN"), "{page}");
-        assert!(picture(&[]).is_none());
+        assert!(chart(&[]).is_none());
     }
 }

@@ -4,7 +4,7 @@ use tacho_core::json::{Dict, Value};
 
 use super::sweep::{Combination, python_text, swept};
 use super::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, value_text,
+    AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, bare, category, value_text,
 };
 use crate::Error;
 use crate::tables::markdown::Table;
@@ -72,7 +72,7 @@ impl Pareto {
     }
 
     /// The chart.
-    pub fn picture(&self, spec: &ParetoSpec) -> Picture {
+    pub fn chart(&self, spec: &ParetoSpec) -> Chart {
         let place = |point: &Point| (point.per_user, point.per_gpu);
         let hint = |point: &Point| {
             let labels = self.labels(point).join("\n");
@@ -114,7 +114,7 @@ impl Pareto {
             grid: Grid::Dashed,
             series,
         };
-        Picture {
+        Chart {
             title: "Throughput per GPU against speed per user".into(),
             note: "Output tokens. No setting beats one on the frontier in both.".into(),
             panels: vec![panel],
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!((strict.points[0].per_user, strict.points[0].per_gpu), (25.0, 50.0));
         let mean = Pareto::new(&[runs], &spec(false)).unwrap();
         assert_eq!(mean.sizes(), (1, 1));
-        assert!(crate::plots::svg(&mean.picture(&spec(false)).scene()).contains("gpu count 2<"));
+        assert!(crate::plots::svg(&mean.chart(&spec(false)).scene()).contains("gpu count 2<"));
     }
 
     #[test]

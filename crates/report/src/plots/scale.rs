@@ -110,12 +110,12 @@ impl Scale {
         if matches!(self.kind, ScaleKind::Linear | ScaleKind::Sqrt) {
             return self.even_ticks(wish);
         }
-        let apart = 1.0 / (wish as f64 * 1.6);
+        let distance = 1.0 / (wish as f64 * 1.6);
         let mut taken: Vec<(f64, f64)> = Vec::new();
         for value in self.candidates() {
             if let Some(place) = self.place(value)
                 && (!self.whole || value.fract() == 0.0)
-                && taken.iter().all(|(_, other)| (place - other).abs() >= apart)
+                && taken.iter().all(|(_, other)| (place - other).abs() >= distance)
             {
                 taken.push((value, place));
             }

@@ -5,7 +5,7 @@ use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::mean;
 
 use super::{
-    AxisSpec, Color, Grid, LegendEntry, Marker, Panel, Picture, ScaleKind, Series, Stroke, bare, category, in_words,
+    AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind, Series, Stroke, bare, category, in_words,
 };
 use crate::html::{Head, Tone, escape};
 use crate::style::{short, short_tick};
@@ -42,7 +42,7 @@ fn label(criterion: &Criterion) -> String {
 
 /// The figure of an entry of `sla_summary.json`: a panel per criterion, with the confidence intervals of `runs`.
 /// `None` without levels.
-pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
+pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
     let levels: Vec<&Dict> = entry.get("curve")?.as_list()?.iter().filter_map(Value::as_dict).collect();
     let criteria = entry.get("criteria")?.as_list()?.iter().filter_map(Value::as_str);
     let criteria: Vec<Criterion> = criteria.filter_map(|text| text.parse().ok()).collect();
@@ -60,7 +60,7 @@ pub fn picture(entry: &Dict, runs: &[&Dict]) -> Option<Picture> {
     let note = "Ribbon: mean 95% CI of the runs; one that reaches the top of the frame has no upper bound there. A value far \
                 beyond the SLO is drawn at the top, with its number.";
     let (note, table) = (note.to_owned(), table(variable, &criteria, &levels));
-    (!panels.is_empty()).then_some(Picture { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
+    (!panels.is_empty()).then_some(Chart { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
 }
 
 /// The results of all load levels.
@@ -268,7 +268,7 @@ mod tests {
 
     fn drawn(text: &str) -> String {
         let run = parse(r#"{"request_rate": 14, "tacho": {"intervals": {"p99_ttft_ms": [150.0, 260.0]}}}"#).unwrap();
-        svg(&picture(parse(text).unwrap().as_dict().unwrap(), &[run.as_dict().unwrap()]).unwrap().scene())
+        svg(&chart(parse(text).unwrap().as_dict().unwrap(), &[run.as_dict().unwrap()]).unwrap().scene())
     }
 
     const CURVE: &str = r#"{"variable": "request_rate", "criteria": ["p99_ttft_ms<=200.00"], "estimate": 14.2,
@@ -284,7 +284,7 @@ mod tests {
         assert!(page.contains("P99 TTFT ≤ 200 ms against request rate") && !page.contains("65536"), "{page}");
         assert!(page.contains("≈ 14.2 requests/s") && page.contains("SLO P99 TTFT ≤ 200 ms"), "{page}");
         assert!(page.contains("↑ 5,000"), "a clipped value shows its number: {page}");
-        assert!(picture(&Dict::new(), &[]).is_none());
+        assert!(chart(&Dict::new(), &[]).is_none());
         let run = parse(r#"{"request_rate": 14, "tacho": {"intervals": {"p99_ttft_ms": [150.0, null]}}}"#).unwrap();
         let found = interval(&[run.as_dict().unwrap()], "request_rate", "p99_ttft_ms", 14.0);
         assert_eq!(found, Some((150.0, f64::INFINITY)));
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn every_level_is_in_the_table() {
-        let found = picture(parse(CURVE).unwrap().as_dict().unwrap(), &[]).unwrap().table;
+        let found = chart(parse(CURVE).unwrap().as_dict().unwrap(), &[]).unwrap().table;
         let cells: Vec<String> =
             found.rows.iter().map(|row| format!("{} {}", row[0].as_str().unwrap(), row[3].as_str().unwrap())).collect();
         assert_eq!(cells, ["10 met", "14 inconclusive", "20 not met", "all at once not sustained"]);

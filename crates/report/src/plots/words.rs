@@ -1,7 +1,7 @@
 //! Labels of axes, titles and points: a result key as text, with its unit.
 
 use tacho_core::json::Value;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use super::sweep::python_text;
 

@@ -3,7 +3,7 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_record::ResultKind;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 /// Headings of columns that are not metrics, or that vLLM's tables name differently from its report.
 const NAMED: &[(&str, &str)] = &[

@@ -14,12 +14,12 @@ fn noise(at: usize) -> f64 {
     (at as f64 * 0.754_877_666).fract()
 }
 
-fn sample(at: usize, due: f64, sent: f64, ttft: f64) -> Sample {
+fn sample(at: usize, scheduled: f64, sent: f64, ttft: f64) -> Sample {
     let latency = ttft + 0.2;
     Sample {
         index: at,
-        due,
-        released: due,
+        scheduled,
+        dispatched: scheduled,
         sent,
         done: sent + latency,
         ttft,
@@ -45,9 +45,9 @@ fn paced(rate: f64) -> Setup {
 /// Requests at 10 per second to a server that responds at once.
 fn healthy(late: f64) -> Vec<Sample> {
     let one = |at: usize| {
-        let due = at as f64 * 0.1;
-        let sent = due + late * noise(at);
-        Sample { released: sent, ..sample(at, due, sent, 0.03 + 0.01 * noise(at * 7)) }
+        let scheduled = at as f64 * 0.1;
+        let sent = scheduled + late * noise(at);
+        Sample { dispatched: sent, ..sample(at, scheduled, sent, 0.03 + 0.01 * noise(at * 7)) }
     };
     (0..400).map(one).collect()
 }
@@ -81,8 +81,8 @@ fn healthy_rate_has_no_warnings() {
 #[test]
 fn overload_is_the_first_line() {
     let one = |at: usize| {
-        let due = at as f64 * 0.1;
-        sample(at, due, due, (at as f64 * 0.25 - due).max(0.0) + 0.05)
+        let scheduled = at as f64 * 0.1;
+        sample(at, scheduled, scheduled, (at as f64 * 0.25 - scheduled).max(0.0) + 0.05)
     };
     let text = check("overload", &record(paced(10.0), (0..200).map(one).collect(), 51.0));
     assert!(text.lines().nth(1).unwrap().starts_with("✗ warning["));
@@ -126,8 +126,8 @@ fn untrusted_client_is_bad() {
 fn closed_loop_has_intervals_and_no_schedule() {
     let one = |at: usize| {
         let sent = (at / 8) as f64 * 0.25;
-        let released = sent - 0.1;
-        Sample { due: 0.0, released: released.max(0.0), ..sample(at, 0.0, sent, 0.03 + 0.01 * noise(at)) }
+        let dispatched = sent - 0.1;
+        Sample { scheduled: 0.0, dispatched: dispatched.max(0.0), ..sample(at, 0.0, sent, 0.03 + 0.01 * noise(at)) }
     };
     let setup = Setup { max_concurrency: Some(8), ..plain_setup() };
     let text = check("closed_loop", &record(setup, (0..400).map(one).collect(), 12.6));

@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, parse};
 use tacho_report::compare::{CompareSpec, Comparison, load, verdicts};
-use tacho_report::html::{Head, picture_page};
+use tacho_report::html::{Head, chart_page};
 use tacho_report::plots::ScaleKind;
 use tacho_report::plots::pareto::{Pareto, ParetoSpec};
 use tacho_report::plots::search;
@@ -93,9 +93,9 @@ fn in_browser(page: &str, least: usize) {
 #[test]
 fn curves_of_a_sweep_are_those_of_what_was_swept() {
     let (sweep, spec) = (sweep(), spec("max_concurrency"));
-    let picture = figures(&sweep, &spec).unwrap()[0].picture(&spec).unwrap().unwrap();
-    assert_eq!(picture.title, "Median TTFT against maximum concurrency");
-    let page = picture_page(&Head::new("a sweep"), std::slice::from_ref(&picture));
+    let chart = figures(&sweep, &spec).unwrap()[0].chart(&spec).unwrap().unwrap();
+    assert_eq!(chart.title, "Median TTFT against maximum concurrency");
+    let page = chart_page(&Head::new("a sweep"), std::slice::from_ref(&chart));
     // A curve for each mode, each with its repeats: two are too few for a band.
     let kinds = ["line", "points", "band"].map(|kind| page.matches(&format!(r#""kind": "{kind}""#)).count());
     assert_eq!(kinds, [2, 2, 0]);
@@ -106,8 +106,8 @@ fn curves_of_a_sweep_are_those_of_what_was_swept() {
 #[test]
 fn a_frontier_names_what_was_swept() {
     let spec = ParetoSpec { user_count: "max_concurrency".into(), gpu_count: None, label_by: None, strict: false };
-    let picture = Pareto::new(&sweep(), &spec).unwrap().picture(&spec);
-    let page = picture_page(&Head::new("a frontier"), &[picture]);
+    let chart = Pareto::new(&sweep(), &spec).unwrap().chart(&spec);
+    let page = chart_page(&Head::new("a frontier"), &[chart]);
     assert!(page.contains("maximum concurrency 8") && !page.contains("gpu_count") && !page.contains("gpu count"));
     in_browser(&page, 1);
 }
@@ -119,10 +119,10 @@ fn a_search_has_a_page() {
         {"level": 15, "met": true, "p99_ttft_ms": 90.0, "p99_tpot_ms": 8.0},
         {"level": 17, "met": true, "p99_ttft_ms": 95.0, "p99_tpot_ms": 8.5, "client_unreliable": true},
         {"level": 20, "met": false, "p99_ttft_ms": 5000.0, "p99_tpot_ms": 9.0}]}"#;
-    let picture = search::picture(parse(text).unwrap().as_dict().unwrap(), &[]).unwrap();
-    let page = picture_page(&Head::new("a search"), std::slice::from_ref(&picture));
+    let chart = search::chart(parse(text).unwrap().as_dict().unwrap(), &[]).unwrap();
+    let page = chart_page(&Head::new("a search"), std::slice::from_ref(&chart));
     assert_eq!(page.matches("met, client unreliable").count(), 2, "one point in each panel");
-    in_browser(&picture_page(&Head::new("a search"), &[picture]), 2);
+    in_browser(&chart_page(&Head::new("a search"), &[chart]), 2);
 }
 
 #[test]

@@ -124,12 +124,12 @@ pub(crate) fn rate_changes(result: &Value) -> Vec<RateChange> {
 }
 
 /// A synthetic outcome, dispatched at `released`; missing fields have vLLM's defaults.
-pub(crate) fn sample(output: &Value, released: f64, output_len: u64) -> Sample {
+pub(crate) fn sample(output: &Value, dispatched: f64, output_len: u64) -> Sample {
     let success = output.get("success") == Some(&Value::Bool(true));
     let sent = float(output, "start_time");
     Sample {
-        due: released,
-        released,
+        scheduled: dispatched,
+        dispatched,
         sent,
         done: sent + float(output, "latency"),
         ttft: float(output, "ttft"),

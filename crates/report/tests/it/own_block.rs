@@ -12,12 +12,12 @@ use crate::given::plain_setup;
 /// Requests scheduled every quarter of a second and sent an eighth late, with a role event before the content.
 fn samples(count: usize) -> Vec<Sample> {
     let sample = |at: usize| {
-        let due = at as f64 * 0.25;
+        let scheduled = at as f64 * 0.25;
         Sample {
-            due,
-            released: due,
-            sent: due + 0.125,
-            done: due + 1.0,
+            scheduled,
+            dispatched: scheduled,
+            sent: scheduled + 0.125,
+            done: scheduled + 1.0,
             ttft: 0.25,
             itl: vec![0.25, 0.25].into(),
             latency: 0.75,

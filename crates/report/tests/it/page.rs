@@ -24,7 +24,7 @@ fn setup() -> Setup {
 }
 
 fn sample(index: usize) -> Sample {
-    let due = index as f64 * 0.01;
+    let scheduled = index as f64 * 0.01;
     let noise = (index * 7919 % 97) as f64 / 97.0;
     let failed = index % 40 == 7;
     let itl: Vec<f64> = (0..20).map(|gap| 0.01 + 0.002 * ((gap * 31 + index) % 7) as f64 + noise * 1e-3).collect();
@@ -32,10 +32,10 @@ fn sample(index: usize) -> Sample {
     let latency = ttft + itl.iter().sum::<f64>();
     Sample {
         index,
-        due,
-        released: due,
-        sent: due + noise * 0.02,
-        done: due + noise * 0.02 + latency,
+        scheduled,
+        dispatched: scheduled,
+        sent: scheduled + noise * 0.02,
+        done: scheduled + noise * 0.02 + latency,
         ttft,
         latency: if failed { 0.0 } else { latency },
         itl: itl.into(),

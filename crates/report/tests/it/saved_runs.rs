@@ -61,7 +61,7 @@ fn samples(file: &Value) -> Vec<Sample> {
             let (sent, latency) = (number("start_times", index), number("latencies", index));
             let output_len = number("output_lens", index) as u64;
             Sample {
-                released: sent - number("queue_times", index),
+                dispatched: sent - number("queue_times", index),
                 sent,
                 done: sent + latency,
                 ttft: number("ttfts", index),

@@ -64,7 +64,7 @@ fn ten_thousand_requests_stay_small() {
 #[test]
 fn failures_and_waits_are_drawn_and_labeled() {
     let failed = Sample {
-        released: 0.0,
+        dispatched: 0.0,
         sent: 0.2,
         done: 0.5,
         ttft: 0.1,

@@ -17,7 +17,7 @@ fn record(case: &Value, flags: &Flags<'_>) -> RunRecord {
     let samples: Samples = list(case, "outputs")
         .iter()
         .zip(&clock[1..])
-        .map(|(output, &released)| sample(output, released, output.get("output_tokens").map_or(0, whole)))
+        .map(|(output, &dispatched)| sample(output, dispatched, output.get("output_tokens").map_or(0, whole)))
         .collect();
     let duration = clock[clock.len() - 1] - clock[0];
     RunRecord::compute(setup, Measured { samples, duration, ..Measured::default() })
@@ -100,6 +100,6 @@ fn own_part_holds_what_vllm_leaves_out() {
 
     save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();
     let brief = json::parse(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert!(brief.get("tacho").unwrap().get("due").is_none());
+    assert!(brief.get("tacho").unwrap().get("scheduled").is_none());
     assert!(brief.get("latencies").is_some() && brief.get("ttfts").is_none());
 }

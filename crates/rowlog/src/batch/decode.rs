@@ -7,7 +7,7 @@ use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, Usage};
 
 use super::source_of;
 use crate::columns::COLUMNS;
-use crate::{Asked, Origin, Row};
+use crate::{Origin, RequestInfo, Row};
 
 /// The rows of a batch; an error if it is invalid.
 pub(crate) fn rows(batch: &RecordBatch, origin: Origin) -> Result<Vec<Row>, String> {
@@ -58,15 +58,15 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     fn row(&self) -> Result<Row, String> {
-        let due = self.after(self.origin.timestamp, "scheduled_ns");
-        let released = self.after(due, "dispatch_lag_ns");
-        let sent = self.after(released, "slot_wait_ns");
+        let scheduled = self.after(self.origin.timestamp, "scheduled_ns");
+        let dispatched = self.after(scheduled, "dispatch_lag_ns");
+        let sent = self.after(dispatched, "slot_wait_ns");
         let chunks = self.timestamps(sent);
         let first_event = chunks.first().copied().unwrap_or(sent);
         let observation = Observation {
             index: usize::try_from(self.int("index")).map_err(|_| "an index is negative")?,
-            scheduled: due,
-            dispatched: released,
+            scheduled,
+            dispatched,
             sent,
             connect_ns: self.int("connect_ns") as u64,
             first_byte: self.maybe_after(sent, "first_byte_ns"),
@@ -91,11 +91,11 @@ impl<'a> Cells<'a> {
             reply: None,
             labels: Labels::NONE,
         };
-        Ok(Row { asked: self.asked()?, observation })
+        Ok(Row { request: self.request()?, observation })
     }
 
-    fn asked(&self) -> Result<Asked, String> {
-        Ok(Asked {
+    fn request(&self) -> Result<RequestInfo, String> {
+        Ok(RequestInfo {
             prompt_len: self.int("prompt_len") as u64,
             output_len: self.int("output_len"),
             input_sequences: self.int("input_sequences") as u64,

@@ -10,10 +10,10 @@ use arrow_schema::{ArrowError, SchemaRef};
 use tacho_core::{FailureKind, Observation, Timestamp};
 
 use super::{follows, source_name};
-use crate::{Asked, Origin};
+use crate::{Origin, RequestInfo};
 
 /// A row as its two parts.
-type Parts<'a> = (&'a Asked, &'a Observation);
+type Parts<'a> = (&'a RequestInfo, &'a Observation);
 
 /// The columns of `rows`, in the order of the table.
 pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Result<RecordBatch, ArrowError> {
@@ -46,13 +46,13 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         maybe_int(rows, |(_, row)| row.usage.completion_tokens.map(|tokens| tokens as i64)),
         maybe_int(rows, |(_, row)| row.usage.cached_tokens.map(|tokens| tokens as i64)),
         maybe_int(rows, |(_, row)| row.usage.impossible.then_some(1)),
-        int(rows, |(asked, _)| asked.prompt_len as i64),
-        int(rows, |(asked, _)| asked.output_len),
-        int(rows, |(asked, _)| asked.input_sequences as i64),
-        Arc::new(rows.iter().map(|(asked, _)| asked.audio_seconds).collect::<Float64Array>()),
-        text(rows, |(asked, _)| asked.lora.as_deref()),
-        Arc::new(rows.iter().map(|(asked, row)| labels(asked, row)).collect::<StringArray>()),
-        text(rows, |(asked, row)| asked.request_id.as_deref().filter(|id| !is_implied(id, row.index))),
+        int(rows, |(request, _)| request.prompt_len as i64),
+        int(rows, |(request, _)| request.output_len),
+        int(rows, |(request, _)| request.input_sequences as i64),
+        Arc::new(rows.iter().map(|(request, _)| request.audio_seconds).collect::<Float64Array>()),
+        text(rows, |(request, _)| request.lora.as_deref()),
+        Arc::new(rows.iter().map(|(request, row)| labels(request, row)).collect::<StringArray>()),
+        text(rows, |(request, row)| request.request_id.as_deref().filter(|id| !is_implied(id, row.index))),
         Arc::new((0..rows.len()).map(|at| prefix.filter(|_| at == 0)).collect::<StringArray>()),
     ];
     RecordBatch::try_new(schema, columns)
@@ -60,8 +60,8 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
 
 /// The prefix before the number in the first ID; `None` if a request has no ID, which would look like an omitted one.
 fn prefix<'a>(rows: &[Parts<'a>]) -> Option<&'a str> {
-    let (asked, row) = rows.first().filter(|_| rows.iter().all(|(asked, _)| asked.request_id.is_some()))?;
-    asked.request_id.as_deref()?.strip_suffix(&row.index.to_string())
+    let (request, row) = rows.first().filter(|_| rows.iter().all(|(request, _)| request.request_id.is_some()))?;
+    request.request_id.as_deref()?.strip_suffix(&row.index.to_string())
 }
 
 /// The reference time of the timestamps inside a response.
@@ -111,8 +111,8 @@ fn steps(numbers: impl Iterator<Item = u32>, out: &mut PrimitiveBuilder<Int32Typ
     }
 }
 
-fn labels(asked: &Asked, row: &Observation) -> Option<String> {
-    let labels = asked.labels.merged(&row.labels);
+fn labels(request: &RequestInfo, row: &Observation) -> Option<String> {
+    let labels = request.labels.merged(&row.labels);
     (!labels.is_empty()).then(|| labels.to_json())
 }
 

@@ -65,7 +65,7 @@ fn a_token_of_a_short_answer_takes_little_more() {
 fn ids_come_back_whether_they_follow_or_not() {
     let with = |index: usize, id: Option<&str>| {
         let mut row = plausible(index, 1);
-        row.asked.request_id = id.map(str::to_owned);
+        row.request.request_id = id.map(str::to_owned);
         row
     };
     let follow = [with(7, Some("a-7")), with(3, Some("a-3")), with(12, Some("b-12")), with(1, Some("a-01"))];

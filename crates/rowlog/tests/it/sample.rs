@@ -7,7 +7,7 @@ use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
 use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, TokenCountSource, Usage};
-use tacho_rowlog::{Asked, Log, Manifest, Origin, Row, Stored, this_host};
+use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
 
@@ -37,9 +37,9 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
         (vec(timestamp(), 0..20), vec(any::<u32>(), 0..20), vec(any::<(u32, u32)>(), 0..20), any::<Option<bool>>());
     let counts = (0..usize::MAX >> 1, any::<u64>(), any::<Option<u64>>(), any::<u32>(), any::<u32>());
     let said = (outcome, vec(any::<u8>(), 0..30), any::<Option<u64>>(), any::<Option<u64>>());
-    let asked = (any::<u64>(), any::<i64>(), any::<u64>(), any::<f64>(), of(".{0,9}"), of(".{0,9}"));
-    (moments, lists, counts, said, asked.prop_map(asked_of)).prop_map(|(moments, lists, counts, said, asked)| {
-        let (due, released, sent, done, first_byte, first_content, first_answer) = moments;
+    let request = (any::<u64>(), any::<i64>(), any::<u64>(), any::<f64>(), of(".{0,9}"), of(".{0,9}"));
+    (moments, lists, counts, said, request.prop_map(request_of)).prop_map(|(moments, lists, counts, said, request)| {
+        let (scheduled, dispatched, sent, done, first_byte, first_content, first_answer) = moments;
         let (chunks, text_ends, token_counts, source) = lists;
         let (index, connect_ns, reasoning_tokens, retries, coalesced) = counts;
         let (outcome, text, prompt_tokens, completion_tokens) = said;
@@ -64,19 +64,19 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             outcome,
             text,
             usage,
-            ..Observation::dispatched(index, due, released)
+            ..Observation::dispatched(index, scheduled, dispatched)
         };
-        Row { asked, observation }
+        Row { request, observation }
     })
 }
 
 type AskedParts = (u64, i64, u64, f64, Option<String>, Option<String>);
 
-fn asked_of((prompt_len, output_len, input_sequences, audio_seconds, lora, request_id): AskedParts) -> Asked {
+fn request_of((prompt_len, output_len, input_sequences, audio_seconds, lora, request_id): AskedParts) -> RequestInfo {
     // A NaN is not equal to itself.
     let audio_seconds = if audio_seconds.is_nan() { 0.5 } else { audio_seconds };
     let labels = lora.as_deref().map_or(Labels::NONE, |name| Labels::NONE.with("class", name));
-    Asked { prompt_len, output_len, input_sequences, audio_seconds, lora, request_id, labels }
+    RequestInfo { prompt_len, output_len, input_sequences, audio_seconds, lora, request_id, labels }
 }
 
 fn failure(kind: u8, status: u16) -> FailureKind {
@@ -104,8 +104,8 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
-    let due = Timestamp(6_000_000 + index as u64 * 1_000_000);
-    let sent = Timestamp(due.0 + noise(90_000));
+    let scheduled = Timestamp(6_000_000 + index as u64 * 1_000_000);
+    let sent = Timestamp(scheduled.0 + noise(90_000));
     let mut now = sent.0 + 50_000_000 + noise(5_000_000);
     let chunks: Vec<Timestamp> = (0..tokens)
         .map(|_| {
@@ -120,22 +120,23 @@ pub(crate) fn plausible(index: usize, tokens: usize) -> Row {
         chunks,
         done: Timestamp(now + noise(300_000)),
         usage: Usage { prompt_tokens: Some(512), completion_tokens: Some(tokens as u64), ..Usage::default() },
-        ..Observation::dispatched(index, due, sent)
+        ..Observation::dispatched(index, scheduled, sent)
     };
-    let asked = Asked { prompt_len: 512, output_len: tokens as i64, input_sequences: 1, ..Asked::default() };
-    Row { asked, observation }
+    let request =
+        RequestInfo { prompt_len: 512, output_len: tokens as i64, input_sequences: 1, ..RequestInfo::default() };
+    Row { request, observation }
 }
 
 /// A row as a run logs it: with its ID, and its times rounded.
 pub(crate) fn measured(index: usize, tokens: usize) -> Row {
     let mut row = plausible(index, tokens);
-    row.asked.request_id = Some(format!("bench-0c57608e-{index}"));
+    row.request.request_id = Some(format!("bench-0c57608e-{index}"));
     row.observation.round(ORIGIN.timestamp);
     row
 }
 
-pub(crate) fn parts(rows: &[Row]) -> impl Iterator<Item = (&Asked, &Observation)> {
-    rows.iter().map(|row| (&row.asked, &row.observation))
+pub(crate) fn parts(rows: &[Row]) -> impl Iterator<Item = (&RequestInfo, &Observation)> {
+    rows.iter().map(|row| (&row.request, &row.observation))
 }
 
 /// A log of one segment with these batches, not finished.

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     /// Runs a recorded case and returns its events in the format of the recording.
-    fn play(case: &Value) -> (Vec<Value>, usize, usize, usize) {
+    fn replay(case: &Value) -> (Vec<Value>, usize, usize, usize) {
         let tasks: Vec<(String, usize)> = case["tasks"]
             .as_array()
             .unwrap()
@@ -281,7 +281,7 @@ mod tests {
                     sleep => serde_json::json!({"sleep": sleep["bits"]}),
                 })
                 .collect();
-            let (events, successes, failures, left) = play(case);
+            let (events, successes, failures, left) = replay(case);
             assert_eq!(events, expected, "{name}");
             assert_eq!(successes as u64, case["num_successes"].as_u64().unwrap(), "{name}");
             assert_eq!(failures as u64, case["num_failures"].as_u64().unwrap(), "{name}");

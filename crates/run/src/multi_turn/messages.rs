@@ -21,7 +21,7 @@ impl Clients<'_> {
             return;
         }
         for (at, &taken) in self.clients[client].active().iter().enumerate().skip(held) {
-            self.note(TalkNote::TakenUp { client, conversation: self.name(taken), active: at + 1 });
+            self.note(TalkNote::ConversationAssigned { client, conversation: self.name(taken), active: at + 1 });
         }
     }
 
@@ -33,7 +33,7 @@ impl Clients<'_> {
         let (conversation, messages) = self.sent[client];
         let now = self.now();
         let since = self.asked.insert(conversation, now).map(|last| now.secs_since(last));
-        self.note(TalkNote::Asks { client, conversation: self.name(conversation), messages, since });
+        self.note(TalkNote::TurnSent { client, conversation: self.name(conversation), messages, since });
     }
 
     /// The messages of a request.
@@ -73,7 +73,7 @@ impl Clients<'_> {
 
     pub(super) fn report_complete(&self, client: usize, conversation: usize) {
         if self.plan.verbose {
-            self.note(TalkNote::HeldToEnd { client, conversation: self.name(conversation) });
+            self.note(TalkNote::ConversationFinished { client, conversation: self.name(conversation) });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use tacho_core::json::Dict;
 use tacho_core::{EventSink, Observation, Usage};
-use tacho_rowlog::Asked;
+use tacho_rowlog::RequestInfo;
 
 use super::{Batch, EngineError, Generated, Loaded, Notebook, OfflineEngine, Slot, StageTimes, Step};
 use crate::Error;
@@ -40,8 +40,8 @@ impl<'a> LoggedEngine<'a> {
             completion_tokens: Some(generated.output_tokens),
             ..Usage::default()
         };
-        let asked = Asked { input_sequences: generated.finished, ..Asked::default() };
-        self.notebook.add(generated.seconds, &asked, |row| Observation { usage, ..row });
+        let request = RequestInfo { input_sequences: generated.finished, ..RequestInfo::default() };
+        self.notebook.add(generated.seconds, &request, |row| Observation { usage, ..row });
     }
 }
 

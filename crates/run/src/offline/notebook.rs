@@ -2,7 +2,7 @@
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Clock, EventSink, Observation, RunEvent, SystemClock, Timestamp};
-use tacho_rowlog::{Asked, Error as LogError, Log, Manifest, Origin, this_host};
+use tacho_rowlog::{Error as LogError, Log, Manifest, Origin, RequestInfo, this_host};
 
 use crate::Error;
 use crate::serve::LogPlan;
@@ -30,14 +30,14 @@ impl<'a> Notebook<'a> {
     }
 
     /// Logs an event that took `seconds`; `what` is the rest of its row.
-    pub(crate) fn add(&mut self, seconds: f64, asked: &Asked, what: impl FnOnce(Observation) -> Observation) {
+    pub(crate) fn add(&mut self, seconds: f64, request: &RequestInfo, what: impl FnOnce(Observation) -> Observation) {
         let Some(log) = &mut self.log else { return };
         // A simulated engine may have taken longer than the time that has passed.
         let took = (seconds * 1e9).round().max(0.0) as u64;
         let done = self.clock.now().max(Timestamp(self.origin.0 + took));
         let sent = Timestamp(done.0 - took);
         let row = what(Observation { done, ..Observation::dispatched(self.rows, sent, sent) });
-        let written = log.append([(asked, &row)]);
+        let written = log.append([(request, &row)]);
         self.rows += 1;
         self.noticed(written);
     }

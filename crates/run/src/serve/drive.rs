@@ -104,7 +104,7 @@ impl MainRun<'_> {
             duration: traffic.stops.duration,
             grace: traffic.grace,
             drain_timeout: traffic.stops.drain,
-            overload_drain_timeout: traffic.stops.hopeless,
+            overload_drain_timeout: traffic.stops.overload_grace,
             start: self.start,
             ..Drive::of(&self.prepared.timeline, &self.components.clock, self.stop, &self.components.counters)
         }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tacho_client::BackendKind;
 use tacho_core::Request;
-use tacho_rowlog::Asked;
+use tacho_rowlog::RequestInfo;
 use tacho_workload::Requests;
 
 use crate::Error;
@@ -40,7 +40,7 @@ impl RequestTable {
     pub(crate) fn extend(&self, backend: BackendKind, requests: &[Request]) -> Result<(), Error> {
         let before = self.lock().len();
         let more = requests.iter().enumerate().map(|(at, request)| one(backend, before + at, request));
-        let more: Vec<Asked> = more.collect::<Result<_, _>>()?;
+        let more: Vec<RequestInfo> = more.collect::<Result<_, _>>()?;
         self.lock().extend(more);
         self.rounds.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -61,8 +61,8 @@ impl RequestTable {
     }
 }
 
-fn one(backend: BackendKind, index: usize, request: &Request) -> Result<Asked, Error> {
-    Ok(Asked {
+fn one(backend: BackendKind, index: usize, request: &Request) -> Result<RequestInfo, Error> {
+    Ok(RequestInfo {
         prompt_len: request.prompt_len,
         output_len: request.output_len,
         input_sequences: backend.input_sequences(request),

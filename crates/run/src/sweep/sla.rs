@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Value, parse, python_str};
 use tacho_decide::search::Criterion;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use self::answers::Answers;
 use self::pair::Pair;

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_of_branches_multiply_and_what_nobody_follows_does_not() {
+    fn only_branches_that_are_continued_multiply() {
         let trace = branched(vec![turn("s", 0, &[], 2), turn("s", 1, &[0], 2), turn("s", 2, &[1], 2)]);
         assert_eq!(trace.steps.len(), 1 + 2 + 4, "the last answers are followed by nothing");
         let ids: BTreeSet<String> = trace.steps.iter().map(Step::id).collect();

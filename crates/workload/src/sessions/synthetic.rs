@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_parts_are_the_same_letters_and_there_is_no_history() {
+    fn shared_parts_are_equal_and_history_is_empty() {
         let spec = SyntheticSpec { shared: (0.5, 0.25), later_len: 40, ..spec() };
         let trace = Trace::made(&spec, &Tokenizer::builtin()).unwrap();
         let texts = texts(&trace);

@@ -173,7 +173,7 @@ pub(crate) fn metric_names() -> Vec<String> {
 /// Suggests a metric for an unknown name; usually the unit is missing.
 fn meant(name: &str) -> Option<String> {
     let with_unit = format!("{name}_ms");
-    if tacho_record::number::Known::find(&with_unit).is_some() {
+    if tacho_record::metric::Known::find(&with_unit).is_some() {
         return Some(with_unit);
     }
     let known = metric_names();

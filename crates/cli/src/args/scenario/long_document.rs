@@ -68,7 +68,7 @@ impl LongDocumentArgs {
             Some(_) if flags.repeat_mode.is_given => {
                 return Err(Refusal::Together { flag: "--reuse-distance", other: "--repeat-mode" }.into());
             }
-            Some(apart) => (format!("again after {apart}"), RepeatMode::Spaced(apart)),
+            Some(distance) => (format!("again after {distance}"), RepeatMode::Spaced(distance)),
             None => {
                 let mode = flags.repeat_mode.value;
                 let order = RepeatMode::parse(&mode).expect("the flag has the modes as choices");

@@ -17,7 +17,7 @@ flags! {
     /// Flags that only tacho has.
     OwnArgs {
         SIMULATOR [
-            sim: bool = switch(&["--sim"], &SERVER, 
+            sim: bool = switch(&["--sim"], &SERVER,
                 "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 200 requests at 20 \
                  per second.");
             sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &SERVER,

@@ -6,7 +6,7 @@ use tacho_args::flag::{Kind, Preset, own, switch};
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
 use tacho_core::json::float_repr;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use super::groups::ENDING;
 use super::{LoadArgs, ServeArgs};
@@ -81,7 +81,7 @@ impl StopArgs {
         }
         match Known::find(&metric) {
             Some(Known::Timed(_)) => Ok(Some((metric, share))),
-            Some(Known::Row(number)) if number.unit.is_rate() => Ok(Some((metric, share))),
+            Some(Known::Row(row)) if row.unit.is_rate() => Ok(Some((metric, share))),
             _ => Err(refused("a latency or a rate of the result, such as p99_ttft_ms or request_throughput")),
         }
     }

@@ -12,7 +12,7 @@ use tacho_run::offline::{LoggedEngine, OfflineEngine, PythonEngine, Sampling};
 use super::SimulatedEngine;
 use crate::args::offline::latency::LatencyArgs;
 use crate::args::offline::namespace;
-use crate::commands::serve::log::asked;
+use crate::commands::serve::log::required;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     // From here on, an interrupt shuts the engine down in order and keeps the measurements.
     interrupt.measuring();
     let plan = plan(args)?;
-    let log = args.log.as_deref().map(asked);
+    let log = args.log.as_deref().map(required);
     let about = super::about("latency", &plan.model_id, &plan.engine, plan.iterations);
     let engine = engine(args, &interrupt.stop)?;
     let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &sink)?;

@@ -9,7 +9,7 @@ use tacho_run::startup::{EngineMaker, StartupPlan, run as run_startup};
 use super::SimulatedEngine;
 use crate::args::offline::namespace;
 use crate::args::offline::startup::StartupArgs;
-use crate::commands::serve::log::asked;
+use crate::commands::serve::log::required;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         warmups: u64::try_from(args.num_iters_warmup)?,
         warm: u64::try_from(args.num_iters_warm)?,
     };
-    let log = args.log.as_deref().map(asked);
+    let log = args.log.as_deref().map(required);
     let about = super::about("startup", &plan.model_id, &plan.engine, plan.cold + plan.warm);
     let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();

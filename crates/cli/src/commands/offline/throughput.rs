@@ -16,7 +16,7 @@ use tacho_run::{ModelPlan, ReportPlan, ServePlan, TrafficPlan, WorkloadPlan};
 use super::{SimulatedEngine, throughput_workload};
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
 use crate::args::offline::{OfflineRefusal, namespace};
-use crate::commands::serve::log::asked;
+use crate::commands::serve::log::required;
 use crate::commands::sign_in;
 use crate::commands::sim::hub;
 use crate::exit::{Exit, saved};
@@ -46,7 +46,7 @@ fn local(
     sink: &dyn EventSink,
 ) -> anyhow::Result<(Measured, Option<Dict>)> {
     let plan = plan(args)?;
-    let log = args.log.as_deref().map(asked);
+    let log = args.log.as_deref().map(required);
     let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // Report invalid engine arguments before sampling.
@@ -247,7 +247,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             keep_texts: false,
             provenance: None,
         },
-        log: args.log.as_deref().map(asked),
+        log: args.log.as_deref().map(required),
         ranks: None,
     };
     let plan = ServedPlan {

@@ -80,7 +80,7 @@ fn throughput(times: Vec<f64>, row: &Row) -> Throughput {
     Throughput {
         times,
         profile_seconds: 0.0,
-        num_requests: row.asked.input_sequences,
+        num_requests: row.request.input_sequences,
         failed: 0,
         prompt_tokens: usage.prompt_tokens.unwrap_or(0),
         output_tokens: usage.completion_tokens.unwrap_or(0),

@@ -80,13 +80,13 @@ fn check_writable(directory: &Path) -> anyhow::Result<()> {
 
 /// Saves the result elsewhere if its disk is full or gone: completely to the system's temporary directory, otherwise
 /// a reduced result there or at the original path. Never overwrites a file.
-fn rescue(record: &RunRecord, path: &Path, asked: Detail, error: anyhow::Error) -> anyhow::Error {
+fn rescue(record: &RunRecord, path: &Path, requested: Detail, error: anyhow::Error) -> anyhow::Error {
     let name = path.file_name().unwrap_or(OsStr::new("tacho-result.json"));
     let refuge = std::env::temp_dir().join(name);
-    for (detail, place) in [(asked, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
+    for (detail, place) in [(requested, &*refuge), (Detail::Brief, path), (Detail::Brief, &refuge)] {
         for place in free_names(place) {
             if save(record, &place, detail, SaveMode::New).is_ok() {
-                let what = if detail != asked { "the result without its details" } else { "the result" };
+                let what = if detail != requested { "the result without its details" } else { "the result" };
                 return error.context(format!("{what} was saved to {} instead", place.display()));
             }
         }

@@ -20,8 +20,8 @@ const ENDING: &str = "rows";
 /// longer than a minute. vLLM has none, so strict parity writes one only on request.
 pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
     let own = &args.own;
-    let asked = own.resume.as_ref().or(own.log.as_ref());
-    if own.no_log || (own.strict_parity && asked.is_none()) {
+    let given = own.resume.as_ref().or(own.log.as_ref());
+    if own.no_log || (own.strict_parity && given.is_none()) {
         return None;
     }
     let saved = args.report.save_result || args.report.append_result;
@@ -31,11 +31,11 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
         (None, None) if saved => LogStart::AtOnce,
         (None, None) => LogStart::AfterAMinute,
     };
-    let directory = asked.map_or_else(|| preset(args), PathBuf::from);
+    let directory = given.map_or_else(|| preset(args), PathBuf::from);
     Some(LogPlan {
         directory,
         start,
-        required: asked.is_some(),
+        required: given.is_some(),
         tacho: format!("tacho {}", build()),
         command: redact_words(command),
         room: LogPlan::ROOM,
@@ -43,7 +43,7 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
 }
 
 /// The log in the requested directory for the current command.
-pub(in crate::commands) fn asked(directory: &str) -> LogPlan {
+pub(in crate::commands) fn required(directory: &str) -> LogPlan {
     let command: Vec<String> = std::env::args().collect();
     LogPlan {
         directory: directory.into(),

@@ -164,18 +164,18 @@ fn telemetry(args: &ServeArgs) -> anyhow::Result<Option<TelemetryPlan>> {
 }
 
 /// Default grace period for requests in flight after an overload.
-const HOPELESS: Duration = Duration::from_secs(2);
+const OVERLOAD_GRACE: Duration = Duration::from_secs(2);
 
 fn stops(args: &ServeArgs) -> anyhow::Result<StopPlan> {
     let endless = args.goes_on();
     // An overloaded server would take longer for the requests in flight than for all before: wait only if requested.
     let args = &args.stops;
-    let hopeless = if args.grace.is_given { args.grace.value } else { HOPELESS.min(args.grace.value) };
+    let overload_grace = if args.grace.is_given { args.grace.value } else { OVERLOAD_GRACE.min(args.grace.value) };
     Ok(StopPlan {
         endless,
         duration: args.duration,
         drain: args.grace.value,
-        hopeless,
+        overload_grace,
         failures: args.failure_limit()?.map(|limit| match limit {
             Failures::Share(share) => FailureLimit::Share(share),
             Failures::Count(count) => FailureLimit::Count(count),

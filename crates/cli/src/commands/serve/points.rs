@@ -32,11 +32,11 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
     for (at, load) in loads.iter().enumerate() {
         let own = named(&args.at(*load), &load.name().replace(' ', ""));
         inform(args, &format!("{} ({} of {})", load.name(), at + 1, loads.len()));
-        let asked = &args.points.percentiles;
+        let requested = &args.points.percentiles;
         match once(&own, simulator, interrupt) {
             Ok((record, exit)) => {
                 files.push(result_path(&own, &record).map(|path| path.to_string_lossy().into_owned()));
-                rows.push(Point::of(load.name(), load.value(), &record, asked));
+                rows.push(Point::of(load.name(), load.value(), &record, requested));
                 last = Some(record);
                 worst = if exit == Exit::Done { worst } else { exit };
                 if exit == Exit::Interrupted {
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ServeArgs, simulator: Option<&Server>, interrupt: &Inte
             Err(error) => {
                 inform(args, &format!("{}: {error:#}", load.name()));
                 files.push(None);
-                rows.push(Point::failed(load.name(), load.value(), format!("{error:#}"), asked));
+                rows.push(Point::failed(load.name(), load.value(), format!("{error:#}"), requested));
             }
         }
     }

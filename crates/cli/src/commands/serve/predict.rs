@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::args::serve::TABLE;
     use crate::commands::values_for;
-    use tacho_record::number::Known;
+    use tacho_record::metric::Known;
 
     /// Metrics whose confidence intervals are checked.
     const NUMBERS: [&str; 5] = ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"];

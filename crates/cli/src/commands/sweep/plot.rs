@@ -5,10 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::Dict;
-use tacho_report::html::{Head, picture_page};
+use tacho_report::html::{Head, chart_page};
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
-use tacho_report::plots::{Picture, Scene, png, svg};
+use tacho_report::plots::{Chart, Scene, png, svg};
 
 use crate::args::sweep::plot::PlotArgs;
 use crate::exit::Exit;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         let path = directory.join(&args.spec.name).with_extension("html");
         let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
         let title = drawn.first().map_or_else(String::new, |chart| format!("Sweep: {}", chart.title));
-        let page = picture_page(&Head::of_results(title, &runs), &drawn);
+        let page = chart_page(&Head::of_results(title, &runs), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
@@ -42,14 +42,14 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
     }
 }
 
-fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Option<Picture>> {
+fn draw(args: &PlotArgs, figure: &Figure, directory: &Path) -> anyhow::Result<Option<Chart>> {
     let mut out = tacho_report::out();
     let group: Vec<String> = figure.group.iter().map(|(key, value)| format!("'{key}': '{value}'")).collect();
     let (rows, columns) = figure.grid();
     let path = directory.join(format!("{}.png", figure.name));
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{{}}}\nGrid: {rows} rows x {columns} cols", group.join(", "))?;
     writeln!(out, "Output file: {}", path.display())?;
-    let chart = if args.dry_run { None } else { figure.picture(&args.spec)? };
+    let chart = if args.dry_run { None } else { figure.chart(&args.spec)? };
     match &chart {
         Some(chart) => save(&chart.scene(), &path, args.dpi as f64, args.svg)?,
         None if args.dry_run => {}

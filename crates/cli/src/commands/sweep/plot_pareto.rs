@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use tacho_core::json::Dict;
-use tacho_report::html::{Head, picture_page};
+use tacho_report::html::{Head, chart_page};
 use tacho_report::json::write_whole;
 use tacho_report::plots::pareto::Pareto;
 use tacho_report::plots::sweep::read_sweep;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     if !args.dry_run {
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("cannot create the directory {}", directory.display()))?;
-        let chart = pareto.picture(&args.spec);
+        let chart = pareto.chart(&args.spec);
         save(&chart.scene(), &path, DPI, args.svg)?;
         if args.html {
             let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
             let head = Head::of_results("Pareto frontier: throughput per GPU against speed per user", &runs)
                 .card("Settings measured", &points.to_string(), "")
                 .card("On the frontier", &frontier.to_string(), "no other is better in both");
-            let page = picture_page(&head, &[chart]);
+            let page = chart_page(&head, &[chart]);
             write_whole(&path.with_extension("html"), |out| out.write_all(page.as_bytes()))?;
         }
         let (points, frontier) = pareto.sizes();

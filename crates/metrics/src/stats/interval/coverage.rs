@@ -175,17 +175,17 @@ impl Server {
         let mut time = 0.0;
         let mut next_time = |gap: &f64| {
             time += gap * count as f64 / rate / total;
-            Sample { due: time, released: time, sent: time, ..Sample::default() }
+            Sample { scheduled: time, dispatched: time, sent: time, ..Sample::default() }
         };
         let mut samples: Vec<Sample> = gaps.iter().map(&mut next_time).collect();
         let mut active: Vec<(usize, u32, u32)> = Vec::new();
         let (mut now, mut next) = (0.0_f64, 0);
         while next < count || !active.is_empty() {
             if active.is_empty() {
-                now = now.max(samples[next].due);
+                now = now.max(samples[next].scheduled);
             }
             let old = active.len();
-            while next < count && samples[next].due <= now && active.len() < self.most {
+            while next < count && samples[next].scheduled <= now && active.len() < self.most {
                 let (least, most) = self.outputs;
                 let tokens = least + (random.random() * f64::from(most - least + 1)) as u32;
                 active.push((next, tokens, tokens));
@@ -196,11 +196,11 @@ impl Server {
             for (request, left, tokens) in &mut active {
                 let sample = &mut samples[*request];
                 if left == tokens {
-                    sample.ttft = now - sample.due;
+                    sample.ttft = now - sample.scheduled;
                 }
                 *left -= 1;
                 if *left == 0 {
-                    (sample.latency, sample.done) = (now - sample.due, now);
+                    (sample.latency, sample.done) = (now - sample.scheduled, now);
                     sample.output_len = (*tokens).into();
                 }
             }

@@ -274,8 +274,8 @@ pub struct Recorded<'a> {
 impl<'a> Recorded<'a> {
     /// Sorts the samples by send time.
     pub fn of(samples: &'a Samples) -> Self {
-        let first = successes(samples).next().map(|sample| sample.due);
-        let paced = successes(samples).any(|sample| Some(sample.due) != first);
+        let first = successes(samples).next().map(|sample| sample.scheduled);
+        let paced = successes(samples).any(|sample| Some(sample.scheduled) != first);
         Recorded { rows: BySent::and_session(samples), paced, setup: None }
     }
 
@@ -322,7 +322,7 @@ impl Row for Held<'_> {
         Some(self.sample.latency)
     }
     fn delay(&self) -> Option<f64> {
-        Some(self.sample.sent - self.sample.due)
+        Some(self.sample.sent - self.sample.scheduled)
     }
     fn queued(&self) -> Option<f64> {
         Some(self.sample.queue_time())
@@ -356,10 +356,19 @@ mod tests {
             for turn in 0..5 {
                 let sent = free[place] + f64::from(turn) * length / 5.0;
                 let latency = length / 5.0;
-                let (due, done, ttft) = (sent, sent + latency, latency / 2.0);
+                let (scheduled, done, ttft) = (sent, sent + latency, latency / 2.0);
                 let session = Some((session as u32, turn as u32));
                 let rare = Rare { session, ..Rare::default() }.into();
-                samples.push(Sample { rare, due, sent, done, ttft, latency, output_len: 10, ..Sample::default() });
+                samples.push(Sample {
+                    rare,
+                    scheduled,
+                    sent,
+                    done,
+                    ttft,
+                    latency,
+                    output_len: 10,
+                    ..Sample::default()
+                });
             }
             free[place] += length;
         }

@@ -48,13 +48,13 @@ const MACHINES: [(&str, &str, &str); 9] = [
 ];
 
 fn machines(telemetry: &Telemetry) -> Vec<Value> {
-    let picture = |(source, name, title): (&str, &str, &str)| {
+    let chart = |(source, name, title): (&str, &str, &str)| {
         let tracks =
             || telemetry.tracks.iter().filter(move |track| track.source.starts_with(source) && track.name == name);
         let unit = tracks().next()?.unit.clone();
         set(title, &unit, tracks().map(|track| (track.source.as_str(), Some(telemetry.points(track)))).collect())
     };
-    MACHINES.into_iter().filter_map(picture).chain(exporters(telemetry)).collect()
+    MACHINES.into_iter().filter_map(chart).chain(exporters(telemetry)).collect()
 }
 
 /// Metrics of other exporters: a chart per name, with a line per exporter.
@@ -66,13 +66,13 @@ fn exporters(telemetry: &Telemetry) -> Vec<Value> {
             names.push(&track.name);
         }
     }
-    let picture = |name: &str| {
+    let chart = |name: &str| {
         let of = || telemetry.tracks.iter().filter(foreign).filter(move |track| track.name == name);
         let unit = of().next()?.unit.clone();
         let lines = of().map(|track| (track.source.as_str(), Some(telemetry.points(track)))).collect();
         set(&format!("Exporters: {}", name.replace('_', " ")), &unit, lines)
     };
-    names.into_iter().filter_map(picture).collect()
+    names.into_iter().filter_map(chart).collect()
 }
 
 /// One chart; `None` if no line has two points, or all are 0.

@@ -35,14 +35,14 @@ fn numbers(summary: &SessionSummary) -> String {
         ("Think time, ms", summary.think_ms),
         ("Critical path, ms", summary.critical_path_ms),
         ("Start to the last turn's first token, ms", summary.to_last_turn_ms),
-        ("Last turn from due to end, ms", summary.last_turn_ms),
+        ("Last turn from schedule, ms", summary.last_turn_ms),
         ("Start to the first token that the user sees, ms", summary.first_user_token_ms),
         ("Tokens/s/user while decoding", summary.decode_rate),
         ("Tokens/s/user end to end", summary.end_to_end_rate),
         ("Prompt tokens/s to the first token", summary.prefill_rate),
-        ("Sent after due, ms", summary.lag_ms),
+        ("Sent after schedule, ms", summary.lag_ms),
         ("Due after the recorded time, ms", summary.waits.predecessor_ms),
-        ("Pauses asked for, ms", summary.waits.asked_ms),
+        ("Requested pauses, ms", summary.waits.requested_ms),
         ("Pauses delivered, ms", summary.waits.delivered_ms),
     ]
     .into_iter()

@@ -2,7 +2,7 @@
 
 use tacho_core::json::Value;
 use tacho_record::StoredRun;
-use tacho_record::number::{Known, NUMBERS, Part};
+use tacho_record::metric::{Known, METRICS, Part};
 
 use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, page as whole_page};
@@ -35,7 +35,7 @@ fn cards(run: &StoredRun) -> String {
     if run.is_empty() {
         return card("Successful requests", 0.0, "", None);
     }
-    let totals = NUMBERS.iter().filter(|number| number.part == Part::Totals).map(|number| number.key);
+    let totals = METRICS.iter().filter(|metric| metric.part == Part::Totals).map(|metric| metric.key);
     let times = run.fields.iter().map(|(key, _)| key).filter(|key| matches!(Known::find(key), Some(Known::Timed(_))));
     let wanted = totals.chain(times.filter(|key| !key.starts_with("std_")));
     let one = |key: &str| {

@@ -3,7 +3,7 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::half_width;
 use tacho_metrics::statistics::mean;
-use tacho_record::number::Known;
+use tacho_record::metric::Known;
 
 use super::data::{natural, python_text};
 use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, in_words, sequence, value_text};
@@ -12,35 +12,35 @@ use crate::plots::{Color, LegendEntry, Marker, Series, Stroke, bare, category, i
 const DASHES: [&[f64]; 5] = [&[], &[6.0, 3.0], &[2.0, 2.0], &[8.0, 3.0, 2.0, 3.0], &[10.0, 4.0]];
 
 /// The style of each value of the curve variables, the same in all panels.
-pub(super) struct Looks {
+pub(super) struct CurveStyles {
     keys: Vec<String>,
     /// The values of each variable in order, and whether they are numeric.
     values: Vec<(Vec<String>, bool)>,
 }
 
-impl Looks {
+impl CurveStyles {
     pub(super) fn new(keys: &[String], records: &[Dict]) -> Self {
         // More than three variables do not have one distinguishing style each.
         let keys: Vec<String> = if keys.len() > 3 { vec![keys.join(", ")] } else { keys.to_vec() };
-        let mut looks = Looks { values: vec![(Vec::new(), true); keys.len()], keys };
+        let mut styles = CurveStyles { values: vec![(Vec::new(), true); keys.len()], keys };
         for record in records {
-            let texts = looks.texts(record);
+            let texts = styles.texts(record);
             for (at, text) in texts.into_iter().enumerate() {
-                let numeric = record.get(&looks.keys[at]).is_some_and(|value| value.as_f64().is_some());
-                let (known, numbers) = &mut looks.values[at];
+                let numeric = record.get(&styles.keys[at]).is_some_and(|value| value.as_f64().is_some());
+                let (known, numbers) = &mut styles.values[at];
                 *numbers &= numeric;
                 if !known.contains(&text) {
                     known.push(text);
                 }
             }
         }
-        for (known, numbers) in &mut looks.values {
+        for (known, numbers) in &mut styles.values {
             known.sort_by(|a, b| match (a.parse::<f64>(), b.parse::<f64>()) {
                 (Ok(a), Ok(b)) if *numbers => a.total_cmp(&b),
                 _ => natural(a).cmp(&natural(b)),
             });
         }
-        looks
+        styles
     }
 
     /// The values of the curve variables in a record, one text per style dimension.

@@ -4,11 +4,11 @@ use tacho_core::json::{Dict, Value};
 use tacho_metrics::statistics::mean;
 
 use super::SweepPlotSpec;
-use super::curves::{Looks, Points, number};
+use super::curves::{CurveStyles, Points, number};
 use super::data::{Combination, keys, natural, python_text};
 use super::swept::{Curves, swept};
 use crate::Error;
-use crate::plots::{AxisSpec, Grid, Panel, Picture, bare, in_words, value_text};
+use crate::plots::{AxisSpec, Chart, Grid, Panel, bare, in_words, value_text};
 use crate::tables::markdown::Table;
 
 /// Variables and their values.
@@ -87,20 +87,20 @@ impl Figure {
     }
 
     /// The chart; `None` if the filters leave no record.
-    pub fn picture(&self, spec: &SweepPlotSpec) -> Result<Option<Picture>, Error> {
+    pub fn chart(&self, spec: &SweepPlotSpec) -> Result<Option<Chart>, Error> {
         let records = self.kept(spec)?;
         if records.is_empty() {
             return Ok(None);
         }
         let curves = Curves::of(spec, &self.swept, &records.iter().collect::<Vec<_>>());
-        let looks = Looks::new(&curves.by, &records);
+        let styles = CurveStyles::new(&curves.by, &records);
         let points = Points { x: &spec.x, y: &spec.y, swept: &self.swept, along: curves.along.as_deref() };
         let mut panels = Vec::new();
         for row in &self.rows {
             for column in &self.columns {
                 let members: Vec<&Dict> =
                     records.iter().filter(|record| belongs(record, row) && belongs(record, column)).collect();
-                let series = looks.series(&members, &points, spec.error_bars);
+                let series = styles.series(&members, &points, spec.error_bars);
                 let title =
                     [row, column].into_iter().flatten().map(|(key, value)| format!("{} {value}", bare(key))).collect();
                 panels.push((title, series));
@@ -109,13 +109,13 @@ impl Figure {
         let (x, y) = axes(spec, &records);
         let panel = |(title, series)| Panel { title, x: x.clone(), y: y.clone(), grid: Grid::Both, series };
         let side = spec.panel * 72.0;
-        Ok(Some(Picture {
+        Ok(Some(Chart {
             title: self.title(spec),
             note: self.note(spec, &curves),
             panels: panels.into_iter().map(panel).collect(),
             columns: self.grid().1,
             size: (side, side),
-            legend: looks.legend(),
+            legend: styles.legend(),
             table: self.table(spec, &records),
         }))
     }
@@ -272,7 +272,7 @@ mod tests {
                     SweepPlotSpec { curve_by, scale_x: scale, scale_y: scale, col_by: vec!["m".into()], ..spec() };
                 let figure = &figures(&sweep(), &spec).unwrap()[0];
                 assert_eq!(figure.grid(), (1, 2));
-                let scene = figure.picture(&spec).unwrap().unwrap().scene();
+                let scene = figure.chart(&spec).unwrap().unwrap().scene();
                 assert!(!png(&scene, 40.0).unwrap().is_empty());
                 let text = svg(&scene);
                 assert!(["NaN", "Minf", "Linf", "\"inf"].iter().all(|word| !text.contains(word)));
@@ -286,15 +286,15 @@ mod tests {
         let Value::List(items) = parse(text).unwrap() else { panic!() };
         let runs = items.iter().map(|item| item.as_dict().unwrap().clone()).collect();
         let sweep = vec![Combination { path: "summary.json".into(), runs }];
-        let picture = figures(&sweep, &spec()).unwrap()[0].picture(&spec()).unwrap().unwrap();
-        let y = &picture.panels[0].y;
+        let chart = figures(&sweep, &spec()).unwrap()[0].chart(&spec()).unwrap().unwrap();
+        let y = &chart.panels[0].y;
         assert!(y.low >= 9.0 && y.high <= 21.0, "{y:?}");
     }
 
     #[test]
     fn unknown_variables_are_named() {
         let spec = SweepPlotSpec { x: "zzz".into(), ..spec() };
-        let error = figures(&sweep(), &spec).unwrap()[0].picture(&spec).unwrap_err().to_string();
+        let error = figures(&sweep(), &spec).unwrap()[0].chart(&spec).unwrap_err().to_string();
         assert!(
             error.starts_with("Cannot find var_x='zzz' in parameter sweep results. Available variables: ['n', 'm'")
         );

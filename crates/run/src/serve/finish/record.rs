@@ -5,11 +5,11 @@ use tacho_client::{BackendKind, Rules};
 use tacho_core::{Clock, SystemClock, Timestamp};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
-    DiffusionStatistics, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
+    DiffusionStatistics, InputSize, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
     SpeculativeStatistics, Task, Telemetry, WorkerUse,
 };
 use tacho_record::{Measured, RunRecord};
-use tacho_rowlog::Asked;
+use tacho_rowlog::RequestInfo;
 
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::drive::scrape::Scrape;
@@ -98,11 +98,11 @@ pub(crate) fn compute(
     record
 }
 
-pub(crate) fn of_log(asked: &Asked) -> tacho_metrics::Asked {
-    tacho_metrics::Asked {
-        prompt_len: asked.prompt_len,
-        num_input_sequences: asked.input_sequences,
-        input_audio_duration: asked.audio_seconds,
+pub(crate) fn of_log(request: &RequestInfo) -> InputSize {
+    InputSize {
+        prompt_len: request.prompt_len,
+        num_input_sequences: request.input_sequences,
+        input_audio_duration: request.audio_seconds,
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn worker_use(stats: &WorkerStats) -> WorkerUse {
 /// The settings of a run that are known in advance; `requests` is the size of the whole workload.
 pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> Setup {
     // The requested arrivals, which vLLM reports even if the dataset sets the times.
-    let asked = plan.traffic.schedule.arrivals();
+    let arrivals = plan.traffic.schedule.arrivals();
     let pace = prepared.timeline.arrivals();
     Setup {
         date: String::new(),
@@ -148,8 +148,8 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
             WorkloadPlan::File { .. } => requests as i64,
         },
         metadata: plan.report.metadata.clone(),
-        request_rate: asked.rate,
-        burstiness: asked.burstiness,
+        request_rate: arrivals.rate,
+        burstiness: arrivals.burstiness,
         max_concurrency: plan.traffic.max_concurrency.map(|limit| limit as u64),
         ramp_up: pace.ramp.map(|ramp| RampUp {
             strategy: ramp.strategy.name().to_owned(),

@@ -17,7 +17,7 @@ pub(crate) struct SampleSpec<'a> {
     pub(crate) task: Task,
     pub(crate) tokenizer: Option<&'a Tokenizer>,
     /// The requests, by the rows' indices.
-    pub(crate) asked: &'a Compact,
+    pub(crate) requests: &'a Compact,
     pub(crate) keep_texts: bool,
     /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
@@ -25,9 +25,9 @@ pub(crate) struct SampleSpec<'a> {
 
 impl<'a> SampleSpec<'a> {
     /// The settings of a plan.
-    pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, asked: &'a Compact) -> Self {
+    pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, requests: &'a Compact) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
-        SampleSpec { task, tokenizer, asked, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
+        SampleSpec { task, tokenizer, requests, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
     }
 }
 
@@ -83,7 +83,7 @@ impl SampleBuilder {
             return;
         }
         self.impossible += u64::from(row.usage.impossible);
-        let known = reading.asked.get(row.index).unwrap_or_default();
+        let known = reading.requests.get(row.index).unwrap_or_default();
         let labels = self.labels.share(known.labels(&row.labels));
         let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count).labelled(labels);
         if !reading.keep_texts {

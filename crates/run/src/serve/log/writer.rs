@@ -16,7 +16,7 @@ use crate::serve::request_table::{Compact, RequestTable};
 pub(crate) struct RowLog<'a> {
     plan: &'a LogPlan,
     manifest: Manifest,
-    asked: &'a RequestTable,
+    requests: &'a RequestTable,
     sink: &'a dyn EventSink,
     origin: Option<Origin>,
     state: State,
@@ -38,11 +38,11 @@ impl<'a> RowLog<'a> {
     pub(crate) fn open(
         plan: &'a LogPlan,
         manifest: Manifest,
-        asked: &'a RequestTable,
+        requests: &'a RequestTable,
         sink: &'a dyn EventSink,
     ) -> Result<Self, Error> {
         let mut log =
-            RowLog { plan, manifest, asked, sink, origin: None, state: State::Waiting, written: None, fault: None };
+            RowLog { plan, manifest, requests, sink, origin: None, state: State::Waiting, written: None, fault: None };
         if plan.start == LogStart::AtOnce {
             match Log::create(&plan.directory, &log.manifest) {
                 Ok(created) => log.state = State::Open(Box::new(created)),
@@ -58,13 +58,13 @@ impl<'a> RowLog<'a> {
         plan: &'a LogPlan,
         log: Log,
         manifest: Manifest,
-        asked: &'a RequestTable,
+        requests: &'a RequestTable,
         sink: &'a dyn EventSink,
     ) -> Self {
         RowLog {
             plan,
             manifest,
-            asked,
+            requests,
             sink,
             origin: None,
             state: State::Open(Box::new(log)),
@@ -120,8 +120,8 @@ impl<'a> RowLog<'a> {
     /// Adds rows.
     pub(crate) fn rows(&mut self, rows: &[Observation]) {
         self.write(|log, known| {
-            let asked: Vec<_> = rows.iter().map(|row| known.get(row.index)).collect();
-            log.append(asked.iter().zip(rows).filter_map(|(asked, row)| Some((asked.as_ref()?, row))))
+            let requests: Vec<_> = rows.iter().map(|row| known.get(row.index)).collect();
+            log.append(requests.iter().zip(rows).filter_map(|(requests, row)| Some((requests.as_ref()?, row))))
         });
     }
 
@@ -141,7 +141,7 @@ impl<'a> RowLog<'a> {
 
     fn write(&mut self, write: impl FnOnce(&mut Log, &Compact) -> Result<(), LogError>) {
         if let State::Open(log) = &mut self.state
-            && let Err(error) = write(log, &self.asked.lock())
+            && let Err(error) = write(log, &self.requests.lock())
         {
             self.give_up(&error);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tacho_rowlog::Asked;
+use tacho_rowlog::RequestInfo;
 
 /// Properties of requests in order: 8 bytes for one that differs from the first only in its lengths, more for others.
 #[derive(Debug, Default)]
@@ -10,22 +10,22 @@ pub(crate) struct Compact {
     /// Prompt tokens, and tokens to generate.
     lens: Vec<(u32, u32)>,
     /// The other properties of the first request; its id without the number.
-    like: Asked,
-    others: HashMap<usize, Asked>,
+    like: RequestInfo,
+    others: HashMap<usize, RequestInfo>,
 }
 
 impl Compact {
     /// Adds the next request.
-    pub(crate) fn push(&mut self, asked: Asked) {
+    pub(crate) fn push(&mut self, request: RequestInfo) {
         let place = self.lens.len();
         if place == 0 {
-            let prefix = asked.request_id.as_deref().map(|id| id.strip_suffix('0').unwrap_or(id).to_owned());
-            self.like = Asked { request_id: prefix, prompt_len: 0, output_len: 0, ..asked.clone() };
+            let prefix = request.request_id.as_deref().map(|id| id.strip_suffix('0').unwrap_or(id).to_owned());
+            self.like = RequestInfo { request_id: prefix, prompt_len: 0, output_len: 0, ..request.clone() };
         }
-        let lens = u32::try_from(asked.prompt_len).ok().zip(u32::try_from(asked.output_len).ok());
+        let lens = u32::try_from(request.prompt_len).ok().zip(u32::try_from(request.output_len).ok());
         self.lens.push(lens.unwrap_or_default());
-        if self.alike(place).as_ref() != Some(&asked) {
-            self.others.insert(place, asked);
+        if self.alike(place).as_ref() != Some(&request) {
+            self.others.insert(place, request);
         }
     }
 
@@ -35,21 +35,21 @@ impl Compact {
     }
 
     /// The properties of the request with this index.
-    pub(crate) fn get(&self, place: usize) -> Option<Asked> {
+    pub(crate) fn get(&self, place: usize) -> Option<RequestInfo> {
         self.others.get(&place).cloned().or_else(|| self.alike(place))
     }
 
-    fn alike(&self, place: usize) -> Option<Asked> {
+    fn alike(&self, place: usize) -> Option<RequestInfo> {
         let &(prompt_len, output_len) = self.lens.get(place)?;
         let request_id = self.like.request_id.as_ref().map(|prefix| format!("{prefix}{place}"));
         let (prompt_len, output_len) = (u64::from(prompt_len), i64::from(output_len));
-        Some(Asked { prompt_len, output_len, request_id, ..self.like.clone() })
+        Some(RequestInfo { prompt_len, output_len, request_id, ..self.like.clone() })
     }
 }
 
-impl Extend<Asked> for Compact {
-    fn extend<T: IntoIterator<Item = Asked>>(&mut self, more: T) {
-        more.into_iter().for_each(|asked| self.push(asked));
+impl Extend<RequestInfo> for Compact {
+    fn extend<T: IntoIterator<Item = RequestInfo>>(&mut self, more: T) {
+        more.into_iter().for_each(|request| self.push(request));
     }
 }
 
@@ -57,18 +57,24 @@ impl Extend<Asked> for Compact {
 mod tests {
     use super::*;
 
-    fn of(id: Option<&str>, prompt_len: u64, output_len: i64) -> Asked {
-        Asked { prompt_len, output_len, input_sequences: 1, request_id: id.map(str::to_owned), ..Asked::default() }
+    fn of(id: Option<&str>, prompt_len: u64, output_len: i64) -> RequestInfo {
+        RequestInfo {
+            prompt_len,
+            output_len,
+            input_sequences: 1,
+            request_id: id.map(str::to_owned),
+            ..RequestInfo::default()
+        }
     }
 
     #[test]
     fn everything_comes_back_and_most_takes_little_space() {
-        let mut all: Vec<Asked> = (0..20).map(|at| of(Some(&format!("bench-{at}")), at, 7)).collect();
+        let mut all: Vec<RequestInfo> = (0..20).map(|at| of(Some(&format!("bench-{at}")), at, 7)).collect();
         all.push(of(Some("bench-020"), 1, 1));
         all.push(of(None, 1, 1));
         all.push(of(Some("bench-22"), u64::MAX, -5));
-        all.push(Asked { lora: Some("a".into()), ..of(Some("bench-23"), 1, 1) });
-        all.push(Asked { audio_seconds: 0.5, input_sequences: 3, ..of(Some("bench-24"), 1, 1) });
+        all.push(RequestInfo { lora: Some("a".into()), ..of(Some("bench-23"), 1, 1) });
+        all.push(RequestInfo { audio_seconds: 0.5, input_sequences: 3, ..of(Some("bench-24"), 1, 1) });
         let mut known = Compact::default();
         known.extend(all.clone());
         assert_eq!((0..known.len()).filter_map(|place| known.get(place)).collect::<Vec<_>>(), all);

@@ -22,7 +22,7 @@ const AGREEING_CHECKS: usize = 2;
 /// Watches the precision of a metric.
 pub(super) struct Precise<'a> {
     wanted: &'a Precision,
-    asked: &'a RequestTable,
+    requests: &'a RequestTable,
     task: Task,
     samples: Samples,
     next_check: f64,
@@ -30,8 +30,8 @@ pub(super) struct Precise<'a> {
 }
 
 impl<'a> Precise<'a> {
-    pub(super) fn new(wanted: &'a Precision, asked: &'a RequestTable, task: Task) -> Self {
-        Precise { wanted, asked, task, samples: Samples::default(), next_check: MIN_INTERVAL, agreed: 0 }
+    pub(super) fn new(wanted: &'a Precision, requests: &'a RequestTable, task: Task) -> Self {
+        Precise { wanted, requests, task, samples: Samples::default(), next_check: MIN_INTERVAL, agreed: 0 }
     }
 
     fn is_precise(&mut self, seconds: f64) -> bool {
@@ -42,9 +42,9 @@ impl<'a> Precise<'a> {
 
 impl Rule for Precise<'_> {
     fn rows(&mut self, rows: &[Observation]) {
-        let asked = self.asked.lock();
+        let requests = self.requests.lock();
         let sample = |row: &Observation| {
-            let known = of_log(&asked.get(row.index)?);
+            let known = of_log(&requests.get(row.index)?);
             // No metric with an interval needs the text.
             let row = Observation { text: Vec::new(), text_ends: Vec::new(), ..row.clone() };
             Some(Sample::from_observation(row, known, self.task, None))
@@ -68,7 +68,7 @@ mod tests {
     use std::time::Duration;
 
     use tacho_core::Timestamp;
-    use tacho_rowlog::Asked;
+    use tacho_rowlog::RequestInfo;
 
     use super::*;
 
@@ -76,7 +76,7 @@ mod tests {
     fn found(spread_ms: u64) -> Option<f64> {
         let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
         let asks = RequestTable::default();
-        asks.lock().extend(vec![Asked::default(); 100_000]);
+        asks.lock().extend(vec![RequestInfo::default(); 100_000]);
         let mut rule = Precise::new(&wanted, &asks, Task::Generation);
         let mut noise = 12345_u64;
         for second in 0..60_u64 {

@@ -171,7 +171,7 @@ impl Pair<'_> {
             session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
         }
         if let Some((level, verdict)) = found.unreliable() {
-            session.warn(SearchNote::ClientDoubted { load, level, verdict });
+            session.warn(SearchNote::ClientUnreliable { load, level, verdict });
         }
         if let Verdict::Inconclusive(why) = Verdict::of(found, self.plan.tolerance) {
             session.warn(SearchNote::Inconclusive { why });

@@ -78,7 +78,7 @@ pub enum Amount {
     /// A floating-point number.
     Real(f64),
     /// Not requested; written as `null`.
-    Unasked,
+    NotRequested,
 }
 
 impl Amount {
@@ -87,8 +87,8 @@ impl Amount {
         match self {
             Amount::Count(count) => Some(count as f64),
             Amount::Difference(count) => Some(count as f64),
-            Amount::Real(number) => Some(number),
-            Amount::Unasked => None,
+            Amount::Real(metric) => Some(metric),
+            Amount::NotRequested => None,
         }
     }
 }
@@ -111,7 +111,7 @@ pub enum Part {
 }
 
 /// One metric of a result.
-pub struct Number {
+pub struct Metric {
     /// Its key in result files.
     pub key: &'static str,
     /// Its label in vLLM's report; empty if it is not there.
@@ -138,7 +138,7 @@ use Unit::{
 
 /// All metrics except statistics of latencies, in the order of result files.
 #[rustfmt::skip]
-pub static NUMBERS: &[Number] = &[
+pub static METRICS: &[Metric] = &[
     row("duration", "Benchmark duration (s):", 2, "Duration (s)", Seconds, Less, Totals, |r| real(r.measured.duration)),
     row("completed", "Successful requests:", 0, "# of req.", Requests, More, Totals, |r| count(r.summary.completed)),
     row("failed", "Failed requests:", 1, "Failed", Requests, Less, Totals, |r| count(r.summary.failed)),
@@ -151,7 +151,7 @@ pub static NUMBERS: &[Number] = &[
     row("request_throughput", "Request throughput (req/s):", 5, "Tput (req/s)", RequestsPerSecond, More, Totals,
         |r| real(r.summary.request_throughput)),
     row("request_goodput", "Request goodput (req/s):", 7, "Goodput (req/s)", RequestsPerSecond, More, Totals,
-        |r| generation(r).map(|g| g.request_goodput.map_or(Amount::Unasked, Amount::Real))),
+        |r| generation(r).map(|g| g.request_goodput.map_or(Amount::NotRequested, Amount::Real))),
     row("output_throughput", "Output token throughput (tok/s):", 8, "Output Tput (tok/s)", TokensPerSecond, More, Totals,
         |r| generation(r).and_then(|g| real(g.output_throughput))),
     row("input_sequence_throughput", "Input throughput (inputs/s):", 6, "Input Tput (inputs/s)", InputsPerSecond, More,
@@ -211,15 +211,15 @@ pub static NUMBERS: &[Number] = &[
 ];
 
 /// The metrics of a part, in the order of result files.
-pub fn part(part: Part) -> impl Iterator<Item = &'static Number> {
-    NUMBERS.iter().filter(move |number| number.part == part)
+pub fn part(part: Part) -> impl Iterator<Item = &'static Metric> {
+    METRICS.iter().filter(move |metric| metric.part == part)
 }
 
 /// The metrics of some parts that vLLM's report shows, in its order.
-pub fn lines(parts: &[Part]) -> Vec<&'static Number> {
-    let mut lines: Vec<&Number> =
-        NUMBERS.iter().filter(|number| !number.line.is_empty() && parts.contains(&number.part)).collect();
-    lines.sort_by_key(|number| number.rank);
+pub fn lines(parts: &[Part]) -> Vec<&'static Metric> {
+    let mut lines: Vec<&Metric> =
+        METRICS.iter().filter(|metric| !metric.line.is_empty() && parts.contains(&metric.part)).collect();
+    lines.sort_by_key(|metric| metric.rank);
     lines
 }
 
@@ -233,12 +233,12 @@ const fn row(
     better: Better,
     part: Part,
     read: fn(&RunRecord) -> Option<Amount>,
-) -> Number {
-    Number { key, line, rank, heading, unit, better, part, read }
+) -> Metric {
+    Metric { key, line, rank, heading, unit, better, part, read }
 }
 
-fn real(number: f64) -> Option<Amount> {
-    Some(Amount::Real(number))
+fn real(metric: f64) -> Option<Amount> {
+    Some(Amount::Real(metric))
 }
 
 fn count(count: u64) -> Option<Amount> {

@@ -1,6 +1,6 @@
 //! Lookup of a metric by its key, and suggestions for unknown keys.
 
-use super::{Better, NUMBERS, Number, Part, TIMES, Timed, Unit};
+use super::{Better, METRICS, Metric, Part, TIMES, Timed, Unit};
 use crate::groups::split;
 use crate::{Error, ResultKind, RunRecord};
 
@@ -8,7 +8,7 @@ use crate::{Error, ResultKind, RunRecord};
 #[derive(Clone, Copy)]
 pub enum Known {
     /// An individual row.
-    Row(&'static Number),
+    Row(&'static Metric),
     /// A statistic of a latency family.
     Timed(Timed),
     /// A statistic of an offline latency run (`p99_latency`), in seconds.
@@ -20,7 +20,7 @@ pub enum Known {
 impl Known {
     /// The metric with this key.
     pub fn find(key: &str) -> Option<Self> {
-        let row = NUMBERS.iter().find(|number| number.key == key).map(Known::Row);
+        let row = METRICS.iter().find(|metric| metric.key == key).map(Known::Row);
         row.or_else(|| Timed::find(key).map(Known::Timed)).or_else(|| {
             let inside = |start: &str, end: &str| key.strip_prefix(start)?.strip_suffix(end);
             let percent = inside("p", "_latency").and_then(|text| text.parse::<f64>().ok());
@@ -48,7 +48,7 @@ impl Known {
     /// The direction in which it improves.
     pub fn better(self) -> Better {
         match self {
-            Known::Row(number) => number.better,
+            Known::Row(metric) => metric.better,
             Known::Timed(_) | Known::Latency | Known::Phase => Better::Less,
         }
     }
@@ -56,7 +56,7 @@ impl Known {
     /// Its unit.
     pub fn unit(self) -> Unit {
         match self {
-            Known::Row(number) => number.unit,
+            Known::Row(metric) => metric.unit,
             Known::Timed(_) => Unit::Milliseconds,
             Known::Latency | Known::Phase => Unit::Seconds,
         }
@@ -65,7 +65,7 @@ impl Known {
     /// The kind of results that have it.
     pub fn kind(self) -> ResultKind {
         match self {
-            Known::Row(Number { part: Part::Offline(kind), .. }) => *kind,
+            Known::Row(Metric { part: Part::Offline(kind), .. }) => *kind,
             Known::Row(_) | Known::Timed(_) => ResultKind::Serving,
             Known::Latency => ResultKind::Latency,
             Known::Phase => ResultKind::Startup,
@@ -75,7 +75,7 @@ impl Known {
     /// Its heading in tables; the key itself if it has none.
     pub fn heading(self, key: &str) -> String {
         match self {
-            Known::Row(number) => number.heading.to_owned(),
+            Known::Row(metric) => metric.heading.to_owned(),
             Known::Timed(timed) => timed.heading(),
             Known::Latency | Known::Phase => key.to_owned(),
         }
@@ -84,7 +84,7 @@ impl Known {
     /// Its value in a record; `None` if it is missing or the sample is empty.
     pub fn read(self, record: &RunRecord) -> Option<f64> {
         match self {
-            Known::Row(number) => (number.read)(record).and_then(super::Amount::as_f64),
+            Known::Row(metric) => (metric.read)(record).and_then(super::Amount::as_f64),
             Known::Timed(timed) => timed.read(record),
             Known::Latency | Known::Phase => None,
         }
@@ -93,7 +93,7 @@ impl Known {
 
 /// Names of the metrics of serving results, for messages and help.
 pub fn names() -> String {
-    let rows = NUMBERS.iter().filter(|number| !matches!(number.part, Part::Offline(_))).map(|number| number.key);
+    let rows = METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_))).map(|metric| metric.key);
     let times: Vec<&str> = TIMES.iter().map(|times| times.name).collect();
     format!(
         "{}, and mean_X_ms, median_X_ms, std_X_ms, p99_X_ms (any percentile) with X one of {}",
@@ -117,7 +117,7 @@ fn close(key: &str) -> Option<String> {
     let words = [word, "mean", "median", "std", "p99"];
     let times = TIMES.iter().flat_map(|times| words.map(|word| format!("{word}_{}_ms", times.name)));
     let known =
-        NUMBERS.iter().map(|number| number.key.to_owned()).chain(times).filter(|name| Known::find(name).is_some());
+        METRICS.iter().map(|metric| metric.key.to_owned()).chain(times).filter(|name| Known::find(name).is_some());
     let best = known.map(|name| (distance(key, &name), name)).min()?;
     (best.0 <= 3 && best.0 * 3 <= key.len()).then_some(best.1)
 }
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn every_key_is_found_and_occurs_once() {
-        for (at, number) in NUMBERS.iter().enumerate() {
-            assert!(matches!(Known::find(number.key), Some(Known::Row(found)) if found.key == number.key));
-            assert!(NUMBERS[..at].iter().all(|other| other.key != number.key), "{}", number.key);
+        for (at, metric) in METRICS.iter().enumerate() {
+            assert!(matches!(Known::find(metric.key), Some(Known::Row(found)) if found.key == metric.key));
+            assert!(METRICS[..at].iter().all(|other| other.key != metric.key), "{}", metric.key);
         }
         for times in TIMES {
             assert!(matches!(Known::find(&format!("p99.9_{}_ms", times.name)), Some(Known::Timed(found))

@@ -13,7 +13,7 @@ const LINE: f64 = 15.0;
 
 /// Panels with a title.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Picture {
+pub struct Chart {
     /// Its title.
     pub title: String,
     /// How to read it; may be empty.
@@ -28,7 +28,7 @@ pub struct Picture {
     pub table: Table,
 }
 
-impl Picture {
+impl Chart {
     /// The chart as shapes.
     pub fn scene(&self) -> Scene {
         let columns = self.columns.max(1);
