@@ -106,7 +106,7 @@ impl Basis {
             Basis::Runs(count) => format!("{count} runs"),
             Basis::Paired(count) => format!("{count} runs of the same requests"),
             Basis::Iterations(count) => format!("{count} iterations"),
-            Basis::Assumed(noise) => format!("{:.3} % noise assumed", noise * 100.0),
+            Basis::Assumed(noise) => format!("{:.3}% noise assumed", noise * 100.0),
             Basis::Single => "one number per side".into(),
             Basis::Empty => "no successful requests, or a zero, on a side".into(),
         }

@@ -170,7 +170,7 @@ impl Finding {
         let interval = self.interval.filter(|_| self.value.is_some());
         let burst = self.value.is_some_and(f64::is_finite) && self.standing == Standing::Inconclusive;
         let interval = match interval {
-            Some(all) => format!(", 95 % interval {} … {}", shown(all.low), shown(all.high)),
+            Some(all) => format!(", 95% confidence interval {} to {}", shown(all.low), shown(all.high)),
             None if burst => ", no interval: one burst is one observation, repeat it with --num-runs".to_owned(),
             None => String::new(),
         };

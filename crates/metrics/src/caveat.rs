@@ -20,7 +20,7 @@ pub enum Caveat {
     /// Some requests failed.
     RequestsFailed { failed: u64, total: u64, first: String },
     /// The server did not report how many tokens it generated.
-    TokensEstimated { answers: u64, total: u64, counted: bool },
+    TokensEstimated { responses: u64, total: u64, counted: bool },
     /// The server and the tokenizer count different numbers of prompt tokens.
     TokenizerMismatch { prompts: u64, ours: u64, theirs: u64 },
     /// Requests were sent more slowly than scheduled.
@@ -30,7 +30,7 @@ pub enum Caveat {
     /// Several token events arrived in one read.
     EventsCoalesced { share: f64 },
     /// The server reported impossible token counts.
-    ImpossibleUsage { answers: u64, total: u64 },
+    ImpossibleUsage { responses: u64, total: u64 },
     /// Kernel timestamps contradict this process's clock.
     TimestampAnomaly { reads: u64 },
     /// The log of the run is incomplete.
@@ -129,7 +129,7 @@ impl Caveat {
                     0 => "requests in flight when it began were sent again".to_owned(),
                     known => format!("{known} requests were sent again"),
                 };
-                let unanswered = if *answered == 0 { "; none was answered" } else { "" };
+                let unanswered = if *answered == 0 { "; none completed" } else { "" };
                 format!(
                     "the run has {segments} parts: the last break took {gap_s:.0} s, which no time includes, and \
                      {again}{unanswered}"
@@ -145,13 +145,11 @@ impl Caveat {
             }
             Caveat::Imprecise { metric, wanted, reached } => {
                 let known = match reached {
-                    Some(reached) => format!("known to {:.1} %", reached * 100.0),
-                    None => "not known to any".to_owned(),
+                    Some(reached) => format!("known to {:.1}%", reached * 100.0),
+                    None => "not known to any precision".to_owned(),
                 };
                 let wanted = wanted * 100.0;
-                format!(
-                    "{metric} is {known} and not to the {wanted} % asked for: it takes a longer run, raise --duration"
-                )
+                format!("{metric} is {known}, not to the requested {wanted}%: raise --duration")
             }
             Caveat::Interrupted { finished, requested } => {
                 format!("the run was interrupted: {finished} of {requested} requests are in this report")
@@ -161,20 +159,20 @@ impl Caveat {
                 format!("{failed} of {total} requests failed, the first with: {reason}")
             }
             Caveat::WarmCache { observed, expected } => format!(
-                "the prefix cache was warm before the run: {:.1} % of the prompt tokens were found in it, of which the \
-                 run's own prompts account for {:.1} % at most; --cache-salt random or --reset-prefix-cache rules it out",
+                "the prefix cache was warm before the run: {:.1}% of the prompt tokens were found in it, of which the \
+                 run's own prompts account for {:.1}% at most; --cache-salt random or --reset-prefix-cache rules it out",
                 observed * 100.0,
                 expected * 100.0
             ),
-            Caveat::TokensEstimated { answers, total, counted } => {
+            Caveat::TokensEstimated { responses, total, counted } => {
                 let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
-                format!("the server gave no token count for {answers} of {total} answers; {instead}")
+                format!("the server reported no token count for {responses} of {total} responses; {instead}")
             }
             Caveat::TokenizerMismatch { prompts, ours, theirs } => {
                 let ratio = *theirs as f64 / (*ours).max(1) as f64;
                 format!(
                     "the server counts {theirs} tokens in {prompts} of the prompts where the tokenizer counts {ours}, \
-                     {ratio:.2} times as many: prompt lengths are not what was asked for; check --tokenizer"
+                     {ratio:.2} times as many: prompt lengths are not as requested; check --tokenizer"
                 )
             }
             Caveat::RateMissed { planned, delivered, cap } => {
@@ -185,11 +183,11 @@ impl Caveat {
                 format!("p{percentile} of {samples} samples is close to their maximum; it takes {needed}")
             }
             Caveat::EventsCoalesced { share } => {
-                format!("{:.0} % of token events arrived in bundles: their gaps are bounds", share * 100.0)
+                format!("{:.0}% of token events arrived in bundles: their gaps are bounds", share * 100.0)
             }
-            Caveat::ImpossibleUsage { answers, total } => {
+            Caveat::ImpossibleUsage { responses, total } => {
                 format!(
-                    "the server gave token counts that cannot be in {answers} of {total} answers; they are left out"
+                    "the server reported impossible token counts in {responses} of {total} responses; they are ignored"
                 )
             }
             Caveat::RankLost { rank, machine, reason, missing } => {
@@ -201,7 +199,7 @@ impl Caveat {
             ),
             Caveat::LogIncomplete { reason } => format!("the log of this run is not whole: {reason}"),
             Caveat::Drift { change } => format!(
-                "no steady state: the mean latency changed by {:+.0} % from the first half of the run to the second, so that a \
+                "no steady state: the mean latency changed by {:+.0}% from the first half of the run to the second, so that a \
                  longer run gives other numbers",
                 change * 100.0
             ),
@@ -266,7 +264,7 @@ impl EndedBy {
         match self {
             EndedBy::Duration => "the time of the run was over",
             EndedBy::LostRank => "the run was ended because a rank was lost",
-            EndedBy::Precision => "the run ended when its number was known precisely enough",
+            EndedBy::Precision => "the run ended when its metric was known precisely enough",
             EndedBy::Failures => "the run was ended because too many requests failed",
             EndedBy::Overload => {
                 "the run was ended because the server did not keep up: its backlog grew. The latencies only reflect how \
@@ -289,7 +287,7 @@ fn requests_failed(samples: &Samples) -> Option<Caveat> {
 
 fn tokens_estimated(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetrics) -> Option<Caveat> {
     (setup.task == Task::Generation && open_loop.unreported_lengths > 0).then(|| Caveat::TokensEstimated {
-        answers: open_loop.unreported_lengths,
+        responses: open_loop.unreported_lengths,
         total: successes(samples).count() as u64,
         counted: setup.has_tokenizer(),
     })
@@ -367,7 +365,7 @@ mod tests {
         let mut samples = good(100);
         samples[0].output_tokens = None;
         let said = caveats(&Setup::example(), &samples, |_| ());
-        assert_eq!(said, ["the server gave no token count for 1 of 100 answers; the tokenizer counted instead"]);
+        assert_eq!(said, ["the server reported no token count for 1 of 100 responses; the tokenizer counted instead"]);
         let pooling = Setup { task: Task::Pooling, ..Setup::example() };
         assert!(caveats(&pooling, &samples, |_| ()).is_empty());
     }
@@ -391,7 +389,7 @@ mod tests {
             said,
             [
                 "the schedule wanted 20.00 requests/s, 18.90 were sent",
-                "25 % of token events arrived in bundles: their gaps are bounds",
+                "25% of token events arrived in bundles: their gaps are bounds",
             ]
         );
     }

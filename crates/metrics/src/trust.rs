@@ -219,12 +219,12 @@ impl Trust {
             ),
             TrustVerdict::Unknown => "client: unknown, no answer came that could be timed".to_owned(),
             TrustVerdict::Saturated { late_coalesced_fraction, busiest } => format!(
-                "client: SATURATED, {:.0} % of events coalesced, busiest worker {:.0} %: use more workers or fewer streams",
+                "client: SATURATED, {:.0}% of events coalesced, busiest worker {:.0}%: use more workers or fewer streams",
                 percent(*late_coalesced_fraction),
                 percent(*busiest)
             ),
             TrustVerdict::Starved { late_coalesced_fraction, busiest } => format!(
-                "client: STARVED, {:.0} % of events read late while its busiest worker was {:.0} % busy: other work holds its cores, free one",
+                "client: STARVED, {:.0}% of events read late while its busiest worker was {:.0}% busy: other work holds its cores, free one",
                 percent(*late_coalesced_fraction),
                 percent(*busiest)
             ),
@@ -363,14 +363,14 @@ mod tests {
     fn a_client_that_reads_late_is_saturated() {
         let worker = WorkerUse { busy: 0.99, events: 1000, late_coalesced: 310, ..WorkerUse::default() };
         let trust = trust(&samples(0.0), worker);
-        assert!(trust.text().starts_with("client: SATURATED, 31 % of events coalesced"), "{}", trust.text());
+        assert!(trust.text().starts_with("client: SATURATED, 31% of events coalesced"), "{}", trust.text());
     }
 
     #[test]
     fn a_client_that_reads_late_without_working_is_starved() {
         let worker = WorkerUse { busy: 0.02, events: 1000, late_coalesced: 70, ..WorkerUse::default() };
         let trust = trust(&samples(0.0), worker);
-        assert!(trust.text().starts_with("client: STARVED, 7 % of events read late while"), "{}", trust.text());
+        assert!(trust.text().starts_with("client: STARVED, 7% of events read late while"), "{}", trust.text());
     }
 
     #[test]

@@ -22,5 +22,5 @@ pub use intervals::{Estimate, Intervals};
 pub use kind::ResultKind;
 pub use multi_run::MultiRun;
 pub use provenance::{Provenance, ServerFacts};
-pub use record::{Measured, RunRecord};
+pub use record::{Measured, PREDICTED_BY, RunRecord};
 pub use stored::StoredRun;

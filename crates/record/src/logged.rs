@@ -89,8 +89,8 @@ fn write_caveat(caveat: &Caveat) -> Option<Value> {
             dict.set("wanted", *wanted);
             dict.set("reached", *reached);
         }
-        Caveat::ImpossibleUsage { answers, total } => {
-            dict.set("answers", *answers);
+        Caveat::ImpossibleUsage { responses, total } => {
+            dict.set("responses", *responses);
             dict.set("total", *total);
         }
         Caveat::TimestampAnomaly { reads } => dict.set("reads", *reads),
@@ -121,7 +121,7 @@ fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
             theirs: fields.count("theirs")?,
         }),
         "impossible_usage" => {
-            Ok(Caveat::ImpossibleUsage { answers: fields.count("answers")?, total: fields.count("total")? })
+            Ok(Caveat::ImpossibleUsage { responses: fields.count("responses")?, total: fields.count("total")? })
         }
         "imprecise" => Ok(Caveat::Imprecise {
             metric: fields.text("metric")?,
@@ -255,7 +255,7 @@ mod tests {
             Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4, answered: 3 },
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
             Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
-            Caveat::ImpossibleUsage { answers: 1, total: 2 },
+            Caveat::ImpossibleUsage { responses: 1, total: 2 },
             Caveat::TimestampAnomaly { reads: 7 },
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },
             Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },

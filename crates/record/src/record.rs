@@ -48,6 +48,9 @@ impl Measured {
     }
 }
 
+/// The metadata key of the profile of a prediction.
+pub const PREDICTED_BY: &str = "predicted_by";
+
 /// A finished run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
@@ -133,7 +136,12 @@ impl RunRecord {
         self.burst
     }
 
-    /// Finds the window in which the run was at its concurrency limit, by `rule`; `asked` if a flag requested it.
+    /// Whether the run was simulated from a profile.
+    pub fn is_predicted(&self) -> bool {
+        self.setup.metadata.iter().any(|(key, _)| key == PREDICTED_BY)
+    }
+
+    /// Finds the window in which the run was at its concurrency limit, by `rule`; `requested` if a flag asked for it.
     pub fn find_window(&mut self, rule: WindowRule, requested: bool) {
         if SteadyWindow::applies(&self.setup) {
             let window = SteadyWindow::of(&self.setup, &self.measured.samples, self.measured.duration, rule);

@@ -14,8 +14,10 @@ use tacho_record::{Estimate, Provenance, RunRecord, StoredRun, restored};
 use self::draw::{Card, Curve, Tile};
 use crate::Error;
 use crate::console::{bounds, interval_of};
+use crate::html::Tone;
 use crate::html::hero::load;
-use crate::html::{Tone, run::About};
+use crate::html::run::About;
+use crate::html::run::stored::is_bad;
 use crate::json::write_whole;
 use crate::plots::{png, svg};
 use crate::series::{FINISHED, LatencyOverTime, OverTime, TOKENS};
@@ -271,7 +273,8 @@ fn stored_verdict(run: &StoredRun) -> (Tone, String) {
         return (Tone::Warning, "this result does not say whether it can be trusted".to_owned());
     };
     let texts: Vec<&str> = caveats.iter().filter_map(|caveat| caveat.get("text").and_then(Value::as_str)).collect();
-    summed(&texts).map_or_else(|| (Tone::Good, "no warnings".to_owned()), |text| (Tone::Warning, text))
+    let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };
+    summed(&texts).map_or_else(|| (Tone::Good, "no warnings".to_owned()), |text| (tone, text))
 }
 
 fn summed(texts: &[&str]) -> Option<String> {

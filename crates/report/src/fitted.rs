@@ -26,7 +26,8 @@ pub fn fitted(text: &str, width: usize) -> String {
 /// A line of text wrapped between words.
 fn folded(line: &str, width: usize) -> String {
     let end = if line.ends_with('\n') { "\n" } else { "" };
-    fold(line.trim_end_matches('\n'), width, 2).join("\n") + end
+    let indent = line.len() - line.trim_start_matches(' ').len() + 2;
+    fold(line.trim_end_matches('\n'), width, indent).join("\n") + end
 }
 
 fn length(text: &str) -> usize {

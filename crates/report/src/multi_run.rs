@@ -29,7 +29,7 @@ fn table(rows: &[Row]) -> Vec<String> {
     };
     let number = |value: f64| format!("{value:.2}");
     let maybe = |value: Option<f64>| value.map_or("-".to_owned(), number);
-    let mut lines = vec![line(["Metric", "Mean", "Std", "Min", "Max", "95 % (±)"])];
+    let mut lines = vec![line(["Metric", "Mean", "Std", "Min", "Max", "95% CI ±"])];
     lines.extend(rows.iter().map(|(_, name, spread)| {
         let half = spread.interval.map(|(low, high)| (high - low) / 2.0);
         let cells = [number(spread.mean), maybe(spread.std), number(spread.min), number(spread.max), maybe(half)];

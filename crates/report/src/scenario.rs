@@ -106,8 +106,8 @@ impl Pass {
     pub fn warning(&self) -> Option<String> {
         let observed = self.observed.filter(|observed| *observed > self.limit + 0.01)?;
         Some(format!(
-            "the cache was warm before the {} pass: {:.1} % of the tokens were found in it, and the prompts themselves \
-             can only account for {:.1} %; pass --reset-prefix-cache or --cache-salt",
+            "the cache was warm before the {} pass: {:.1}% of the tokens were found in it, and the prompts themselves \
+             can only account for {:.1}%; pass --reset-prefix-cache or --cache-salt",
             self.name,
             observed * 100.0,
             self.limit * 100.0

@@ -117,7 +117,7 @@ pub fn judgement(summary: &StructuredSummary, failed: usize) -> Vec<String> {
     for (name, correct) in rows.into_iter().filter(|(_, correct)| correct.answers > 0) {
         lines.push(value_line(&format!("{name} answers:"), correct.answers));
         lines.push(value_line("  that are JSON, where asked for:", correct.parse));
-        let rate = correct.rate().map_or_else(|| "not judged".to_owned(), |rate| format!("{rate:.2} %"));
+        let rate = correct.rate().map_or_else(|| "not judged".to_owned(), |rate| format!("{rate:.2}%"));
         lines.push(value_line("  that obey the constraint:", rate));
     }
     for (name, times) in

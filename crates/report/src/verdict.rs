@@ -1,7 +1,7 @@
 //! The verdict on a run's result, the most severe reason first, and the command that helps. Terminal and pages show
 //! the same.
 
-use tacho_metrics::{Caveat, EndedBy, TrustVerdict};
+use tacho_metrics::{Caveat, TrustVerdict};
 use tacho_record::RunRecord;
 
 use crate::style::short;
@@ -76,7 +76,7 @@ fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
         Caveat::Autocorrelated { metric, .. } => caveat.text().replacen(metric, &spoken(metric), 1),
         other => other.text(),
     };
-    Finding { severity: severity(caveat), code: caveat.kind(), text }
+    Finding { severity: severity(caveat.kind()), code: caveat.kind(), text }
 }
 
 /// A latency by its key as people say it: `median E2EL from schedule`. Other keys stay.
@@ -90,15 +90,12 @@ fn spoken(key: &str) -> String {
     parts().unwrap_or_else(|| key.to_owned())
 }
 
-fn severity(caveat: &Caveat) -> Severity {
-    match caveat {
-        Caveat::Interrupted { .. }
-        | Caveat::RequestsFailed { .. }
-        | Caveat::QueueUnstable { .. }
-        | Caveat::RankLost { .. }
-        | Caveat::ClientUnreliable { .. }
-        | Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload | EndedBy::LostRank, .. } => Severity::Bad,
-        Caveat::Ended { .. } => Severity::Note,
+/// The severity of a warning by its code.
+pub(crate) fn severity(code: &str) -> Severity {
+    match code {
+        "interrupted" | "requests_failed" | "queue_unstable" | "rank_lost" | "client_unreliable"
+        | "ended_by_failures" | "ended_by_overload" | "ended_by_lost_rank" => Severity::Bad,
+        "ended_by_duration" | "ended_by_precision" => Severity::Note,
         _ => Severity::Warning,
     }
 }
@@ -127,6 +124,9 @@ const SUSTAINED: f64 = 0.9;
 /// What to do next: the remedy of the most severe problem, or the next question.
 fn next(record: &RunRecord) -> Option<String> {
     let has = |test: fn(&Caveat) -> bool| record.caveats.iter().any(test);
+    if record.is_predicted() {
+        return Some("measure the same load with tacho serve, or size a cluster with tacho plan".to_owned());
+    }
     if record.summary.completed == 0 {
         return Some("check --base-url, --endpoint and --model: tacho serve … --num-prompts 1".to_owned());
     }
@@ -177,6 +177,22 @@ fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_have_a_severity() {
+        use tacho_metrics::EndedBy;
+        let ended = |by| severity(Caveat::Ended { by, cut_off: 0 }.kind());
+        assert_eq!(ended(EndedBy::Overload), Severity::Bad);
+        assert_eq!(ended(EndedBy::Duration), Severity::Note);
+        assert_eq!(severity(Caveat::OneBurst.kind()), Severity::Warning);
+        let bad = [
+            Caveat::Interrupted { finished: 1, requested: 2 },
+            Caveat::RequestsFailed { failed: 1, total: 2, first: String::new() },
+            Caveat::QueueUnstable { arrived: 2, ended: 1 },
+            Caveat::ClientUnreliable { verdict: String::new() },
+        ];
+        assert!(bad.iter().all(|caveat| severity(caveat.kind()) == Severity::Bad));
+    }
 
     #[test]
     fn keys_are_read_aloud() {

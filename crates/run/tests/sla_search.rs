@@ -532,7 +532,7 @@ fn searches_find_the_capacity() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
     println!(
-        "| server | p99 TTFT | truth/s | within 5 % | off on average | range holds the truth | no upper end | half the range | runs | seconds |"
+        "| server | p99 TTFT | truth/s | within 5% | off on average | range holds the truth | no upper end | half the range | runs | seconds |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut bad = Vec::new();
@@ -550,7 +550,7 @@ fn searches_find_the_capacity() {
             let (all, width) = (searches as f64, percentile(&tally.widths, 50.0) * 100.0);
             let Tally { close, covered, open, off, runs, seconds, .. } = tally;
             println!(
-                "| {server:?} | {limit} ms | {truth:.1} | {close} | {:+.1} % | {covered} | {open} | {width:.1} % | {:.0} | {:.0} |",
+                "| {server:?} | {limit} ms | {truth:.1} | {close} | {:+.1}% | {covered} | {open} | {width:.1}% | {:.0} | {:.0} |",
                 off / all * 100.0,
                 runs / all,
                 seconds / all
@@ -591,7 +591,7 @@ const USERS: [(Server, f64, f64); 7] = [
 fn searches_find_the_concurrency() {
     let set = |name: &str, preset: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(preset);
     let (searches, first) = (set("TACHO_SEARCHES", 100), set("TACHO_SEED", 1));
-    println!("| server | p99 TTFT | truth | within 5 % or one | off on average | range holds it | runs | seconds |");
+    println!("| server | p99 TTFT | truth | within 5% or one | off on average | range holds it | runs | seconds |");
     println!("|---|---|---|---|---|---|---|---|");
     let mut bad = Vec::new();
     for (server, limit, longest) in USERS {
@@ -610,7 +610,7 @@ fn searches_find_the_concurrency() {
         }
         let all = searches as f64;
         println!(
-            "| {server:?} | {limit} ms | {truth} | {close} | {:+.1} % | {held} | {:.0} | {:.0} |",
+            "| {server:?} | {limit} ms | {truth} | {close} | {:+.1}% | {held} | {:.0} | {:.0} |",
             off / all * 100.0,
             runs / all,
             seconds / all

@@ -109,6 +109,39 @@ fn documents_use_the_terms_of_the_field() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Whether a space separates a number, or the end of a placeholder, from its percent sign.
+fn has_spaced_percent(text: &str) -> bool {
+    text.match_indices(" %").any(|(at, _)| {
+        let after = text[at + 2..].chars().next();
+        let is_sign = after.is_none_or(|c| c.is_whitespace() || ",.;:)|\"".contains(c));
+        is_sign && text[..at].ends_with(|c: char| c.is_ascii_digit() || c == '}')
+    })
+}
+
+#[test]
+fn percent_signs_follow_their_numbers() {
+    let lines =
+        documents().into_iter().flat_map(|(page, lines)| lines.into_iter().map(move |line| (page.clone(), line)));
+    let mut wrong: Vec<String> = lines
+        .filter(|(_, (_, line))| has_spaced_percent(line))
+        .map(|(page, (at, line))| format!("{page}:{at}: {line}"))
+        .collect();
+    let crates = ["cli", "core", "decide", "forecast", "metrics", "record", "report", "run", "workload"];
+    for path in crates.iter().flat_map(|name| below(&root().join("crates").join(name).join("src"), "rs")) {
+        for (at, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            // Strings and comments: an operator has no quote on its line. Tests parse both forms.
+            let is_text = line.contains('"') && !line.contains("assert") || line.trim_start().starts_with("//");
+            if is_text && has_spaced_percent(line) {
+                wrong.push(format!("{}:{}: {}", path.display(), at + 1, line.trim()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "write 95%, without a space: {wrong:#?}");
+    assert!(
+        has_spaced_percent("a 95 % interval") && has_spaced_percent("{:.0} %") && !has_spaced_percent("at * 7 % 13")
+    );
+}
+
 #[test]
 fn paragraphs_are_short() {
     let mut wrong = Vec::new();

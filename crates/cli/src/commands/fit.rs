@@ -11,6 +11,7 @@ use tacho_core::json;
 use tacho_forecast::fit::{
     self, Estimate, Experiment, Fitted, KnownLimits, LEVELS, MAX_ROUNDS, Profile, Slowdown, Traced,
 };
+use tacho_report::style::short;
 use tacho_rowlog::Stored;
 
 use super::outputs::check_writable;
@@ -96,7 +97,7 @@ fn micros(name: &str, estimate: &Estimate) -> String {
     let (low, high) = estimate.interval();
     match estimate.value {
         0.0 => format!("  {name}: not significant"),
-        value => format!("  {name}: {:.4} us ({:.4} to {:.4})", value * 1e6, low * 1e6, high * 1e6),
+        value => format!("  {name}: {} us ({} to {})", short(value * 1e6), short(low * 1e6), short(high * 1e6)),
     }
 }
 

@@ -16,7 +16,6 @@ mod sessions;
 pub(super) mod simulator;
 mod workload;
 
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::anyhow;
@@ -182,7 +181,7 @@ pub(super) fn with_window(args: &ServeArgs, mut record: RunRecord) -> RunRecord 
 fn findings(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Vec<Finding>> {
     let findings: Vec<Finding> = args.thresholds()?.iter().map(|threshold| threshold.on_record(record)).collect();
     for finding in &findings {
-        writeln!(std::io::stderr(), "{}", harmless_line(&finding.text()))?;
+        exit::note(&harmless_line(&finding.text()));
     }
     Ok(findings)
 }

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     let bench = Commands::new(plan.supervised.clone(), args.flags.place.show_stdout, simulators.as_ref(), &sink);
     check(&plan, &bench, simulators.as_ref())?;
     let bench = bench.with_ranks(ranks::conduct(place, &plan)?);
-    let bench = bench.searching(matches!(args.kind, SweepKind::Sla { .. }));
+    let is_search = matches!(args.kind, SweepKind::Sla { .. });
+    let bench = bench.searching(is_search);
     check_targets(&plan, &targets)?;
     let processes = ProcessHost {
         supervised: plan.supervised.clone(),
@@ -105,7 +106,7 @@ pub(crate) fn run(args: &SweepArgs) -> anyhow::Result<Exit> {
     };
     sink.close();
     if !dry_run {
-        files.conclude();
+        files.conclude(is_search);
     }
     let exit = verdict(&report)?;
     // An SLO that no load meets fails the sweep, regardless of single runs.
@@ -150,7 +151,7 @@ pub(crate) fn run_startup(args: &StartupSweepArgs) -> anyhow::Result<Exit> {
     let report = startup(&plan, Tools { archive: &files, bench: &bench, host: &host, sink: &sink })?;
     sink.close();
     if !plan.dry_run {
-        files.conclude();
+        files.conclude(false);
     }
     verdict(&report)
 }

@@ -305,7 +305,7 @@ fn a_log_gives_what_the_run_gave() {
         std::fs::remove_file(directory.path().join(&log).join("summary.json")).unwrap();
         let killed = tacho(directory.path(), &["report", &log, "--save-result", "killed.json"]);
         assert!(killed.status.success(), "{}", text(&killed.stderr));
-        assert!(text(&killed.stderr).contains("did not come to its end"), "{}", text(&killed.stderr));
+        assert!(text(&killed.stderr).contains("was not completed"), "{}", text(&killed.stderr));
         let (whole, rest) = (json(&directory.path().join(&result)), json(&directory.path().join("killed.json")));
         let key = ["avg_latency", "elapsed_time", "avg_warm_startup_time"][at];
         let (whole, rest) = (whole[key].as_f64().unwrap(), rest[key].as_f64().unwrap());

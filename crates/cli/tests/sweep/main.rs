@@ -333,6 +333,10 @@ fn bad_input_is_refused_in_one_line_before_anything_starts() {
         (with(&["--resume"]), "cannot resume from results/exp"),
         (with(&["--num-runs", "0"]), "--num-runs 0"),
         (vec!["sweep", "serve", "--sim", "--bench-cmd", "tacho serve --dry-run"], "--dry-run is for a single run"),
+        (
+            vec!["sweep", "serve", "--sim", "--bench-cmd", "tacho serve --sim-profile h100-8b"],
+            "pass --serve-cmd 'tacho sim --profile h100-8b' instead",
+        ),
         (vec!["sweep", "serve", "--sim", "--bench-cmd", "tacho serve --report r.html"], "--report is for a single run"),
         (workload.to_vec(), "\"request-rate\""),
         (vec!["sweep", "serve", "--serve-cmd", "a 'b", "--bench-cmd", "c"], "--serve-cmd: no closing quotation"),

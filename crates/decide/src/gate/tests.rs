@@ -157,7 +157,7 @@ fn equal_runs_rarely_alarm_and_a_slow_down_of_five_percent_is_found() {
         let equal = alarms(rules, rounds, (runs, count), 1.0);
         let slower = alarms(rules, (rounds / 2).max(1), (runs, count), 1.05);
         println!(
-            "{}, {runs} run(s) of {count} requests a side: {:.1} % alarms on equal builds, {:.1} % of slow-downs by 5 % found",
+            "{}, {runs} run(s) of {count} requests a side: {:.1}% alarms on equal builds, {:.1}% of slow-downs by 5% found",
             rules.join(" "),
             equal * 100.0,
             slower * 100.0
@@ -217,7 +217,7 @@ fn equal_runs_of_the_same_requests_rarely_alarm_either() {
             let equal = alarms_alike(rules, rounds, (runs, varied), noise, 1.0);
             let slower = alarms_alike(rules, (rounds / 2).max(1), (runs, varied), noise, 1.05);
             println!(
-                "{} rule(s), {runs} runs a side of {}, {} % from run to run: {:.1} % alarms on equal builds, {:.1} % of slow-downs by 5 % found",
+                "{} rule(s), {runs} runs a side of {}, {}% from run to run: {:.1}% alarms on equal builds, {:.1}% of slow-downs by 5% found",
                 rules.len(),
                 if varied { "as many workloads" } else { "one workload" },
                 noise * 100.0,

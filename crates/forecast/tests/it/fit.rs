@@ -34,7 +34,7 @@ fn slow_group_planted_parameters_come_back_and_their_intervals_cover_them() {
                 let (low, high) = found.interval();
                 let [truth_us, found_us, low_us, high_us] = [truth, found.value, low, high].map(|cost| cost * 1e6);
                 println!(
-                    "| {}, {seed} | {name} | {truth_us:.4} | {found_us:.4} | {low_us:.4} to {high_us:.4} | {:+.1} % |",
+                    "| {}, {seed} | {name} | {truth_us:.4} | {found_us:.4} | {low_us:.4} to {high_us:.4} | {:+.1}% |",
                     machine.name,
                     off * 100.0
                 );
@@ -68,7 +68,7 @@ fn slow_group_planted_parameters_come_back_and_their_intervals_cover_them() {
         }
     }
     println!("{covered} of {intervals} intervals cover what was planted");
-    assert!(covered * 100 >= intervals * 85, "{covered} of {intervals} intervals of 95 % cover what was planted");
+    assert!(covered * 100 >= intervals * 85, "{covered} of {intervals} intervals of 95% cover what was planted");
 }
 
 #[test]

@@ -67,6 +67,16 @@ pub fn forest(rows: &[ForestRow], width: usize, colour: bool) -> Vec<String> {
 }
 
 impl ForestRow {
+    /// The style class of its verdict on a page.
+    fn class(&self) -> &'static str {
+        match self.verdict.1 {
+            GOOD => "good",
+            BAD => "bad",
+            OPEN => "open",
+            _ => "equal",
+        }
+    }
+
     /// The change between the two values as they are printed: dividing them gives it.
     fn printed_change(&self) -> f64 {
         let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
@@ -153,48 +163,78 @@ fn span(rows: &[ForestRow]) -> (f64, f64) {
     (-loss.min(1.0), gain)
 }
 
-/// The forest plot as an SVG for a page, in the page's colors.
+/// The arrangement of a forest plot on a page: its columns, and whether names are above the intervals.
+struct Layout {
+    class: &'static str,
+    row: usize,
+    left: f64,
+    width: f64,
+    right: f64,
+    is_stacked: bool,
+}
+
+const WIDE: Layout = Layout { class: "forest", row: 22, left: 330.0, width: 420.0, right: 170.0, is_stacked: false };
+const NARROW: Layout =
+    Layout { class: "forest narrow", row: 42, left: 130.0, width: 210.0, right: 20.0, is_stacked: true };
+
+/// The forest plot as SVGs for a page, in the page's colors: one for wide and one for narrow screens.
 pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
-    const ROW: usize = 22;
-    const LEFT: f64 = 330.0;
-    const WIDTH: f64 = 420.0;
-    const RIGHT: f64 = 170.0;
-    let (least, most) = span(rows);
-    let height = ROW * rows.len() + 34;
-    let x = |change: f64| LEFT + (change.clamp(least, most) - least) / (most - least) * WIDTH;
-    let bottom = height - 26;
-    let mut out = format!(
-        "<svg class=\"forest\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {height}\">",
-        escape(title),
-        LEFT + WIDTH + RIGHT
-    );
-    for (at, text) in [(least, change(least)), (0.0, "0".to_owned()), (most, change(most))] {
-        let (at, below) = (x(at), height - 8);
-        out += &format!("<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"4\" y2=\"{bottom}\"/>");
-        out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>");
-    }
-    for (at, row) in rows.iter().enumerate() {
-        let y = (at * ROW + ROW / 2 + 4) as f64;
-        let class = match row.verdict.1 {
-            GOOD => "good",
-            BAD => "bad",
-            OPEN => "open",
-            _ => "equal",
-        };
-        let values = format!("{} → {}", printed(row.values.0), printed(row.values.1));
-        out += &format!("<text x=\"0\" y=\"{:.1}\">{}</text>", y + 4.0, escape(&row.name));
-        out += &format!(
-            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{values}</text>",
-            LEFT - 12.0,
-            y + 4.0
+    [WIDE, NARROW].iter().map(|layout| layout.svg(rows, title)).collect()
+}
+
+impl Layout {
+    fn svg(&self, rows: &[ForestRow], title: &str) -> String {
+        let range = span(rows);
+        let height = self.row * rows.len() + 34;
+        let mut out = format!(
+            "<svg class=\"{}\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {height}\">",
+            self.class,
+            escape(title),
+            self.left + self.width + self.right
         );
+        for (at, text) in [(range.0, change(range.0)), (0.0, "0".to_owned()), (range.1, change(range.1))] {
+            let (at, bottom, below) = (self.x(range, at), height - 26, height - 8);
+            out += &format!("<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"4\" y2=\"{bottom}\"/>");
+            out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>");
+        }
+        for (at, row) in rows.iter().enumerate() {
+            let top = (at * self.row) as f64;
+            let y = top + if self.is_stacked { 31.0 } else { 15.0 };
+            out += &self.words(row, top + 19.0, y + 4.0);
+            out += &self.marks(row, range, y);
+        }
+        out + "</svg>\n"
+    }
+
+    fn x(&self, (least, most): (f64, f64), change: f64) -> f64 {
+        self.left + (change.clamp(least, most) - least) / (most - least) * self.width
+    }
+
+    /// Name, values and verdict of a row.
+    fn words(&self, row: &ForestRow, name_y: f64, y: f64) -> String {
+        let (name, class) = (escape(&row.name), row.class());
+        let values = format!("{} → {}", printed(row.values.0), printed(row.values.1));
+        let verdict = format!("{} {}", change(row.printed_change()), row.verdict.0);
+        let (value_x, value_anchor, verdict_x, verdict_anchor) = match self.is_stacked {
+            true => (0.0, "start", self.left + self.width + self.right, "end"),
+            false => (self.left - 12.0, "end", self.left + self.width + 12.0, "start"),
+        };
+        format!(
+            "<text x=\"0\" y=\"{name_y:.1}\">{name}</text>\
+             <text class=\"tick\" x=\"{value_x:.1}\" y=\"{y:.1}\" text-anchor=\"{value_anchor}\">{values}</text>\
+             <text class=\"{class}\" x=\"{verdict_x:.1}\" y=\"{name_y:.1}\" text-anchor=\"{verdict_anchor}\">{verdict}</text>"
+        )
+    }
+
+    /// Limits, interval and change of a row.
+    fn marks(&self, row: &ForestRow, range: (f64, f64), y: f64) -> String {
+        let (mut out, class, (least, most)) = (String::new(), row.class(), range);
         for limit in row.limits.iter().filter(|limit| (least..=most).contains(*limit)) {
-            let at = x(*limit);
-            let (top, low) = (y - 9.0, y + 9.0);
+            let (at, top, low) = (self.x(range, *limit), y - 9.0, y + 9.0);
             out += &format!("<line class=\"limit\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top:.1}\" y2=\"{low:.1}\"/>");
         }
         if let Some((low, high)) = row.interval.filter(|(low, high)| !low.is_nan() && !high.is_nan()) {
-            let (from, to) = (x(low), x(high));
+            let (from, to) = (self.x(range, low), self.x(range, high));
             for (beyond, at, tip) in [(low < least, from, -7.0), (high > most, to, 7.0)] {
                 if beyond {
                     let (up, down, tip) = (y - 5.0, y + 5.0, at + tip);
@@ -205,12 +245,11 @@ pub(crate) fn forest_svg(rows: &[ForestRow], title: &str) -> String {
             out += &format!("<line class=\"{class}\" x1=\"{from:.1}\" x2=\"{to:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
         }
         if row.change.is_finite() {
-            out += &format!("<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{y:.1}\" r=\"4\"/>", x(row.change));
+            let at = self.x(range, row.change);
+            out += &format!("<circle class=\"{class}\" cx=\"{at:.1}\" cy=\"{y:.1}\" r=\"4\"/>");
         }
-        let text = format!("{} {}", change(row.printed_change()), row.verdict.0);
-        out += &format!("<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>", LEFT + WIDTH + 12.0, y + 4.0);
+        out
     }
-    out + "</svg>\n"
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ fn line(rank: &RankUse) -> String {
     let RankUse { rank: number, machine, planned, requests, .. } = rank;
     let mut parts = vec![format!("Rank {number} ({machine}): {requests} of {planned} requests")];
     parts.extend(rank.lateness_ms.map(|[_, tail, most]| format!("late p99/max {} / {} ms", two(tail), two(most))));
-    parts.extend(rank.busy.map(|busy| format!("busy {:.0} %", busy * 100.0)));
+    parts.extend(rank.busy.map(|busy| format!("busy {:.0}%", busy * 100.0)));
     if let Some(clock) = rank.clock {
         parts.push(format!("clock ±{:.3} ms, drift {:+.3} ms", clock.bound_ms, clock.drift_ms));
         parts.extend(clock.calendar_ms.map(|(ahead, bound)| format!("calendar {ahead:+.2} ±{bound:.2} ms")));
@@ -47,7 +47,7 @@ mod tests {
         };
         assert_eq!(
             line(&rank),
-            "Rank 1 (node1): 9 of 10 requests, late p99/max 0.02 / 0.50 ms, busy 25 %, clock ±0.021 ms, drift -0.002 ms, \
+            "Rank 1 (node1): 9 of 10 requests, late p99/max 0.02 / 0.50 ms, busy 25%, clock ±0.021 ms, drift -0.002 ms, \
              calendar +49.99 ±0.04 ms, lost: it ended"
         );
     }

@@ -138,7 +138,8 @@ pub(crate) fn common(runs: &[&StoredRun]) -> Facts {
 pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f64)>) -> String {
     let interval =
         interval.map_or_else(String::new, |(low, high)| format!("95% CI {}", bounds(Interval { low, high })));
-    fact_card(name, &format!("{}{unit}", short(value)), &interval)
+    let text = if value.fract() == 0.0 { short_tick(value) } else { short(value) };
+    fact_card(name, &format!("{text}{unit}"), &interval)
 }
 
 fn fact_card(name: &str, value: &str, below: &str) -> String {

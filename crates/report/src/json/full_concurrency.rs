@@ -59,7 +59,7 @@ pub(crate) fn lines(state: &SteadyState) -> Vec<String> {
 fn window_lines(window: &SteadyWindow) -> Vec<String> {
     let share = percent(window.threshold * 100.0);
     let mut lines = vec![
-        value_line("Concurrency threshold:", format!("{} of {} ({share} %)", window.enough, window.target)),
+        value_line("Concurrency threshold:", format!("{} of {} ({share}%)", window.enough, window.target)),
         value_line("Window:", format!("{} … {} s", two(window.start), two(window.end))),
         value_line("Observed peak concurrency:", window.peak),
         value_line("Requests started in window:", window.started),

@@ -50,14 +50,14 @@ impl Reading {
         format!("{head}{}]", shown.collect::<String>())
     }
 
-    /// A line for a log: `benchmark: 3 of 10 (30 %), 00:02 elapsed, 00:05 left, …`.
+    /// A line for a log: `benchmark: 3 of 10 (30%), 00:02 elapsed, 00:05 left, …`.
     pub(super) fn heartbeat(&self, title: &str) -> String {
         let (finished, elapsed) = (self.finished, clock(self.elapsed.as_secs()));
         // The total is not always known.
         let mut line = match (finished * 100).checked_div(self.total) {
             None => format!("{title}: {finished} done, {elapsed} elapsed"),
             Some(share) => {
-                format!("{title}: {finished} of {} ({share} %), {elapsed} elapsed, {} left", self.total, self.left())
+                format!("{title}: {finished} of {} ({share}%), {elapsed} elapsed, {} left", self.total, self.left())
             }
         };
         for part in self.parts() {
@@ -158,7 +158,7 @@ mod tests {
         let line = reading().heartbeat("Benchmark");
         assert_eq!(
             line,
-            "Benchmark: 4 of 10 (40 %), 00:02 elapsed, 00:03 left, 2.00 req/s, 250 tok/s, 2 in flight, \
+            "Benchmark: 4 of 10 (40%), 00:02 elapsed, 00:03 left, 2.00 req/s, 250 tok/s, 2 in flight, \
              TTFT 35/80 ms, 1 failed"
         );
     }

@@ -20,7 +20,7 @@ pub(super) fn lines(record: &Latency) -> Vec<String> {
         let direction = if drift.fraction > 0.0 { "slower" } else { "faster" };
         let percent = drift.fraction.abs() * 100.0;
         lines.push(format!(
-            "Note: iterations became {direction} by {percent:.0} % from first to last; raise --num-iters-warmup, or \
+            "Note: iterations became {direction} by {percent:.0}% from first to last; raise --num-iters-warmup, or \
              look for a machine that is heating up or shared."
         ));
     }

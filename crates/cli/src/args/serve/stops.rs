@@ -77,7 +77,7 @@ impl StopArgs {
         });
         let (metric, share) = parts.ok_or_else(|| refused("a number and a share, such as 'p99_ttft_ms:5%'"))?;
         if !(share > 0.0 && share < 1.0) {
-            return Err(refused("a share of more than 0 % and less than 100 %"));
+            return Err(refused("a share of more than 0% and less than 100%"));
         }
         match Known::find(&metric) {
             Some(Known::Timed(_)) => Ok(Some((metric, share))),

@@ -34,7 +34,7 @@ fn table(steps: &StepComparison) -> String {
         String::from("| steps of | measured | predicted | error | share of the time |\n|:---|---:|---:|---:|---:|\n");
     for kind in &steps.kinds {
         text += &format!(
-            "| {} | {:.2} ms ({}) | {:.2} ms ({}) | {:+.1} % | {:.0} % |\n",
+            "| {} | {:.2} ms ({}) | {:.2} ms ({}) | {:+.1}% | {:.0}% |\n",
             kind.name,
             kind.seconds.0 * 1e3,
             kind.count.0,
@@ -50,10 +50,10 @@ fn table(steps: &StepComparison) -> String {
     );
     text + &match (steps.off(), steps.is_good()) {
         (Some(off), Some(true)) => {
-            format!("The steps are off by {:.1} % of their time: good fit here.\n\n", off * 100.0)
+            format!("The steps are off by {:.1}% of their time: good fit here.\n\n", off * 100.0)
         }
         (Some(off), _) => {
-            format!("The steps are off by {:.1} % of their time: poor fit here.\n\n", off * 100.0)
+            format!("The steps are off by {:.1}% of their time: poor fit here.\n\n", off * 100.0)
         }
         (None, _) => "Too few steps are alike to say whether good fit here.\n\n".to_owned(),
     }

@@ -72,9 +72,9 @@ fn whole(run: Rebuilt, args: &LogArgs) -> RunRecord {
 fn warn(path: &std::path::Path, run: &Rebuilt) {
     let path = path.display();
     if !run.closed {
-        let asked = run.requests.map_or_else(String::new, |requests| format!(" of {requests}"));
+        let planned = run.requests.map_or_else(String::new, |requests| format!(" of {requests}"));
         let rows = run.record.measured.samples.len();
-        tracing::warn!("{path}: the run did not come to its end: {rows}{asked} requests are in the log");
+        tracing::warn!("{path}: the run was not completed: the log has {rows}{planned} requests");
     }
     if run.log.lost > 0 {
         tracing::warn!("{path}: a torn batch of {} bytes at its end was left out", run.log.lost);

@@ -46,7 +46,7 @@ fn unfinished(path: &Path, stored: &Stored, about: &Value) -> anyhow::Result<(St
     let planned = about.get("planned").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok()).unwrap_or(0);
     let Some(last) = rows.last() else { bail!("the log in {} holds no measurement", path.display()) };
     tracing::warn!(
-        "{}: the run did not come to its end: {} of {planned} measurements are in the log",
+        "{}: the run was not completed: the log has {} of {planned} measurements",
         path.display(),
         rows.len()
     );

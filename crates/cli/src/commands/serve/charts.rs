@@ -29,7 +29,7 @@ pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Res
     if let Some(tokenizer) = &prepared.tokenizer {
         let sharing = PrefixSharing::new(&requests, tokenizer);
         let (repeated, cached) = (sharing.repeated_share() * 100.0, sharing.cached_share() * 100.0);
-        note += &format!("; shared prefixes {repeated:.1} % of tokens, prefix cache ceiling {cached:.1} %");
+        note += &format!("; shared prefixes {repeated:.1}% of tokens, prefix cache ceiling {cached:.1}%");
     }
     Ok(note)
 }

@@ -9,7 +9,7 @@ use tacho_engine::Machine;
 use tacho_engine::simulation::Arrival;
 use tacho_forecast::EngineTarget;
 use tacho_forecast::predict::Prediction;
-use tacho_record::RunRecord;
+use tacho_record::{PREDICTED_BY, RunRecord};
 use tacho_report::html::run::About;
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, Prepared, predicted, prepare};
@@ -85,7 +85,7 @@ impl Workload {
         let machine = profile(args.own.sim_profile.as_deref())?;
         let server = simulator::start(args)?.ok_or_else(|| anyhow::anyhow!("a prediction needs --sim"))?;
         let mut plan = plan::of(args, Some(&server))?;
-        plan.report.metadata.push(("predicted_by".to_owned(), machine.name.clone()));
+        plan.report.metadata.push((PREDICTED_BY.to_owned(), machine.name.clone()));
         let prepared = prepare(&plan, Contact::Minimal, &())?;
         let builtin = Tokenizer::builtin();
         let tokenizer = prepared.tokenizer.as_ref().unwrap_or(&builtin);
@@ -124,9 +124,9 @@ impl Workload {
     /// The record of one simulation.
     fn record(&self, machine: &Machine, seed: u64) -> anyhow::Result<RunRecord> {
         let clock = ManualClock::default();
-        let asked = (self.requests.as_slice(), self.prompts.as_slice());
+        let requests = (self.requests.as_slice(), self.prompts.as_slice());
         let tokenizer = self.prepared.tokenizer.as_ref().unwrap_or(&self.builtin);
-        let target = EngineTarget::new(machine, seed, &clock, asked, (tokenizer, self.is_pooling()))?;
+        let target = EngineTarget::new(machine, seed, &clock, requests, (tokenizer, self.is_pooling()))?;
         Ok(predicted(&self.plan, &self.prepared, &target, &clock)?)
     }
 }

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 
+use anyhow::bail;
 use tacho_core::{EventSink, RunEvent};
 use tacho_report::console;
 use tacho_report::json::write_whole;
-use tacho_run::experiment::{Bench, Failure, Supervised};
+use tacho_run::experiment::{Bench, Failure, Supervised, option};
 
 use super::command::{is_tacho, serve_args};
 use super::ranks::Conductor;
@@ -55,10 +56,18 @@ impl<'a> Commands<'a> {
 
     /// Rejects a tacho command that does not parse.
     pub(crate) fn check(&self, command: &[String]) -> anyhow::Result<()> {
-        if is_tacho(command) {
-            serve_args(command)?;
+        if !is_tacho(command) {
+            return Ok(());
         }
-        Ok(())
+        if let Some(given) = option(command, "--sim-profile").filter(|_| self.simulators.is_some()) {
+            bail!(
+                "--bench-cmd: --sim-profile describes the server: pass --serve-cmd 'tacho sim --profile {given}' instead"
+            );
+        }
+        if let Some(given) = option(command, "--sim-args").filter(|_| self.simulators.is_some()) {
+            bail!("--bench-cmd: --sim-args describes the server: pass --serve-cmd 'tacho sim {given}' instead");
+        }
+        serve_args(command).map(drop)
     }
 
     fn run_inside(&self, command: &[String], log: Option<&Path>) -> anyhow::Result<()> {

@@ -24,13 +24,16 @@ impl Files {
         Files { experiment, rows: RefCell::default() }
     }
 
-    /// Prints the summary table and its location to standard error; standard output has what vLLM's script prints.
-    pub(crate) fn conclude(&self) {
+    /// Prints the summary table, unless a search printed its levels, and the location to standard error; standard output
+    /// has what vLLM's script prints.
+    pub(crate) fn conclude(&self, is_search: bool) {
         let (rows, place) = (self.rows.borrow(), self.experiment.display());
         if rows.is_empty() {
             return;
         }
-        exit::note(&format!("\n{}", outcome::table(&rows)));
+        if !is_search {
+            exit::note(&format!("\n{}", outcome::table(&rows)));
+        }
         exit::note(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
     }
 }

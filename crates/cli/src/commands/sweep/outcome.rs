@@ -71,14 +71,23 @@ fn varied(rows: &[Dict]) -> Vec<String> {
     let mut keys: Vec<String> = Vec::new();
     for (key, _) in rows.iter().flat_map(Dict::iter) {
         let known = keys.iter().any(|known| known == key) || CHANCE.contains(&key) || NUMBERS.contains(&key);
-        let is_setting =
-            |row: &Dict| matches!(row.get(key), None | Some(Value::Int(_) | Value::Str(_) | Value::Bool(_)));
+        let is_setting = |row: &Dict| match row.get(key) {
+            None | Some(Value::Int(_) | Value::Str(_) | Value::Bool(_)) => true,
+            Some(Value::Float(_)) => is_parameter(row, key),
+            Some(_) => false,
+        };
         let differs = || rows.iter().any(|row| row.get(key) != rows[0].get(key));
         if !known && !is_measured(key) && rows.iter().all(is_setting) && differs() {
             keys.push(key.to_owned());
         }
     }
     keys
+}
+
+/// Whether a number with a fraction is a parameter: a load, or a key that the sweep appended.
+fn is_parameter(row: &Dict, key: &str) -> bool {
+    let place = |name: &str| row.iter().position(|(key, _)| key == name);
+    ["request_rate", "burstiness"].contains(&key) || place("run_number").is_some_and(|end| place(key) > Some(end))
 }
 
 /// Whether an integer of this name is a measurement rather than a parameter.
@@ -106,6 +115,19 @@ mod tests {
         ];
         let table = table(&rows);
         assert!(table.starts_with("| max_num_seqs | completed | p99_ttft_ms |"), "{table}");
+        assert_eq!(table.lines().count(), 4);
+    }
+
+    #[test]
+    fn parameters_may_have_fractions() {
+        let row = |rate: f64, share: f64, ttft: f64| {
+            let text = format!(
+                r#"{{"request_rate": {rate:?}, "mean_e2el_ms": {ttft:?}, "p99_ttft_ms": {ttft:?}, "run_number": 0, "range_ratio": {share:?}}}"#
+            );
+            parse(&text).unwrap().as_dict().unwrap().clone()
+        };
+        let table = table(&[row(1.0, 0.5, 1.5), row(1.8, 0.25, 2.5)]);
+        assert!(table.starts_with("| request_rate | range_ratio | p99_ttft_ms |"), "{table}");
         assert_eq!(table.lines().count(), 4);
     }
 

@@ -7,14 +7,19 @@ use tacho_record::metric::{Known, METRICS, Part};
 use crate::html::hero::{Head, Tone, card, common};
 use crate::html::{Figures, distributions, escape, page as whole_page};
 use crate::plots::in_words;
+use crate::verdict::{Severity, severity};
 
 /// The page.
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
+    let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };
     let items: String = warnings(run).iter().map(|text| format!("<li>{}</li>", escape(text))).collect();
     let next = "tacho report LOG --html, or save with --save-detailed: the full report needs the run's requests";
-    let sentence = "This result holds metrics and latencies only.";
-    let head = Head::new(title).facts(common(&[run])).verdict_with(Tone::Warning, sentence, &items, Some(next));
+    let sentence = match tone {
+        Tone::Bad => "Do not use this result before reading the warnings. It holds metrics and latencies only.",
+        _ => "This result holds metrics and latencies only.",
+    };
+    let head = Head::new(title).facts(common(&[run])).verdict_with(tone, sentence, &items, Some(next));
     let mut body = format!("<div class=\"cards\">{}</div>\n", cards(run));
     body += &distributions(&[(title.to_owned(), vec![run.clone()])], &mut figures);
     body += &format!("<h2>Settings</h2>{}", settings(run));
@@ -27,7 +32,16 @@ fn warnings(run: &StoredRun) -> Vec<String> {
     let verdict = own.get("client").and_then(|client| client.get("verdict")?.as_str());
     let caveats = own.get("caveats").and_then(Value::as_list).unwrap_or_default();
     let texts = caveats.iter().filter_map(|caveat| caveat.get("text")?.as_str());
+    // A bad verdict is a caveat too.
+    let verdict = verdict.filter(|verdict| !texts.clone().any(|text| text == *verdict));
     verdict.into_iter().chain(texts).map(str::to_owned).collect()
+}
+
+/// Whether no request succeeded, or a warning in the file means that its metrics do not answer the question.
+pub(crate) fn is_bad(run: &StoredRun) -> bool {
+    let caveats = run.fields.get("tacho").and_then(|own| own.get("caveats")?.as_list()).unwrap_or_default();
+    let codes = caveats.iter().filter_map(|caveat| caveat.get("kind")?.as_str());
+    run.is_empty() || codes.map(severity).any(|severity| severity == Severity::Bad)
 }
 
 /// All metrics in the file. An empty sample is not a zero.

@@ -60,9 +60,9 @@ impl SampledRows {
 
     /// Caveats that only rows and workers show.
     pub(crate) fn caveats(&self, workers: &[WorkerStats]) -> Vec<Caveat> {
-        let (answers, total) = (self.impossible, self.samples.len() as u64);
+        let (responses, total) = (self.impossible, self.samples.len() as u64);
         let reads = workers.iter().map(|stats| stats.timestamp_anomalies).sum();
-        let usage = (answers > 0).then_some(Caveat::ImpossibleUsage { answers, total });
+        let usage = (responses > 0).then_some(Caveat::ImpossibleUsage { responses, total });
         let timestamps = (reads > 0).then_some(Caveat::TimestampAnomaly { reads });
         usage.into_iter().chain(timestamps).collect()
     }
