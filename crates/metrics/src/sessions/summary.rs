@@ -317,9 +317,11 @@ mod tests {
 
     #[test]
     fn the_prefill_rate_counts_prompts_of_one_token() {
-        let sample = Sample { prompt_len: 1, ..sample(0.0, 1.0, None) };
-        let summary = SessionSummary::of(&[step(0, 0, &[])], &[(0, &sample)], None);
-        assert_eq!(summary.prefill_rate.map(|rate| rate.mean), Some(2.0));
+        let rate = |ttft, prompt_len| {
+            let sample = Sample { ttft, prompt_len, ..sample(0.0, 1.0, None) };
+            SessionSummary::of(&[step(0, 0, &[])], &[(0, &sample)], None).prefill_rate.map(|rate| rate.mean)
+        };
+        assert_eq!([rate(0.5, 1), rate(0.0, 1), rate(0.5, 0)], [Some(2.0), None, None]);
     }
 
     #[test]

@@ -267,3 +267,20 @@ fn sessions_beyond_the_range_are_not_started() {
         assert_eq!(sent, [0, 1]);
     }
 }
+
+#[test]
+fn a_stop_cuts_a_run_of_sessions_short() {
+    let graph = Graph::new(vec![node(0, 0, &[])]);
+    let (clock, failing, supplied) = (ManualClock::default(), HashSet::new(), Mutex::default());
+    let target = Echo { clock, time: ms(100), failing, supplied };
+    let timeline = ScheduleSpec::Replay(vec![0.0]).plan(1, &mut RandomState::new(0)).unwrap();
+    for stopped in [false, true] {
+        let (stop, counters) = (StopSignal::default(), Counters::default());
+        if stopped {
+            stop.request_stop();
+        }
+        let drive = Drive::of(&timeline, &target.clock, &stop, &counters);
+        let driven = drive_sessions(&target, &drive, &whole(&graph, 0..1, &[0.0]), &mut Kept::default()).unwrap();
+        assert_eq!(driven.is_interrupted(), stopped);
+    }
+}
