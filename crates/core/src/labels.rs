@@ -16,7 +16,10 @@ use crate::packed::{Pack, pack_bytes, unpack_bytes};
 /// assert_eq!(labels.to_json(), r#"{"class": "chat", "stage": "peak"}"#);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Labels(Option<Arc<Vec<(Box<str>, Box<str>)>>>);
+pub struct Labels(Option<Arc<Vec<Label>>>);
+
+/// A key and its value.
+type Label = (Box<str>, Box<str>);
 
 impl Labels {
     /// No labels.
@@ -70,8 +73,7 @@ impl Labels {
 
 impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
     fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(labels: T) -> Self {
-        let all: Vec<(Box<str>, Box<str>)> =
-            labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let all: Vec<Label> = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         Labels((!all.is_empty()).then(|| Arc::new(all)))
     }
 }

@@ -3,7 +3,7 @@
 use tacho_core::FailureKind;
 
 use crate::latency::successes;
-use crate::{OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
+use crate::{Fluidity, OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,8 @@ pub enum Caveat {
     Autocorrelated { metric: String, effective: f64 },
     /// The server was close to its capacity, and the run too short to bound its latencies from above.
     NearSaturation { slowdown: f64, relaxations: f64 },
+    /// Responses that count as goodput stalled: their means hide it.
+    GoodputHidesStalls { stalled: u64, good: u64 },
     /// All requests were sent at once: one burst is one observation.
     OneBurst,
     /// Arrivals exceeded completions.
@@ -68,6 +70,7 @@ impl Caveat {
             client_unreliable(trust),
             rate_missed(setup, open_loop, trust),
             few_samples(setup, samples),
+            hidden_stalls(open_loop),
             (open_loop.coalesced_fraction > MAX_COALESCED)
                 .then_some(Caveat::EventsCoalesced { share: open_loop.coalesced_fraction }),
         ]
@@ -113,6 +116,7 @@ impl Caveat {
             Caveat::Drift { .. } => "drift",
             Caveat::Autocorrelated { .. } => "autocorrelated",
             Caveat::NearSaturation { .. } => "near_saturation",
+            Caveat::GoodputHidesStalls { .. } => "goodput_hides_stalls",
             Caveat::OneBurst => "one_burst",
             Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
@@ -215,6 +219,10 @@ impl Caveat {
                      relaxation times of the queue where upper confidence bounds take 40; run longer or repeat with --num-runs"
                 )
             }
+            Caveat::GoodputHidesStalls { stalled, good } => format!(
+                "goodput hides stalls: in {stalled} of {good} requests that meet the SLO, more than a tenth of the tokens missed \
+                 their deadlines; see fluid_goodput"
+            ),
             Caveat::OneBurst => {
                 "no confidence intervals: all requests were sent at once, and one burst is one observation; \
                                  use --request-rate or repeat with --num-runs"
@@ -304,6 +312,14 @@ fn rate_missed(setup: &Setup, open_loop: &OpenLoopMetrics, trust: Option<&Trust>
     let reported = trust.is_some_and(|trust| matches!(trust.verdict, TrustVerdict::RateMissed { .. }));
     let cap = setup.max_concurrency.filter(|_| rates.dispatched >= rates.planned * MIN_DELIVERED);
     (!reported).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
+}
+
+/// Fraction of good requests above which stalls are worth a warning.
+const MAX_STALLED: f64 = 0.05;
+
+fn hidden_stalls(open_loop: &OpenLoopMetrics) -> Option<Caveat> {
+    let Fluidity { good, stalled, .. } = open_loop.fluidity?;
+    (stalled as f64 > good as f64 * MAX_STALLED).then_some(Caveat::GoodputHidesStalls { stalled, good })
 }
 
 /// The p-th percentile needs 100/(100-p) samples to be less than their maximum.

@@ -3,6 +3,7 @@
 
 pub mod caveat;
 pub mod concurrency;
+pub mod fluidity;
 pub mod goodput;
 pub mod latency;
 pub mod metric;
@@ -24,6 +25,7 @@ pub mod trust;
 pub mod window;
 
 pub use caveat::{Caveat, EndedBy};
+pub use fluidity::Fluidity;
 pub use goodput::GoodputLimits;
 pub use metric::MetricKind;
 pub use observed::diffusion::{DiffusionCounters, DiffusionStatistics};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::concurrency::{PerSecond, exact_peak};
 use crate::latency::{collect, collect_some, successes};
-use crate::{Sample, Samples, Setup, Statistics, Task, TokenSource};
+use crate::{Fluidity, Sample, Samples, Setup, Statistics, Task, TokenSource};
 
 /// Metrics that vLLM does not report, or reports in a misleading way.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +37,10 @@ pub struct OpenLoopMetrics {
     pub connect: Statistics,
     /// Requests within their limits per second, timed from the schedule; `None` without limits.
     pub goodput_from_schedule: Option<f64>,
+    /// End-to-end latency per output token; `None` for pooling.
+    pub ntpot: Option<Statistics>,
+    /// Fluidity; `None` without goodput limits on TTFT and TPOT.
+    pub fluidity: Option<Fluidity>,
     /// Requests per second as scheduled and as sent; `None` when all were due at once.
     pub rates: Option<Rates>,
     /// Peak number of requests in flight.
@@ -91,6 +95,9 @@ impl OpenLoopMetrics {
             goodput_from_schedule: setup
                 .goodput(samples, duration, since_schedule)
                 .filter(|_| setup.task == Task::Generation),
+            ntpot: (setup.task == Task::Generation)
+                .then(|| Statistics::of(collect_some(samples, per_output_token), percentiles)),
+            fluidity: Fluidity::of(setup, samples, duration).filter(|_| setup.task == Task::Generation),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
             peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),
@@ -98,6 +105,11 @@ impl OpenLoopMetrics {
             unreported_lengths: successes(samples).filter(|sample| sample.output_tokens.is_none()).count() as u64,
         }
     }
+}
+
+/// `None` for a response without tokens.
+fn per_output_token(sample: &Sample) -> Option<f64> {
+    (sample.output_len > 0).then(|| sample.latency / sample.output_len as f64)
 }
 
 fn since_schedule(sample: &Sample) -> f64 {

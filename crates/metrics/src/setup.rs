@@ -74,6 +74,8 @@ pub struct Setup {
     pub goodput: Option<GoodputLimits>,
     /// The goodput limits of classes that have their own.
     pub class_goodput: Vec<(String, GoodputLimits)>,
+    /// Price of the machines per hour; `None` if unknown.
+    pub price_per_hour: Option<f64>,
     /// Whether vLLM's defects are reproduced.
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
@@ -149,6 +151,7 @@ impl Setup {
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            price_per_hour: None,
             strict_parity: false,
             interrupted: false,
             workload: None,

@@ -16,7 +16,7 @@ pub struct ResultFields<'r>(pub &'r Dict);
 impl<'r> ResultFields<'r> {
     /// A number; numeric strings count too.
     pub fn number(self, key: &str) -> Option<f64> {
-        match self.0.get(key)? {
+        match self.0.get(key).or_else(|| self.own(key))? {
             Value::Str(text) => match text.as_str() {
                 "inf" => Some(f64::INFINITY),
                 "-inf" => Some(f64::NEG_INFINITY),

@@ -35,7 +35,8 @@ impl Intervals {
             }
             Some((key, Estimate::of(&spread).interval))
         });
-        let list = found.collect();
+        let mut list: Vec<(String, Interval)> = found.collect();
+        list.extend(costs(record, &list));
         let saturated = spreads
             .saturation
             .flatten()
@@ -60,6 +61,22 @@ impl Intervals {
     pub fn iter(&self) -> impl Iterator<Item = (&str, Interval)> {
         self.list.iter().map(|(key, interval)| (key.as_str(), *interval))
     }
+}
+
+/// The intervals of costs, from those of the throughputs that they are the inverse of.
+fn costs(record: &RunRecord, known: &[(String, Interval)]) -> Vec<(String, Interval)> {
+    let Some(price) = record.setup.price_per_hour else { return Vec::new() };
+    let pairs = [
+        ("cost_per_request", "request_throughput", 1.0),
+        ("cost_per_million_output_tokens", "output_throughput", 1e6),
+        ("cost_per_million_tokens", "total_token_throughput", 1e6),
+    ];
+    let cost = |(key, rate, units): (&str, &str, f64)| {
+        let Interval { low, high } = known.iter().find(|(name, _)| name == rate)?.1;
+        let at = |rate: f64| if rate > 0.0 { price / 3600.0 * units / rate } else { f64::INFINITY };
+        Some((key.to_owned(), Interval { low: at(high), high: at(low) }))
+    };
+    pairs.into_iter().filter_map(cost).collect()
 }
 
 /// A metric with its confidence interval.

@@ -106,6 +106,8 @@ pub enum Part {
     Speculative,
     /// Diffusion decoding.
     Diffusion,
+    /// tacho's own metrics, under its key.
+    Own,
     /// Results of an offline engine; only read from files.
     Offline(ResultKind),
 }
@@ -131,7 +133,7 @@ pub struct Metric {
 }
 
 use Better::{Less, More, Neither};
-use Part::{Diffusion, Offline, Peaks, Probes, Speculative, Totals};
+use Part::{Diffusion, Offline, Own, Peaks, Probes, Speculative, Totals};
 use Unit::{
     InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
 };
@@ -196,6 +198,14 @@ pub static METRICS: &[Metric] = &[
         |r| r.measured.diffusion.and_then(|d| difference(d.denoising_steps))),
     row("diffusion_canvas_positions", "Canvas positions evaluated:", 5, "Canvas positions", Plain, Neither, Diffusion,
         |r| r.measured.diffusion.and_then(|d| difference(d.canvas_positions))),
+    row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
+    row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
+        |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),
+    row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput)),
+    row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
+        |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6))),
+    row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Own,
+        |r| cost(r, r.summary.total_token_throughput / 1e6)),
     row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),
     row("num_requests", "", 0, "# of req.", Requests, Neither, Offline(ResultKind::Throughput), |_| None),
     row("total_num_tokens", "", 0, "Total # of tokens", Tokens, Neither, Offline(ResultKind::Throughput), |_| None),
@@ -235,6 +245,12 @@ const fn row(
     read: fn(&RunRecord) -> Option<Amount>,
 ) -> Metric {
     Metric { key, line, rank, heading, unit, better, part, read }
+}
+
+/// The price of one unit at a rate of units per second; unknown without a price or a unit.
+fn cost(record: &RunRecord, rate: f64) -> Option<Amount> {
+    let price = record.setup.price_per_hour.filter(|_| rate > 0.0)?;
+    real(price / 3600.0 / rate)
 }
 
 fn real(metric: f64) -> Option<Amount> {

@@ -84,6 +84,7 @@ pub fn setup(dict: &Dict) -> Setup {
         metric_percentiles: percentiles(dict),
         goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
         class_goodput: Vec::new(),
+        price_per_hour: None,
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
         workload: own("workload").and_then(Value::as_str).map(str::to_owned),

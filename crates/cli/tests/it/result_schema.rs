@@ -28,7 +28,7 @@ Every key of the JSON that `--save-result` writes. The top level has the keys of
 ";
 
 /// Lists that only `--save-detailed` writes.
-const DETAILED: [&str; 18] = [
+const DETAILED: [&str; 19] = [
     "input_lens",
     "output_lens",
     "ttfts",
@@ -42,6 +42,7 @@ const DETAILED: [&str; 18] = [
     "done",
     "outcome",
     "request_retries",
+    "labels",
     "session",
     "turn",
     "cached_tokens",
@@ -80,7 +81,23 @@ fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
     let runs: [&[&str]; 6] = [
-        &["--request-rate", "80", "--goodput", "ttft:500", "--save-detailed", "--telemetry", "--metadata", "a=b"],
+        &[
+            "--request-rate",
+            "80",
+            "--goodput",
+            "ttft:500",
+            "tpot:500",
+            "--save-detailed",
+            "--telemetry",
+            "--metadata",
+            "a=b",
+            "--class",
+            "a",
+            "--class",
+            "b",
+            "--gpu-hour-price",
+            "2",
+        ],
         &["--max-concurrency", "4", "--probe-request-rate", "50", "--percentile-metrics", "ttft,e2el"],
         &["--max-concurrency", "4", "--steady-state-threshold", "0.5", "--steady-state-min-window", "0.001"],
         &["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "200"],

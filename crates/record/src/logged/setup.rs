@@ -34,6 +34,7 @@ pub(super) fn write(setup: &Setup) -> Dict {
         let classes = setup.class_goodput.iter().map(|(name, limits)| (name.clone(), Value::Dict(goodput(*limits))));
         dict.set("class_goodput", Value::Dict(classes.collect()));
     }
+    dict.set("price_per_hour", setup.price_per_hour);
     dict.set("strict_parity", setup.strict_parity);
     dict.set("interrupted", setup.interrupted);
     dict.set("workload", setup.workload.as_deref());
@@ -69,6 +70,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         metric_percentiles: fields.floats("metric_percentiles")?,
         goodput: fields.maybe("goodput").map(read_goodput),
         class_goodput: fields.maybe("class_goodput").map_or_else(Vec::new, read_classes),
+        price_per_hour: fields.maybe("price_per_hour").and_then(Value::as_f64),
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
         // Logs of older versions lack it.

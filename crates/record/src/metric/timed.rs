@@ -42,6 +42,7 @@ pub static TIMES: &[Times] = &[
             read: |r| r.open_loop.itl_per_token.as_ref().map(|(statistics, _)| statistics) },
     Times { name: "ttft_including_client_queue", label: "Released to first token", title: "",
             read: |r| r.open_loop.ttft_including_client_queue.as_ref() },
+    Times { name: "ntpot", label: "Normalized TPOT", title: "", read: |r| r.open_loop.ntpot.as_ref() },
     Times { name: "dispatch_lateness", label: "Dispatch lateness", title: "", read: |r| Some(&r.open_loop.dispatch_lateness) },
     Times { name: "connect", label: "Connecting", title: "",
             read: |r| Some(&r.open_loop.connect).filter(|connect| connect.count > 0) },

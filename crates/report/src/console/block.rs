@@ -2,6 +2,7 @@
 
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, Statistics, Steady};
+use tacho_record::metric::Known;
 use tacho_record::{Estimate, RunRecord};
 
 use super::{details, groups, joined, ranks, sessions};
@@ -48,8 +49,17 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     if record.summary.completed > 0 {
         lines.extend(table(record, style));
     }
-    let facts =
-        [load(record), peak(record), failures(record), steady(record), server(record), gpu(record), client(record)];
+    let facts = [
+        load(record),
+        peak(record),
+        failures(record),
+        steady(record),
+        fluidity(record),
+        server(record),
+        gpu(record),
+        cost(record),
+        client(record),
+    ];
     for (label, text) in facts.into_iter().flatten() {
         lines.extend(labelled(label, &text, style.width));
     }
@@ -270,6 +280,33 @@ fn steady(record: &RunRecord) -> Fact {
         |why| format!("none: {why}"),
     );
     Some(("steady state", text))
+}
+
+/// How evenly tokens arrived, if there are SLOs for them.
+fn fluidity(record: &RunRecord) -> Fact {
+    let found = record.open_loop.fluidity?;
+    let goodput = short(found.goodput);
+    Some(("fluidity", format!("{:.1}% of tokens in time · fluid goodput {goodput} req/s", found.index * 100.0)))
+}
+
+/// What the requests cost, if the price of the machines is known.
+fn cost(record: &RunRecord) -> Fact {
+    let value = |key: &str, times: f64, name: &str| {
+        let value = Known::find(key)?.read(record)? * times;
+        let interval =
+            record.intervals.get(key).map(|Interval { low, high }| Interval { low: low * times, high: high * times });
+        let interval = interval.map_or_else(String::new, |interval| format!(" ({})", bounds(interval)));
+        Some(format!("{}{interval} per {name}", short(value)))
+    };
+    let parts: Vec<String> = [
+        value("cost_per_million_output_tokens", 1.0, "1M output tokens"),
+        value("cost_per_million_tokens", 1.0, "1M tokens"),
+        value("cost_per_request", 1000.0, "1,000 requests"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!parts.is_empty()).then(|| ("cost", parts.join(" · ")))
 }
 
 /// The server's own metrics. A gauge that was not sampled during the run is not 0.

@@ -3,11 +3,11 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{Interval, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
-use tacho_record::metric::{TIMES, Times};
+use tacho_record::metric::{Part, TIMES, Times};
 
 use super::columns::Column;
 use super::fields::Fields;
-use super::{Detail, group_fields, statistics_fields};
+use super::{Detail, group_fields, metric_fields, statistics_fields};
 use super::{server, telemetry};
 
 /// The object under the key.
@@ -28,6 +28,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         statistics_fields(&mut fields, name, statistics);
         fields.set(&format!("max_{name}_ms"), statistics.max_ms);
     }
+    metric_fields(record, Part::Own, &mut fields);
     fields.set("connections_opened", record.open_loop.connect.count);
     if let Some(steady) = &record.steady {
         fields.set("steady_state", steady_fields(steady));

@@ -88,6 +88,15 @@ const OWN: Rows = &[
     ("answer_tokens", Count, "Output tokens after reasoning."),
     ("probe_completed", Count, "Probe requests that succeeded."),
     ("probe_failed", Count, "Probe requests that failed."),
+    (
+        "fluidity_index",
+        Number,
+        "Mean fraction of tokens that arrive by their deadlines, with --goodput on ttft and tpot.",
+    ),
+    ("fluid_goodput", Number, "Requests per second that meet --goodput and get nine tenths of their tokens in time."),
+    ("cost_per_request", Number, "Price of the machines per successful request, with --gpu-hour-price."),
+    ("cost_per_million_output_tokens", Number, "Price of the machines per million output tokens."),
+    ("cost_per_million_tokens", Number, "Price of the machines per million prompt and output tokens."),
     ("connections_opened", Count, "Connections opened during the run."),
     ("confidence", Number, "Confidence level of the intervals."),
     (
@@ -246,7 +255,7 @@ const REQUIRED: [&str; 8] =
 /// The JSON Schema (2020-12) of the files that `--save-result` writes.
 pub fn schema() -> Dict {
     let mut top = properties(VLLM);
-    for metric in METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_))) {
+    for metric in METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_) | Part::Own)) {
         let label = metric.line.split(" (").next().unwrap_or_default().trim_end_matches(':');
         let name = if label.is_empty() { metric.heading } else { label };
         let unit = if metric.unit == Unit::Plain { String::new() } else { format!(", {}", metric.unit.text()) };

@@ -97,6 +97,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            price_per_hour: None,
             keep_texts: false,
             provenance: None,
         },

@@ -43,6 +43,7 @@ pub(super) static DATASET: Group = group("dataset options", "options", "Source o
     "--workload",
     "--save-workload",
 ]);
+pub(super) static COST: Group = group("cost options", "tacho options", "Price of the machines.");
 pub(super) static MIX: Group =
     group("traffic mix options", "tacho options", "Several classes of traffic, and the popularity of LoRA adapters.");
 pub(super) static RANDOM: Group = group(

@@ -5,12 +5,13 @@ use std::time::Duration;
 use tacho_args::flag::{Kind, Preset, own, switch};
 use tacho_args::flags;
 use tacho_args::grammar::Setting;
+use tacho_args::typed::Given;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
-use super::groups::{CACHE, CHECKS, CONNECTION, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP};
+use super::groups::{CACHE, CHECKS, CONNECTION, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP};
 
-use Kind::{Choice, Int, Repeated, Seconds, Str};
+use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
 use Preset::Unset;
 
 flags! {
@@ -72,6 +73,11 @@ flags! {
             reset_caches: bool = switch(&["--reset-caches"], &WARMUP,
                 "Empty the server's prefix and multimodal caches after the warm-up. vLLM needs VLLM_SERVER_DEV_MODE=1; \
                  --backend sglang uses /flush_cache. A refusal ends the run.");
+        ]
+        COSTS [
+            gpu_hour_price: Option<f64> = own(&["--gpu-hour-price"], Float, "PRICE", Unset, &COST,
+                "Price of one GPU per hour, in any currency. The result then has the cost per request and per million tokens.").positive();
+            gpus: Given<i64> = own(&["--gpus"], Int, "N", Preset::Int(1), &COST, "GPUs that serve the run. Needs --gpu-hour-price.").between(1.0, 1e6);
         ]
         SCRAPING [
             metrics_interval: Duration = own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &TELEMETRY,

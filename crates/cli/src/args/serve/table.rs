@@ -30,8 +30,8 @@ pub(crate) static TABLE: Table = Table {
     groups: &[
         &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
         &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING,
-        &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &FILES, &LOG,
-        &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &ranks::GROUP,
+        &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
+        &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &ranks::GROUP,
     ],
     flags: rows!(&[HELP], VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, ranks::FLAGS),
     ..Table::PLAIN
@@ -110,6 +110,7 @@ const OURS: &[Flag] = rows!(
     own::CLIENT,
     report::PAGE,
     VIEWS,
+    own::COSTS,
     own::SCRAPING,
     telemetry::SAMPLING,
     report::FILES_ROWS,

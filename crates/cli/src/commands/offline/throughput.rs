@@ -244,6 +244,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            price_per_hour: None,
             keep_texts: false,
             provenance: None,
         },

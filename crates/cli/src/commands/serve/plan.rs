@@ -206,6 +206,7 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         metric_percentiles: report.percentiles()?,
         goodput: goodput(args)?,
         class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
+        price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
         keep_texts: report.save_detailed,
         provenance: None,
     })

@@ -103,6 +103,7 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         "ttft_from_schedule" => each(&|row| sum(row.ttft(), row.delay())),
         "e2el_from_schedule" => each(&|row| sum(row.latency(), row.delay())),
         "tpot" => each(&per_token),
+        "ntpot" => each(&|row| Some(row.latency()? / row.output().filter(|tokens| *tokens > 0.0)?)),
         "itl" => gaps(rows, units.as_deref(), scheduled.as_deref()),
         _ => None,
     }

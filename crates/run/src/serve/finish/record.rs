@@ -163,6 +163,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         metric_percentiles: plan.report.metric_percentiles.clone(),
         goodput: plan.report.goodput,
         class_goodput: plan.report.class_goodput.clone(),
+        price_per_hour: plan.report.price_per_hour,
         strict_parity: plan.endpoint.rules == Rules::Vllm,
         interrupted: false,
         workload: None,
