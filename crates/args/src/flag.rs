@@ -157,6 +157,8 @@ pub struct Flag {
     pub origin: Origin,
     /// Whether the flag is required.
     pub required: bool,
+    /// Whether the text of a repeated flag is appended after a comma instead of replacing the earlier one.
+    pub joins: bool,
     /// The description: a short first sentence, then details.
     pub help: &'static str,
 }
@@ -237,6 +239,11 @@ impl Flag {
     /// Restricts the number to `least..=most`.
     pub const fn between(self, least: f64, most: f64) -> Flag {
         Flag { bounds: Some(Bounds::Between(least, most)), ..self }
+    }
+
+    /// Appends the text of a repeated flag after a comma.
+    pub const fn joining(self) -> Flag {
+        Flag { joins: true, ..self }
     }
 
     /// Restricts the number to finite values.
@@ -329,7 +336,7 @@ pub const fn vllm(
         (Kind::Int, Some(most)) => Some(Bounds::AtMost(most as f64)),
         _ => None,
     };
-    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, help }
+    Flag { names, kind, metavar, preset, bounds, group, origin: Origin::Vllm, required: false, joins: false, help }
 }
 
 /// Creates a row for a flag that only tacho has.

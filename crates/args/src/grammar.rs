@@ -117,7 +117,11 @@ impl Values {
             }
             let (taken, args) = arguments(flag, explicit, &words[at..])?;
             at += taken;
-            let value = convert(flag, name, &args)?;
+            let mut value = convert(flag, name, &args)?;
+            let joins = flag.joins && seen[flag_at];
+            if let (true, Value::Str(old), Value::Str(new)) = (joins, &self.values[flag_at], &value) {
+                value = Value::Str(format!("{old},{new}"));
+            }
             if flag.kind == Kind::Repeated {
                 self.append(flag_at, value, seen[flag_at]);
                 seen[flag_at] = true;
@@ -128,7 +132,7 @@ impl Values {
             if flag.origin == Origin::Engine {
                 self.engine_words.extend(typed(name, explicit, &args));
             }
-            if seen[flag_at] && !self.duplicates.iter().any(|known| known == flag.names[0]) {
+            if seen[flag_at] && !joins && !self.duplicates.iter().any(|known| known == flag.names[0]) {
                 self.duplicates.push(flag.names[0].to_owned());
             }
             seen[flag_at] = true;

@@ -10,10 +10,11 @@ use std::time::Duration;
 use tacho_core::{Request, SpillList, SystemClock};
 
 use crate::backends::{Encoded, Expected};
+use crate::replicas::{Place, Replica, Replicas};
 use crate::sign_in::{SignIn, Signer};
-use crate::transport::connect::{Route, route_headers};
+use crate::transport::connect::route_headers;
 use crate::transport::{http1, sys};
-use crate::{EndpointSpec, Error, Headers, PayloadSpec};
+use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth};
 use requests::{Batch, Requests};
 
 /// Generous estimate of open files other than connections.
@@ -43,6 +44,7 @@ pub fn connection_limit() -> u64 {
 pub(crate) struct Prepared {
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) expected: Expected,
+    pub(crate) place: Place,
 }
 
 impl std::fmt::Debug for Prepared {
@@ -56,7 +58,7 @@ impl std::fmt::Debug for Prepared {
 #[derive(Debug)]
 pub struct Client {
     pub(crate) endpoint: EndpointSpec,
-    pub(crate) route: Route,
+    pub(crate) replicas: Replicas,
     pub(crate) plan: ClientPlan,
     payload: PayloadSpec,
     pub(crate) requests: Requests,
@@ -79,14 +81,14 @@ impl Client {
         if most > 0 && needed > limit {
             return Err(Error::OpenFiles { connections: most, needed, limit });
         }
-        let route = Route::find(&endpoint)?;
+        let replicas = Replicas::find(&endpoint)?;
         endpoint.sign_in.as_ref().map_or(Ok(()), SignIn::start)?;
         let requests = requests
             .iter()
             .enumerate()
-            .map(|(index, request)| prepare(&endpoint, &route, payload, index, request))
+            .map(|(index, request)| prepare(&replicas, payload, index, request))
             .collect::<Result<_, _>>()?;
-        Ok(Client { endpoint, route, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
+        Ok(Client { endpoint, replicas, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
     /// Sends `spilled` after the other requests. They are encoded shortly before they are needed.
@@ -130,45 +132,60 @@ impl Client {
     }
 
     pub(crate) fn prepare(&self, index: usize, request: &Request) -> Result<Prepared, Error> {
-        prepare(&self.endpoint, &self.route, &self.payload, index, request)
+        prepare(&self.replicas, &self.payload, index, request)
     }
 
-    /// What writes the credential into the requests of one thread, if they sign in.
-    pub(crate) fn signer(&self) -> io::Result<Option<Signer>> {
-        let signer = |sign_in| Signer::new(sign_in, &self.route, &self.endpoint.url).map_err(io::Error::other);
-        self.endpoint.sign_in.as_ref().map(signer).transpose()
+    /// What writes the credential into the requests of one thread, for each replica; empty if they do not sign in.
+    pub(crate) fn signers(&self) -> io::Result<Vec<Signer>> {
+        let Some(sign_in) = &self.endpoint.sign_in else { return Ok(Vec::new()) };
+        let replicas = (0..self.replicas.len()).map(|at| &self.replicas[at]);
+        let signers = replicas.map(|replica| Signer::new(sign_in, &replica.route, &replica.endpoint.url));
+        signers.collect::<Result<_, _>>().map_err(io::Error::other)
     }
 
     /// A request with this body and one additional header.
     pub(crate) fn with_body(&self, body: &[u8], header: Option<(&str, &str)>, expected: Expected) -> Prepared {
-        let mut headers = self.endpoint.request_headers(None);
+        let replica = &self.replicas[0];
+        let mut headers = replica.endpoint.request_headers(None);
         if let Some((name, value)) = header {
             headers.set_default(name, value);
         }
-        Prepared { bytes: encoded(&self.endpoint, &self.route, headers, body), expected }
+        Prepared { bytes: encoded(replica, headers, body), expected, place: Place::default() }
+    }
+
+    /// The bytes of a request for one of the replicas.
+    pub(crate) fn bytes_for(&self, prepared: &Prepared, replica: usize) -> Arc<[u8]> {
+        // A request that signs in gets its head later.
+        if replica == prepared.place.encoded_for() || self.endpoint.sign_in.is_some() {
+            return prepared.bytes.clone();
+        }
+        self.replicas[replica].readdressed(&prepared.bytes)
+    }
+
+    /// What happened to each replica; empty if there is one server.
+    pub fn replica_health(&self) -> Vec<ReplicaHealth> {
+        self.replicas.health()
     }
 }
 
-fn prepare(
-    endpoint: &EndpointSpec,
-    route: &Route,
-    payload: &PayloadSpec,
-    index: usize,
-    request: &Request,
-) -> Result<Prepared, Error> {
+fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &Request) -> Result<Prepared, Error> {
+    let place = replicas.place(index, request);
+    let replica = &replicas[place.encoded_for()];
+    let endpoint = &replica.endpoint;
     let backend = endpoint.backend;
     let Encoded { body, expected } =
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
     let mut headers = endpoint.request_headers(request.id.as_deref());
     if let Some(session) = &request.session {
-        headers.set_default("X-Session-ID", &header_text(session));
+        headers.set_default(&endpoint.session_header, &header_text(session));
     }
     headers.check()?;
-    Ok(Prepared { bytes: encoded(endpoint, route, headers, &body), expected })
+    Ok(Prepared { bytes: encoded(replica, headers, &body), expected, place })
 }
 
 /// The bytes of a request.
-fn encoded(endpoint: &EndpointSpec, route: &Route, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
+fn encoded(replica: &Replica, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
+    let Replica { endpoint, route, .. } = replica;
     route_headers(endpoint, &mut headers);
     let url = &endpoint.url;
     let request =

@@ -1,16 +1,21 @@
 //! The server under test: its URL, headers and connection settings.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
 
 use crate::backends::{BackendKind, Rules};
 use crate::sign_in::{self, SignIn};
-use crate::{Error, Url};
+use crate::{Error, ReplicaPlan, Url};
 
 /// Default request timeout: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
+
+/// The default header of the session id.
+const SESSION_HEADER: &str = "X-Session-ID";
 
 /// The source of arrival timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +71,14 @@ pub struct EndpointSpec {
     pub retries: u32,
     /// The source of arrival timestamps.
     pub timestamps: TimestampSource,
+    /// The address to connect to, instead of those of the URL's host.
+    pub address: Option<SocketAddr>,
+    /// The replicas, if there are several; the endpoint itself then stands for the first.
+    pub replicas: ReplicaPlan,
+    /// The header that carries the session id.
+    pub session_header: String,
+    /// Response headers to keep as labels of a row.
+    pub response_headers: Arc<[String]>,
 }
 
 impl EndpointSpec {
@@ -88,6 +101,10 @@ impl EndpointSpec {
             first_token_timeout: None,
             retries: 0,
             timestamps: TimestampSource::Kernel,
+            address: None,
+            replicas: ReplicaPlan::default(),
+            session_header: SESSION_HEADER.to_owned(),
+            response_headers: Arc::default(),
         }
     }
 
@@ -126,7 +143,8 @@ impl EndpointSpec {
             let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
             [Some(Secret::new(value)), bare].into_iter().flatten()
         });
-        let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().flatten();
+        let replicas = self.replicas.list.iter().flat_map(|replica| [Some(&replica.url), replica.proxy.as_ref()]);
+        let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().chain(replicas).flatten();
         let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
         // A short one would occur in any text.
         let is_distinct = |secret: &Secret| secret.expose().trim().len() >= 4;

@@ -14,6 +14,8 @@ pub enum Error {
     WrongPath { backend: &'static str, suffixes: String, url: String },
     #[error("credentials in the URL and an API key cannot both be sent: leave out one of them")]
     TwoCredentials,
+    #[error("the replicas have different credentials in their URLs: pass the same ones, or --header or --api-key")]
+    ReplicaCredentials,
     #[error("header {name:?} holds a character that HTTP does not allow")]
     BadHeader { name: String },
     #[error("cannot sign in: {reason}")]

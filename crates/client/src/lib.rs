@@ -12,6 +12,7 @@ mod error;
 #[cfg(test)]
 mod fuzz;
 mod idna;
+mod replicas;
 pub mod sign_in;
 pub mod transport;
 mod url;
@@ -22,6 +23,10 @@ pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, connection_limit};
 pub use endpoint::{ClientCertificate, EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
+pub use replicas::{
+    Balance, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFTER, REPLICA, ReplicaHealth, ReplicaPlan, ReplicaSpec,
+    addresses_of,
+};
 pub use sign_in::{SignIn, SignInSpec};
 pub use transport::sys::{allowed_processors, pin_thread, return_memory};
 pub use url::{Url, host_and_port};

@@ -24,9 +24,9 @@ use tacho_loadgen::{Target, Worker, WorkerStats};
 use crate::TimestampSource;
 use crate::backends::Expected;
 use crate::client::requests::Batch;
-use crate::client::{Client, Prepared};
+use crate::client::{Client, Prepared, connection_limit};
 use crate::sign_in::Signer;
-use crate::transport::addresses::AddressRotation;
+use crate::transport::addresses::{AddressRotation, Addresses};
 use crate::transport::http2::Http2;
 use crate::transport::link::{Advance, CONNECTION_ATTEMPT_DELAY, Link};
 use crate::transport::sys::{self, Interest, Poller, Ready};
@@ -41,16 +41,30 @@ const READ_BUFFER: usize = 256 << 10;
 /// A delay after which separate events may arrive coalesced.
 const LATE_THRESHOLD: Duration = Duration::from_micros(500);
 
+/// The connections of a worker to one replica.
+struct Pool {
+    /// The replica's next address.
+    turn: AddressRotation,
+    idle: Vec<usize>,
+    opening: usize,
+}
+
+impl Pool {
+    fn new(addresses: &Arc<Addresses>) -> Self {
+        Pool { turn: AddressRotation::new(addresses), idle: Vec::new(), opening: 0 }
+    }
+}
+
 /// The client on one worker thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
-    /// The next address of the server.
-    turn: AddressRotation,
+    /// The connections to each replica.
+    pools: Vec<Pool>,
     poller: Poller,
     slots: Vec<Option<Slot>>,
     vacant: Vec<usize>,
-    idle: Vec<usize>,
-    opening: usize,
+    /// Number of connections at which an idle one makes room for a new one.
+    most_slots: usize,
     ready: Vec<Ready>,
     buffer: Box<[u8]>,
     finished: Vec<Observation>,
@@ -59,7 +73,7 @@ pub struct ClientWorker<'c> {
     /// Requests built during the run, by index.
     made: HashMap<usize, Prepared>,
     /// Writes the credential into requests, if they sign in.
-    signer: Option<Box<Signer>>,
+    signers: Vec<Signer>,
     timers: Timers,
     has_exact_limits: bool,
     /// Whether the load generator waits for first tokens.
@@ -84,18 +98,17 @@ impl<'c> ClientWorker<'c> {
         let now = client.clock.now();
         let mut worker = ClientWorker {
             client,
-            turn: AddressRotation::new(&client.route.addresses),
+            pools: (0..client.replicas.len()).map(|at| Pool::new(&client.replicas[at].route.addresses)).collect(),
             poller: Poller::new()?,
             slots: Vec::new(),
             vacant: Vec::new(),
-            idle: Vec::new(),
-            opening: 0,
+            most_slots: usize::try_from(connection_limit()).unwrap_or(usize::MAX) / of,
             ready: Vec::new(),
             buffer: vec![0; READ_BUFFER].into_boxed_slice(),
             finished: Vec::new(),
             batch: Arc::default(),
             made: HashMap::new(),
-            signer: client.signer()?.map(Box::new),
+            signers: client.signers()?,
             timers: Timers::new(now),
             has_exact_limits: limits::has_exact_limits(&client.endpoint),
             watches_tokens: false,
@@ -109,25 +122,29 @@ impl<'c> ClientWorker<'c> {
             lag_sample: receive::Sampling::default(),
             span_sample: receive::Sampling::default(),
         };
-        worker.preconnect(client.plan.preconnect / of + usize::from(id < client.plan.preconnect % of));
+        let share = |count: usize, at: usize, of: usize| count / of + usize::from(at < count % of);
+        let own = share(client.plan.preconnect, id, of);
+        for replica in 0..worker.pools.len() {
+            worker.preconnect(replica, share(own, replica, worker.pools.len()));
+        }
         worker.started = client.clock.now();
         worker.waited_ns = 0;
         Ok(worker)
     }
 
-    fn preconnect(&mut self, count: usize) {
+    fn preconnect(&mut self, replica: usize, count: usize) {
         let deadline = self.client.clock.now() + self.client.endpoint.connect_timeout;
         // A few at a time: a server's backlog is finite.
         let mut left = count;
-        while (left > 0 || self.opening > 0) && self.client.clock.now() < deadline {
-            while left > 0 && self.opening < 64 {
+        while (left > 0 || self.pools[replica].opening > 0) && self.client.clock.now() < deadline {
+            while left > 0 && self.pools[replica].opening < 64 {
                 left -= 1;
-                if self.open(None).is_err() {
+                if self.open(replica, None).is_err() {
                     return;
                 }
             }
             self.poll_sockets(Duration::from_millis(10));
-            if self.idle.is_empty() && self.opening == 0 {
+            if self.pools[replica].idle.is_empty() && self.pools[replica].opening == 0 {
                 // If the first ones failed, the rest will too; the requests will report it.
                 return;
             }
@@ -135,10 +152,20 @@ impl<'c> ClientWorker<'c> {
     }
 
     /// Starts a connection; with an exchange, it is dedicated to it.
-    fn open(&mut self, exchange: Option<Box<Exchange>>) -> Result<(), (io::Error, Option<Box<Exchange>>)> {
-        let link = match Link::open(&self.client.route, &mut self.turn, true) {
+    fn open(
+        &mut self,
+        replica: usize,
+        exchange: Option<Box<Exchange>>,
+    ) -> Result<(), (io::Error, Option<Box<Exchange>>)> {
+        if self.slots.len() - self.vacant.len() >= self.most_slots {
+            self.close_idle();
+        }
+        let link = match Link::open(&self.client.replicas[replica].route, &mut self.pools[replica].turn, true) {
             Ok(link) => link,
-            Err(error) => return Err((error, exchange)),
+            Err(error) => {
+                self.client.replicas.connect_failed(replica);
+                return Err((error, exchange));
+            }
         };
         self.stats.connections += 1;
         self.stats.kernel_timestamps =
@@ -154,13 +181,22 @@ impl<'c> ClientWorker<'c> {
         let began = self.client.clock.now();
         let deadline = exchange.as_ref().map_or(Timestamp::NEVER, |exchange| self.deadline(exchange));
         let interest = Interest::ReadWrite;
-        self.slots[token] = Some(Slot { link, exchange, http2: None, interest, began, deadline, kept: false });
-        self.opening += 1;
+        let (http2, kept, replica_id) = (None, false, replica as u16);
+        self.slots[token] = Some(Slot { link, exchange, http2, interest, began, deadline, kept, replica: replica_id });
+        self.pools[replica].opening += 1;
         self.set_limits(token);
-        if self.turn.has_choice() {
+        if self.pools[replica].turn.has_choice() {
             self.timers.check_at(token, began + CONNECTION_ATTEMPT_DELAY);
         }
         Ok(())
+    }
+
+    /// Closes an idle connection of any replica: files are short.
+    #[cold]
+    fn close_idle(&mut self) {
+        if let Some(token) = self.pools.iter().find_map(|pool| pool.idle.first().copied()) {
+            self.close(token);
+        }
     }
 
     /// The encoded request: built during the run, before it, or shortly ahead.
@@ -188,7 +224,8 @@ impl<'c> ClientWorker<'c> {
 
     /// Sends an exchange on an idle connection, or on a new one.
     fn place(&mut self, mut exchange: Box<Exchange>) {
-        if let Some(token) = self.idle.pop() {
+        let replica = usize::from(exchange.replica);
+        if let Some(token) = self.pools[replica].idle.pop() {
             let deadline = self.deadline(&exchange);
             let slot = self.slots[token].as_mut().expect("idle connections exist");
             (slot.exchange, slot.deadline) = (Some(exchange), deadline);
@@ -197,8 +234,8 @@ impl<'c> ClientWorker<'c> {
             return;
         }
         exchange.connecting = Some(self.client.clock.now());
-        if let Err((error, Some(exchange))) = self.open(Some(exchange)) {
-            self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(&error)));
+        if let Err((error, Some(exchange))) = self.open(replica, Some(exchange)) {
+            self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(replica, &error)));
         }
     }
 
@@ -206,8 +243,8 @@ impl<'c> ClientWorker<'c> {
         exchange.response.row.sent + self.client.endpoint.timeout
     }
 
-    fn connect_message(&self, error: &io::Error) -> String {
-        format!("cannot connect to {}: {error}", self.client.route.peer)
+    fn connect_message(&self, replica: usize, error: &io::Error) -> String {
+        format!("cannot connect to {}: {error}", self.client.replicas[replica].route.peer)
     }
 
     /// Writes as much of the request as the socket accepts.
@@ -277,6 +314,7 @@ impl<'c> ClientWorker<'c> {
     /// Continues a connection's set-up.
     fn advance(&mut self, token: usize) {
         let slot = self.slots[token].as_mut().expect("advanced connections exist");
+        let replica = usize::from(slot.replica);
         let failed = match slot.link.advance() {
             Ok(Advance::Waiting) => return self.watch(token),
             Ok(Advance::Watch(fd)) => match self.poller.add(fd, token, Interest::ReadWrite) {
@@ -284,14 +322,16 @@ impl<'c> ClientWorker<'c> {
                 Err(error) => error,
             },
             Ok(Advance::Open(winner, losers)) => {
-                self.turn.settled(winner, losers);
+                self.pools[replica].turn.settled(winner, losers);
+                self.client.replicas.connected(replica);
                 return self.opened(token);
             }
             Err(error) => error,
         };
-        self.turn.failed();
+        self.pools[replica].turn.failed();
+        self.client.replicas.connect_failed(replica);
         self.stats.connect_failures += 1;
-        let message = self.connect_message(&failed);
+        let message = self.connect_message(replica, &failed);
         if let Some(exchange) = self.close(token) {
             self.finish(exchange, Outcome::failed(FailureKind::Connect, message));
         }
@@ -299,11 +339,13 @@ impl<'c> ClientWorker<'c> {
 
     /// Handles a newly opened connection.
     fn opened(&mut self, token: usize) {
-        self.opening -= 1;
         let now = self.client.clock.now();
         let slot = self.slots[token].as_mut().expect("opened connections exist");
-        let http2 = slot.link.speaks_http2(&self.client.route);
-        slot.http2 = http2.then(|| Box::new(Http2::new(self.client.endpoint.url.tls)));
+        let (pool, server) =
+            (&mut self.pools[usize::from(slot.replica)], &self.client.replicas[usize::from(slot.replica)]);
+        pool.opening -= 1;
+        let http2 = slot.link.speaks_http2(&server.route);
+        slot.http2 = http2.then(|| Box::new(Http2::new(server.endpoint.url.tls)));
         match &mut slot.exchange {
             Some(exchange) => {
                 let since = exchange.connecting.take().unwrap_or(now);
@@ -311,7 +353,7 @@ impl<'c> ClientWorker<'c> {
             }
             None => {
                 slot.kept = true;
-                self.idle.push(token);
+                pool.idle.push(token);
             }
         }
         self.flush(token);
@@ -325,9 +367,10 @@ impl<'c> ClientWorker<'c> {
     fn close(&mut self, token: usize) -> Option<Box<Exchange>> {
         let slot = self.slots[token].take()?;
         self.poller.remove(slot.link.fd());
-        self.opening -= usize::from(!slot.link.is_open());
+        let pool = &mut self.pools[usize::from(slot.replica)];
+        pool.opening -= usize::from(!slot.link.is_open());
         if slot.exchange.is_none() {
-            self.idle.retain(|&idle| idle != token);
+            pool.idle.retain(|&idle| idle != token);
         }
         self.vacant.push(token);
         slot.exchange
@@ -345,23 +388,30 @@ impl Target for Client {
 impl Worker for ClientWorker<'_> {
     fn issue(&mut self, mut row: Observation) {
         let client = self.client;
-        let mut signer = self.signer.take();
+        let mut signers = std::mem::take(&mut self.signers);
         let exchange = match self.fetch(row.index) {
             Ok(prepared) => {
-                let request = Outgoing::signed(prepared.bytes.clone(), signer.as_deref_mut());
+                let replica = client.replicas.choose(prepared.place);
+                let request = Outgoing::signed(client.bytes_for(prepared, replica), signers.get_mut(replica));
+                row.labels = client.replicas[replica].labels.clone();
                 row.sent = client.clock.now();
-                Ok(Exchange::new(row, request, &prepared.expected, &client.endpoint))
+                Ok(Exchange::new(row, request, &prepared.expected, &client.endpoint).to(replica, replica))
             }
             Err(error) => Err((row, error)),
         };
-        self.signer = signer;
-        match exchange {
-            Ok(exchange) => self.place(Box::new(exchange)),
+        self.signers = signers;
+        let replica = match exchange {
+            Ok(exchange) => {
+                let replica = usize::from(exchange.replica);
+                self.place(Box::new(exchange));
+                replica
+            }
             Err((row, error)) => return self.fail_unloaded(row, &error),
-        }
-        if self.client.plan.spare && self.idle.is_empty() && self.opening == 0 {
+        };
+        let pool = &self.pools[replica];
+        if self.client.plan.spare && pool.idle.is_empty() && pool.opening == 0 {
             // A failure shows up when a request needs the connection.
-            let _ = self.open(None);
+            let _ = self.open(replica, None);
         }
     }
 

@@ -51,6 +51,10 @@ pub enum Caveat {
     QueueUnstable { arrived: usize, ended: usize },
     /// A rank was lost.
     RankLost { rank: u64, machine: String, reason: String, missing: u64 },
+    /// A replica failed more requests than the others, or was removed.
+    ReplicaUnhealthy { replica: String, failed: u64, total: u64, since: f64, removed: bool },
+    /// A replica was far slower than the others.
+    ReplicaSlow { replica: String, median_ms: f64, others_ms: f64 },
     /// The client distorted what it measured.
     ClientUnreliable { verdict: String },
 }
@@ -120,6 +124,8 @@ impl Caveat {
             Caveat::OneBurst => "one_burst",
             Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
+            Caveat::ReplicaUnhealthy { .. } => "replica_unhealthy",
+            Caveat::ReplicaSlow { .. } => "replica_slow",
             Caveat::ClientUnreliable { .. } => "client_unreliable",
         }
     }
@@ -231,6 +237,14 @@ impl Caveat {
             Caveat::QueueUnstable { arrived, ended } => format!(
                 "no steady state: in the second half of the schedule {arrived} requests arrived and {ended} completed; latencies \
                  grow for as long as the run goes on"
+            ),
+            Caveat::ReplicaUnhealthy { replica, failed, total, since, removed } => {
+                let removed = if *removed { "; it got no more requests after that" } else { "" };
+                format!("replica {replica} failed {failed} of {total} requests from {since:.1} s on{removed}")
+            }
+            Caveat::ReplicaSlow { replica, median_ms, others_ms } => format!(
+                "replica {replica} is slow: its median latency is {median_ms:.0} ms, {:.1} times that of the others",
+                median_ms / others_ms
             ),
             Caveat::ClientUnreliable { verdict } => verdict.clone(),
         }

@@ -104,6 +104,18 @@ fn write_caveat(caveat: &Caveat) -> Option<Value> {
             dict.set("reason", reason.as_str());
             dict.set("missing", *missing);
         }
+        Caveat::ReplicaUnhealthy { replica, failed, total, since, removed } => {
+            dict.set("replica", replica.as_str());
+            dict.set("failed", *failed);
+            dict.set("total", *total);
+            dict.set("since", *since);
+            dict.set("removed", *removed);
+        }
+        Caveat::ReplicaSlow { replica, median_ms, others_ms } => {
+            dict.set("replica", replica.as_str());
+            dict.set("median_ms", *median_ms);
+            dict.set("others_ms", *others_ms);
+        }
         _ => return None,
     }
     Some(Value::Dict(dict))
@@ -137,6 +149,18 @@ fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
             machine: fields.text("machine")?,
             reason: fields.text("reason")?,
             missing: fields.count("missing")?,
+        }),
+        "replica_unhealthy" => Ok(Caveat::ReplicaUnhealthy {
+            replica: fields.text("replica")?,
+            failed: fields.count("failed")?,
+            total: fields.count("total")?,
+            since: fields.float("since")?,
+            removed: fields.flag("removed")?,
+        }),
+        "replica_slow" => Ok(Caveat::ReplicaSlow {
+            replica: fields.text("replica")?,
+            median_ms: fields.float("median_ms")?,
+            others_ms: fields.float("others_ms")?,
         }),
         RESUMED => Ok(Caveat::Resumed {
             segments: fields.count("segments")?,
@@ -259,6 +283,8 @@ mod tests {
             Caveat::TimestampAnomaly { reads: 7 },
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },
             Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
+            Caveat::ReplicaUnhealthy { replica: "b:1".into(), failed: 3, total: 9, since: 1.5, removed: true },
+            Caveat::ReplicaSlow { replica: "b:1".into(), median_ms: 90.0, others_ms: 30.0 },
         ];
         all.iter().rev().for_each(|caveat| record.add_caveat(caveat.clone()));
         let closing = through_text(closing(&record));

@@ -93,8 +93,8 @@ fn spoken(key: &str) -> String {
 /// The severity of a warning by its code.
 pub(crate) fn severity(code: &str) -> Severity {
     match code {
-        "interrupted" | "requests_failed" | "queue_unstable" | "rank_lost" | "client_unreliable"
-        | "ended_by_failures" | "ended_by_overload" | "ended_by_lost_rank" => Severity::Bad,
+        "interrupted" | "requests_failed" | "queue_unstable" | "rank_lost" | "replica_unhealthy"
+        | "client_unreliable" | "ended_by_failures" | "ended_by_overload" | "ended_by_lost_rank" => Severity::Bad,
         "ended_by_duration" | "ended_by_precision" => Severity::Note,
         _ => Severity::Warning,
     }

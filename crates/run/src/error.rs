@@ -70,6 +70,8 @@ pub enum Error {
     AllFailed { count: usize, reason: String },
     #[error("the workload is empty: raise --num-prompts or check the data")]
     EmptyWorkload,
+    #[error("--balance session needs sessions, and no request belongs to one: pass --sessions, or another --balance")]
+    NoSessions,
     #[error("--max-model-len {most}: every prompt and its answer together are longer: raise it, or lower the lengths")]
     AllTooLong { most: u64 },
     #[error("initial test run failed: make sure that the benchmark arguments are right; the server said: {reason}")]

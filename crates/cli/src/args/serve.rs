@@ -13,6 +13,7 @@ mod notice;
 mod own;
 pub(crate) mod points;
 mod repeats;
+mod replicas;
 mod report;
 mod sessions;
 pub(crate) mod stops;
@@ -95,6 +96,12 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--oauth-token-url",
     "--aws-sigv4",
     "--client-cert",
+    "--balance",
+    "--balance-prefix-len",
+    "--resolve-all",
+    "--on-replica-failure",
+    "--response-header",
+    "--session-header",
 ];
 
 /// Arguments of `tacho serve`.
@@ -112,6 +119,8 @@ pub(crate) struct ServeArgs {
     pub(crate) report: ReportArgs,
     /// Sessions instead of a dataset.
     pub(crate) sessions: SessionArgs,
+    /// Several servers.
+    pub(crate) replicas: replicas::ReplicaArgs,
     /// Flags that vLLM does not have.
     pub(crate) own: OwnArgs,
     /// Classes of traffic; empty for a run of one kind.
@@ -148,6 +157,7 @@ impl ServeArgs {
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
             sessions: SessionArgs::from(&values),
+            replicas: replicas::ReplicaArgs::from(&values),
             own,
             classes: Vec::new(),
             outputs: OutputFlags::from(&values).into(),
@@ -169,6 +179,9 @@ impl ServeArgs {
         // Commands that map to a benchmark build its words themselves.
         values.check()?;
         let mut args = Self::new(values)?;
+        if let Some(urls) = args.target.base_url.as_mut().filter(|_| !args.own.strict_parity) {
+            *urls = replicas::expanded(urls)?;
+        }
         check::check(&args)?;
         args.classes = classes::read(&args)?;
         Ok(args)

@@ -12,6 +12,7 @@ pub(crate) mod predict;
 pub(super) mod ranks;
 mod remedy;
 mod repeats;
+mod replicas;
 mod sessions;
 pub(super) mod simulator;
 mod workload;
@@ -54,8 +55,6 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     }
     // Keep the listener open until everything is saved: closing it lets the other ranks exit.
     let place = place.map(Membership::listening).transpose()?;
-    let dealt = ranks::dealt(args, place.as_ref())?;
-    let args = dealt.as_ref().unwrap_or(args);
     let screen = screen(args)?;
     if let Some(notice) = place.as_ref().and_then(|place| place.notice.clone()) {
         screen.event(RunEvent::warning(notice));
@@ -195,8 +194,6 @@ pub(crate) fn run_inside(
     place: Option<Membership>,
     sink: &dyn EventSink,
 ) -> anyhow::Result<(RunRecord, Exit)> {
-    let dealt = ranks::dealt(args, place.as_ref())?;
-    let args = dealt.as_ref().unwrap_or(args);
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
     let mut plan = plan::of(args, simulator.or(own.as_ref()))?;

@@ -21,7 +21,7 @@ impl Sim {
         Sim::of_profile("instant", flags)
     }
 
-    fn of_profile(profile: &str, flags: &[&str]) -> Sim {
+    pub(crate) fn of_profile(profile: &str, flags: &[&str]) -> Sim {
         let mut process = Command::new(TACHO)
             .args(["sim", "--port", "0", "--profile", profile, "--model", "gpt2"])
             .args(flags)

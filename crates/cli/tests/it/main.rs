@@ -22,6 +22,7 @@ mod named;
 mod packaging;
 mod ranks;
 mod recorded;
+mod replicas;
 mod rescue;
 mod result_schema;
 mod rust_client;

@@ -304,17 +304,18 @@ fn a_run_by_time_goes_on_at_all_ranks() {
 }
 
 #[test]
-fn several_servers_are_dealt_out() {
+fn every_rank_balances_over_all_replicas() {
     let (one, two) = (server(), server());
     let mut run = Run::new(&one, 2, &["--num-prompts", "10"]);
     run.url = format!("http://{},http://{}", one.address, two.address);
     let output = run.finish();
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!((bodies(&one).len(), bodies(&two).len()), (5, 5));
-    run.ranks = 1;
-    let output = run.finish();
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
-    assert!(stderr(&output).contains("--base-url names 2 servers"), "{}", stderr(&output));
+    let groups = &run.result()["tacho"]["groups"]["replica"];
+    assert_eq!(
+        (&groups[one.address.to_string()]["completed"], &groups[two.address.to_string()]["completed"]),
+        (&5.into(), &5.into())
+    );
 }
 
 #[test]

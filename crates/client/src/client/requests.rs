@@ -117,6 +117,7 @@ impl Requests {
 mod tests {
     use super::*;
     use crate::backends::Expected;
+    use crate::replicas::Place;
 
     /// Four spilled chunks take `AHEAD` bytes.
     fn spilled(chunks: usize) -> Arc<SpillList<Request>> {
@@ -127,7 +128,10 @@ mod tests {
     }
 
     fn written(bytes: impl IntoIterator<Item = u8>) -> Vec<Prepared> {
-        bytes.into_iter().map(|byte| Prepared { bytes: [byte].into(), expected: Expected::default() }).collect()
+        bytes
+            .into_iter()
+            .map(|byte| Prepared { bytes: [byte].into(), expected: Expected::default(), place: Place::default() })
+            .collect()
     }
 
     fn write(_: usize, requests: &[Request]) -> io::Result<Vec<Prepared>> {

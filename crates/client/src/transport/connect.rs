@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tacho_core::Secret;
 
-use super::addresses::Addresses;
+use super::addresses::{Address, Addresses};
 use super::tls::Tls;
 use crate::{EndpointSpec, Error, Url};
 
@@ -42,11 +42,14 @@ impl Route {
         };
         Ok(Route {
             tls: [url, next].into_iter().find(|url| url.tls).map(|url| secure(&url.host)).transpose()?,
-            addresses: Addresses::find(next)?,
+            addresses: match endpoint.address {
+                Some(address) => Addresses::fixed(vec![Address::Tcp(address)]),
+                None => Addresses::find(next)?,
+            },
             tunnel: (proxy.is_some() && url.tls).then(|| connect_request(url, next).into()),
             absolute: proxy.is_some() && !url.tls,
             http2: endpoint.http2 && !url.tls,
-            peer: next.place(),
+            peer: endpoint.address.map_or_else(|| next.place(), |address| address.to_string()),
         })
     }
 

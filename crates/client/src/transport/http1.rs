@@ -74,6 +74,12 @@ pub(crate) trait Sink {
     fn head(&mut self, head: &Head);
     /// Part of the body; returns `false` to stop.
     fn body(&mut self, bytes: &[u8]) -> bool;
+    /// Whether to pass it every header, before the head.
+    fn wants_headers(&self) -> bool {
+        false
+    }
+    /// One header of the response.
+    fn header(&mut self, _name: &str, _value: &[u8]) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,6 +227,9 @@ impl Reader {
         match response.parse(&self.head_bytes) {
             Ok(httparse::Status::Complete(length)) => {
                 let framing = read_head(&response, &mut self.head)?;
+                if sink.wants_headers() && self.head.status >= 200 {
+                    response.headers.iter().for_each(|header| sink.header(header.name, header.value));
+                }
                 // Free the memory for the rest of the stream.
                 self.head_bytes = Vec::new();
                 self.state = framing;

@@ -156,6 +156,9 @@ impl Http2 {
                 Awaited::Head(response) => {
                     let Poll::Ready(response) = Pin::new(response).poll(&mut context()) else { return Ok(()) };
                     let (parts, body) = response?.into_parts();
+                    if sink.wants_headers() {
+                        parts.headers.iter().for_each(|(name, value)| sink.header(name.as_str(), value.as_bytes()));
+                    }
                     reader.take_head(head(&parts), sink);
                     self.awaited = Awaited::Body(body);
                 }

@@ -68,14 +68,14 @@ fn connections_that_are_being_opened_are_counted_whatever_becomes_of_them() {
     let mut rows = Vec::new();
     for index in 0..requests.len() {
         worker.issue(Observation::dispatched(index, clock.now(), clock.now()));
-        assert_eq!(worker.opening, opening(&worker), "after request {index}");
+        assert_eq!(worker.pools[0].opening, opening(&worker), "after request {index}");
         worker.poll(clock.now() + Duration::from_millis(1), &mut rows);
-        assert_eq!(worker.opening, opening(&worker), "after request {index} and a turn");
+        assert_eq!(worker.pools[0].opening, opening(&worker), "after request {index} and a turn");
     }
     let deadline = clock.now() + Duration::from_secs(30);
     while rows.len() < requests.len() && clock.now() < deadline {
         worker.poll(clock.now() + Duration::from_millis(5), &mut rows);
-        assert_eq!(worker.opening, opening(&worker));
+        assert_eq!(worker.pools[0].opening, opening(&worker));
     }
     assert_eq!(rows.len(), requests.len());
     assert!(rows.iter().any(|row| row.outcome.is_complete()));

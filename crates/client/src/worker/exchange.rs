@@ -1,5 +1,6 @@
 //! One request and its response: from the bytes of a connection to the outcome of a row.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
@@ -15,6 +16,9 @@ use crate::transport::inflate::Inflate;
 const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.
 const MAX_ERROR_BODY: usize = 256 << 10;
+
+/// Characters of a response header that are kept.
+const MAX_KEPT_HEADER: usize = 256;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
 const OPEN_ENDED: &str =
@@ -34,6 +38,9 @@ pub(super) struct Exchange {
     pub(super) redirects: u8,
     /// Whether the server has refused its credential before.
     pub(super) was_refused: bool,
+    /// The replica it is sent to, and that of the first attempt.
+    pub(super) replica: u16,
+    pub(super) first_replica: u16,
     /// When this attempt started; the row has the time of the first attempt.
     pub(super) began: Timestamp,
     /// Delay from sending to cancellation; taken once it is scheduled.
@@ -46,6 +53,8 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 pub(super) struct ResponseState {
     pub(super) row: Observation,
+    /// Names of the headers to keep as labels.
+    kept_headers: Option<Arc<[String]>>,
     output_len: usize,
     rules: Rules,
     decoder: ResponseDecoder,
@@ -82,6 +91,7 @@ impl Exchange {
             reader: Reader::new(),
             response: ResponseState {
                 row,
+                kept_headers: Some(&endpoint.response_headers).filter(|names| !names.is_empty()).cloned(),
                 output_len: expected.output_len,
                 rules: endpoint.rules,
                 decoder: ResponseDecoder::new(endpoint.backend, endpoint.rules, expected),
@@ -98,10 +108,18 @@ impl Exchange {
             resent: false,
             redirects: 0,
             was_refused: false,
+            replica: 0,
+            first_replica: 0,
             began,
             cancel_after: expected.cancel_after,
             cancel_at: Timestamp::NEVER,
         }
+    }
+
+    /// The same request for one of the replicas; the first attempt went to `first`.
+    pub(super) fn to(mut self, replica: usize, first: usize) -> Self {
+        (self.replica, self.first_replica) = (replica as u16, first as u16);
+        self
     }
 
     /// Whether no token has arrived `limit` after this attempt started.
@@ -279,7 +297,26 @@ impl ResponseState {
     }
 }
 
+/// A header's value as a label: bounded, without control characters.
+fn label(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.trim().chars().take(MAX_KEPT_HEADER).map(escaped).collect()
+}
+
 impl Sink for ResponseState {
+    fn wants_headers(&self) -> bool {
+        self.kept_headers.is_some()
+    }
+
+    fn header(&mut self, name: &str, value: &[u8]) {
+        let wanted =
+            self.kept_headers.iter().flat_map(|names| names.iter()).find(|wanted| wanted.eq_ignore_ascii_case(name));
+        if let Some(wanted) = wanted {
+            self.row.labels = self.row.labels.with(&format!("header:{wanted}"), &label(value));
+        }
+    }
+
     fn head(&mut self, head: &Head) {
         self.accepted = head.status == 200;
         self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
@@ -310,30 +347,13 @@ impl Sink for ResponseState {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::*;
     use crate::{BackendKind, TimestampSource, Url};
 
     fn exchange(backend: BackendKind) -> Exchange {
-        let endpoint = EndpointSpec {
-            url: Url::parse("http://h/").unwrap(),
-            backend,
-            rules: Rules::Standard,
-            api_key: None,
-            headers: crate::Headers::default(),
-            sign_in: None,
-            client_certificate: None,
-            insecure: false,
-            ca_file: None,
-            proxy: None,
-            http2: false,
-            connect_timeout: Duration::from_secs(1),
-            timeout: Duration::from_secs(1),
-            first_token_timeout: None,
-            retries: 0,
-            timestamps: TimestampSource::User,
-        };
+        let url = Url::parse("http://h/").unwrap();
+        let endpoint = EndpointSpec { timestamps: TimestampSource::User, ..EndpointSpec::new(url, backend) };
         let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         Exchange::new(row, Outgoing::whole(Arc::from(&b""[..])), &Expected::default(), &endpoint)
     }

@@ -52,9 +52,9 @@ impl Timers {
         self.retries.len()
     }
 
-    /// Retries a request after the pause.
-    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp) {
-        self.retry_at(now + PAUSE, exchange);
+    /// Retries a request after the pause, or at the next opportunity.
+    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp, at_once: bool) {
+        self.retry_at(if at_once { now } else { now + PAUSE }, exchange);
     }
 
     fn retry_at(&mut self, when: Timestamp, exchange: Box<Exchange>) {
@@ -133,7 +133,8 @@ impl ClientWorker<'_> {
                 continue;
             }
             exchange.began = now;
-            exchange.request = Outgoing::signed(exchange.request.rest, self.signer.as_deref_mut());
+            exchange.request =
+                Outgoing::signed(exchange.request.rest, self.signers.get_mut(usize::from(exchange.replica)));
             self.place(exchange);
         }
         while let Some(token) = self.timers.pop_limit(now) {
@@ -180,6 +181,9 @@ impl ClientWorker<'_> {
             (_, _, Some(first)) => ("no first token", first),
             _ => return,
         };
+        if connecting {
+            self.client.replicas.connect_failed(usize::from(slot.replica));
+        }
         if let Some(mut exchange) = self.close(token) {
             if let Some(outcome) = exchange.salvage() {
                 return self.finish(exchange, outcome);

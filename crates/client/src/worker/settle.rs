@@ -11,6 +11,7 @@ use crate::Url;
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
+        self.client.replicas.leave(usize::from(exchange.replica));
         if self.is_worth_retrying(&exchange.response.row, &outcome) {
             self.retry(*exchange);
             return;
@@ -44,34 +45,43 @@ impl ClientWorker<'_> {
 
     fn is_worth_retrying(&self, row: &Observation, outcome: &Outcome) -> bool {
         let endpoint = &self.client.endpoint;
-        row.retries < endpoint.retries
+        let alternatives = if row.chunks.is_empty() { self.client.replicas.alternatives() } else { 0 };
+        row.retries < endpoint.retries.max(alternatives)
             && outcome.failure().is_some_and(is_transient)
             && self.client.clock.now().since(row.sent) < endpoint.timeout
     }
 
     /// Retries a request. Its timestamps are reset, except for the time it was first sent.
     fn retry(&mut self, exchange: Exchange) {
-        let was_refused = exchange.was_refused;
+        let (was_refused, now) = (exchange.was_refused, self.client.clock.now());
+        // Another replica is not overloaded by what the last one did.
+        let elsewhere = exchange.response.row.retries < self.client.replicas.alternatives();
+        if elsewhere {
+            self.client.replicas.moved(usize::from(exchange.replica), now);
+        }
         if let Some(mut exchange) = self.again(exchange) {
             exchange.was_refused = was_refused;
-            self.timers.retry_later(exchange, self.client.clock.now());
+            self.timers.retry_later(exchange, now, elsewhere);
         }
     }
 
     /// The same request, before it is sent.
     pub(super) fn again(&mut self, exchange: Exchange) -> Option<Box<Exchange>> {
         let old = exchange.response.row;
-        let row = Observation {
+        let mut row = Observation {
             sent: old.sent,
             connect_ns: old.connect_ns,
             retries: old.retries + 1,
             ..Observation::dispatched(old.index, old.scheduled, old.dispatched)
         };
-        let client = self.client;
+        let (client, first) = (self.client, usize::from(exchange.first_replica));
         match self.fetch(row.index) {
             Ok(prepared) => {
-                let request = Outgoing::whole(prepared.bytes.clone());
-                Some(Box::new(Exchange::new(row, request, &prepared.expected, &client.endpoint)))
+                let replica = client.replicas.choose_again(prepared.place, first, old.retries);
+                row.labels = client.replicas[replica].labels.clone();
+                let request = Outgoing::whole(client.bytes_for(prepared, replica));
+                let again = Exchange::new(row, request, &prepared.expected, &client.endpoint);
+                Some(Box::new(again.to(replica, first)))
             }
             Err(error) => {
                 self.fail_unloaded(row, &error);
@@ -86,7 +96,7 @@ impl ClientWorker<'_> {
         let exchange = slot.exchange.take().expect("settled connections carry a request");
         if slot.is_reusable(&exchange) {
             slot.kept = true;
-            self.idle.push(token);
+            self.pools[usize::from(slot.replica)].idle.push(token);
         } else {
             self.close(token);
         }
@@ -99,7 +109,7 @@ impl ClientWorker<'_> {
 
     /// Follows a redirect to another path of the same server; another server would be another benchmark.
     fn redirect(&mut self, mut exchange: Box<Exchange>, location: &str, as_get: bool) {
-        let here = &self.client.endpoint.url;
+        let here = &self.client.replicas[usize::from(exchange.replica)].endpoint.url;
         let there = if location.starts_with('/') { Ok(here.with_path(location)) } else { Url::parse(location) };
         match there {
             Ok(url) if (url.tls, &url.host, url.port) == (here.tls, &here.host, here.port) => {
@@ -119,7 +129,8 @@ impl ClientWorker<'_> {
     /// The same request for another path, with all its headers. As GET it loses its body and the body's headers, as in
     /// browsers and aiohttp.
     fn rewritten(&mut self, exchange: &Exchange, url: &Url, as_get: bool) -> Outgoing {
-        let (old, route) = (&exchange.request.rest, &self.client.route);
+        let replica = usize::from(exchange.replica);
+        let (old, route) = (&exchange.request.rest, &self.client.replicas[replica].route);
         let has_line = exchange.request.head.is_none();
         let line_end = memchr::memchr(b'\n', old).filter(|_| has_line).map_or(0, |at| at + 1);
         let head_end = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
@@ -134,7 +145,7 @@ impl ClientWorker<'_> {
             }
         }
         new.extend_from_slice(if as_get { b"\r\n" } else { &old[head_end..] });
-        let head = self.signer.as_mut().map(|signer| signer.head_for(method, route, url, &new).into());
+        let head = self.signers.get_mut(replica).map(|signer| signer.head_for(method, route, url, &new).into());
         Outgoing { head, rest: new.into(), version: exchange.request.version }
     }
 
@@ -160,8 +171,9 @@ impl ClientWorker<'_> {
         let request = exchange.request.clone();
         exchange.restart(request);
         exchange.connecting = Some(self.client.clock.now());
-        if let Err((error, Some(exchange))) = self.open(Some(exchange)) {
-            self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(&error)));
+        let replica = usize::from(exchange.replica);
+        if let Err((error, Some(exchange))) = self.open(replica, Some(exchange)) {
+            self.finish(exchange, Outcome::failed(FailureKind::Connect, self.connect_message(replica, &error)));
         }
     }
 

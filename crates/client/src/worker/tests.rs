@@ -69,7 +69,8 @@ fn send(addresses: &[SocketAddr], count: usize, at_once: bool) -> (Vec<Observati
     let requests = vec![Request::text("once", 1, 1); count];
     let plan = ClientPlan::default();
     let mut client = Client::new(endpoint, &PayloadSpec::default(), &requests, plan, clock).unwrap();
-    client.route.addresses = Addresses::fixed(addresses.iter().copied().map(Address::Tcp).collect());
+    client.replicas.only_mut().route.addresses =
+        Addresses::fixed(addresses.iter().copied().map(Address::Tcp).collect());
     let mut worker = client.worker(0, 1).unwrap();
     let mut rows = Vec::new();
     for index in 0..count {

@@ -89,7 +89,8 @@ impl<'a> Cells<'a> {
                 impossible: self.maybe_int("impossible_usage").is_some(),
             },
             reply: None,
-            labels: Labels::NONE,
+            // Rows are also read alone, where the request is known: from ranks, and from disk.
+            labels: self.labels()?,
         };
         Ok(Row { request: self.request()?, observation })
     }

@@ -64,6 +64,8 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             outcome,
             text,
             usage,
+            // A log holds the labels of both.
+            labels: request.labels.clone(),
             ..Observation::dispatched(index, scheduled, dispatched)
         };
         Row { request, observation }

@@ -7,6 +7,7 @@ pub(crate) mod samples;
 mod tokenizer_check;
 
 use tacho_core::json::Value;
+use tacho_metrics::replicas::{self, ReplicaHealth};
 use tacho_metrics::{Caveat, EndedBy, Setup};
 use tacho_record::{Provenance, RunRecord, logged};
 
@@ -33,6 +34,7 @@ pub(crate) struct Finished<'a> {
     /// The server's metrics after the run.
     pub(crate) after: Scrape,
     pub(crate) provenance: Provenance,
+    pub(crate) replicas: Vec<ReplicaHealth>,
 }
 
 /// Computes the record and closes the log.
@@ -42,7 +44,7 @@ pub(crate) fn finish(
     identity: &RunIdentity,
     finished: Finished<'_>,
 ) -> Result<RunRecord, Error> {
-    let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance } = finished;
+    let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance, replicas } = finished;
     let RunOutput { output, rows, log, ranks, rate_changes, wall } = output;
     let DriveOutput { mut driven, probes, server, telemetry } = output;
     let server = scrape::series(&before, server, &after, driven.origin.secs());
@@ -67,7 +69,8 @@ pub(crate) fn finish(
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);
-    let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost);
+    let replicas = replicas::caveats(&record.measured.samples, &replicas);
+    let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);
     caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.add_caveat(caveat));
     if let Some(log) = log {
         log.finish(&Value::Dict(logged::closing(&record)));

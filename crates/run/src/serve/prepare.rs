@@ -11,8 +11,8 @@ mod tokenizer;
 
 use std::time::Duration;
 
-use tacho_client::Rules;
 use tacho_client::control::{Caller, TokenizeServer, first_model};
+use tacho_client::{Balance, Rules};
 use tacho_core::event::ServeNote;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::ScheduleSpec;
@@ -93,7 +93,10 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     plan.endpoint.check()?;
     // Steps without a server come first, so that errors in them show at once.
     let source = Source::read(&plan.workload)?;
-    let caller = Caller::new(&plan.endpoint, &plan.base_path, CALL_TIMEOUT)?;
+    let callers = plan.endpoint.each(&plan.base_path).into_iter();
+    let callers = callers.map(|(endpoint, base_path)| Caller::new(&endpoint, base_path, CALL_TIMEOUT));
+    let mut callers: Vec<Caller> = callers.collect::<Result<_, _>>()?;
+    let caller = callers.remove(0);
     if let (Some(sign_in), Contact::Server) = (&plan.endpoint.sign_in, contact) {
         sign_in.start()?;
     }
@@ -105,6 +108,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     if requests.is_empty() {
         return Err(Error::EmptyWorkload);
     }
+    check_balance(plan, &requests)?;
     if let (WorkloadPlan::Sample { align: true, .. }, Contact::Server) = (&plan.workload, contact) {
         let direct = caller.without_proxy();
         let server = match plan.endpoint.rules {
@@ -122,7 +126,25 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     }
     let schedule = due.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
-    Ok(Prepared { model_id, model_name, tokenizer_id, tokenizer, requests, timeline, sessions, caller })
+    Ok(Prepared {
+        model_id,
+        model_name,
+        tokenizer_id,
+        tokenizer,
+        requests,
+        timeline,
+        sessions,
+        caller,
+        other_callers: callers,
+    })
+}
+
+/// Rejects a distribution by session of requests without any.
+fn check_balance(plan: &ServePlan, requests: &Requests) -> Result<(), Error> {
+    let replicas = &plan.endpoint.replicas;
+    let by_session = replicas.balance == Balance::Session && !replicas.list.is_empty();
+    let has_session = |requests: &Requests| requests.kept().iter().any(|request| request.session.is_some());
+    if by_session && !has_session(requests) { Err(Error::NoSessions) } else { Ok(()) }
 }
 
 fn load_sessions(

@@ -55,6 +55,7 @@ impl Shard {
 pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
     let mut own = plan.clone();
     if let Some(member) = &plan.ranks {
+        own.endpoint.replicas.first = member.rank;
         own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| member.limit(limit));
         own.traffic.max_prefills = plan.traffic.max_prefills.map(|limit| member.limit(limit));
         if let Some(grace) = member.grace {

@@ -1,8 +1,10 @@
 //! One run in the order of its phases: prepare, warm up, drive, finish.
 
+use tacho_client::Client;
 use tacho_core::event::ServeNote;
-use tacho_core::{EventSink, RunEvent};
+use tacho_core::{EventSink, RunEvent, Timestamp};
 use tacho_loadgen::StopSignal;
+use tacho_metrics::replicas::ReplicaHealth;
 use tacho_record::RunRecord;
 
 use crate::Error;
@@ -51,8 +53,22 @@ pub fn run(
     let output = measurement.run(coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
     let provenance = server.provenance(plan, &after, stop);
+    let replicas = replica_health(&components.client, output.output.driven.origin);
     // Frees the encoded requests and response buffers, which take as much memory as all that follows.
     drop(components);
     tacho_client::return_memory();
-    finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance })
+    finish(plan, &prepared, &identity, Finished { output, earlier, server, after, provenance, replicas })
+}
+
+/// What the client knows about each replica; empty if there is one server.
+fn replica_health(client: &Client, origin: Timestamp) -> Vec<ReplicaHealth> {
+    let health = client.replica_health().into_iter();
+    health
+        .map(|one| ReplicaHealth {
+            name: one.name,
+            moved: one.moved,
+            since: one.since.map(|since| since.secs_since(origin)),
+            removed: one.removed,
+        })
+        .collect()
 }

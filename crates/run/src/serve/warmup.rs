@@ -31,7 +31,8 @@ pub(crate) fn warm_up(
     }
     say(ServeNote::TestRun);
     let (request, max_concurrency) = (prepared.test_request(), traffic.max_concurrency);
-    let tests = TestRequests { endpoint: &plan.endpoint, payload, request, max_concurrency, stop, sink };
+    let endpoints = plan.endpoint.each(&plan.base_path).into_iter().map(|(endpoint, _)| endpoint).collect();
+    let tests = TestRequests { endpoints, payload, request, max_concurrency, stop, sink };
     if traffic.ready_timeout.is_zero() {
         say(ServeNote::TestSkipped);
     } else {
@@ -45,12 +46,14 @@ pub(crate) fn warm_up(
             if traffic.warmups_must_pass && !stop.draining() {
                 return Err(Error::NotReady { reason: first });
             }
-            sink.event(RunEvent::warning(ServeNote::WarmupsFailed { failed, of: traffic.warmups, first }));
+            let of = traffic.warmups * tests.endpoints.len();
+            sink.event(RunEvent::warning(ServeNote::WarmupsFailed { failed, of, first }));
         }
         say(ServeNote::WarmupDone);
     }
     if traffic.reset_caches {
-        let reset = reset_caches(&prepared.caller.with_stop(stop), plan.endpoint.backend);
+        let mut callers = prepared.callers();
+        let reset = callers.try_for_each(|caller| reset_caches(&caller.with_stop(stop), plan.endpoint.backend));
         if stop.draining() {
             return Err(Error::Stopped);
         }

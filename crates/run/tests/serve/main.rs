@@ -6,4 +6,5 @@ mod ends;
 mod logs;
 mod paces;
 mod profiler;
+mod replicas;
 mod workloads;

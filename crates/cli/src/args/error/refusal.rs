@@ -66,6 +66,14 @@ pub(crate) enum Refusal {
         quoted(&redact_url(url))
     )]
     ApiUrl { url: String, backend: &'static str },
+    #[error("--base-url @{path}: {problem}")]
+    UrlFile { path: String, problem: String },
+    #[error("--base-url names {url} twice: a replica is given once")]
+    ReplicaTwice { url: String },
+    #[error("--base-url names {count} servers: use at most {most}")]
+    Replicas { count: usize, most: usize },
+    #[error("--response-header {name}: its values may be secrets, which tacho does not store: remove it")]
+    SecretHeader { name: String },
     #[error("--host {}: use a name or an address, and --port; a whole address is for --base-url", quoted(&redact_url(host)))]
     Host { host: String },
     #[error("{flag}: the header {} would hold a character that HTTP does not allow, such as a line end", quoted(name))]

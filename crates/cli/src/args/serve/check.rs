@@ -8,7 +8,7 @@ use tacho_run::LoraAssignment;
 use tacho_text::TokenizerMode;
 use tacho_workload::{Need, Rows};
 
-use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs};
+use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs, replicas};
 use crate::args::error::Refusal;
 
 /// One probe in eleven days.
@@ -88,6 +88,7 @@ fn check_target(args: &ServeArgs) -> Result<(), Refusal> {
     let is_credential = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
     let header = target.headers()?.iter().any(is_credential).then_some("--header");
     target.sign_in.check(target.api_key.as_ref().map(|_| "--api-key").or(header), &args.base_url())?;
+    replicas::check(args)?;
     let (url, backend) = (args.api_url(), target.backend());
     let suffixes = backend.url_suffixes();
     // vLLM checks the end of the whole URL; a query after the path is not an error here.
@@ -130,20 +131,24 @@ fn check_headers(args: &ServeArgs) -> Result<(), Refusal> {
 /// Checks that the server's address is given in exactly one form.
 fn check_address(args: &ServeArgs) -> Result<(), Refusal> {
     let target = &args.target;
-    let Some(url) = &target.base_url else {
+    if target.base_url.is_none() {
         let host = &target.host;
         // A single colon starts a port; IPv6 addresses have several.
         let whole = host.contains(['/', ' ']) || host.matches(':').count() == 1;
         return ensure(!whole && !host.is_empty(), || Refusal::Host { host: host.clone() });
-    };
-    ensure(is_http_url(url), || Refusal::BaseUrl { url: url.clone() })?;
+    }
+    args.base_urls().iter().try_for_each(|url| check_url(args, url))
+}
+
+fn check_url(args: &ServeArgs, url: &str) -> Result<(), Refusal> {
+    ensure(is_http_url(url), || Refusal::BaseUrl { url: url.to_owned() })?;
     let ends = |kind: &&BackendKind| {
         let path = kind.default_endpoint();
         path.starts_with("/v1/") && url.trim_end_matches('/').ends_with(path)
     };
-    let doubled = !args.own.strict_parity && !target.endpoint.is_given;
+    let doubled = !args.own.strict_parity && !args.target.endpoint.is_given;
     match BackendKind::ALL.iter().find(ends).filter(|_| doubled) {
-        Some(kind) => Err(Refusal::ApiUrl { url: url.clone(), backend: kind.name() }),
+        Some(kind) => Err(Refusal::ApiUrl { url: url.to_owned(), backend: kind.name() }),
         None => Ok(()),
     }
 }

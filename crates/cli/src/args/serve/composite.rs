@@ -7,6 +7,7 @@ use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
 use tacho_decide::threshold::Threshold;
 use tacho_text::TokenizerMode;
 
+use super::replicas::split_urls;
 use super::{DatasetArgs, ReportArgs, ServeArgs, TargetArgs};
 use crate::args::check::thresholds;
 use crate::args::error::Refusal;
@@ -40,17 +41,23 @@ impl ServeArgs {
         }
     }
 
-    /// The server's address without a trailing slash or `/v1`, which vLLM would duplicate.
+    /// The address of the server, or of the first one.
     pub(crate) fn base_url(&self) -> String {
+        self.base_urls().swap_remove(0)
+    }
+
+    /// The servers' addresses, at least one, without a trailing slash or `/v1`, which vLLM would duplicate.
+    pub(crate) fn base_urls(&self) -> Vec<String> {
+        let shortened = |url: &str| {
+            let url = url.trim_end_matches('/');
+            // Other tools expect the API's address, vLLM's command the server's.
+            let doubled = url.strip_suffix("/v1").filter(|_| self.endpoint().starts_with("/v1/"));
+            doubled.unwrap_or(url).to_owned()
+        };
         match &self.target.base_url {
-            Some(url) if self.own.strict_parity => url.clone(),
-            Some(url) => {
-                let url = url.trim_end_matches('/');
-                // Other tools expect the API's address, vLLM's command the server's.
-                let doubled = url.strip_suffix("/v1").filter(|_| self.endpoint().starts_with("/v1/"));
-                doubled.unwrap_or(url).to_owned()
-            }
-            None => format!("http://{}", self.target.authority()),
+            Some(url) if self.own.strict_parity => vec![url.clone()],
+            Some(urls) => split_urls(urls).into_iter().map(shortened).collect(),
+            None => vec![format!("http://{}", self.target.authority())],
         }
     }
 

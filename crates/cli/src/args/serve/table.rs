@@ -4,8 +4,8 @@ use tacho_args::flag::{Flag, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
-    NEEDS_A_SERVER, content, dataset, load, multi_turn, own, points, repeats, report, sessions, stops, target,
-    telemetry,
+    NEEDS_A_SERVER, content, dataset, load, multi_turn, own, points, repeats, replicas, report, sessions, stops,
+    target, telemetry,
 };
 use crate::args::live;
 use crate::args::ranks;
@@ -31,9 +31,10 @@ pub(crate) static TABLE: Table = Table {
         &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
         &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING,
         &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
-        &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &ranks::GROUP,
+        &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
+        &ranks::GROUP,
     ],
-    flags: rows!(&[HELP], VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, ranks::FLAGS),
+    flags: rows!(&[HELP], VLLM, OURS, sessions::FLAGS, multi_turn::FLAGS, repeats::FLAGS, points::FLAGS, replicas::FLAGS, ranks::FLAGS),
     ..Table::PLAIN
 };
 

@@ -34,7 +34,8 @@ flags! {
                  /v1/messages.") => backend;
             base_url: Option<String> = vllm(&["--base-url"], Str, "URL", Unset, &SERVER,
                 "Server address with scheme, instead of --host and --port. For https://, a path prefix, or a Unix socket: \
-                 http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path.");
+                 http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path. Several servers are replicas, see --balance: repeat \
+                 the flag, separate them by commas, or name a file with one per line as @FILE.").joining();
             host: String = vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address, for plain http.");
             port: i64 = vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port, for plain http.").between(1.0, 65535.0);
             /// Defaults to the backend's endpoint.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_core::bounded::Pause;
 
 use anyhow::Context;
-use tacho_client::{EndpointSpec, Rules, Url, proxy_for};
+use tacho_client::{EndpointSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
@@ -19,6 +19,7 @@ use tacho_run::{
 };
 use tacho_sim::Server;
 
+use super::replicas;
 use super::workload::workload;
 use crate::args::program::build;
 use crate::args::serve::ServeArgs;
@@ -32,10 +33,11 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// Returns the plan for the arguments, against `simulator` if there is one.
 pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<ServePlan> {
-    let base_url = simulator.map_or_else(|| args.base_url(), |server| format!("http://{}", server.addr()));
+    let own = |server: &Server| vec![format!("http://{}", server.addr())];
+    let base_urls = simulator.map_or_else(|| args.base_urls(), own);
     Ok(ServePlan {
-        endpoint: endpoint(args, &base_url)?,
-        base_path: base_path(&base_url).to_owned(),
+        endpoint: endpoint(args, &base_urls)?,
+        base_path: base_path(&base_urls[0]).to_owned(),
         model: ModelPlan { model: args.target.model.clone(), served_name: args.target.served_model_name.clone() },
         tokenizer: match &args.target.tokenizer {
             _ if args.target.skip_tokenizer_init => TokenizerPlan::Skipped,
@@ -62,15 +64,18 @@ fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {
 }
 
 /// The path of a base URL, unnormalized: vLLM appends to it as is.
-fn base_path(base_url: &str) -> &str {
+pub(super) fn base_path(base_url: &str) -> &str {
     let place = base_url.split_once("://").map_or(base_url, |(_, place)| place);
     place.find('/').map_or("", |at| &place[at..])
 }
 
-fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
-    let url = Url::parse(&format!("{base_url}{}", args.endpoint()))?;
+fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSpec> {
     let variable = |name: &str| std::env::var(name).ok();
-    let proxy = if args.own.sim { None } else { proxy_for(&url, &variable)? };
+    let mut replicas = replicas::list(args, base_urls, &variable)?;
+    let ReplicaSpec { url, proxy, .. } = replicas[0].clone();
+    if replicas.len() == 1 {
+        replicas.clear();
+    }
     let timeout = args.own.timeout;
     let mut endpoint = EndpointSpec {
         url,
@@ -89,6 +94,16 @@ fn endpoint(args: &ServeArgs, base_url: &str) -> anyhow::Result<EndpointSpec> {
         first_token_timeout: args.own.first_token_timeout,
         retries: u32::try_from(args.own.retries)?,
         timestamps: args.own.timestamps,
+        address: None,
+        replicas: ReplicaPlan {
+            list: replicas,
+            balance: args.balance(),
+            on_failure: args.replicas.on_replica_failure,
+            seed: args.load.seed.unsigned_abs(),
+            first: 0,
+        },
+        session_header: args.replicas.session_header.clone().unwrap_or_else(|| "X-Session-ID".to_owned()),
+        response_headers: args.replicas.response_header.clone().into(),
     };
     sign_in::add(&args.target.sign_in, &mut endpoint)?;
     Ok(endpoint)

@@ -59,39 +59,6 @@ fn misused<T>(text: impl Into<String>) -> anyhow::Result<T> {
     Err(Misused(text.into()).into())
 }
 
-/// The arguments of one rank. If several servers are given, they are assigned to ranks round-robin.
-pub(super) fn dealt(args: &ServeArgs, place: Option<&Membership>) -> anyhow::Result<Option<ServeArgs>> {
-    let urls = args.target.base_url.as_deref().map(several).unwrap_or_default();
-    if urls.len() < 2 || args.own.strict_parity {
-        return Ok(None);
-    }
-    let (rank, ranks) = place.map_or((0, 1), |place| (place.rank, place.ranks));
-    if urls.len() > ranks {
-        let there = if ranks == 1 { "is 1 rank".to_owned() } else { format!("are {ranks} ranks") };
-        let count = urls.len();
-        return misused(format!(
-            "--base-url names {count} servers, which are dealt out to ranks, and there {there}: pass one, or start more ranks"
-        ));
-    }
-    let mut own = args.clone();
-    own.target.base_url = Some(urls[rank % urls.len()].to_owned());
-    Ok(Some(own))
-}
-
-/// Splits a list of addresses: a comma separates them if a scheme follows it.
-fn several(text: &str) -> Vec<&str> {
-    let starts =
-        |at: &usize| ["http://", "https://", "http+unix://"].iter().any(|scheme| text[at + 1..].starts_with(scheme));
-    let mut urls = Vec::new();
-    let mut begin = 0;
-    for (comma, _) in text.match_indices(',').filter(|(at, _)| starts(at)) {
-        urls.push(&text[begin..comma]);
-        begin = comma + 1;
-    }
-    urls.push(&text[begin..]);
-    urls
-}
-
 /// Runs the share of a rank other than 0. It prints nothing: rank 0 reports for all.
 pub(in crate::commands) fn share(
     args: &ServeArgs,
@@ -99,16 +66,13 @@ pub(in crate::commands) fn share(
     command: &[String],
     interrupt: &Interrupt,
 ) -> anyhow::Result<Exit> {
-    let dealt = dealt(args, Some(place))?;
-    let has_own_server = dealt.is_some() || args.own.sim;
-    let args = dealt.as_ref().unwrap_or(args);
     let simulator = simulator::start(args)?;
     let mut log = log::plan(args, command);
     if let Some(log) = log.as_mut().filter(|_| place.policy.gather == Gather::Files) {
         (log.start, log.required) = (LogStart::AtOnce, true);
     }
     let mut plan = ServePlan { log, ranks: Some(place.clone()), ..plan::of(args, simulator.as_ref())? };
-    if !has_own_server {
+    if !args.own.sim {
         // Rank 0 has already checked and warmed up the server.
         plan.traffic.ready_timeout = std::time::Duration::ZERO;
         (plan.traffic.warmups, plan.traffic.reset_caches) = (0, false);
@@ -118,15 +82,4 @@ pub(in crate::commands) fn share(
     interrupt.measuring();
     let asked = run_share(&plan, prepared, &interrupt.stop, &())?;
     Ok(if asked { Exit::Interrupted } else { Exit::Done })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_are_distinguished_by_their_schemes() {
-        assert_eq!(several("http://a:1"), ["http://a:1"]);
-        assert_eq!(several("http://a:1/x,y,https://b"), ["http://a:1/x,y", "https://b"]);
-    }
 }

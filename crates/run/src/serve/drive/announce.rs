@@ -32,7 +32,10 @@ pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard)
     let mut metrics = board.lock();
     metrics.title = Arc::new(LoadTitle {
         model: prepared.model_id.clone(),
-        server: plan.endpoint.url.origin(),
+        server: match plan.endpoint.replicas.list.len() {
+            0 => plan.endpoint.url.origin(),
+            count => format!("{count} replicas"),
+        },
         load: load(prepared, limit),
     });
     if prepared.sessions.is_none() {

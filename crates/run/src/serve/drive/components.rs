@@ -56,7 +56,7 @@ impl Components {
             client: Client::new(endpoint.clone(), &payload, requests.kept(), connections, clock)?
                 .followed_by(requests.spill().clone())?,
             probe: wants_probe
-                .then(|| Probe::new(endpoint, &payload, prepared.first_request(), traffic.probe_rate))
+                .then(|| Probe::new(&endpoint.each("")[0].0, &payload, prepared.first_request(), traffic.probe_rate))
                 .transpose()?,
             scraper: Scraper::new(plan, clock, stop)?,
             telemetry: traffic.telemetry.as_ref().map(|plan| Telemetries::find(plan, clock)).transpose()?,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tacho_client::EndpointSpec;
 use tacho_client::control::{Caller, metrics_page};
 use tacho_core::event::ServeNote;
 use tacho_core::live::LiveBoard;
@@ -30,8 +31,8 @@ pub(crate) struct Scrape {
 impl Scrape {
     /// Two calls, as vLLM makes them, so that the server sees the same traffic. A failed one is reported and not
     /// retried.
-    pub(crate) fn take(caller: &Caller, clock: SystemClock, sink: &dyn EventSink) -> Self {
-        let first = match metrics_page(caller) {
+    pub(crate) fn take(callers: &[Caller], clock: SystemClock, sink: &dyn EventSink) -> Self {
+        let first = match joined_pages(callers) {
             Ok(first) => first,
             Err(error) => {
                 sink.event(RunEvent::warning(ServeNote::NoMetrics { reason: error.to_string() }));
@@ -40,7 +41,7 @@ impl Scrape {
         };
         let page = first.map(|text| (clock.now().secs(), text));
         let speculative = page.as_ref().and_then(|(_, text)| SpeculativeCounters::parse(text));
-        let again = metrics_page(caller).ok().flatten();
+        let again = joined_pages(callers).ok().flatten();
         let diffusion = again.and_then(|text| DiffusionCounters::parse(&text));
         Scrape { speculative, diffusion, page }
     }
@@ -56,9 +57,17 @@ impl Scrape {
     }
 }
 
-/// Scrapes the metrics endpoint during the run, on a separate connection.
+/// The pages of all replicas as one: counters of several label sets are summed, fractions averaged. `None` if no
+/// replica has one.
+fn joined_pages(callers: &[Caller]) -> Result<Option<String>, tacho_client::Error> {
+    let pages: Vec<String> =
+        callers.iter().filter_map(|caller| metrics_page(caller).transpose()).collect::<Result<_, _>>()?;
+    Ok((!pages.is_empty()).then(|| pages.join("\n")))
+}
+
+/// Scrapes the metrics endpoint of every replica during the run, on separate connections.
 pub(crate) struct Scraper {
-    caller: Caller,
+    callers: Vec<Caller>,
     interval: Duration,
     clock: SystemClock,
 }
@@ -70,13 +79,17 @@ impl Scraper {
         if interval.is_zero() {
             return Ok(None);
         }
-        let caller = Caller::new(&plan.endpoint, &plan.base_path, TIMEOUT)?.with_stop(stop);
-        Ok(Some(Scraper { caller, interval, clock }))
+        let caller = |(endpoint, base_path): (EndpointSpec, &str)| Caller::new(&endpoint, base_path, TIMEOUT);
+        let callers = plan.endpoint.each(&plan.base_path).into_iter().map(caller);
+        let callers = callers.map(|caller| Ok(caller?.with_stop(stop))).collect::<Result<_, Error>>()?;
+        Ok(Some(Scraper { callers, interval, clock }))
     }
 
     /// Scrapes every interval until `over` is set, and puts the latest values on the board.
     pub(crate) fn run(&self, over: &AtomicBool, board: &LiveBoard) -> ServerMetrics {
         let mut metrics = ServerMetrics::default();
+        // A replica that does not respond keeps its last values, so that no sum drops.
+        let mut pages = vec![String::new(); self.callers.len()];
         let mut next = self.clock.now() + self.interval;
         while !over.load(Ordering::Relaxed) {
             let now = self.clock.now();
@@ -85,8 +98,14 @@ impl Scraper {
                 continue;
             }
             next = now + self.interval;
-            if let Ok(Some(text)) = metrics_page(&self.caller) {
-                metrics.add(now.secs(), &text);
+            let mut is_new = false;
+            for (page, caller) in pages.iter_mut().zip(&self.callers) {
+                if let Ok(Some(text)) = metrics_page(caller) {
+                    (*page, is_new) = (text, true);
+                }
+            }
+            if is_new {
+                metrics.add(now.secs(), &pages.join("\n"));
                 board.lock().server = metrics.now();
             }
         }

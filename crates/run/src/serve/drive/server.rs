@@ -22,9 +22,10 @@ const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server during a run. The profiler, if it was started, stops when this is dropped.
 pub(crate) struct Server<'a> {
-    caller: Caller,
+    /// One for each replica.
+    callers: Vec<Caller>,
     pub(crate) before: Scrape,
-    pub(crate) profiling: Option<Profiling<'a>>,
+    pub(crate) profiling: Vec<Profiling<'a>>,
 }
 
 impl<'a> Server<'a> {
@@ -37,18 +38,20 @@ impl<'a> Server<'a> {
         sink: &'a dyn EventSink,
     ) -> Self {
         let traffic = &plan.traffic;
-        let caller = prepared.caller.with_stop(stop);
+        let callers: Vec<Caller> = prepared.callers().map(|caller| caller.with_stop(stop)).collect();
         // Writing out a profile may take minutes, longer than other calls.
         let profiles = traffic.profile && components.profiler.is_none();
-        let profiling = profiles.then(|| Profiling::start(caller.with_timeout(plan.endpoint.timeout), sink));
+        let start = |caller: &Caller| Profiling::start(caller.with_timeout(plan.endpoint.timeout), sink);
+        let profiling = callers.iter().filter(|_| profiles).map(start).collect();
         announce::traffic(prepared.timeline.arrivals(), traffic.max_concurrency, sink);
-        Server { before: Scrape::take(&caller, components.clock, sink), caller, profiling }
+        Server { before: Scrape::take(&callers, components.clock, sink), callers, profiling }
     }
 
     /// Scrapes the metrics after the run.
     pub(crate) fn scrape_after(&self, components: &Components, stop: &StopSignal, sink: &dyn EventSink) -> Scrape {
-        let hurried = stop.draining().then(|| self.caller.with_timeout(INTERRUPTED_TIMEOUT));
-        Scrape::take(hurried.as_ref().unwrap_or(&self.caller), components.clock, sink)
+        let hurried = |caller: &Caller| caller.with_timeout(INTERRUPTED_TIMEOUT);
+        let hurried: Option<Vec<Caller>> = stop.draining().then(|| self.callers.iter().map(hurried).collect());
+        Scrape::take(hurried.as_ref().unwrap_or(&self.callers), components.clock, sink)
     }
 
     /// The provenance of the run, with facts from the server's API. The server is not queried after a stop, nor in
@@ -58,7 +61,7 @@ impl<'a> Server<'a> {
         let mut server = known.server.clone();
         let may_ask = !stop.draining() && plan.endpoint.rules != Rules::Vllm;
         if server == ServerFacts::default() && may_ask {
-            let info = server_info(&self.caller);
+            let info = server_info(&self.callers[0]);
             server.engine = info.engine.or_else(|| engine(after.text())).map(str::to_owned);
             (server.version, server.settings) = (info.version, info.settings);
         }

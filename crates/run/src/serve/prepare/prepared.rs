@@ -32,8 +32,10 @@ pub struct Prepared {
     pub timeline: Timeline,
     /// The sessions of the requests, if there are any.
     pub sessions: Option<SessionWorkload>,
-    /// Makes control calls around the run.
+    /// Makes control calls around the run; to the first replica, if there are several.
     pub caller: Caller,
+    /// Makes control calls to the other replicas.
+    pub other_callers: Vec<Caller>,
 }
 
 impl Prepared {
@@ -57,6 +59,11 @@ impl Prepared {
         self.keep(places)?;
         self.timeline = timeline;
         Ok(())
+    }
+
+    /// Makes control calls to each replica.
+    pub(crate) fn callers(&self) -> impl Iterator<Item = &Caller> {
+        std::iter::once(&self.caller).chain(&self.other_callers)
     }
 
     /// The first request to be sent.

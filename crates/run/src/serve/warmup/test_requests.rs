@@ -16,7 +16,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Sends copies of one request outside the measured run.
 pub(crate) struct TestRequests<'a> {
-    pub(crate) endpoint: &'a EndpointSpec,
+    /// One for each replica.
+    pub(crate) endpoints: Vec<EndpointSpec>,
     pub(crate) payload: &'a PayloadSpec,
     pub(crate) request: Request,
     pub(crate) max_concurrency: Option<usize>,
@@ -25,17 +26,18 @@ pub(crate) struct TestRequests<'a> {
 }
 
 impl TestRequests<'_> {
-    /// Sends the request until it succeeds or `timeout` has passed.
+    /// Sends the request to every replica until it succeeds or `timeout` has passed.
     pub(crate) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
         let seconds = timeout.as_secs();
         self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
         self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
-        let result = self.try_until(Instant::now() + timeout);
+        let deadline = Instant::now() + timeout;
+        let result = self.endpoints.iter().try_for_each(|endpoint| self.try_until(endpoint, deadline));
         self.sink.event(RunEvent::Finished);
         result
     }
 
-    fn try_until(&self, deadline: Instant) -> Result<(), Error> {
+    fn try_until(&self, endpoint: &EndpointSpec, deadline: Instant) -> Result<(), Error> {
         let mut reason = "no time to try".to_owned();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -45,7 +47,7 @@ impl TestRequests<'_> {
             if left.is_zero() {
                 return Err(Error::NotReady { reason });
             }
-            let rows = self.send(1, left, Arc::default())?;
+            let rows = self.send(endpoint, 1, left, Arc::default())?;
             match rows.first().and_then(|row| row.outcome.failure()) {
                 None => return Ok(()),
                 Some(failure) => reason.clone_from(&failure.message),
@@ -59,19 +61,27 @@ impl TestRequests<'_> {
         }
     }
 
-    /// Sends `count` copies at once; returns the number of failures, and the first error.
+    /// Sends `count` copies at once to each replica in turn; returns the number of failures, and the first error.
     pub(crate) fn send_warmups(&self, count: usize) -> Result<(usize, Option<String>), Error> {
         let counters = Arc::new(Counters::default());
-        self.sink.event(RunEvent::Started { work: Work::WarmUp, total: count as u64, counters: counters.clone() });
-        let rows = self.send(count, self.endpoint.timeout, counters);
+        let total = (count * self.endpoints.len()) as u64;
+        self.sink.event(RunEvent::Started { work: Work::WarmUp, total, counters: counters.clone() });
+        let sent = self.endpoints.iter().map(|endpoint| self.send(endpoint, count, endpoint.timeout, counters.clone()));
+        let rows = sent.collect::<Result<Vec<_>, _>>();
         self.sink.event(RunEvent::Finished);
-        let rows = rows?;
+        let rows = rows?.concat();
         let failures: Vec<_> = rows.iter().filter_map(|row| row.outcome.failure()).collect();
         Ok((failures.len(), failures.first().map(|failure| failure.message.clone())))
     }
 
-    fn send(&self, count: usize, timeout: Duration, counters: Arc<Counters>) -> Result<Vec<Observation>, Error> {
-        let endpoint = EndpointSpec { timeout: timeout.min(self.endpoint.timeout), ..self.endpoint.clone() };
+    fn send(
+        &self,
+        endpoint: &EndpointSpec,
+        count: usize,
+        timeout: Duration,
+        counters: Arc<Counters>,
+    ) -> Result<Vec<Observation>, Error> {
+        let endpoint = EndpointSpec { timeout: timeout.min(endpoint.timeout), ..endpoint.clone() };
         let requests = vec![self.request.clone(); count];
         let clock = SystemClock::start();
         let client = Client::new(endpoint, self.payload, &requests, ClientPlan::default(), clock)?;

@@ -1,0 +1,169 @@
+//! Flags of `tacho serve` for several servers, and the headers that routers use.
+
+use std::collections::HashSet;
+
+use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::flags;
+use tacho_args::grammar::Setting;
+use tacho_client::{Balance, Headers, MAX_REPLICAS, OnReplicaFailure, REMOVED_AFTER};
+use tacho_core::secret::{is_secret_name, redact_url};
+
+use super::ServeArgs;
+use crate::args::error::Refusal;
+
+use Kind::{Choice, Int, Repeated, Str};
+use Preset::Unset;
+
+pub(super) static REPLICAS: Group =
+    group("replica options", "tacho options", "Several servers in one run, and headers of routers.");
+
+/// Schemes that begin an address in a list.
+const SCHEMES: [&str; 4] = ["http://", "https://", "http+unix://", "@"];
+
+flags! {
+    /// Flags for several servers.
+    ReplicaArgs {
+        FLAGS [
+            balance: Balance = own(&["--balance"], Choice(&["round-robin", "least-in-flight", "session", "prefix", "random"]), "POLICY",
+                Preset::Str("round-robin"), &REPLICAS,
+                "Distribution of requests over several --base-url. least-in-flight: to the replica with the fewest requests in flight; \
+                 session: all requests of a session to one replica; prefix: prompts with the same beginning to one replica; random: \
+                 by --seed.") => balance;
+            balance_prefix_len: i64 = own(&["--balance-prefix-len"], Int, "BYTES", Preset::Int(256), &REPLICAS,
+                "Bytes of the prompt that --balance prefix compares. A token id counts as 4.").between(1.0, 1e9);
+            resolve_all: bool = switch(&["--resolve-all"], &REPLICAS,
+                "Treat every address (A, AAAA) of the host of --base-url as a replica.");
+            on_replica_failure: OnReplicaFailure = own(&["--on-replica-failure"], Choice(&["fail", "retry-elsewhere", "remove"]), "POLICY",
+                Preset::Str("fail"), &REPLICAS,
+                "Effect of a replica that fails. fail: its requests fail; retry-elsewhere: a request that fails before its first token is \
+                 sent to another replica, counted as a retry; remove: after 3 failed connections in a row it gets no more requests.")
+                => on_replica_failure;
+            response_header: Vec<String> = own(&["--response-header"], Repeated, "NAME", Unset, &REPLICAS,
+                "Response header to keep with each request, such as the replica that a router chose. Its values are groups of the report \
+                 if there are at most 100. Can be repeated.");
+            session_header: Option<String> = own(&["--session-header"], Str, "NAME", Unset, &REPLICAS,
+                "Request header with the session id, for routers (default: X-Session-ID).");
+        ]
+    }
+}
+
+fn balance(setting: Setting<'_>) -> Balance {
+    match setting.value.as_str() {
+        Some("least-in-flight") => Balance::LeastInFlight,
+        Some("session") => Balance::Session,
+        // The length is another flag.
+        Some("prefix") => Balance::Prefix(0),
+        Some("random") => Balance::Random,
+        _ => Balance::RoundRobin,
+    }
+}
+
+fn on_replica_failure(setting: Setting<'_>) -> OnReplicaFailure {
+    match setting.value.as_str() {
+        Some("retry-elsewhere") => OnReplicaFailure::RetryElsewhere,
+        Some("remove") => OnReplicaFailure::Remove,
+        _ => OnReplicaFailure::Fail,
+    }
+}
+
+/// Splits a list of addresses: a comma separates them if a scheme follows it.
+pub(super) fn split_urls(text: &str) -> Vec<&str> {
+    let starts = |at: &usize| SCHEMES.iter().any(|scheme| text[at + 1..].starts_with(scheme));
+    let mut urls = Vec::new();
+    let mut begin = 0;
+    for (comma, _) in text.match_indices(',').filter(|(at, _)| starts(at)) {
+        urls.push(&text[begin..comma]);
+        begin = comma + 1;
+    }
+    urls.push(&text[begin..]);
+    urls
+}
+
+/// Replaces each `@FILE` in a list of addresses by the addresses in the file, one per line.
+pub(super) fn expanded(text: &str) -> Result<String, Refusal> {
+    let mut urls = Vec::new();
+    for item in split_urls(text) {
+        let Some(path) = item.strip_prefix('@') else {
+            urls.push(item.to_owned());
+            continue;
+        };
+        let refused = |problem: String| Refusal::UrlFile { path: path.to_owned(), problem };
+        let lines = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let before = urls.len();
+        urls.extend(lines.map(str::to_owned));
+        if urls.len() == before {
+            return Err(refused("it has no line with an address".to_owned()));
+        }
+    }
+    Ok(urls.join(","))
+}
+
+impl ServeArgs {
+    /// The distribution of requests.
+    pub(crate) fn balance(&self) -> Balance {
+        let bytes = usize::try_from(self.replicas.balance_prefix_len).unwrap_or(usize::MAX);
+        if self.replicas.balance == Balance::Prefix(0) { Balance::Prefix(bytes) } else { self.replicas.balance }
+    }
+}
+
+/// Checks the flags for several servers and for headers of routers.
+pub(super) fn check(args: &ServeArgs) -> Result<(), Refusal> {
+    let (urls, own) = (args.base_urls(), &args.replicas);
+    if args.own.strict_parity && args.target.base_url.as_deref().is_some_and(|text| split_urls(text).len() > 1) {
+        return Err(Refusal::Together { flag: "--strict-parity", other: "several --base-url" });
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = urls.iter().find(|url| !seen.insert(*url)) {
+        return Err(Refusal::ReplicaTwice { url: redact_url(twice) });
+    }
+    if urls.len() > MAX_REPLICAS {
+        return Err(Refusal::Replicas { count: urls.len(), most: MAX_REPLICAS });
+    }
+    let from_file = args.values.get("--base-url").as_str().is_some_and(|text| text.starts_with('@'));
+    let several = urls.len() > 1 || own.resolve_all || from_file;
+    if let Some(flag) = args.values.given_of(["--balance", "--on-replica-failure"]).next().filter(|_| !several) {
+        return Err(Refusal::Alone { flag, other: "several --base-url, or --resolve-all" });
+    }
+    if args.values.is_given("--balance-prefix-len") && own.balance != Balance::Prefix(0) {
+        return Err(Refusal::Alone { flag: "--balance-prefix-len", other: "--balance prefix" });
+    }
+    let names = own.response_header.iter().map(|name| ("--response-header", name));
+    for (flag, name) in names.chain(own.session_header.iter().map(|name| ("--session-header", name))) {
+        let mut headers = Headers::default();
+        headers.set(name, "");
+        if headers.check().is_err() {
+            return Err(Refusal::Header { flag, name: name.clone() });
+        }
+        if flag == "--response-header" && is_secret_name(name) {
+            return Err(Refusal::SecretHeader { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+// The help states the number.
+const _: () = assert!(REMOVED_AFTER == 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_distinguished_by_their_schemes() {
+        assert_eq!(split_urls("http://a:1"), ["http://a:1"]);
+        assert_eq!(split_urls("http://a:1/x,y,https://b,@c"), ["http://a:1/x,y", "https://b", "@c"]);
+    }
+
+    #[test]
+    fn a_file_has_one_address_per_line() {
+        let path = std::env::temp_dir().join(format!("tacho-urls-{}", std::process::id()));
+        std::fs::write(&path, "# replicas\nhttp://b:1\n\n  http://c:2  \n").unwrap();
+        let given = format!("http://a,@{}", path.display());
+        assert_eq!(expanded(&given).unwrap(), "http://a,http://b:1,http://c:2");
+        std::fs::write(&path, "# none\n").unwrap();
+        assert!(expanded(&given).unwrap_err().to_string().contains("has no line"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(expanded(&given).is_err());
+    }
+}
