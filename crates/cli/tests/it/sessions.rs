@@ -99,7 +99,7 @@ fn is_replayed_as_its_model_says(file: &str, format: Option<&str>) {
         }
         exact &= step["starts_with"].is_null() && step["start_delay_ms"].is_null();
         if exact {
-            let found = time("due", at);
+            let found = time("scheduled", at);
             assert!((found - due).abs() < 0.001, "{file} {}: due {found}, by the model {due}", step["id"]);
         }
     }
