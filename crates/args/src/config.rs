@@ -62,6 +62,24 @@ impl From<ScanError> for Problem {
     }
 }
 
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+/// The value of a YAML or JSON document; null if it is empty.
+pub fn value(text: &str) -> Result<Value, Problem> {
+    let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };
+    loop {
+        match reader.next()? {
+            Event::StreamEnd => return Ok(Value::Null),
+            Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd | Event::Nothing => {}
+            event => return reader.node(event, 1).map(Node::value),
+        }
+    }
+}
+
 /// The words and the line number of each entry.
 pub fn entries(text: &str, table: &Table) -> Result<Vec<(usize, Vec<String>)>, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), line: 1, lines: Vec::new() };

@@ -15,6 +15,7 @@ pub mod request;
 pub mod rows;
 pub mod secret;
 pub mod spill;
+pub mod stage;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
@@ -27,3 +28,4 @@ pub use request::{Content, Request};
 pub use rows::{Fan, Kept, RowSink, Watcher};
 pub use secret::Secret;
 pub use spill::{SpillFile, SpillList};
+pub use stage::StageSpan;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::rows::Watcher;
-use crate::{Counters, Observation};
+use crate::{Counters, Observation, StageSpan};
 
 /// Inter-token gaps sampled per response; more would cost time without changing the percentiles.
 const MAX_GAPS: usize = 64;
@@ -104,6 +104,8 @@ pub struct LiveMetrics {
     pub lateness: Histogram,
     /// Scheduled times in seconds from the start, in order; empty if responses determine them.
     pub scheduled: Arc<[f64]>,
+    /// The stages of the load, if there are any.
+    pub stages: Arc<[StageSpan]>,
     /// Whether requests may have to wait for a concurrency slot.
     pub is_limited: bool,
     /// The title.
@@ -113,6 +115,13 @@ pub struct LiveMetrics {
 }
 
 impl LiveMetrics {
+    /// The title, with the stage of the load `elapsed` seconds after the start.
+    pub fn title_at(&self, elapsed: f64) -> Arc<LoadTitle> {
+        let Some((place, stage)) = StageSpan::at(&self.stages, elapsed) else { return self.title.clone() };
+        let load = format!("stage {} ({} of {}): {}", stage.name, place + 1, self.stages.len(), stage.load);
+        Arc::new(LoadTitle { load, ..LoadTitle::clone(&self.title) })
+    }
+
     /// Requests scheduled by `elapsed` that have not begun; `None` if requests never wait.
     pub fn waiting(&self, elapsed: f64, begun: u64) -> Option<u64> {
         let queues = self.is_limited && !self.scheduled.is_empty();
@@ -234,6 +243,21 @@ mod tests {
         let band = usize::from(band);
         assert!(Histogram::band_edge(band) <= 1.1 && Histogram::band_edge(band + 1) > 1.1);
         assert_eq!(Histogram::default().since(&Histogram::default()).bands(), []);
+    }
+
+    #[test]
+    fn the_title_has_the_stage_of_the_moment() {
+        let stage =
+            |name: &str, end| StageSpan { name: name.into(), end, load: "5 req/s".into(), ..StageSpan::default() };
+        let title = Arc::new(LoadTitle { model: "m".into(), load: "15 s".into(), ..LoadTitle::default() });
+        let state = LiveMetrics { title, ..LiveMetrics::default() };
+        assert_eq!(state.title_at(1.0).load, "15 s");
+        let state = LiveMetrics { stages: [stage("warm", 5.0), stage("peak", 15.0)].into(), ..state };
+        assert_eq!(state.title_at(5.0).load, "stage peak (2 of 2): 5 req/s");
+        assert_eq!(
+            (state.title_at(1.0).load.as_str(), &*state.title_at(1.0).model),
+            ("stage warm (1 of 2): 5 req/s", "m")
+        );
     }
 
     #[test]

@@ -12,6 +12,9 @@ pub struct Drive<'a> {
     pub timeline: &'a Timeline,
     /// The limit on requests in flight.
     pub max_concurrency: Option<usize>,
+    /// Changes of the concurrency limit, which never exceeds `max_concurrency`: seconds after the start, and the limit
+    /// from then on.
+    pub limits: &'a [(f64, usize)],
     /// The limit on requests that wait for their first token.
     pub max_prefills: Option<usize>,
     /// Number of worker threads; fewer are used if there is less to do.
@@ -42,6 +45,7 @@ impl<'a> Drive<'a> {
         Drive {
             timeline,
             max_concurrency: None,
+            limits: &[],
             max_prefills: None,
             workers: 1,
             supply: None,

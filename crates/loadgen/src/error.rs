@@ -19,6 +19,18 @@ pub enum Error {
     /// A scheduled time years ahead.
     #[error("request {index} is scheduled {seconds:.3e} s after the start: raise the request rate, or check the times")]
     TooFar { index: usize, seconds: f64 },
+    /// A stage that cannot be planned.
+    #[error("stage {name:?}: {problem}")]
+    Stage { name: String, problem: &'static str },
+    /// Stages that do not fit together.
+    #[error("{problem}")]
+    Stages { problem: &'static str },
+    /// A workload of another size than the stages.
+    #[error(
+        "the stages need {needed} requests and the workload has {found}: change the durations or rates, or use a dataset \
+         with enough rows"
+    )]
+    StageRequests { needed: usize, found: usize },
     /// A worker could not be started.
     #[error("worker {id} of {of} cannot be started: use fewer --workers, or raise the system's limits")]
     Worker { id: usize, of: usize, source: std::io::Error },

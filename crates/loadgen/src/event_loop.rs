@@ -28,6 +28,8 @@ pub(crate) struct EventLoop<'a, W> {
     in_flight: usize,
     /// The limit on requests that wait for their first token.
     max_prefills: Option<usize>,
+    /// Changes of this worker's slots, in seconds after the origin; the next one is last.
+    limits: Vec<(f64, usize)>,
 }
 
 impl<'a, W: Worker> EventLoop<'a, W> {
@@ -42,7 +44,14 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if max_prefills.is_some() {
             worker.watch_tokens();
         }
-        EventLoop { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0, max_prefills }
+        EventLoop { plan, feed, worker, rows: Vec::new(), batches, in_flight: 0, max_prefills, limits: Vec::new() }
+    }
+
+    /// The event loop with slots that change over time.
+    pub(crate) fn with_limits(mut self, mut limits: Vec<(f64, usize)>) -> Self {
+        limits.reverse();
+        self.limits = limits;
+        self
     }
 
     /// Sends this worker's requests from `origin` on and waits for all of them.
@@ -53,7 +62,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         if let Feed::Dependent(model) = &mut self.feed {
             model.begin(origin);
         }
-        let (mut deadline, mut next_batch) = (Timestamp::NEVER, origin + BATCH_INTERVAL);
+        let (mut deadline, mut next_batch) = (Timestamp::NEVER, self.change_slots(origin, origin));
         let mut free = self.feed.free_slots(0);
         loop {
             let mut now = self.plan.clock.now();
@@ -72,7 +81,7 @@ impl<'a, W: Worker> EventLoop<'a, W> {
             }
             if now >= next_batch {
                 self.flush();
-                next_batch = now + BATCH_INTERVAL;
+                next_batch = self.change_slots(now, origin);
             }
             let full = self.prefills_full();
             let next = match draining {
@@ -86,6 +95,20 @@ impl<'a, W: Worker> EventLoop<'a, W> {
         }
         self.flush();
         self.worker.stats()
+    }
+
+    /// Applies the changes of the limit up to now. Returns when to look again: at the next change or the next batch.
+    fn change_slots(&mut self, now: Timestamp, origin: Timestamp) -> Timestamp {
+        let next_batch = now + BATCH_INTERVAL;
+        while let Some(&(seconds, slots)) = self.limits.last() {
+            let change = Timestamp(origin.0.saturating_add(Timestamp::from_secs(seconds).0));
+            if change > now {
+                return change.min(next_batch);
+            }
+            self.feed.set_slots(slots);
+            self.limits.pop();
+        }
+        next_batch
     }
 
     /// Dispatches all eligible requests; `free` slots were available before the wait.

@@ -90,6 +90,13 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// Changes the number of slots, where there is a limit.
+    pub(crate) fn set_slots(&mut self, count: usize) {
+        if let Feed::Shared { slots, .. } = self {
+            *slots = count;
+        }
+    }
+
     /// When the next request becomes eligible, [`Timestamp::NEVER`] if none can while `in_flight` are.
     pub(crate) fn next_eligible(&self, times: EligibleTimes<'_>, in_flight: usize) -> Timestamp {
         let index = match self {

@@ -16,7 +16,10 @@ mod target;
 pub use drive::Drive;
 pub use error::Error;
 pub use run::{Driven, MAX_WORKERS, drive, drive_model, drive_sessions};
-pub use schedule::{ArrivalProcess, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Timeline};
+pub use schedule::{
+    ArrivalProcess, Curve, RampUp, RampUpStrategy, RpsChange, ScheduleSpec, Stage, StageLength, StageLoad, Stages,
+    Timeline,
+};
 pub use sessions::{Completion, Completions, Graph, LoadModel, Node, OnFailure, Script, SessionPlan};
 pub use stop::{StopReason, StopSignal};
 pub use supply::Supply;

@@ -182,7 +182,8 @@ impl<T: Target> Crew<'_, '_, T> {
         let worker = self.target.worker(id, self.workers)?;
         self.barrier.ready(self.plan.clock, self.plan.start);
         let prefills = self.plan.max_prefills.map(|limit| share(limit, id, self.workers));
-        let event_loop = EventLoop::new(self.plan, feed, prefills, worker, batches);
+        let limits = self.plan.limits.iter().map(|&(seconds, limit)| (seconds, share(limit, id, self.workers)));
+        let event_loop = EventLoop::new(self.plan, feed, prefills, worker, batches).with_limits(limits.collect());
         Ok(self.barrier.wait().map(|origin| event_loop.run(self.schedule, origin)))
     }
 }

@@ -2,9 +2,11 @@
 
 mod arrivals;
 mod ramp;
+mod stages;
 mod timeline;
 
 pub use ramp::{RampUp, RampUpStrategy, RpsChange};
+pub use stages::{Curve, Stage, StageLength, StageLoad, Stages};
 pub use timeline::{ArrivalProcess, Timeline};
 
 use tacho_pyrand::randomstate::RandomState;
@@ -42,6 +44,8 @@ pub enum ScheduleSpec {
     },
     /// At these seconds after the start, in this order.
     Replay(Vec<f64>),
+    /// In stages, each with its own rate or concurrency limit.
+    Stages(Stages),
 }
 
 impl ScheduleSpec {
@@ -60,6 +64,11 @@ impl ScheduleSpec {
                 (arrivals::cumulative(&rates, *burstiness, np)?, rates)
             }
             ScheduleSpec::Replay(times) => (times.clone(), Vec::new()),
+            ScheduleSpec::Stages(stages) => {
+                let (times, places) = stages.plan(count, np)?;
+                let timeline = Timeline::new(times, Vec::new(), self.arrivals())?;
+                return Ok(timeline.in_stages(stages.shared_spans(), places));
+            }
         };
         Timeline::new(times, rates, self.arrivals())
     }
@@ -74,6 +83,7 @@ impl ScheduleSpec {
                 ArrivalProcess { burstiness, ramp: Some(ramp), ..ArrivalProcess::ALL_AT_ONCE }
             }
             ScheduleSpec::Replay(_) => ArrivalProcess { replayed: true, ..ArrivalProcess::ALL_AT_ONCE },
+            ScheduleSpec::Stages(ref stages) => stages.arrivals(),
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod offline;
 mod open_loop;
 pub mod probe;
 pub mod ranks;
+pub mod recovery;
 pub mod replicas;
 pub mod samples;
 pub mod sessions;

@@ -1,5 +1,7 @@
 //! The settings of a run that its report needs.
 
+use tacho_core::StageSpan;
+
 use crate::latency::successes;
 use crate::throughput::per_second;
 use crate::{GoodputLimits, MetricKind, Sample, Samples};
@@ -62,6 +64,8 @@ pub struct Setup {
     pub ramp_up: Option<RampUp>,
     /// Rate changes of the ramp-up.
     pub rps_change_events: Vec<RateChange>,
+    /// The stages of the load, if it changes.
+    pub stages: Vec<StageSpan>,
     /// Whether the dataset's timestamps set the schedule.
     pub self_timed: bool,
     /// The task.
@@ -145,6 +149,7 @@ impl Setup {
             max_concurrency: None,
             ramp_up: None,
             rps_change_events: Vec::new(),
+            stages: Vec::new(),
             self_timed: false,
             task: Task::Generation,
             percentile_metrics: MetricKind::ALL.to_vec(),

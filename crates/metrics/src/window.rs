@@ -69,9 +69,9 @@ pub struct SteadyWindow {
 const TPOT_PERCENTILES: [f64; 2] = [90.0, 99.0];
 
 impl SteadyWindow {
-    /// Returns whether a run can have a window: it has a limit, and no schedule.
+    /// Returns whether a run can have a window: it has one limit, and no schedule.
     pub fn applies(setup: &Setup) -> bool {
-        setup.max_concurrency.is_some() && !setup.is_paced()
+        setup.max_concurrency.is_some() && !setup.is_paced() && setup.stages.is_empty()
     }
 
     /// The window of a run; `None` where full concurrency was never reached, or nothing started or ended meanwhile.

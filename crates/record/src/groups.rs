@@ -2,13 +2,11 @@
 
 use std::borrow::Cow;
 
+use tacho_core::stage::{STAGE, StageSpan};
 use tacho_metrics::{Sample, Samples, Setup};
 
 use crate::metric::Known;
 use crate::{Measured, RunRecord};
-
-/// The label whose groups are parts of the run one after another.
-pub const STAGE: &str = "stage";
 
 /// Most values of a label that are groups: a label with more is an identifier.
 const MOST: usize = 100;
@@ -48,7 +46,9 @@ fn note(names: &mut Vec<(String, Vec<String>)>, key: &str, value: &str) {
 
 fn group(record: &RunRecord, key: &str, name: &str) -> Group {
     let samples = samples(record, key, name);
-    let duration = if key == STAGE { span(&samples) } else { record.measured.duration };
+    let stage = record.setup.stages.iter().find(|stage| key == STAGE && stage.name == name);
+    let duration =
+        if key == STAGE { duration(&samples, stage, record.measured.origin) } else { record.measured.duration };
     let class = record.setup.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
     // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
     let setup = Setup {
@@ -58,6 +58,8 @@ fn group(record: &RunRecord, key: &str, name: &str) -> Group {
         self_timed: record.setup.is_paced(),
         goodput: class.map(|(_, limits)| *limits).or(record.setup.goodput),
         class_goodput: if key == "class" { Vec::new() } else { record.setup.class_goodput.clone() },
+        max_concurrency: stage.and_then(|stage| stage.limit).map(|limit| limit as u64).or(record.setup.max_concurrency),
+        stages: Vec::new(),
         ..record.setup.clone()
     };
     let measured = Measured { samples, duration, ..Measured::default() };
@@ -72,12 +74,12 @@ pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
     record.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect()
 }
 
-/// From the first scheduled time to the last end.
-fn span(samples: &Samples) -> f64 {
+/// From the start of a stage to the last end of its requests; from their first scheduled time if it is not known.
+fn duration(samples: &Samples, stage: Option<&StageSpan>, origin: f64) -> f64 {
     let (first, last) = samples
         .iter()
         .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.scheduled), last.max(sample.done)));
-    if first.is_finite() { last - first } else { 0.0 }
+    if first.is_finite() { last - stage.map_or(first, |stage| origin + stage.start) } else { 0.0 }
 }
 
 /// Returns whether a path names a group: by its name, or by its label and name (`class.chat`).

@@ -12,7 +12,7 @@ use tacho_metrics::sessions::Steps;
 use tacho_metrics::{Caveat, EndedBy, Setup};
 
 use self::fields::Fields;
-pub(crate) use self::setup::{goodput, read_goodput};
+pub(crate) use self::setup::{goodput, read_goodput, read_stages};
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// The part of a log that is written before the first row.
@@ -200,7 +200,7 @@ fn is_bundled(row: &Observation) -> bool {
 mod tests {
     use super::*;
     use tacho_core::json::{dumps, parse};
-    use tacho_core::{Timestamp, Usage};
+    use tacho_core::{StageSpan, Timestamp, Usage};
     use tacho_metrics::{
         DiffusionStatistics, GoodputLimits, ProbeStatistics, RampUp, RateChange, ServerMetrics, SpeculativeStatistics,
         Task, WorkerUse,
@@ -220,6 +220,7 @@ mod tests {
             max_concurrency: Some(7),
             ramp_up: Some(RampUp { strategy: "linear".into(), start_rps: 1, end_rps: 9 }),
             rps_change_events: vec![RateChange { rps: 2, timestamp: "2026-01-02T03:04:05.000001".into() }],
+            stages: vec![StageSpan { name: "peak".into(), end: 2.5, requests: 5, ..StageSpan::default() }],
             self_timed: true,
             task: Task::Pooling,
             metric_percentiles: vec![50.0, 99.9],
@@ -245,6 +246,7 @@ mod tests {
         server.add(1.5, "# TYPE a gauge\na 2\n# TYPE b_total counter\nb_total 0.1\n");
         let measured = Measured {
             duration: 1.25,
+            origin: 0.5,
             speculative: Some(SpeculativeStatistics {
                 acceptance_rate: 61.5,
                 acceptance_length: 2.25,

@@ -3,6 +3,7 @@
 use tacho_core::json::Dict;
 use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
+use tacho_metrics::recovery::recoveries;
 use tacho_metrics::sessions::SessionSummary;
 use tacho_metrics::{
     Caveat, DiffusionStatistics, OpenLoopMetrics, ProbeStatistics, RankUse, Samples, ServerMetrics, Setup,
@@ -18,6 +19,8 @@ pub struct Measured {
     pub samples: Samples,
     /// Duration of the run in seconds.
     pub duration: f64,
+    /// The start of the run on the clock of the samples, in seconds.
+    pub origin: f64,
     /// Speculative decoding, from the server's counters.
     pub speculative: Option<SpeculativeStatistics>,
     /// Diffusion decoding, from the server's counters.
@@ -79,6 +82,8 @@ pub struct RunRecord {
     pub sessions: Option<SessionSummary>,
     /// Metrics of groups of requests, if they have labels.
     pub groups: Vec<Group>,
+    /// Seconds that each stage takes to recover; `None` where that is undefined or does not happen.
+    pub recoveries: Vec<Option<f64>>,
     burst: bool,
 }
 
@@ -91,6 +96,7 @@ impl RunRecord {
         let burst = is_burst(&setup, &measured.samples);
         let mut record = Self::compute_whole(setup, measured, burst);
         record.groups = groups::of(&record);
+        record.recoveries = recoveries(&record.setup.stages, &record.measured.samples, record.measured.origin);
         record
     }
 
@@ -118,16 +124,19 @@ impl RunRecord {
             caveats,
             sessions: None,
             groups: Vec::new(),
+            recoveries: Vec::new(),
             burst,
         };
-        if !record.is_burst() {
+        // A load that changes has no steady state.
+        if !record.is_burst() && record.setup.stages.len() < 2 {
             record.steady = Steady::of(&record.setup, &record.measured.samples);
         }
         record.caveats.extend(Caveat::of_steady(record.steady.as_ref()));
         record.intervals = Intervals::of(&record);
-        // A growing backlog says more than that there is one.
+        // A growing backlog or a load that changes says more than that latencies are autocorrelated.
         let backlog = record.steady.as_ref().is_some_and(|steady| steady.backlog.is_some());
-        record.caveats.extend(record.intervals.caveat().filter(|_| !backlog));
+        let explained = backlog || record.setup.stages.len() > 1;
+        record.caveats.extend(record.intervals.caveat().filter(|_| !explained));
         record
     }
 

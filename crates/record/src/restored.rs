@@ -34,7 +34,8 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     let own = dict.get("tacho");
     let duration = dict.get("duration").and_then(Value::as_f64).unwrap_or(0.0);
     let (server, telemetry) = (server(own).unwrap_or_default(), telemetry(own).unwrap_or_default());
-    let measured = Measured { samples: samples(dict)?, duration, server, telemetry, ..Measured::default() };
+    let origin = own.and_then(|own| own.get("origin_s")?.as_f64()).unwrap_or(0.0);
+    let measured = Measured { samples: samples(dict)?, duration, origin, server, telemetry, ..Measured::default() };
     let mut record = RunRecord::compute(setup, measured);
     record.provenance = provenance(dict);
     if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.goodput) {
@@ -78,6 +79,7 @@ pub fn setup(dict: &Dict) -> Setup {
         max_concurrency: dict.get("max_concurrency").and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()),
         ramp_up: None,
         rps_change_events: Vec::new(),
+        stages: crate::logged::read_stages(own("stages")),
         self_timed: false,
         task: Task::Generation,
         percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),

@@ -1,5 +1,7 @@
 //! The table of groups of requests, for the terminal and the page.
 
+use tacho_core::stage::STAGE;
+use tacho_metrics::recovery::{RECOVERY_FACTOR, RECOVERY_WINDOW, can_recover};
 use tacho_metrics::{MetricKind, Statistics};
 use tacho_record::{Group, RunRecord};
 
@@ -10,6 +12,8 @@ pub(crate) struct GroupTable {
     pub(crate) title: String,
     pub(crate) headings: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
+    /// A sentence below the table.
+    pub(crate) note: Option<String>,
 }
 
 /// The tables of a record; none without groups.
@@ -27,7 +31,27 @@ fn table(record: &RunRecord, key: &str) -> GroupTable {
     headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("p{high}")]);
     headings.extend(["TPOT p50".to_owned(), format!("E2EL p{high}")]);
     let rows = record.groups_by(key).map(|group| row(group, percentile, record.setup.has_goodput())).collect();
-    GroupTable { title: format!("By {key}"), headings, rows }
+    let note = if key == STAGE { recovery(record) } else { None };
+    GroupTable { title: format!("By {key}"), headings, rows, note }
+}
+
+/// The time to recover after each heavier stage; `None` if no stage is heavier than the one before it.
+fn recovery(record: &RunRecord) -> Option<String> {
+    let stages = &record.setup.stages;
+    let times = stages.iter().zip(&record.recoveries).enumerate().filter(|(place, _)| can_recover(stages, *place));
+    let times: Vec<String> = times
+        .map(|(_, (stage, time))| match time {
+            Some(seconds) => format!("{} {} s", stage.name, short(*seconds)),
+            None => format!("{} –", stage.name),
+        })
+        .collect();
+    (!times.is_empty()).then(|| {
+        format!(
+            "Time to recover after a stage: {} (median TTFT of {RECOVERY_WINDOW} requests within {RECOVERY_FACTOR} times that \
+             of the stage before)",
+            times.join(", ")
+        )
+    })
 }
 
 fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {

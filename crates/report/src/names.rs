@@ -9,6 +9,7 @@ use tacho_metrics::Setup;
 pub fn file_name(setup: &Setup) -> String {
     let who = setup.label.as_deref().filter(|label| !label.is_empty()).unwrap_or(&setup.backend);
     let rate = match &setup.ramp_up {
+        _ if !setup.stages.is_empty() => "stages".to_owned(),
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.strategy, ramp.start_rps, ramp.end_rps),
         None => format!("{}qps", float_repr(setup.request_rate)),
     };

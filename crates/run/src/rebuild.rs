@@ -143,6 +143,7 @@ impl Read<'_> {
             setup = unclosed(setup, &log, measured.samples.len(), requests);
         }
         let origin = log.segments.first().map_or(Timestamp::ZERO, |segment| segment.start);
+        measured.origin = origin.secs();
         changes.apply(&mut setup);
         // The fingerprint applies to the whole workload only.
         setup.workload = setup.workload.filter(|_| changes.window.is_none());
@@ -153,6 +154,8 @@ impl Read<'_> {
         if let Some(window) = changes.window {
             let window = window.span(&setup, &measured.samples, origin.secs())?;
             self.cut(&mut measured, origin, window);
+            // Stages may lie outside of the window.
+            setup.stages.clear();
             if measured.samples.is_empty() {
                 return Err(Error::EmptyWindow { start: window.0, end: window.1 });
             }

@@ -48,6 +48,14 @@ pub enum Error {
     RatioKeys { found: Vec<String> },
     #[error("--random-range-ratio must be numbers, got {found}")]
     RatioKind { found: String },
+    #[error("{text:?} is not a distribution of lengths: {problem}")]
+    LengthDist { text: String, problem: String },
+    #[error("pairs(FILE) sets both lengths: pass it alone, as the distribution of the input")]
+    LengthPairs,
+    #[error("{}, line {line}: write {form}, with lengths from 1 to 1000000 and weights from 0 on", path.display())]
+    LengthRow { path: PathBuf, line: usize, form: &'static str },
+    #[error("{} has no row with a weight above 0: write {form} on each line", path.display())]
+    NoLengths { path: PathBuf, form: &'static str },
     #[error("the tokenizer has no token to make prompts of: its {vocab_size} tokens are all special")]
     NoAllowedTokens { vocab_size: usize },
     #[error("cannot read {}", path.display())]

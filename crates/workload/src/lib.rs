@@ -26,6 +26,7 @@ pub use requests::file::{read_jsonl, write_jsonl};
 pub use requests::prefix_sharing::{BLOCK, PrefixSharing};
 pub use requests::stats::{Histogram, LengthStats, WorkloadStats, shared_text};
 pub use sampling::buckets::{Bucket, Buckets};
+pub use sampling::length_dist::{LengthDist, LengthPlan, RequestLengths};
 pub use sampling::lengths::RangeRatio;
 pub use sampling::sampled::Sampled;
 pub use sampling::selection::Selection;

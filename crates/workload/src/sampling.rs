@@ -3,6 +3,7 @@
 pub(crate) mod buckets;
 pub(crate) mod chat;
 pub(crate) mod fit_length;
+pub(crate) mod length_dist;
 pub(crate) mod lengths;
 pub(crate) mod literal;
 mod reseed;

@@ -16,6 +16,7 @@ mod repeats;
 mod replicas;
 mod report;
 mod sessions;
+pub(crate) mod stages;
 pub(crate) mod stops;
 mod table;
 mod target;
@@ -130,6 +131,8 @@ pub(crate) struct ServeArgs {
     pub(crate) outputs: Outputs,
     /// Stop conditions in addition to the number of requests.
     pub(crate) stops: StopArgs,
+    /// Stages of the load.
+    pub(crate) stages: stages::StageArgs,
     /// Repetitions and the steady-state window.
     pub(crate) repeats: repeats::RepeatArgs,
     /// A series of loads.
@@ -149,10 +152,12 @@ impl ServeArgs {
         let mut own = OwnArgs::from(&values);
         own.reset_caches |= own.reset_prefix_cache;
         let stops = StopArgs::from(&values);
-        let load = LoadArgs::read(&values, &own);
+        let load = stops::filling(LoadArgs::read(&values, &own), &stops, &values);
+        let stages = stages::StageArgs::read(&values, load.burstiness.value)?;
+        let (load, stops) = stages.filling(load, stops);
         let mut args = ServeArgs {
             target: TargetArgs::from(&values),
-            load: stops::filling(load, &stops, &values),
+            load,
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),
             report: ReportArgs::from(&values),
@@ -163,6 +168,7 @@ impl ServeArgs {
             outputs: OutputFlags::from(&values).into(),
             ranks: RankArgs::from(&values),
             stops,
+            stages,
             repeats: repeats::RepeatArgs::from(&values),
             points: points::PointArgs::read(&values)?,
             name: None,
@@ -205,6 +211,9 @@ impl ServeArgs {
         args.own.sim = true;
         check::check(&args)?;
         args.classes = classes::read(&args)?;
+        if args.stages.is_closed_loop() {
+            return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
+        }
         Ok(args)
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Topic {
 pub(crate) static TOPICS: &[Topic] = &[
     Topic {
         name: "rates",
-        about: "When requests are sent: rates, bursts, ramps, concurrency.",
+        about: "When requests are sent: rates, bursts, ramps, stages, concurrency.",
         text: "\
 Without a rate everything is sent at once, which measures throughput. A rate makes an open loop: send times are fixed before \
 the run and do not wait for answers, as users do.
@@ -30,6 +30,7 @@ the run and do not wait for answers, as users do.
   tacho serve --max-concurrency 32                   32 at a time, the next when one ends
   tacho serve --request-rate 10 --max-concurrency 32  a rate with a cap: what is due beyond it waits
   tacho serve --ramp-up-strategy linear --ramp-up-start-rps 1 --ramp-up-end-rps 20
+  tacho serve --stages 'warm:30s@5, peak:60s@5..40, drain:60s@5'  a load that changes, with metrics per stage
 
 A request that waits for the cap has its latency counted from when it was sent, as vLLM does; the wait is reported separately. \
 The same --seed gives the same times. Traces bring their own: see tacho help datasets and --self-timed.",

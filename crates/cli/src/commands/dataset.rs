@@ -10,9 +10,9 @@ use tacho_core::json::{Dict, Value, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
     Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
-    CustomSpec, HfSpec, HfTextSpec, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec,
-    RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec,
-    TimedTraceSpec, WorkloadSpec,
+    CustomSpec, HfSpec, HfTextSpec, LengthPlan, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
+    RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec,
+    SpeedBenchSpec, TimedTraceSpec, WorkloadSpec,
 };
 
 use crate::args::serve::DatasetFlags;
@@ -27,6 +27,8 @@ pub(crate) struct Source<'a> {
     pub(crate) seed: i64,
     /// Number of requests.
     pub(crate) num_prompts: i64,
+    /// Distributions of the lengths of random prompts.
+    pub(crate) length_plan: LengthPlan,
     pub(crate) request_id_prefix: String,
     /// Input, output, and prefix length of random prompts, in tokens.
     pub(crate) lengths: [i64; 3],
@@ -101,6 +103,7 @@ impl Source<'_> {
                 let ratio = self.flags.random_cache_ratio.unwrap_or_default();
                 CachedShare { fraction, ratio }
             }),
+            length_plan: self.length_plan.clone(),
         })
     }
 

@@ -27,7 +27,7 @@ use crate::interrupt::Interrupt;
 
 /// Workload flags that delay or cancel requests, which a plan does not support: it simulates all arrivals.
 const NOT_PLANNED: &[&str] =
-    &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy"];
+    &["--max-concurrency", "--prefill-concurrency", "--request-cancellation-rate", "--ramp-up-strategy", "--stages"];
 /// Metrics of the table.
 const COLUMNS: [&str; 5] = ["median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "output_throughput"];
 

@@ -35,6 +35,7 @@ mod shell;
 mod sign_in;
 mod signals;
 mod simulator;
+mod stages;
 mod streams;
 mod structured;
 mod tacho;

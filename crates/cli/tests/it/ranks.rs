@@ -158,6 +158,42 @@ fn ranks_together_send_what_one_sends_and_report_it_once() {
 }
 
 #[test]
+fn ranks_share_the_times_of_stages() {
+    let load = ["--stages", "calm:1s@10, peak:1s@20..60, limit:1s@15", "--seed", "7"];
+    let (one, two) = (server(), server());
+    let (alone, together) = (Run::new(&one, 1, &load), Run::new(&two, 2, &load));
+    assert!(alone.finish().status.success());
+    let output = together.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(bodies(&one), bodies(&two));
+    let (single, result) = (alone.result(), together.result());
+    assert_eq!(due(&single).len(), 10 + 40 + 15);
+    for (one, other) in due(&single).iter().zip(due(&result)) {
+        assert!((one - other).abs() < 1.0, "due {one} and {other} ms after the first");
+    }
+    assert_eq!(single["tacho"]["labels"], result["tacho"]["labels"]);
+    let requests = |stage: &str| result["tacho"]["groups"]["stage"][stage]["completed"].as_u64();
+    assert_eq!([requests("calm"), requests("peak"), requests("limit")], [Some(10), Some(40), Some(15)]);
+}
+
+#[test]
+fn concurrency_limits_of_stages_are_shared() {
+    let server = server();
+    let run = Run::new(&server, 2, &["--stages", "a:500ms@c2, b:500ms@c6"]);
+    let output = run.finish();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result = run.result();
+    assert!(result["tacho"]["peak_concurrency"].as_u64().unwrap() <= 6, "{}", result["tacho"]["peak_concurrency"]);
+    for stage in ["a", "b"] {
+        assert!(result["tacho"]["groups"]["stage"][stage]["completed"].as_u64() > Some(0), "{stage}");
+    }
+    let fewer = Run::new(&server, 2, &["--stages", "a:500ms@c1"]);
+    let output = fewer.start(0).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("there are 2 ranks: use at least 2"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_rank_that_is_killed_costs_its_own_requests_alone() {
     std::thread::scope(|scope| {
         for moment in [0, 5, 40] {

@@ -80,7 +80,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 6] = [
+    let runs: [&[&str]; 7] = [
         &[
             "--request-rate",
             "80",
@@ -101,13 +101,14 @@ fn results() -> Vec<Value> {
         &["--max-concurrency", "4", "--probe-request-rate", "50", "--percentile-metrics", "ttft,e2el"],
         &["--max-concurrency", "4", "--steady-state-threshold", "0.5", "--steady-state-min-window", "0.001"],
         &["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "200"],
+        &["--stages", "a:500ms@20, b:500ms@40", "--random-output-len", "4", "--save-detailed"],
         &["--backend", "openai-embeddings"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed"],
     ];
     let result = |(at, further): (usize, &&[&str])| {
         let file = format!("{at}.json");
         let mut words = vec!["serve", "--sim", "--save-result", "--no-log", "--result-filename", &file];
-        if !further.contains(&"--sessions") {
+        if !further.contains(&"--sessions") && !further.contains(&"--stages") {
             words.extend(["--num-prompts", "30", "--random-input-len", "16", "--random-output-len", "4"]);
         }
         words.extend(*further);

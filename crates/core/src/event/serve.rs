@@ -45,6 +45,12 @@ notes! {
     MainRun => "Starting main benchmark run...";
     Profiler(note: ProfilerNote) => note.text(layout);
     SelfTimed => "Self timing is set, using the timestamps from the trace file.";
+    /// `requests` is zero if responses determine their number.
+    Stages { stages: usize, seconds: f64, requests: usize } => {
+        let stages = if *stages == 1 { "1 stage".to_owned() } else { format!("{stages} stages") };
+        let requests = if *requests == 0 { String::new() } else { format!(", {requests} requests") };
+        format!("Traffic: {stages} in {seconds:.0} s{requests}.")
+    };
     RequestRate(rate: f64) => format!("Traffic request rate: {}", float_repr(*rate));
     RampUp { strategy: &'static str, start_rps: u32, end_rps: u32 } => format!(
         "Traffic ramp-up strategy: {strategy}.\n\

@@ -381,3 +381,29 @@ fn a_supply_goes_on_after_the_timeline() {
     assert_eq!(rows.iter().map(|row| row.index).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
     assert_eq!(supply.left(), 0);
 }
+
+#[test]
+fn limits_change_at_their_times() {
+    let clock = Arc::new(ManualClock::default());
+    let (stop, counters, mut kept) = (StopSignal::default(), Counters::default(), Kept::default());
+    let timeline = ScheduleSpec::Replay(vec![0.0; 5000]).plan(5000, &mut RandomState::new(0)).unwrap();
+    let target = Served { clock: clock.clone(), time: Duration::from_millis(10), stop_after: None };
+    let plan = Drive {
+        max_concurrency: Some(8),
+        limits: &[(0.0, 2), (1.0, 8), (2.0, 1)],
+        duration: Some(Duration::from_secs(3)),
+        drain_timeout: Duration::from_secs(1),
+        ..Drive::of(&timeline, &*clock, &stop, &counters)
+    };
+    let origin = drive(&target, &plan, &mut kept).unwrap().origin;
+    let rows = kept.into_rows();
+    let sent = |from: f64| rows.iter().filter(move |row| (from..from + 1.0).contains(&row.sent.secs_since(origin)));
+    // A request takes 10 ms, so a limit of n sends 100 n per second. A change takes effect within a wait of 20 ms.
+    for (from, limit) in [(0.0, 2_usize), (1.0, 8), (2.0, 1)] {
+        let count = sent(from).count();
+        assert!(count.abs_diff(100 * limit) <= 3 * limit.max(8), "{count} sent from {from} s on");
+        let settled: Vec<_> = sent(from).filter(|row| row.sent.secs_since(origin) > from + 0.03).collect();
+        let in_flight = |at: Timestamp| settled.iter().filter(|row| row.sent <= at && at < row.done).count();
+        assert_eq!(settled.iter().map(|row| in_flight(row.sent)).max(), Some(limit));
+    }
+}

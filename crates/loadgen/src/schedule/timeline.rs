@@ -1,6 +1,7 @@
 //! The schedule of a run: when each request is scheduled, in seconds after the start, and the arrival process.
 
 use std::sync::Arc;
+use tacho_core::StageSpan;
 use tacho_core::bounded::ScheduledTime;
 
 use super::RampUp;
@@ -45,6 +46,9 @@ pub struct Timeline {
     scheduled: Arc<[f64]>,
     rates: Arc<[f64]>,
     arrivals: ArrivalProcess,
+    stages: Arc<[StageSpan]>,
+    /// The stage of each request; empty if its send time determines it.
+    places: Arc<[u16]>,
 }
 
 impl Timeline {
@@ -55,7 +59,28 @@ impl Timeline {
         if let Some(index) = scheduled.iter().position(|&seconds| !ScheduledTime::holds(seconds.max(0.0))) {
             return Err(Error::TooFar { index, seconds: scheduled[index] });
         }
-        Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals })
+        let (stages, places) = ([].into(), [].into());
+        Ok(Timeline { scheduled: scheduled.into(), rates: rates.into(), arrivals, stages, places })
+    }
+
+    /// The timeline divided into stages.
+    pub(super) fn in_stages(self, stages: Arc<[StageSpan]>, places: Vec<u16>) -> Self {
+        Timeline { stages, places: places.into(), ..self }
+    }
+
+    /// The stages of the run; empty without stages.
+    pub fn stages(&self) -> &[StageSpan] {
+        &self.stages
+    }
+
+    /// The stage that a request was scheduled in; `None` without stages, and if its send time determines the stage.
+    pub fn stage_of(&self, index: usize) -> Option<usize> {
+        self.places.get(index).map(|&place| usize::from(place))
+    }
+
+    /// The start and the concurrency limit of each stage of a closed loop.
+    pub fn limits(&self) -> Vec<(f64, usize)> {
+        self.stages.iter().filter_map(|stage| Some((stage.start, stage.limit?))).collect()
     }
 
     /// The arrival process.
@@ -95,8 +120,12 @@ impl Timeline {
 
     /// The timeline of a subset of the requests, in ascending order, at their scheduled times.
     pub fn some(&self, places: &[usize]) -> Timeline {
-        let pick = |from: &[f64]| places.iter().filter_map(|&place| from.get(place).copied()).collect::<Arc<[_]>>();
-        Timeline { scheduled: pick(&self.scheduled), rates: pick(&self.rates), arrivals: self.arrivals }
+        Timeline {
+            scheduled: pick(&self.scheduled, places),
+            rates: pick(&self.rates, places),
+            places: pick(&self.places, places),
+            ..self.clone()
+        }
     }
 
     /// The timeline of a subset of the requests, in ascending order, shifted so that the first is scheduled at 0.
@@ -121,6 +150,10 @@ impl Timeline {
             })
             .collect()
     }
+}
+
+fn pick<T: Copy>(from: &[T], places: &[usize]) -> Arc<[T]> {
+    places.iter().filter_map(|&place| from.get(place).copied()).collect()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ const COUNTER: &str = "counter";
 pub(super) fn write(measured: &Measured) -> Dict {
     let mut dict = Dict::new();
     dict.set("duration", measured.duration);
+    dict.set("origin", measured.origin);
     dict.set("speculative", measured.speculative.as_ref().map(speculative));
     dict.set("diffusion", measured.diffusion.as_ref().map(diffusion));
     dict.set("server", server(&measured.server));
@@ -34,6 +35,8 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Measured, Error> {
     Ok(Measured {
         samples: Samples::default(),
         duration: fields.float("duration")?,
+        // Logs of older versions lack it.
+        origin: fields.maybe_float("origin")?.unwrap_or(0.0),
         speculative: fields.maybe_object("speculative")?.map(read_speculative).transpose()?,
         diffusion: fields.maybe_object("diffusion")?.map(read_diffusion).transpose()?,
         server: fields.maybe_object("server")?.map(read_server).transpose()?.unwrap_or_default(),

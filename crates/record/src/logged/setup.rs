@@ -1,5 +1,6 @@
 //! Conversion of a setup to JSON and back.
 
+use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{GoodputLimits, MetricKind, RampUp, RateChange, Setup, Task};
 
@@ -24,6 +25,9 @@ pub(super) fn write(setup: &Setup) -> Dict {
     dict.set("max_concurrency", setup.max_concurrency);
     dict.set("ramp_up", setup.ramp_up.as_ref().map(ramp_up));
     dict.set("rps_change_events", setup.rps_change_events.iter().map(rate_change).collect::<Vec<_>>());
+    if !setup.stages.is_empty() {
+        dict.set("stages", setup.stages.iter().map(|stage| Value::Dict(stage.to_dict())).collect::<Vec<_>>());
+    }
     dict.set("self_timed", setup.self_timed);
     dict.set("task", if setup.task == Task::Pooling { POOLING } else { GENERATION });
     let names = setup.percentile_metrics.iter().map(|metric| Value::from(metric.name()));
@@ -60,6 +64,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
             .iter()
             .map(read_rate_change)
             .collect::<Result<_, _>>()?,
+        stages: read_stages(fields.maybe("stages")),
         self_timed: fields.flag("self_timed")?,
         task: match fields.text("task")?.as_str() {
             GENERATION => Task::Generation,
@@ -76,6 +81,11 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         // Logs of older versions lack it.
         workload: fields.maybe_text("workload")?,
     })
+}
+
+/// The stages of a log or a result; none without the key.
+pub(crate) fn read_stages(stages: Option<&Value>) -> Vec<StageSpan> {
+    stages.and_then(Value::as_list).unwrap_or_default().iter().filter_map(StageSpan::from_value).collect()
 }
 
 fn metrics(fields: Fields<'_>) -> Result<Vec<MetricKind>, Error> {

@@ -3,7 +3,7 @@
 use tacho_record::RunRecord;
 
 use crate::groups::{GroupTable, tables};
-use crate::style::harmless_line;
+use crate::style::{fold, harmless_line};
 
 /// Least and most columns of a name.
 const NAME: (usize, usize) = (8, 24);
@@ -13,7 +13,7 @@ pub(super) fn lines(record: &RunRecord, width: usize) -> Vec<String> {
 }
 
 /// A long name is cut so that the numbers fit into `width`.
-fn table_lines(GroupTable { title, headings, rows }: GroupTable, width: usize) -> Vec<String> {
+fn table_lines(GroupTable { title, headings, rows, note }: GroupTable, width: usize) -> Vec<String> {
     let widths: Vec<usize> = (0..headings.len())
         .map(|column| rows.iter().map(|row| row[column + 1].chars().count()).max().unwrap_or(0))
         .zip(&headings)
@@ -32,5 +32,8 @@ fn table_lines(GroupTable { title, headings, rows }: GroupTable, width: usize) -
         if long { text.chars().take(name.saturating_sub(1)).chain(['…']).collect() } else { text }
     };
     let rows = rows.iter().map(|row| line(&cut(&row[0]), &row[1..]));
-    std::iter::once(line(&title.to_lowercase(), &headings)).chain(rows).collect()
+    std::iter::once(line(&title.to_lowercase(), &headings))
+        .chain(rows)
+        .chain(note.iter().flat_map(|note| fold(note, width, 2)))
+        .collect()
 }

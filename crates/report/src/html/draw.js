@@ -526,7 +526,7 @@ const Draw = (() => {
         pen.stroke();
         pen.setLineDash([]);
         const half = pen.measureText(layer.text).width / 2;
-        if (layer.slo) {
+        if (layer.slo || layer.stage) {
           const room = x + 2 * half + 6 < area.left + area.w;
           pen.textAlign = room ? "left" : "right";
           this.words(layer.text, x + (room ? 4 : -4), area.top + 4);

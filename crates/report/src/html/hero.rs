@@ -111,6 +111,10 @@ pub(crate) fn origin(provenance: &Provenance) -> Facts {
 
 /// The load in words.
 pub(crate) fn load(setup: &Setup) -> String {
+    if !setup.stages.is_empty() {
+        let names: Vec<String> = setup.stages.iter().map(|stage| format!("{} {}", stage.name, stage.load)).collect();
+        return if names.len() <= 4 { names.join(" · ") } else { format!("{} stages", names.len()) };
+    }
     let limit = setup.max_concurrency.map(|limit| format!("at most {limit} in flight"));
     let rate = match (&setup.ramp_up, setup.self_timed, setup.request_rate) {
         (Some(ramp), ..) => Some(format!("{} – {} req/s, {}", ramp.start_rps, ramp.end_rps, ramp.strategy)),

@@ -1,5 +1,6 @@
 //! The `tacho` key of a result file: tacho's own metrics, separate from vLLM's.
 
+use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::{Interval, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
@@ -44,6 +45,10 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     fields.set("caveats", caveats(record));
     if !record.groups.is_empty() {
         fields.set("groups", groups(record));
+    }
+    if !record.setup.stages.is_empty() {
+        fields.set("origin_s", record.measured.origin);
+        fields.set("stages", stages(record));
     }
     if !record.measured.ranks.is_empty() {
         let ranks = record.measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict()));
@@ -108,6 +113,17 @@ fn groups(record: &RunRecord) -> Fields {
         all.set(key, named);
     }
     all
+}
+
+/// The stages of the load, with their time to recover.
+fn stages(record: &RunRecord) -> Vec<Value> {
+    let times = record.recoveries.iter().copied().chain(std::iter::repeat(None));
+    let stage = |(stage, time): (&StageSpan, Option<f64>)| {
+        let mut dict = stage.to_dict();
+        dict.set("recovery_s", time);
+        Value::Dict(dict)
+    };
+    record.setup.stages.iter().zip(times).map(stage).collect()
 }
 
 /// Lower and upper bound by key; `null` if the run is too short for an upper bound.

@@ -111,6 +111,7 @@ const OWN: Rows = &[
     ("done", Numbers, "When a response ended, s."),
     ("outcome", Texts, "Outcome per request."),
     ("groups", Any, "Metrics by label and value (class, stage, replica, adapter), with vLLM's keys and intervals."),
+    ("origin_s", Number, "Start of a run with stages, on the clock of the times per request, s."),
     ("labels", Any, "Labels per request: an object of texts."),
     ("request_retries", Counts, "Additional attempts per request."),
     ("session", Counts, "Session per request."),
@@ -236,12 +237,29 @@ const SESSIONS: Rows = &[
     ("ttft_by_uncached_tokens", Any, "TTFT by the number of prompt tokens that were not cached."),
 ];
 
+/// A stage of the load.
+const STAGE: Rows = &[
+    ("name", Text, "Its name, and that of its group under groups.stage."),
+    ("start_s", Number, "Its start after the start of the run, s."),
+    ("end_s", Number, "Its end, s."),
+    ("load", Text, "Its load in words."),
+    ("mean_load", Number, "Mean requests/s, or the concurrency limit."),
+    ("concurrency", CountOrNull, "Its concurrency limit; null for a rate."),
+    ("planned_requests", Count, "Scheduled requests; 0 with a concurrency limit."),
+    (
+        "recovery_s",
+        NumberOrNull,
+        "Time to recover after a stage that is heavier than the one before, s; null if never or undefined.",
+    ),
+];
+
 /// The objects of a result below its top level: their names, whether they are lists, their rows and meanings.
 const OBJECTS: &[(&str, bool, Rows, &str)] = &[
     ("steady_state", false, STEADY_STATE, "Steady-state window (MSER-5) and its metrics; missing without one."),
     ("provenance", false, PROVENANCE, "Where the result comes from."),
     ("client", false, CLIENT, "Whether the client kept up."),
     ("caveats", true, CAVEAT, "Warnings."),
+    ("stages", true, STAGE, "Stages of the load."),
     ("ranks", true, RANK, "Ranks of a distributed run."),
     ("sessions", false, SESSIONS, "Session metrics."),
     ("server_metrics", false, SERVER_METRICS, "Samples of the server's /metrics."),

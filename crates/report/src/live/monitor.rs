@@ -309,7 +309,7 @@ impl Watched {
         let board = self.counters.live.lock();
         Snapshot {
             phase: phase.to_owned(),
-            title: board.title.clone(),
+            title: board.title_at(elapsed),
             over: self.ended.is_some(),
             finished,
             total,

@@ -84,7 +84,8 @@ impl MainRun<'_> {
             let tasks = Tasks::spawn(scope, self, supply.as_ref(), &over)?;
             let (work, counters) = (Work::Benchmark, self.components.counters.clone());
             self.sink.event(RunEvent::Started { work, total: self.total, counters });
-            let driven = self.prepared.drive(&self.components.client, &self.load(supply.as_ref()), rows);
+            let limits = self.limits();
+            let driven = self.prepared.drive(&self.components.client, &self.load(supply.as_ref(), &limits), rows);
             if driven.is_ok() {
                 rows.wait_for_ranks();
             }
@@ -94,10 +95,17 @@ impl MainRun<'_> {
         })
     }
 
-    fn load<'s>(&'s self, supply: Option<&'s Supply>) -> Drive<'s> {
+    /// This rank's part of the concurrency limits of stages.
+    fn limits(&self) -> Vec<(f64, usize)> {
+        let own = |limit| self.plan.ranks.as_ref().map_or(limit, |member| member.limit(limit));
+        self.prepared.timeline.limits().into_iter().map(|(start, limit)| (start, own(limit))).collect()
+    }
+
+    fn load<'s>(&'s self, supply: Option<&'s Supply>, limits: &'s [(f64, usize)]) -> Drive<'s> {
         let traffic = &self.plan.traffic;
         Drive {
             max_concurrency: traffic.max_concurrency,
+            limits,
             max_prefills: traffic.max_prefills,
             workers: traffic.workers.unwrap_or_else(default_workers),
             supply,

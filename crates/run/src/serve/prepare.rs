@@ -14,8 +14,9 @@ use std::time::Duration;
 use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_client::{Balance, Rules};
 use tacho_core::event::ServeNote;
-use tacho_core::{EventSink, Request, RunEvent};
-use tacho_loadgen::ScheduleSpec;
+use tacho_core::stage::STAGE;
+use tacho_core::{EventSink, Labels, Request, RunEvent};
+use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::Trace;
@@ -126,6 +127,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     }
     let schedule = due.map_or_else(|| plan.traffic.schedule.clone(), ScheduleSpec::Replay);
     let timeline = schedule.plan(requests.len(), &mut globals.np)?;
+    label_stages(&timeline, &mut requests)?;
     Ok(Prepared {
         model_id,
         model_name,
@@ -145,6 +147,22 @@ fn check_balance(plan: &ServePlan, requests: &Requests) -> Result<(), Error> {
     let by_session = replicas.balance == Balance::Session && !replicas.list.is_empty();
     let has_session = |requests: &Requests| requests.kept().iter().any(|request| request.session.is_some());
     if by_session && !has_session(requests) { Err(Error::NoSessions) } else { Ok(()) }
+}
+
+/// Labels each request with the stage that it is scheduled in.
+fn label_stages(timeline: &Timeline, requests: &mut Requests) -> Result<(), Error> {
+    if timeline.stage_of(0).is_none() {
+        return Ok(());
+    }
+    let labels: Vec<Labels> = timeline.stages().iter().map(|stage| Labels::NONE.with(STAGE, &stage.name)).collect();
+    requests.alter(|start, part| {
+        for (at, request) in part.iter_mut().enumerate() {
+            if let Some(place) = timeline.stage_of(start + at) {
+                request.labels = request.labels.merged(&labels[place]);
+            }
+        }
+    })?;
+    Ok(())
 }
 
 fn load_sessions(

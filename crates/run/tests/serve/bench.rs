@@ -118,6 +118,7 @@ pub(crate) fn random(prompts: i64) -> WorkloadPlan {
         request_id_prefix: "r-".into(),
         token_ids: false,
         cached: None,
+        length_plan: tacho_workload::LengthPlan::default(),
     };
     let spec = Box::new(WorkloadSpec::Random(spec));
     WorkloadPlan::Sample { spec, num_prompts: prompts, align: false, self_timed: false }

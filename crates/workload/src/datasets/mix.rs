@@ -138,6 +138,7 @@ mod tests {
             request_id_prefix: "r".to_owned(),
             token_ids: false,
             cached: None,
+            length_plan: crate::LengthPlan::default(),
         };
         let workload = WorkloadSpec::Random(random);
         ClassSpec { name: name.to_owned(), weight, workload, model: None, adapters: Vec::new(), body: Dict::new() }

@@ -8,6 +8,7 @@ use tacho_text::Tokenizer;
 
 use crate::Error;
 use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit, fit_all, mismatch_notice};
+use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
@@ -34,6 +35,8 @@ pub struct RandomSpec {
     pub token_ids: bool,
     /// The prefix-cache hit rate to aim for, if set.
     pub cached: Option<CachedShare>,
+    /// Distributions that replace the lengths above.
+    pub length_plan: LengthPlan,
 }
 
 /// A chosen hit rate: some prompts start with common tokens, the others with unique ones.
@@ -82,7 +85,9 @@ pub(crate) fn sample_in_parts(
     spec.check_shortest(&lengths)?;
     let count = checked_count(spec.num_prompts)?;
     let mut generator = Generator::new(seed);
-    let lengths = lengths.draw(&mut generator, count)?;
+    let num_special = lengths.num_special;
+    let mut lengths = lengths.draw(&mut generator, count)?;
+    spec.length_plan.apply(seed, num_special, &mut lengths);
     let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
     let mut draw = GeneratorDraw { generator, vocab_size: tokenizer.vocab_size() };
     let prefix = prefix(spec.prefix_len, &allowed, tokenizer, &mut draw);
@@ -229,6 +234,7 @@ mod tests {
             request_id_prefix: "r".to_owned(),
             token_ids: false,
             cached: None,
+            length_plan: LengthPlan::default(),
         };
         let sampled = sample(&spec, Some(&tokenizer), &Counters::default()).unwrap().requests;
         let count = sampled.len();

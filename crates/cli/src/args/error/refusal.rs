@@ -140,6 +140,12 @@ pub(crate) enum Refusal {
     RerankBatch,
     #[error("--lora-modules: an adapter name is empty: use the names that the server lists")]
     LoraName,
+    #[error("--stages {}: {problem}", quoted(text))]
+    Stage { text: String, problem: String },
+    #[error("--stages: {problem}")]
+    Stages { problem: String },
+    #[error("{flag}: {problem}")]
+    Lengths { flag: &'static str, problem: String },
     #[error(transparent)]
     Offline(#[from] crate::args::offline::refusal::OfflineRefusal),
     #[error("{flag} needs {other}: add it, or remove {flag}")]

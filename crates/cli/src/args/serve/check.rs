@@ -21,6 +21,8 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
+    args.stages.check(args)?;
+    check_lengths(args)?;
     args.sessions.check(args)?;
     if args.report.plot_timeline {
         args.report.thresholds()?;
@@ -40,6 +42,7 @@ pub(super) fn check_class(args: &ServeArgs) -> Result<(), Refusal> {
     check_content(&args.content)?;
     check_backend(args)?;
     check_dataset(args)?;
+    check_lengths(args)?;
     args.report.objectives().map(drop)
 }
 
@@ -228,6 +231,27 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     }
     let skipped = args.target.skip_tokenizer_init && !kind.works_without_tokenizer;
     ensure(!skipped, || Refusal::NeedsTokenizer { name: name.to_owned() })
+}
+
+/// Distributions of lengths are those of the random dataset, one text per request.
+fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
+    let flags = &args.dataset.flags;
+    let in_stages = args.stages.lengths().any(|(_, texts)| texts.iter().any(Option::is_some));
+    let given = [
+        ("--input-len-dist", flags.input_len_dist.is_some()),
+        ("--output-len-dist", flags.output_len_dist.is_some()),
+        ("input_len or output_len in --stages", in_stages),
+    ];
+    let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
+    // Requests of a class are spread over all stages.
+    ensure(!in_stages || args.own.class.is_empty(), || Refusal::Together { flag, other: "--class" })?;
+    let random = args.dataset.kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
+    ensure(random, || Refusal::Alone { flag, other: "--dataset-name random" })?;
+    ensure(!args.own.strict_parity, || Refusal::Together { flag, other: "--strict-parity" })?;
+    args.length_plan().map(drop).map_err(|error| {
+        let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
+        Refusal::Lengths { flag, problem: format!("{error}{cause}") }
+    })
 }
 
 fn unmet(need: Need, name: String, backend: &'static str) -> Refusal {

@@ -5,13 +5,15 @@ use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
 use tacho_core::json::{Dict, Value};
-use tacho_workload::{Carrier, DatasetKind, Need, SERVE_NAMES, StreamOrder, Times, dataset};
+use tacho_workload::{
+    Carrier, DatasetKind, LengthPlan, Need, RequestLengths, SERVE_NAMES, StreamOrder, Times, dataset,
+};
 
-use super::TargetArgs;
 use super::groups::{
     ASR, BFCL, BLAZEDIT, CACHE, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SHARED, SHAREGPT, SONNET, SPEC_BENCH,
     SPEED_BENCH, TIMED_TRACE,
 };
+use super::{ServeArgs, TargetArgs};
 use crate::args::media::BUCKETS;
 
 use Kind::{Choice, Float, Int, Json, Names, Str, Switch};
@@ -137,6 +139,11 @@ flags! {
             random_cache_ratio: Option<f64> = own(&["--random-cache-ratio"], Float, "FRACTION", Unset, &CACHE, "Fraction of their tokens that the prefix makes up.");
         ]
         FURTHER [
+            input_len_dist: Option<String> = own(&["--input-len-dist"], Str, "DIST", Unset, &RANDOM,
+                "Distribution of the prompt lengths: normal(MEAN,STD), lognormal(MEAN,STD), uniform(LOW,HIGH) or histogram(FILE), in \
+                 tokens; pairs(FILE) sets prompt and output lengths together.");
+            output_len_dist: Option<String> = own(&["--output-len-dist"], Str, "DIST", Unset, &RANDOM,
+                "Distribution of the output lengths, in the forms of --input-len-dist.");
             custom_skip_chat_template: bool = switch(&["--custom-skip-chat-template"], &CUSTOM, "Alias of --skip-chat-template, its name in older releases.");
             sonnet: Option<String> = own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
                 "Use the lines of this poem as prompts. Short for --dataset-name sonnet --dataset-path FILE.");
@@ -226,6 +233,27 @@ impl DatasetArgs {
     /// Whether requests are sent at the timestamps of the dataset by default.
     pub(crate) fn is_trace(&self) -> bool {
         self.kind.times == Times::All
+    }
+}
+
+impl ServeArgs {
+    /// The distributions of the lengths: those of each stage, or of the whole run.
+    pub(crate) fn length_plan(&self) -> Result<LengthPlan, tacho_workload::Error> {
+        let flags = &self.dataset.flags;
+        let of = |own: &[Option<String>; 2]| {
+            let [input, output] = [(&own[0], &flags.input_len_dist), (&own[1], &flags.output_len_dist)]
+                .map(|(own, general)| own.as_deref().or(general.as_deref()));
+            RequestLengths::parse(input, output)
+        };
+        let stages: Vec<_> = self.stages.lengths().collect();
+        let all_default = stages.iter().all(|(_, own)| own.iter().all(Option::is_none));
+        if all_default {
+            let given = flags.input_len_dist.is_some() || flags.output_len_dist.is_some();
+            let whole = given.then(|| of(&[None, None])).transpose()?;
+            return Ok(LengthPlan(whole.into_iter().map(|lengths| (0, lengths)).collect()));
+        }
+        let parts = stages.into_iter().map(|(requests, own)| Ok((requests, of(own)?)));
+        parts.collect::<Result<_, _>>().map(LengthPlan)
     }
 }
 

@@ -25,6 +25,7 @@ pub(super) static LOAD: Group =
         "--max-concurrency",
         "--burstiness",
         "--seed",
+        "--stages",
         "--ramp-up-strategy",
     ]);
 pub(super) static ENDING: Group =

@@ -83,13 +83,14 @@ flags! {
 }
 
 /// Flags that set a load or a workload.
-const SETTING_A_LOAD: [&str; 14] = [
+const SETTING_A_LOAD: [&str; 15] = [
     "--num-prompts",
     "--request-rate",
     "--burstiness",
     "--max-concurrency",
     "--prefill-concurrency",
     "--ramp-up-strategy",
+    "--stages",
     "--duration",
     "--dataset-name",
     "--dataset-path",

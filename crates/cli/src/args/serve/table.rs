@@ -4,8 +4,8 @@ use tacho_args::flag::{Flag, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
-    NEEDS_A_SERVER, content, dataset, load, multi_turn, own, points, repeats, replicas, report, sessions, stops,
-    target, telemetry,
+    NEEDS_A_SERVER, content, dataset, load, multi_turn, own, points, repeats, replicas, report, sessions, stages,
+    stops, target, telemetry,
 };
 use crate::args::live;
 use crate::args::ranks;
@@ -22,7 +22,7 @@ pub(crate) static TABLE: Table = Table {
     ],
     basics: &[
         "--base-url", "--host", "--port", "--sim", "--backend", "--api-key", "--model", "--tokenizer",
-        "--num-prompts", "--request-rate", "--max-concurrency", "--burstiness", "--duration", "--seed", "--num-warmups",
+        "--num-prompts", "--request-rate", "--max-concurrency", "--burstiness", "--stages", "--duration", "--seed", "--num-warmups",
         "--dataset-name", "--dataset-path", "--random-input-len", "--random-output-len",
         "--metric-percentiles", "--goodput", "--fail-if", "--num-runs",
         "--save-result", "--save-detailed", "--result-dir", "--report", "--live",
@@ -115,6 +115,7 @@ const OURS: &[Flag] = rows!(
     own::SCRAPING,
     telemetry::SAMPLING,
     report::FILES_ROWS,
+    stages::FLAGS,
     stops::FLAGS,
     own::LOGGING,
     report::CONSOLE,

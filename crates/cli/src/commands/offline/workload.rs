@@ -1,7 +1,7 @@
 //! Workloads of `tacho throughput` and `tacho mm-processor`; warm-up requests use the next seed.
 
 use tacho_run::offline::OfflineWorkload;
-use tacho_workload::{Carrier, Need, WorkloadSpec};
+use tacho_workload::{Carrier, LengthPlan, Need, WorkloadSpec};
 
 use crate::args::offline::mm_processor::MmProcessorArgs;
 use crate::args::offline::throughput::{Backend, ThroughputArgs};
@@ -40,6 +40,7 @@ pub(crate) fn throughput_source(args: &ThroughputArgs, seed: i64, num_prompts: i
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
+        length_plan: LengthPlan::default(),
         request_id_prefix: String::new(),
         lengths: args.random_lengths(),
         given: args.given_lengths(),
@@ -61,6 +62,7 @@ fn multimodal_source(args: &MmProcessorArgs, seed: i64, num_prompts: i64) -> Sou
         path: args.dataset_path.clone().unwrap_or_default(),
         seed,
         num_prompts,
+        length_plan: LengthPlan::default(),
         request_id_prefix: String::new(),
         lengths: [flags.random_input_len, flags.random_output_len, flags.random_prefix_len].map(|len| len.value),
         given: [None, flags.output_len, None],

@@ -124,7 +124,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         extra_body.set("cache_salt", salt);
     }
     let burstiness = load.burstiness.value;
-    let schedule = match (load.ramp_up_strategy, load.ramp_up_start_rps, load.ramp_up_end_rps) {
+    let rated = match (load.ramp_up_strategy, load.ramp_up_start_rps, load.ramp_up_end_rps) {
         (Some(strategy), Some(start), Some(end)) => {
             let (start_rps, end_rps) = (u32::try_from(start)?, u32::try_from(end)?);
             ScheduleSpec::RampUp { ramp: RampUp { strategy, start_rps, end_rps }, burstiness }
@@ -132,7 +132,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         _ => ScheduleSpec::Rate { rate: load.request_rate, burstiness },
     };
     Ok(TrafficPlan {
-        schedule,
+        schedule: args.stages.stages.clone().map_or(rated, ScheduleSpec::Stages),
         max_concurrency: args
             .multi_turn()
             .and_then(|flags| flags.concurrency)

@@ -168,6 +168,67 @@ mod tests {
         workload.record(&workload.machine, seed.parse().unwrap()).unwrap()
     }
 
+    /// The record of a prediction with these flags.
+    fn predicted(words: &[&str]) -> RunRecord {
+        let general = ["serve", "--random-input-len", "64", "--random-output-len", "16", "--sim-profile", "h100-8b"];
+        let metrics = ["--percentile-metrics", "ttft,e2el"];
+        let words: Vec<String> = general.iter().chain(&metrics).chain(words).map(|word| (*word).to_owned()).collect();
+        let values = values_for(&TABLE, &words).unwrap().unwrap();
+        let workload = Workload::of(&ServeArgs::read_simulated(values).unwrap()).unwrap();
+        workload.record(&workload.machine, 1).unwrap()
+    }
+
+    #[test]
+    fn stages_measure_what_separate_runs_measure() {
+        let spec = "low:20s@40, high:20s@240, mid:20s@120";
+        let staged = predicted(&["--stages", spec, "--random-range-ratio", "0.5"]);
+        let interval = |record: &RunRecord, key: &str| {
+            let interval = record.intervals.get(key).unwrap();
+            (interval.low, interval.high)
+        };
+        let overlap = |one: (f64, f64), other: (f64, f64)| one.0 <= other.1 && other.0 <= one.1;
+        for (stage, rate, requests) in [("low", "40", "800"), ("high", "240", "4800"), ("mid", "120", "2400")] {
+            let group = &staged.group(stage).unwrap().record;
+            let load = ["--request-rate", rate, "--num-prompts", requests, "--seed", "3"];
+            let alone = predicted(&[&load[..], &["--random-range-ratio", "0.5"]].concat());
+            assert_eq!(group.summary.completed, alone.summary.completed);
+            assert!((group.summary.request_throughput / alone.summary.request_throughput - 1.0).abs() < 0.02);
+            for key in NUMBERS {
+                let (one, other) = (interval(group, key), interval(&alone, key));
+                assert!(overlap(one, other), "{stage} {key}: {one:?} and {other:?}");
+            }
+        }
+        // The loads differ by more than the intervals.
+        let [low, high] = ["low", "high"].map(|stage| interval(&staged.group(stage).unwrap().record, "mean_e2el_ms"));
+        assert!(low.1 < high.0, "{low:?} and {high:?}");
+    }
+
+    #[test]
+    fn an_overload_takes_time_to_recover() {
+        let recovery = |spec: &str| predicted(&["--stages", spec]).recoveries;
+        // The machine serves about 400 requests/s: five seconds at 600 leave 1,000 of them, which take five more
+        // seconds at 200.
+        let found = recovery("calm:10s@200, spike:5s@600, drain:20s@200");
+        let seconds = found[1].unwrap();
+        assert!((1.0..15.0).contains(&seconds), "{found:?}");
+        assert!(recovery("calm:10s@50, more:5s@100, drain:10s@50")[1].unwrap() < 0.5);
+        assert_eq!(recovery("calm:5s@200, spike:20s@800, drain:3s@200"), [None; 3]);
+    }
+
+    #[test]
+    fn stages_have_their_own_lengths() {
+        let spec = "short:5s@20 input_len=32 output_len=8, long:5s@20 input_len=uniform(300,400) output_len=40";
+        let record = predicted(&["--stages", spec]);
+        let mean = |stage: &str| {
+            let summary = &record.group(stage).unwrap().record.summary;
+            let (input, output) = (summary.total_input, summary.generation().unwrap().total_output);
+            (input as f64 / 100.0, output as f64 / 100.0)
+        };
+        assert_eq!(mean("short"), (32.0, 8.0));
+        let (input, output) = mean("long");
+        assert!((330.0..370.0).contains(&input) && output == 40.0, "{input} {output}");
+    }
+
     /// `cargo test --release -p tacho-cli simulated_runs -- --ignored --nocapture`; `TACHO_RUNS` sets the number of
     /// runs per load. The true value of a metric is its mean over all runs.
     #[test]

@@ -16,8 +16,14 @@ pub(super) fn place(args: &ServeArgs) -> anyhow::Result<Option<Membership>> {
         return Ok(None);
     }
     let place = found(&args.ranks)?;
-    if place.is_some() {
+    if let Some(place) = &place {
         check(args)?;
+        if let Some((limit, stage)) = args.stages.smallest_limit().filter(|(limit, _)| *limit < place.ranks) {
+            let ranks = place.ranks;
+            return misused(format!(
+                "--stages: stage {stage:?} has a concurrency limit of {limit}, and there are {ranks} ranks: use at least {ranks}"
+            ));
+        }
     }
     Ok(place)
 }

@@ -9,6 +9,7 @@ use tacho_workload::{ClassSpec, MixSpec, WorkloadSpec};
 
 use super::{dataset, sessions};
 use crate::args::serve::{ClassArgs, ServeArgs};
+use crate::commands::dataset::Source;
 
 /// Maps the arguments to a workload.
 pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
@@ -24,8 +25,9 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     }
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
+    let source = Source { length_plan: args.length_plan()?, ..dataset::source(args) };
     Ok(WorkloadPlan::Sample {
-        spec: Box::new(dataset::source(args).spec(given.kind.name)?),
+        spec: Box::new(source.spec(given.kind.name)?),
         num_prompts,
         align: given.kind.aligns_with_server,
         self_timed: args.self_timed(),
@@ -60,7 +62,7 @@ fn class(run: &ServeArgs, ClassArgs { name, weight, args }: &ClassArgs, count: u
     Ok(ClassSpec {
         name: name.clone(),
         weight: *weight,
-        workload: dataset::source(&args).spec(args.dataset.kind.name)?,
+        workload: Source { length_plan: args.length_plan()?, ..dataset::source(&args) }.spec(args.dataset.kind.name)?,
         model: args.target.model.clone().filter(|model| run.target.model.as_ref() != Some(model)),
         adapters: args
             .target

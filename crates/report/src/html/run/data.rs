@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{Sample, Samples, Statistics};
@@ -45,6 +46,7 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     dict.set("distributions", distributions(record));
     dict.set("over", over_time(samples));
     dict.set("steady", steady(record));
+    dict.set("stages", stages(record));
     dict.set("slo", slo(record));
     dict.set("series", served::sets(record));
     dict.set("slowest", slowest(samples));
@@ -74,6 +76,14 @@ fn over_time(samples: &Samples) -> Option<Dict> {
     dict.set("latencies", latencies.known().map(latency).collect::<Vec<_>>());
     dict.set("upper", format!("p{}", series::UPPER_PERCENTILE));
     Some(dict)
+}
+
+/// Name and start of each stage, on the time axis of the charts.
+fn stages(record: &RunRecord) -> Vec<Value> {
+    let shift = record.measured.origin - series::origin(&record.measured.samples);
+    let start = |stage: &StageSpan| (stage.start + shift).max(0.0);
+    let stages = record.setup.stages.iter();
+    stages.map(|stage| Value::List(vec![Value::from(stage.name.as_str()), Value::Float(start(stage))])).collect()
 }
 
 /// Start and end of the steady state, if there is one.

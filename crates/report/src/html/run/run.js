@@ -54,11 +54,14 @@
   // Over time, all on one axis.
   const over = facts.over;
   if (over) {
-    const host = section("Over time", "Drag to zoom all charts, double-click to reset; keys on a focused chart: + − ← → 0." + (facts.steady ? " The steady state is shaded." : "")), place = grid(host, "stack");
+    const host = section("Over time", "Drag to zoom all charts, double-click to reset; keys on a focused chart: + − ← → 0." + (facts.steady ? " The steady state is shaded." : "") + (facts.stages.length ? " Dashed lines mark the start of a stage." : "")), place = grid(host, "stack");
     // The last step reaches to the run's end.
     const edges = [...over.times, over.end], step = (k) => Math.min(k, over.times.length - 1), head = (k) => `${fmt(edges[step(k)])} – ${fmt(edges[step(k) + 1])} s`;
     const x = { label: "seconds since the start", tight: true, zero: true };
     const steady = facts.steady ? [{ kind: "span", color: 2, from: facts.steady[0], to: facts.steady[1], x: [], y: [] }] : [];
+    // Where stages begin; the last charts have no room for a steady state, but show them too.
+    const stages = facts.stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, x: [], y: [] }));
+    steady.push(...stages);
     const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
     new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
     new Plot(place, { title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
@@ -75,14 +78,14 @@
     const timed = good.filter((i) => columns.ttft[i] > 0);
     const least = timed.reduce((low, i) => Math.min(low, columns.ttft[i]), timed.length ? Infinity : 1);
     if (timed.length || bad.length) {
-      new Plot(place, { title: (count < facts.total ? `TTFT of ${fmt(count)} of ${fmt(facts.total)} requests` : "TTFT of each request") + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [
+      new Plot(place, { title: (count < facts.total ? `TTFT of ${fmt(count)} of ${fmt(facts.total)} requests` : "TTFT of each request") + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [...stages,
         { name: "TTFT", kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => columns.ttft[i]), tip: (k) => request(timed[k]) },
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
       ] });
     }
     for (const set of facts.series || []) {
       const layers = set.lines.map((line, k) => ({ name: line.name, kind: "line", color: k % 8, x: line.x, y: line.y, head: (at) => fmt(line.x[at]) + " s", tip: (at) => [[line.name, fmt(line.y[at]) + (set.unit ? " " + set.unit : "")]] }));
-      new Plot(place, { title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers });
+      new Plot(place, { title: set.title, group: "time", x, y: { label: set.unit || "", zero: true }, layers: [...stages, ...layers] });
     }
 
     const pair = node("div", undefined, "grid");

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use tacho_core::event::ServeNote;
 use tacho_core::live::{LiveBoard, LoadTitle};
 use tacho_core::{EventSink, RunEvent};
-use tacho_loadgen::ArrivalProcess;
+use tacho_loadgen::Timeline;
 
 use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
 
 /// Notes on the request rate and the concurrency limit.
-pub(crate) fn traffic(pace: &ArrivalProcess, max_concurrency: Option<usize>, sink: &dyn EventSink) {
+pub(crate) fn traffic(timeline: &Timeline, max_concurrency: Option<usize>, sink: &dyn EventSink) {
+    let pace = timeline.arrivals();
     let say = |note: ServeNote| sink.event(RunEvent::status(note));
+    if let Some(last) = timeline.stages().last() {
+        let requests = timeline.stages().iter().map(|stage| stage.requests).sum();
+        return say(ServeNote::Stages { stages: timeline.stages().len(), seconds: last.end, requests });
+    }
     if pace.replayed {
         return say(ServeNote::SelfTimed);
     }
@@ -38,6 +43,7 @@ pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard)
         },
         load: load(prepared, limit),
     });
+    metrics.stages = prepared.timeline.stages().into();
     if prepared.sessions.is_none() {
         metrics.scheduled = prepared.timeline.shared_schedule();
         metrics.is_limited = limit.is_some();

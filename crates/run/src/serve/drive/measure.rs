@@ -58,7 +58,7 @@ impl Measurement<'_> {
         let clock = components.clock;
         let wall = WallClock::now(clock);
         let end = self.stop.inner();
-        let mut store = RowStore::new(clock, wall, log, Texts::of(plan));
+        let mut store = RowStore::new(clock, wall, log, Texts::of(plan)).in_stages_of(self.schedule);
         let mut stops = Stops::new(&plan.traffic.stops, self.schedule, identity, &end, clock);
         let mut scribe = LiveRecorder::new(&components.counters);
         let mut rate_changes = RateChanges::of(self.schedule);

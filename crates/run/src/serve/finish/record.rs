@@ -81,15 +81,25 @@ pub(crate) fn compute(
     if let Some(steps) = &sessions {
         steps.name(&mut samples);
     }
-    let duration = driven.end.secs_since(driven.origin);
+    let (duration, origin) = (driven.end.secs_since(driven.origin), driven.origin.secs());
     let workers = driven.workers.iter().map(worker_use).collect();
     let Observed { before, after, server, telemetry, probes, ranks } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
     let diffusion = diffusion.and_then(|(before, after)| DiffusionStatistics::between(before, after, duration));
-    let measured =
-        Measured { samples, duration, speculative, diffusion, server, telemetry, probe: probes, workers, ranks };
+    let measured = Measured {
+        samples,
+        duration,
+        origin,
+        speculative,
+        diffusion,
+        server,
+        telemetry,
+        probe: probes,
+        workers,
+        ranks,
+    };
     // A duration-limited run has as many requests as it sent.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
@@ -157,6 +167,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
             end_rps: i64::from(ramp.end_rps),
         }),
         rps_change_events: Vec::new(),
+        stages: prepared.timeline.stages().to_vec(),
         self_timed: pace.replayed && !prepared.timeline.is_at_once(),
         task: task(plan.endpoint.backend),
         percentile_metrics: plan.report.percentile_metrics.clone(),

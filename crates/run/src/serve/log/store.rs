@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tacho_core::{Clock, Observation, RowSink, SystemClock, Timestamp};
+use tacho_core::stage::STAGE;
+use tacho_core::{Clock, Labels, Observation, RowSink, StageSpan, SystemClock, Timestamp};
+use tacho_loadgen::Timeline;
 use tacho_rowlog::Origin;
 
 use crate::serve::finish::record::WallClock;
@@ -27,13 +29,39 @@ pub(crate) struct RowStore<'a> {
     logged: usize,
     /// End of the last request among them.
     last: Timestamp,
+    /// Stages whose requests are known by their send times, with their labels.
+    stages: (Vec<StageSpan>, Vec<Labels>),
 }
 
 impl<'a> RowStore<'a> {
     /// A store that logs to `log`.
     pub(crate) fn new(clock: SystemClock, wall: WallClock, log: Option<RowLog<'a>>, texts: Texts) -> Self {
         let (began, kept) = (Timestamp::NEVER, Vec::new());
-        RowStore { clock, wall, log, texts, began, kept, bytes: 0, logged: 0, last: Timestamp::ZERO }
+        RowStore {
+            clock,
+            wall,
+            log,
+            texts,
+            began,
+            kept,
+            bytes: 0,
+            logged: 0,
+            last: Timestamp::ZERO,
+            stages: <_>::default(),
+        }
+    }
+
+    /// The store with labels for the stages of a closed loop; in an open loop, requests have them from the start.
+    pub(crate) fn in_stages_of(mut self, timeline: &Timeline) -> Self {
+        let closed = timeline.stages().iter().filter(|stage| stage.limit.is_some());
+        self.stages = closed.map(|stage| (stage.clone(), Labels::NONE.with(STAGE, &stage.name))).unzip();
+        self
+    }
+
+    fn label(&self, row: &mut Observation) {
+        if let Some((place, _)) = StageSpan::at(&self.stages.0, row.sent.secs_since(self.began)) {
+            row.labels = row.labels.merged(&self.stages.1[place]);
+        }
     }
 
     pub(crate) fn into_parts(mut self) -> (Option<RowLog<'a>>, Rows) {
@@ -73,6 +101,7 @@ impl RowSink for RowStore<'_> {
         for row in &mut rows {
             self.texts.drop_text(row);
             row.round(self.began);
+            self.label(row);
         }
         if let Some(log) = &mut self.log {
             log.rows(&rows);

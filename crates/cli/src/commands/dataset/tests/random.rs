@@ -59,6 +59,7 @@ fn spec(seed: i64) -> RandomSpec {
         request_id_prefix: String::new(),
         token_ids: false,
         cached: None,
+        length_plan: tacho_workload::LengthPlan::default(),
     }
 }
 

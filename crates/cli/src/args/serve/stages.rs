@@ -1,0 +1,145 @@
+//! `--stages`: load that changes during the run, as a compact text, a file, or entries of `--config`.
+//!
+//! A stage is `NAME:LENGTH@LOAD [OPTION=VALUE ...]`; commas separate stages. In a file it is a mapping.
+
+mod grammar;
+
+use std::time::Duration;
+
+use tacho_args::flag::{Kind, Preset, own};
+use tacho_args::{Values, flags};
+use tacho_loadgen::{Stage, Stages};
+
+use super::groups::LOAD;
+use super::stops::StopArgs;
+use super::{LoadArgs, ServeArgs};
+use crate::args::error::Refusal;
+
+use Kind::OneOrMore;
+use Preset::Unset;
+
+/// The flag.
+pub(crate) const FLAG: &str = "--stages";
+/// Maximum number of requests of a run.
+const MOST_REQUESTS: usize = 10_000_000;
+
+/// Flags that set the load or the number of requests otherwise.
+const EXCLUDED: [&str; 15] = [
+    "--strict-parity",
+    "--num-prompts",
+    "--request-rate",
+    "--ramp-up-strategy",
+    "--ramp-up-start-rps",
+    "--ramp-up-end-rps",
+    "--duration",
+    "--until",
+    "--workload",
+    "--sessions",
+    "--multi-turn",
+    "--sweep-max-concurrency",
+    "--sweep-request-rate",
+    "--steady-state-threshold",
+    "--steady-state-min-window",
+];
+
+flags! {
+    /// Flags for stages.
+    StageFlags {
+        FLAGS [
+            stages: Option<Vec<String>> = own(&[FLAG], OneOrMore, "STAGES", Unset, &LOAD,
+                "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
+                 200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
+                 concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=.");
+        ]
+    }
+}
+
+/// A stage with its own lengths.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StageArg {
+    pub(crate) stage: Stage,
+    /// Lengths of prompts and outputs, as distributions.
+    pub(crate) lengths: [Option<String>; 2],
+}
+
+/// The stages of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct StageArgs {
+    list: Vec<StageArg>,
+    /// The checked stages, if there are any.
+    pub(crate) stages: Option<Stages>,
+}
+
+impl StageArgs {
+    /// Reads the flag and its file.
+    pub(super) fn read(values: &Values, burstiness: f64) -> Result<Self, Refusal> {
+        let Some(words) = StageFlags::from(values).stages else { return Ok(StageArgs::default()) };
+        let list = grammar::read(&words, burstiness)?;
+        let stages = Stages::new(list.iter().map(|arg| arg.stage.clone()).collect());
+        let stages = stages.map_err(|error| Refusal::Stages { problem: error.to_string() })?;
+        Ok(StageArgs { list, stages: Some(stages) })
+    }
+
+    /// Whether each stage is a concurrency limit.
+    pub(crate) fn is_closed_loop(&self) -> bool {
+        self.limit().is_some()
+    }
+
+    /// The largest concurrency limit.
+    fn limit(&self) -> Option<usize> {
+        self.stages.as_ref().and_then(Stages::max_limit)
+    }
+
+    /// The smallest concurrency limit, with the name of its stage.
+    pub(crate) fn smallest_limit(&self) -> Option<(usize, &str)> {
+        let spans = self.stages.as_ref()?.spans().iter();
+        spans.filter_map(|span| Some((span.limit?, span.name.as_str()))).min_by_key(|found| found.0)
+    }
+
+    /// Sets the number of requests, or the concurrency limit and the duration.
+    pub(super) fn filling(&self, mut load: LoadArgs, mut stops: StopArgs) -> (LoadArgs, StopArgs) {
+        if let Some(stages) = &self.stages {
+            match self.limit() {
+                Some(limit) => {
+                    load.max_concurrency = Some(limit as i64);
+                    stops.duration = Duration::try_from_secs_f64(stages.seconds()).ok();
+                }
+                None => load.num_prompts = stages.requests() as i64,
+            }
+        }
+        (load, stops)
+    }
+
+    /// The lengths of each stage: its requests and the texts of its distributions. Empty without stages.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = (usize, &[Option<String>; 2])> {
+        let spans = self.stages.iter().flat_map(|stages| stages.spans());
+        spans.zip(&self.list).map(|(span, arg)| (span.requests, &arg.lengths))
+    }
+
+    /// Rejects invalid combinations.
+    pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
+        let Some(stages) = &self.stages else { return Ok(()) };
+        let closed = self.is_closed_loop();
+        let limited = closed && args.values.is_given("--max-concurrency");
+        let clash = EXCLUDED.into_iter().find(|flag| args.values.is_given(flag));
+        let clash = clash.or(limited.then_some("--max-concurrency")).or(args.self_timed().then_some("--self-timed"));
+        if let Some(other) = clash {
+            return Err(Refusal::Together { flag: FLAG, other });
+        }
+        if stages.requests() > MOST_REQUESTS {
+            let problem = format!("they send {} requests: use at most {MOST_REQUESTS}", stages.requests());
+            return Err(Refusal::Stages { problem });
+        }
+        let own = self.list.iter().find(|arg| arg.lengths.iter().any(Option::is_some));
+        match own {
+            Some(arg) if closed => Err(Refusal::Stages {
+                problem: format!(
+                    "stage {:?} has its own lengths, but which requests a concurrency limit sends is not known in \
+                     advance: remove them, or use a rate",
+                    arg.stage.name
+                ),
+            }),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Load in stages against the simulator: metrics per stage, logs, pages and conditions.
+
+use serde_json::Value;
+
+use crate::tacho::{Place, stderr, stdout};
+
+const LOAD: [&str; 8] =
+    ["--sim", "--random-input-len", "50", "--random-output-len", "10", "--temperature", "0", "--save-result"];
+
+fn run(place: &Place, name: &str, words: &[&str]) -> (Value, std::process::Output) {
+    let output = place.run(&[&["serve"], &LOAD[..], &["--result-filename", name], words].concat());
+    (place.json(name), output)
+}
+
+fn median_ttft(result: &Value) -> f64 {
+    result["median_ttft_ms"].as_f64().unwrap()
+}
+
+#[test]
+fn each_stage_has_the_metrics_of_a_run_with_its_load() {
+    let place = Place::new();
+    let spec = "calm:3s@15, peak:3s@20..60, late:2s@15";
+    let files = ["--save-detailed", "--log", "rows", "--report", "page.html"];
+    let conditions = ["--fail-if", "peak.failed>1%", "--fail-if", "stage.calm.mean_ttft_ms>10000"];
+    let (result, output) = run(&place, "r.json", &[&["--stages", spec], &files[..], &conditions].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let own = &result["tacho"];
+    let stage = |name: &str| &own["groups"]["stage"][name];
+    for (name, rate, requests) in [("calm", "15", 45), ("peak", "40", 120), ("late", "15", 30)] {
+        assert_eq!(stage(name)["completed"], requests, "{name}");
+        let load = ["--request-rate", rate, "--num-prompts", &requests.to_string(), "--seed", "5"];
+        let (alone, output) = run(&place, "alone.json", &load);
+        assert!(output.status.success(), "{}", stderr(&output));
+        // A shared machine makes latencies of a few ms noisy: virtual time shows that they agree within their intervals.
+        let ratio = median_ttft(stage(name)) / median_ttft(&alone);
+        assert!((0.3..3.0).contains(&ratio), "{name}: {ratio}");
+        let [staged, alone] = [stage(name), &alone].map(|run| run["request_throughput"].as_f64().unwrap());
+        assert!((staged / alone - 1.0).abs() < 0.2, "{name}: {staged} and {alone}");
+    }
+    // Requests were sent in the stage that they belong to.
+    let (origin, labels) = (own["origin_s"].as_f64().unwrap(), own["labels"].as_array().unwrap());
+    for (due, labels) in own["scheduled"].as_array().unwrap().iter().zip(labels) {
+        let at = |stage: &&Value| stage["name"] == labels["stage"];
+        let span = own["stages"].as_array().unwrap().iter().find(at).unwrap();
+        let [start, end] = ["start_s", "end_s"].map(|key| span[key].as_f64().unwrap() + origin);
+        assert!((start..end).contains(&due.as_f64().unwrap()), "{due} of {span}");
+    }
+    let text = stdout(&output);
+    assert!(text.contains("by stage") && text.contains("Time to recover after a stage: peak "), "{text}");
+    let page = std::fs::read_to_string(place.file("page.html")).unwrap();
+    assert!(page.contains("By stage") && page.contains(r#""stages": [["calm", 0.0], ["peak", "#));
+    // The log has the same stages.
+    let again = place.run(&["report", "rows", "--save-result", "again.json"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    for key in ["groups", "stages", "origin_s"] {
+        assert_eq!(place.json("again.json")["tacho"][key], own[key], "{key}");
+    }
+}
+
+#[test]
+fn a_condition_on_one_stage_fails_the_run() {
+    let place = Place::new();
+    let (result, output) =
+        run(&place, "r.json", &["--stages", "a:1s@20, b:1s@40", "--fail-if", "b.mean_e2el_ms>0.001"]);
+    assert_eq!((output.status.code(), result["completed"].as_u64()), (Some(3), Some(60)), "{}", stderr(&output));
+    let (_, output) = run(&place, "r.json", &["--stages", "a:1s@20", "--fail-if", "c.mean_e2el_ms>0.001"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("inconclusive fail if c.mean_e2el_ms>0.001"), "{}", stderr(&output));
+}
+
+#[test]
+fn concurrency_limits_change_during_a_run() {
+    let place = Place::new();
+    let words = ["--stages", "few:1500ms@c2, many:1500ms@c12", "--save-detailed", "--log", "rows"];
+    let (result, output) = run(&place, "r.json", &words);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let own = &result["tacho"];
+    let throughput = |stage: &str| own["groups"]["stage"][stage]["request_throughput"].as_f64().unwrap();
+    assert!(throughput("many") > 1.5 * throughput("few"), "{} and {}", throughput("many"), throughput("few"));
+    // At any time in a stage at most as many requests are in flight as its limit.
+    let times = |key: &str| own[key].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect::<Vec<_>>();
+    let (origin, sent, done) = (own["origin_s"].as_f64().unwrap(), times("sent"), times("done"));
+    let in_flight = |at: f64| sent.iter().zip(&done).filter(|(sent, done)| **sent <= at && at < **done).count();
+    let within = |from: f64, to: f64| sent.iter().filter(move |at| (origin + from..origin + to).contains(*at));
+    assert!(within(0.0, 1.5).map(|at| in_flight(*at)).max() <= Some(2));
+    let most = within(1.5, 3.0).map(|at| in_flight(*at)).max();
+    assert!(Some(2) < most && most <= Some(12), "{most:?}");
+    let again = place.run(&["report", "rows", "--save-result", "again.json"]);
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert_eq!(place.json("again.json")["tacho"]["groups"], own["groups"]);
+}
+
+#[test]
+fn a_configuration_file_has_stages() {
+    let place = Place::new();
+    place.write("c.yaml", "stages:\n  - {name: a, duration: 1s, rate: 20}\n  - b:1s@10..20/2 burstiness=0.5\n");
+    place.write(
+        "s.yaml",
+        "- {name: a, duration: 1, rate: 20}\n- {name: b, duration: 1, rate: 10..20/2, burstiness: 0.5}\n",
+    );
+    let plan = |words: &[&str]| {
+        let common = ["serve", "--sim", "--dry-run", "--save-workload", "w.jsonl", "--request-id-prefix", "r-"];
+        let output = place.run(&[&common[..], words].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        std::fs::read_to_string(place.file("w.jsonl")).unwrap()
+    };
+    let text = plan(&["--stages", "a:1s@20, b:1s@10..20/2 burstiness=0.5"]);
+    assert_eq!(text.lines().count(), 35);
+    assert!(text == plan(&["--config", "c.yaml"]) && text == plan(&["--stages", "s.yaml"]));
+    // The seed sets the times and the lengths.
+    let lengths = ["--stages", "a:1s@20", "--input-len-dist", "lognormal(60,20)", "--seed"];
+    let seeded = |seed: &'static str| plan(&[&lengths[..], &[seed]].concat());
+    assert!(seeded("1") == seeded("1") && seeded("1") != seeded("2"));
+}
