@@ -117,8 +117,8 @@ fn requests_of_a_dead_replica_fail() {
 fn requests_of_a_dead_replica_are_sent_elsewhere() {
     let (result, dead) = bereaved("retry-elsewhere");
     let failed = result["failed"].as_u64().unwrap();
-    // A response may have been cut off after its first token.
-    assert!(failed <= 2, "{failed}");
+    // Responses may have been cut off after their first token.
+    assert!(failed <= 8, "{failed}");
     assert!(completed(&result, &dead) < 76);
     assert!(result["tacho"]["retries"].as_u64().unwrap() >= 5, "{}", result["tacho"]["retries"]);
     unhealthy(&result, &dead);
@@ -128,8 +128,9 @@ fn requests_of_a_dead_replica_are_sent_elsewhere() {
 fn a_dead_replica_is_removed() {
     let (result, dead) = bereaved("remove");
     let failed = result["failed"].as_u64().unwrap();
-    assert!((1..=6).contains(&failed), "{failed}");
-    assert!(completed(&result, &dead) < 76);
+    // Those in flight, and three connections; without the removal about fifty fail.
+    assert!((1..=25).contains(&failed), "{failed}");
+    assert!(completed(&result, &dead) + failed < 76);
     assert!(unhealthy(&result, &dead).contains("no more requests"));
 }
 

@@ -347,7 +347,6 @@ impl Sink for ResponseState {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use crate::{BackendKind, TimestampSource, Url};
 
@@ -356,6 +355,25 @@ mod tests {
         let endpoint = EndpointSpec { timestamps: TimestampSource::User, ..EndpointSpec::new(url, backend) };
         let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
         Exchange::new(row, Outgoing::whole(Arc::from(&b""[..])), &Expected::default(), &endpoint)
+    }
+
+    #[test]
+    fn kept_headers_are_labels_bounded_and_harmless() {
+        let url = Url::parse("http://h/").unwrap();
+        let response_headers = ["X-Replica".to_owned(), "x-id".to_owned()].into();
+        let endpoint = EndpointSpec { response_headers, ..EndpointSpec::new(url, BackendKind::Vllm) };
+        let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
+        let request = Outgoing::whole(Arc::from(&b""[..]));
+        let mut exchange = Exchange::new(row, request, &Expected::default(), &endpoint);
+        let long = "y".repeat(1000);
+        let mut head =
+            b"HTTP/1.1 103 Early\r\nX-ID: early\r\n\r\nHTTP/1.1 500 No\r\nx-replica: a\xc2\x9b31m\r\n".to_vec();
+        head.extend(format!("X-Id: {long}\r\nOther: z\r\nContent-Length: 0\r\n\r\n").bytes());
+        exchange.receive(&head, Timestamp(5));
+        let labels = &exchange.response.row.labels;
+        assert_eq!(labels.get("header:X-Replica"), Some("a\\u{9b}31m"));
+        assert_eq!(labels.get("header:x-id"), Some(&long[..MAX_KEPT_HEADER]));
+        assert_eq!(labels.iter().count(), 2);
     }
 
     #[test]
