@@ -105,7 +105,7 @@ impl Stages {
         let closed = self.spans.iter().filter(|span| span.limit.is_some()).count();
         let twice = |at: usize| self.spans[..at].iter().any(|span| span.name == self.spans[at].name);
         if self.spans.is_empty() {
-            Some("there is no stage")
+            Some("no stage is given")
         } else if self.spans.len() > MAX_STAGES {
             Some("there are more than 100 stages")
         } else if (0..self.spans.len()).any(twice) {
