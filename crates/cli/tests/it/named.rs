@@ -170,7 +170,7 @@ const NOT_VARIABLES: [&str; 13] = [
 /// Single-word variables, which only their use distinguishes from other names in capitals.
 const ONE_WORD: [&str; 9] = ["BASE", "COLUMNS", "HOME", "MODEL", "PATH", "RANK", "SYSTEM", "TERM", "TP"];
 
-/// String literals of the source, without tests, that look like environment variables.
+/// Names in the source, without tests, that look like environment variables.
 fn variables_in_source() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut directories = vec![root().join("crates")];
@@ -186,7 +186,11 @@ fn variables_in_source() -> BTreeSet<String> {
             {
                 let text = fs::read_to_string(&path).unwrap();
                 let source = text.split("#[cfg(test)]").next().unwrap();
-                found.extend(source.split('"').filter(|text| is_variable(text)).map(str::to_owned));
+                // A help text names the variable of its flag in brackets.
+                let bracketed =
+                    source.split(" [").skip(1).filter_map(|rest| rest.split_once(']')).map(|(name, _)| name);
+                let names = source.split('"').chain(bracketed).filter(|text| is_variable(text));
+                found.extend(names.map(str::to_owned));
             }
         }
     }
