@@ -213,7 +213,7 @@ fn sentences_of_a_grammar_are_judged() {
     let obeys: Vec<f64> = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("that obey the constraint:"))
-        .map(|rest| rest.trim().trim_end_matches(" %").parse().unwrap())
+        .map(|rest| rest.trim().trim_end_matches('%').parse().unwrap())
         .collect();
     assert_eq!(obeys, [100.0, 0.0], "constrained and unconstrained: {text}");
     assert!(text.contains("correct_rate(%) None"), "upstream has no score for grammars: {text}");

@@ -53,7 +53,9 @@ fn record(rows: &[Observation], setup: Setup) -> RunRecord {
     let end = rows.iter().map(|row| row.done).max().unwrap();
     let workers = vec![WorkerUse { busy: 0.25, wake_lags: vec![1e-6], events: 100, ..WorkerUse::default() }];
     let duration = end.secs_since(ORIGIN.timestamp);
-    let mut record = RunRecord::compute(setup, Measured { samples, duration, workers, ..Measured::default() });
+    let origin = ORIGIN.timestamp.secs();
+    let measured = Measured { samples, duration, origin, workers, ..Measured::default() };
+    let mut record = RunRecord::compute(setup, measured);
     record.add_caveat(Caveat::TokenizerMismatch { prompts: 3, ours: 8, theirs: 9 });
     record.sessions = Some(steps().summary(&record.measured.samples, None));
     record

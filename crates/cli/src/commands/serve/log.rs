@@ -119,19 +119,19 @@ pub(in crate::commands) fn of_command(command: &[String]) -> Option<ServeArgs> {
 pub(super) fn resumed(args: &ServeArgs) -> anyhow::Result<Option<ServeArgs>> {
     let Some(directory) = &args.own.resume else { return Ok(None) };
     let stored = Stored::open(Path::new(directory))?;
-    let typed: Vec<String> = std::env::args().skip(1).collect();
-    let mut words = without_log(stored.manifest().command.iter().skip(1));
+    let words = without_log(stored.manifest().command.iter().skip(1));
     let name = words.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
-    let flags = typed.iter().position(|word| word == "serve").map_or(0, |at| at + 1);
     if let Some(hidden) = words[name..].iter().find(|word| word.contains(REDACTED)) {
         bail!(
             "{directory}: the command of this run has a secret in {hidden:?}, which logs do not keep: repeat the command \
              with --resume {directory}"
         );
     }
-    words.extend_from_slice(&typed[flags..]);
     match values_for(&TABLE, &words)? {
-        Some(values) => Ok(Some(ServeArgs::read(values)?)),
+        Some(mut values) => {
+            values.take_over(&args.values);
+            Ok(Some(ServeArgs::read(values)?))
+        }
         None => bail!("{directory}: it is not the log of a run of tacho serve"),
     }
 }
