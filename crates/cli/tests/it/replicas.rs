@@ -70,8 +70,9 @@ fn each_replica_is_measured_as_if_it_were_alone() {
                 (bound(0, 0.0), bound(1, f64::INFINITY))
             };
             let (own, other) = (bounds(&group["intervals"]), bounds(&alone["tacho"]["intervals"]));
-            // Both are measured: a shared machine adds a tenth.
-            assert!(own.0 <= other.1 * 1.1 && other.0 <= own.1 * 1.1, "{url} {key}: {own:?} {other:?}");
+            // Every third arrival is more regular than arrivals at a third of the rate, and other tests share the
+            // machine. The profiles differ by more.
+            assert!(own.0 <= other.1 * 1.5 && other.0 <= own.1 * 1.5, "{url} {key}: {own:?} {other:?}");
         }
         medians.push(group["median_tpot_ms"].as_f64().unwrap());
     }
