@@ -121,8 +121,7 @@ impl Threshold {
 
     /// A latency or rate of one burst is one observation, which says nothing of the next.
     fn find(&self, value: Option<f64>, interval: Option<Interval>, burst: bool, all: f64) -> Finding {
-        let varies =
-            Known::find(&self.key).is_some_and(|known| matches!(known, Known::Timed(_)) || known.unit().is_rate());
+        let varies = Known::find(&self.key).is_some_and(Known::varies);
         let withheld = burst && varies;
         let interval = interval.filter(|_| !withheld);
         let value = value.map(|value| if self.share { 100.0 * value / all } else { value });

@@ -37,9 +37,9 @@ struct Tally {
     removed: bool,
 }
 
-/// Warnings about replicas that failed or were slow.
-pub fn caveats(samples: &Samples, health: &[ReplicaHealth]) -> Vec<Caveat> {
-    let tallies = tallies(samples, health);
+/// Warnings about replicas that failed or were slow. `origin` is the start of the run on the clock of the samples.
+pub fn caveats(samples: &Samples, health: &[ReplicaHealth], origin: f64) -> Vec<Caveat> {
+    let tallies = tallies(samples, health, origin);
     if tallies.len() < 2 {
         return Vec::new();
     }
@@ -48,7 +48,7 @@ pub fn caveats(samples: &Samples, health: &[ReplicaHealth]) -> Vec<Caveat> {
     unhealthy.chain(slow).collect()
 }
 
-fn tallies(samples: &Samples, health: &[ReplicaHealth]) -> BTreeMap<String, Tally> {
+fn tallies(samples: &Samples, health: &[ReplicaHealth], origin: f64) -> BTreeMap<String, Tally> {
     let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
     let earlier = |known: Option<f64>, time: f64| Some(known.map_or(time, |known| known.min(time)));
     for one in health {
@@ -61,7 +61,7 @@ fn tallies(samples: &Samples, health: &[ReplicaHealth]) -> BTreeMap<String, Tall
         tally.requests += 1;
         if sample.is_fault() {
             tally.failed += 1;
-            tally.since = earlier(tally.since, sample.done);
+            tally.since = earlier(tally.since, sample.done - origin);
         } else if sample.success() {
             tally.latencies.push(sample.latency);
         }
@@ -104,18 +104,21 @@ mod tests {
     use super::*;
     use crate::Sample;
 
+    /// The warm-up took a minute.
+    const ORIGIN: f64 = 60.0;
+
     fn samples(name: &str, count: usize, failed: usize, latency: f64) -> Vec<Sample> {
         let labels = Labels::default().with(REPLICA, name);
         let one = |at: usize| {
             let failure = (at >= count - failed).then_some(FailureKind::Connect);
             let latency = if failure.is_some() { 0.0 } else { latency };
-            Sample { failure, latency, done: at as f64, ..Sample::default() }.labelled(labels.clone())
+            Sample { failure, latency, done: ORIGIN + at as f64, ..Sample::default() }.labelled(labels.clone())
         };
         (0..count).map(one).collect()
     }
 
     fn texts(parts: &[Vec<Sample>], health: &[ReplicaHealth]) -> Vec<String> {
-        caveats(&parts.concat().into(), health).iter().map(Caveat::text).collect()
+        caveats(&parts.concat().into(), health, ORIGIN).iter().map(Caveat::text).collect()
     }
 
     #[test]

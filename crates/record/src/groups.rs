@@ -87,6 +87,11 @@ pub(crate) fn is_group(path: &str, key: &str, name: &str) -> bool {
     path == name || path.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')) == Some(name)
 }
 
+/// The only item.
+pub(crate) fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    items.next().filter(|_| items.next().is_none())
+}
+
 /// Splits a metric of a group, such as `chat.p99_ttft_ms`, into the group's path and the metric; the path is `None` for
 /// a metric of the whole run, or for an unknown one.
 pub fn split(metric: &str) -> (Option<&str>, &str) {
@@ -98,9 +103,9 @@ pub fn split(metric: &str) -> (Option<&str>, &str) {
 }
 
 impl RunRecord {
-    /// The group with this name, or with this label and name (`class.chat`).
+    /// The group with this name, or with this label and name (`class.chat`); `None` also if the name is ambiguous.
     pub fn group(&self, path: &str) -> Option<&Group> {
-        self.groups.iter().find(|group| is_group(path, &group.key, &group.name))
+        only(self.groups.iter().filter(|group| is_group(path, &group.key, &group.name)))
     }
 
     /// The requests of a group.

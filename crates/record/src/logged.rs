@@ -12,7 +12,7 @@ use tacho_metrics::sessions::Steps;
 use tacho_metrics::{Caveat, EndedBy, Setup};
 
 use self::fields::Fields;
-pub(crate) use self::setup::{goodput, read_goodput, read_stages};
+pub(crate) use self::setup::{classes, goodput, read_classes, read_goodput, read_stages};
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// The part of a log that is written before the first row.

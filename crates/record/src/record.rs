@@ -182,6 +182,12 @@ impl RunRecord {
         if let Some(limits) = self.setup.goodput {
             dict.set("goodput", crate::logged::goodput(limits));
         }
+        if !self.setup.class_goodput.is_empty() {
+            dict.set("class_goodput", crate::logged::classes(&self.setup.class_goodput));
+        }
+        if let Some(price) = self.setup.price_per_hour {
+            dict.set("price_per_hour", price);
+        }
         dict
     }
 

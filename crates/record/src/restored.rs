@@ -9,8 +9,9 @@ use tacho_metrics::{
     MetricKind, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
 };
 
-use crate::logged::read_goodput;
+use crate::logged::{read_classes, read_goodput};
 use crate::metric::Timed;
+use crate::stored::stored_labels;
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// A restored record, and the texts in its file.
@@ -85,8 +86,8 @@ pub fn setup(dict: &Dict) -> Setup {
         percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),
         metric_percentiles: percentiles(dict),
         goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
-        class_goodput: Vec::new(),
-        price_per_hour: None,
+        class_goodput: own("provenance").and_then(|own| own.get("class_goodput")).map_or_else(Vec::new, read_classes),
+        price_per_hour: own("provenance").and_then(|own| own.get("price_per_hour")?.as_f64()),
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
         workload: own("workload").and_then(Value::as_str).map(str::to_owned),
@@ -126,6 +127,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
     let texts = |value: Option<&'_ Value>| value.and_then(Value::as_list).unwrap_or_default().to_vec();
     let (errors, outcomes) = (texts(dict.get("errors")), texts(own.and_then(|own| own.get("outcome"))));
     let gaps = texts(dict.get("itls"));
+    let labels = stored_labels(own, count)?;
     // The origin of vLLM's times is arbitrary.
     let origin = starts.0.iter().zip(queue.0.iter().chain(std::iter::repeat(&0.0))).map(|(start, wait)| start - wait);
     let origin = if sent.0.is_empty() { origin.fold(f64::INFINITY, f64::min) } else { 0.0 };
@@ -161,7 +163,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
             retries: retries.at(index).unwrap_or(0.0) as u32,
             failure: failure(&outcome, &error),
             itl: itl.into(),
-            rare: Rare { error, ..Rare::default() }.into(),
+            rare: Rare { error, labels: labels.get(index).cloned().unwrap_or_default(), ..Rare::default() }.into(),
             ..Sample::default()
         })
     };

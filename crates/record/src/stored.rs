@@ -1,6 +1,8 @@
 //! A result file read back: the metrics of one run of vLLM or tacho, and its single requests or iterations if the
 //! file has them.
 
+mod groups;
+
 use std::borrow::Cow;
 
 use tacho_core::Labels;
@@ -10,10 +12,11 @@ use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
 
 use crate::fields::{ResultFields, SteadyState};
-use crate::groups::is_group;
 use crate::intervals::spread;
 use crate::metric::Known;
 use crate::{Error, Provenance, ResultKind, RunRecord};
+
+pub(crate) use self::groups::stored_labels;
 
 /// One run as read from its result file.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,30 +111,6 @@ impl StoredRun {
             fields.set(format!("p{percent}_latency"), value.clone());
         }
         StoredRun { fields, requests: Requests::default() }
-    }
-
-    /// The names of its groups, as `KEY.NAME`.
-    pub fn group_names(&self) -> Vec<String> {
-        let keys = self.view().own("groups").and_then(Value::as_dict).into_iter().flat_map(Dict::iter);
-        let names = keys.filter_map(|(key, groups)| Some((key, groups.as_dict()?)));
-        names.flat_map(|(key, groups)| groups.iter().map(move |(name, _)| format!("{key}.{name}"))).collect()
-    }
-
-    /// The metrics and requests of a group, by its name or as `KEY.NAME`; `None` if the run has no such group.
-    pub fn group(&self, path: &str) -> Option<StoredRun> {
-        let own = self.fields.get("tacho")?.as_dict()?;
-        let keys = own.get("groups")?.as_dict()?.iter().filter_map(|(key, groups)| Some((key, groups.as_dict()?)));
-        let mut groups = keys.flat_map(|(key, groups)| groups.iter().map(move |(name, group)| (key, name, group)));
-        let (key, name, group) = groups.find(|(key, name, _)| is_group(path, key, name))?;
-        let mut part = own.clone();
-        part.remove("groups");
-        for key in ["outcomes", "intervals"] {
-            part.set(key, group.get(key).cloned().unwrap_or(Value::Null));
-        }
-        let mut fields = self.fields.clone();
-        group.as_dict()?.iter().for_each(|(key, value)| fields.set(key, value.clone()));
-        fields.set("tacho", part);
-        Some(StoredRun { fields, requests: self.requests.only(key, name) })
     }
 
     /// The benchmark that wrote it; `None` if the keys do not show it.
@@ -318,24 +297,6 @@ impl Row for Request<'_> {
 }
 
 impl Requests {
-    /// Those with a label.
-    fn only(&self, key: &str, name: &str) -> Requests {
-        let places: Vec<usize> = (0..self.labels.len()).filter(|&at| self.labels[at].get(key) == Some(name)).collect();
-        Requests {
-            starts: chosen(&self.starts, &places),
-            ttfts: chosen(&self.ttfts, &places),
-            itls: chosen(&self.itls, &places),
-            latencies: chosen(&self.latencies, &places),
-            input_lens: chosen(&self.input_lens, &places),
-            output_lens: chosen(&self.output_lens, &places),
-            queue_times: chosen(&self.queue_times, &places),
-            delays: chosen(&self.delays, &places),
-            paced: self.paced,
-            sessions: chosen(&self.sessions, &places),
-            labels: chosen(&self.labels, &places),
-        }
-    }
-
     fn from_dict(dict: &Dict) -> Result<Self, Error> {
         let floats = |key: &str| list(dict, key, number_of, "a list of numbers");
         let latencies = floats("latencies")?;
@@ -374,14 +335,9 @@ impl Requests {
             starts: pick("start_times", starts)?,
             sessions: pick("tacho.session", sessions)?,
             latencies: pick("latencies", latencies.clone())?,
-            labels: picked("tacho.labels", own.map_or(Ok(Vec::new()), labels)?, &order, count)?,
+            labels: picked("tacho.labels", stored_labels(own, count)?, &order, count)?,
         })
     }
-}
-
-fn labels(own: &Dict) -> Result<Vec<Labels>, Error> {
-    let read = |value: &Value| value.as_dict()?.iter().map(|(key, value)| Some((key, value.as_str()?))).collect();
-    list(own, "labels", read, "a list of objects of texts")
 }
 
 /// Checks the version of tacho's part of a result; vLLM's results have none.
@@ -404,10 +360,6 @@ fn possible(fields: &Dict) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-fn chosen<T: Clone>(values: &[T], places: &[usize]) -> Vec<T> {
-    places.iter().filter_map(|&at| values.get(at).cloned()).collect()
 }
 
 fn number_of(value: &Value) -> Option<f64> {

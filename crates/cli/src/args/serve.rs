@@ -190,6 +190,7 @@ impl ServeArgs {
         }
         check::check(&args)?;
         args.classes = classes::read(&args)?;
+        args.check_groups()?;
         Ok(args)
     }
 
@@ -211,6 +212,7 @@ impl ServeArgs {
         args.own.sim = true;
         check::check(&args)?;
         args.classes = classes::read(&args)?;
+        args.check_groups()?;
         if args.stages.is_closed_loop() {
             return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
         }

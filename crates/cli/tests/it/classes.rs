@@ -36,6 +36,10 @@ fn each_class_is_measured_on_its_own() {
     }
     assert!(groups["chat"]["request_goodput"].as_f64() > Some(0.0));
     assert!(groups["batch"]["request_goodput"].is_null(), "it has no SLO");
+    // The page of the stored result has the same classes.
+    let report = place.run(&["report", "r.json", "--html", "page.html"]);
+    let page = std::fs::read_to_string(place.file("page.html")).unwrap_or_else(|_| panic!("{}", stderr(&report)));
+    assert!(page.contains("<h2>By class</h2>"));
 }
 
 #[test]
@@ -50,6 +54,13 @@ fn classes_are_compared_and_checked_in_stored_results() {
     assert_eq!(code, Some(0), "{said} {text}");
     let (code, said) = run(&["check", "r.json", "--fail-if", "bulk.failed>0"]);
     assert!(code != Some(0) && said.contains("no group bulk; it has class.chat, class.batch"), "{said}");
+    // A metric of tacho's own is that of the class, not that of the run.
+    let result = place.json("r.json");
+    let of_run = result["tacho"]["mean_ntpot_ms"].as_f64().unwrap();
+    let of_class = result["tacho"]["groups"]["class"]["batch"]["mean_ntpot_ms"].as_f64().unwrap();
+    assert!((of_run - of_class).abs() > 1e-6);
+    let (_, said) = run(&["check", "r.json", "--fail-if", "batch.mean_ntpot_ms>0"]);
+    assert!(said.contains(&format!("is {of_class:.2} ms")), "{said}");
     std::fs::copy(place.file("r.json"), place.file("s.json")).unwrap();
     let (code, said) = run(&["compare", "r.json", "s.json", "--metrics", "batch.mean_tpot_ms"]);
     assert!(said.contains("batch.mean_tpot_ms"), "{code:?} {said}");
@@ -92,6 +103,9 @@ fn bad_classes_are_refused_in_a_line() {
         (&["--class", "chat: --goodput speed:3"], "no SLO on"),
         (&["--class", "{\"weight\": 2}"], "letters, digits"),
         (&["--class", "chat", "--strict-parity"], "--strict-parity"),
+        (&["--class", "chat", "--fail-if", "chta.failed>0"], "no such class or stage; use one of class.chat"),
+        (&["--fail-if", "chat.failed>0"], "no such class or stage; the run has none"),
+        (&["--class", "a", "--stages", "a:1s@5", "--fail-if", "a.failed>0"], "class.a, stage.a"),
         (&["--lora-weights", "1,2"], "--lora-modules"),
         (&["--lora-modules", "a", "b", "--lora-weights", "1"], "each of the 2 adapters"),
         (&["--lora-modules", "a", "b", "--lora-weights", "zipf:x"], "each of the 2 adapters"),

@@ -80,7 +80,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 7] = [
+    let runs: [&[&str]; 8] = [
         &[
             "--request-rate",
             "80",
@@ -102,6 +102,7 @@ fn results() -> Vec<Value> {
         &["--max-concurrency", "4", "--steady-state-threshold", "0.5", "--steady-state-min-window", "0.001"],
         &["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "200"],
         &["--stages", "a:500ms@20, b:500ms@40", "--random-output-len", "4", "--save-detailed"],
+        &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
         &["--backend", "openai-embeddings"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed"],
     ];

@@ -35,8 +35,7 @@ pub(super) fn write(setup: &Setup) -> Dict {
     dict.set("metric_percentiles", floats(&setup.metric_percentiles));
     dict.set("goodput", setup.goodput.map(goodput));
     if !setup.class_goodput.is_empty() {
-        let classes = setup.class_goodput.iter().map(|(name, limits)| (name.clone(), Value::Dict(goodput(*limits))));
-        dict.set("class_goodput", Value::Dict(classes.collect()));
+        dict.set("class_goodput", classes(&setup.class_goodput));
     }
     dict.set("price_per_hour", setup.price_per_hour);
     dict.set("strict_parity", setup.strict_parity);
@@ -139,6 +138,10 @@ fn read_rate_change(fields: &Fields<'_>) -> Result<RateChange, Error> {
 pub(crate) fn goodput(limits: GoodputLimits) -> Dict {
     let all = [("ttft_ms", limits.ttft_ms), ("tpot_ms", limits.tpot_ms), ("e2el_ms", limits.e2el_ms)];
     all.into_iter().filter_map(|(key, limit)| Some((key.to_owned(), Value::Float(limit?)))).collect()
+}
+
+pub(crate) fn classes(limits: &[(String, GoodputLimits)]) -> Dict {
+    limits.iter().map(|(name, limits)| (name.clone(), Value::Dict(goodput(*limits)))).collect()
 }
 
 pub(crate) fn read_classes(classes: &Value) -> Vec<(String, GoodputLimits)> {

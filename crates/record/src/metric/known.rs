@@ -53,6 +53,12 @@ impl Known {
         }
     }
 
+    /// Returns whether it varies from run to run, so that its value in one burst decides nothing; a count is a fact.
+    pub fn varies(self) -> bool {
+        let own = matches!(self, Known::Row(Metric { part: Part::Own, .. }));
+        own || matches!(self, Known::Timed(_)) || self.unit().is_rate()
+    }
+
     /// Its unit.
     pub fn unit(self) -> Unit {
         match self {

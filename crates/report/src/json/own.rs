@@ -25,11 +25,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
     fields.set("requests", record.open_loop.requests);
     fields.set("outcomes", outcomes(record));
     peaks_and_rates(record, &mut fields);
-    for (name, statistics) in statistics(record) {
-        statistics_fields(&mut fields, name, statistics);
-        fields.set(&format!("max_{name}_ms"), statistics.max_ms);
-    }
-    metric_fields(record, Part::Own, &mut fields);
+    own_metrics(record, &mut fields);
     fields.set("connections_opened", record.open_loop.connect.count);
     if let Some(steady) = &record.steady {
         fields.set("steady_state", steady_fields(steady));
@@ -99,6 +95,15 @@ fn steady_fields(steady: &Steady) -> Fields {
     fields
 }
 
+/// Latencies and other metrics that vLLM does not write.
+fn own_metrics(record: &RunRecord, fields: &mut Fields) {
+    for (name, statistics) in statistics(record) {
+        statistics_fields(fields, name, statistics);
+        fields.set(&format!("max_{name}_ms"), statistics.max_ms);
+    }
+    metric_fields(record, Part::Own, fields);
+}
+
 /// The groups by label and value, each with vLLM's keys.
 fn groups(record: &RunRecord) -> Fields {
     let mut all = Fields::default();
@@ -106,6 +111,7 @@ fn groups(record: &RunRecord) -> Fields {
         let mut named = Fields::default();
         for group in record.groups_by(key) {
             let mut fields = group_fields(&group.record);
+            own_metrics(&group.record, &mut fields);
             fields.set("outcomes", outcomes(&group.record));
             fields.set("intervals", intervals(&group.record));
             named.set(&group.name, fields);

@@ -164,6 +164,8 @@ const PROVENANCE: Rows = &[
     ("dataset", Text, "Dataset."),
     ("tokenizer", Text, "Tokenizer."),
     ("goodput", Any, "SLOs of --goodput."),
+    ("class_goodput", Any, "SLOs of classes that have their own."),
+    ("price_per_hour", Number, "Price of all GPUs per hour, by --gpu-hour-price and --gpus."),
     ("slos", Texts, "Conditions of --fail-if."),
     ("host", Any, "The machine of the client: name, CPU, memory, system."),
     ("server", Any, "The server: engine, version and settings that it reports."),

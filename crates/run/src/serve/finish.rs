@@ -69,7 +69,7 @@ pub(crate) fn finish(
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
     let checks = checks(plan, prepared, &record, ended);
-    let replicas = replicas::caveats(&record.measured.samples, &replicas);
+    let replicas = replicas::caveats(&record.measured.samples, &replicas, record.measured.origin);
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);
     caveats.collect::<Vec<_>>().into_iter().for_each(|caveat| record.add_caveat(caveat));
     if let Some(log) = log {

@@ -28,6 +28,11 @@ pub(crate) enum Refusal {
         quoted(text)
     )]
     LoraWeights { text: String, count: usize },
+    #[error(
+        "--fail-if {}: no such class or stage; {}", quoted(text),
+        if names.is_empty() { "the run has none".to_owned() } else { format!("use one of {}", names.join(", ")) }
+    )]
+    NoGroup { text: String, names: Vec<String> },
     #[error("--class {}: {problem}", quoted(text))]
     Class { text: String, problem: String },
     #[error("--goodput {}: write NAME:MILLISECONDS, such as ttft:200", quoted(item))]

@@ -60,8 +60,7 @@ pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         let mut values = args.values.clone();
         values.forget("--class");
         values.take_over(&own);
-        let mut class = ServeArgs::new(values).map_err(|error| refused(error.to_string()))?;
-        class.load.seed = (args.load.seed + classes.len() as i64).rem_euclid(1 << 32);
+        let class = ServeArgs::new(values).map_err(|error| refused(error.to_string()))?;
         if class.self_timed() {
             return Err(refused(format!(
                 "{} sets its own send times: classes share one schedule",

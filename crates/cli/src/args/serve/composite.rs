@@ -86,6 +86,29 @@ impl ServeArgs {
         thresholds(&self.own.fail_if)
     }
 
+    /// Refuses conditions on a class or stage that the run does not have. Names of replicas and adapters are known later.
+    pub(super) fn check_groups(&self) -> Result<(), Refusal> {
+        let labelled = ["--lora-modules", "--response-header", "--workload"];
+        let several = self.target.base_url.as_ref().is_some_and(|urls| urls.contains(','));
+        if several || self.replicas.resolve_all || self.values.given_of(labelled).next().is_some() {
+            return Ok(());
+        }
+        let classes = self.classes.iter().map(|class| format!("class.{}", class.name));
+        let stages = self.stages.stages.iter().flat_map(|stages| stages.spans());
+        let models =
+            self.classes.iter().filter_map(|class| Some(format!("model.{}", class.args.target.model.as_ref()?)));
+        let names: Vec<String> =
+            classes.chain(models).chain(stages.map(|stage| format!("stage.{}", stage.name))).collect();
+        let matches = |path: &str| {
+            let is = |name: &&String| *name == path || name.split_once('.').is_some_and(|(_, name)| name == path);
+            names.iter().filter(is).count()
+        };
+        match self.thresholds()?.into_iter().find(|one| one.group.as_ref().is_some_and(|path| matches(path) != 1)) {
+            Some(Threshold { text, .. }) => Err(Refusal::NoGroup { text, names }),
+            None => Ok(()),
+        }
+    }
+
     /// The latencies to report; unknown names are kept and select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());

@@ -39,7 +39,7 @@ fn mix(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     let (seed, count) = (u32::try_from(args.load.seed)?, usize::try_from(args.load.num_prompts)?);
     let weights: Vec<f64> = args.classes.iter().map(|class| class.weight).collect();
     let counts = MixSpec::counts(seed, &weights, count);
-    let classes = args.classes.iter().zip(counts).map(|(one, count)| class(args, one, count));
+    let classes = (0..).zip(&args.classes).zip(counts).map(|((place, one), count)| class(args, one, place, count));
     let spec = MixSpec { seed, num_prompts: count, classes: classes.collect::<anyhow::Result<_>>()? };
     Ok(WorkloadPlan::Sample {
         spec: Box::new(WorkloadSpec::Mix(spec)),
@@ -49,8 +49,11 @@ fn mix(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     })
 }
 
-fn class(run: &ServeArgs, ClassArgs { name, weight, args }: &ClassArgs, count: usize) -> anyhow::Result<ClassSpec> {
+/// The class at this place, with this many requests. Its seed follows from the run's, which repeated runs vary.
+fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::Result<ClassSpec> {
+    let ClassArgs { name, weight, args } = one;
     let mut args = args.clone();
+    args.load.seed = (run.load.seed + place).rem_euclid(1 << 32);
     args.load.num_prompts = i64::try_from(count)?;
     let mut body = if args.is_pooling() { Dict::new() } else { args.content.sampling() };
     if let Some(Value::Dict(extra)) = &args.content.extra_body {
@@ -72,4 +75,32 @@ fn class(run: &ServeArgs, ClassArgs { name, weight, args }: &ClassArgs, count: u
             .unwrap_or_default(),
         body,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::serve::TABLE;
+    use crate::commands::values_for;
+
+    #[test]
+    fn repeated_runs_with_other_seeds_draw_every_class_anew() {
+        let words = ["serve", "--sim", "--num-prompts", "20", "--class", "a", "--class", "b: --random-input-len 8"];
+        let values = values_for(&TABLE, &words.map(str::to_owned)).unwrap().unwrap();
+        let mut args = ServeArgs::read(values).unwrap();
+        let seeds = |args: &ServeArgs| match workload(args).unwrap() {
+            WorkloadPlan::Sample { spec, .. } => match *spec {
+                WorkloadSpec::Mix(mix) => mix.classes.into_iter().map(|class| match class.workload {
+                    WorkloadSpec::Random(random) => random.seed,
+                    other => panic!("{other:?}"),
+                }),
+                other => panic!("{other:?}"),
+            }
+            .collect::<Vec<i64>>(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(seeds(&args), [0, 1]);
+        args.load.seed = 7;
+        assert_eq!(seeds(&args), [7, 8]);
+    }
 }

@@ -5,7 +5,7 @@ use tacho_pyrand::cpython::Random;
 
 use crate::plan::{LoraAssignment, LoraPlan};
 
-/// Assigns an adapter to every request, the first of which has index `first`. Random ones are drawn from Python's
+/// Assigns an adapter to every request that has none of its class, the first of which has index `first`. Random ones are drawn from Python's
 /// global generator, one per request in order.
 pub(crate) fn assign(plan: &LoraPlan, first: usize, requests: &mut [Request], py: &mut Random) {
     let count = plan.modules.len();
@@ -15,7 +15,7 @@ pub(crate) fn assign(plan: &LoraPlan, first: usize, requests: &mut [Request], py
             LoraAssignment::Random => py.choice_index(count).unwrap_or(0),
             LoraAssignment::RoundRobin => index % count,
         };
-        request.lora = Some(plan.modules[choice].clone());
+        request.lora.get_or_insert_with(|| plan.modules[choice].clone());
     }
 }
 
@@ -39,6 +39,9 @@ mod tests {
         let plan = LoraPlan { modules, assignment: LoraAssignment::Random, weights: vec![6.0, 3.0, 1.0] };
         let mut requests = vec![Request::text("", 1, 1); 10_000];
         assign(&plan, 0, &mut requests, &mut Random::new(3));
+        requests[0].lora = Some("own".to_owned());
+        assign(&plan, 0, &mut requests[..1], &mut Random::new(3));
+        assert_eq!(requests[0].lora.as_deref(), Some("own"), "a class keeps its adapter");
         let share = |name: &str| requests.iter().filter(|request| request.lora.as_deref() == Some(name)).count();
         // Within four standard deviations.
         for (name, expected) in [("a", 6_000_i64), ("b", 3_000), ("c", 1_000)] {
