@@ -17,6 +17,27 @@ pub struct Usage {
     /// Whether the server reported an invalid count (negative, infinite or beyond any context). Such counts are
     /// dropped.
     pub impossible: bool,
+    /// Draft tokens of speculative decoding; `None` if the server does not report them per request.
+    pub drafts: Option<Drafts>,
+}
+
+/// Speculative decoding of one response, as the server reported it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drafts {
+    /// Verification steps; `None` if unknown.
+    pub steps: Option<u32>,
+    /// Tokens drafted.
+    pub tokens: u32,
+    /// Drafted tokens that were accepted.
+    pub accepted: u32,
+}
+
+impl Drafts {
+    /// Mean tokens per verification step: the accepted ones and the one that every step adds.
+    pub fn acceptance_length(self) -> Option<f64> {
+        let steps = self.steps.filter(|&steps| steps > 0)?;
+        Some(1.0 + f64::from(self.accepted) / f64::from(steps))
+    }
 }
 
 /// The source of token counts per event.

@@ -2,7 +2,7 @@
 //! reads them.
 
 use crate::json::{self, Value};
-use crate::{Content, FailureKind, Request};
+use crate::{Content, Drafts, FailureKind, Request};
 
 /// A value that can be serialized to bytes.
 pub trait Pack: Sized {
@@ -44,6 +44,8 @@ packed!(Request {
     cancel_after,
     labels,
 });
+
+packed!(Drafts { steps, tokens, accepted });
 
 /// LEB128: seven bits per byte, lowest first.
 impl Pack for u64 {

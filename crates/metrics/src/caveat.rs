@@ -45,6 +45,8 @@ pub enum Caveat {
     NearSaturation { slowdown: f64, relaxations: f64 },
     /// Responses that count as goodput stalled: their means hide it.
     GoodputHidesStalls { stalled: u64, good: u64 },
+    /// Speculative decoding was measured on random tokens.
+    AcceptanceOnRandomText,
     /// All requests were sent at once: one burst is one observation.
     OneBurst,
     /// Arrivals exceeded completions.
@@ -121,6 +123,7 @@ impl Caveat {
             Caveat::Autocorrelated { .. } => "autocorrelated",
             Caveat::NearSaturation { .. } => "near_saturation",
             Caveat::GoodputHidesStalls { .. } => "goodput_hides_stalls",
+            Caveat::AcceptanceOnRandomText => "acceptance_on_random_text",
             Caveat::OneBurst => "one_burst",
             Caveat::QueueUnstable { .. } => "queue_unstable",
             Caveat::RankLost { .. } => "rank_lost",
@@ -229,6 +232,9 @@ impl Caveat {
                 "goodput hides stalls: in {stalled} of {good} requests that meet the SLO, more than a tenth of the tokens missed \
                  their deadlines; see fluid_goodput"
             ),
+            Caveat::AcceptanceOnRandomText => "speculative decoding was measured on random tokens: the acceptance, and every \
+                 latency that depends on it, says nothing about real text; use --dataset-name spec_bench, sharegpt or custom"
+                .to_owned(),
             Caveat::OneBurst => {
                 "no confidence intervals: all requests were sent at once, and one burst is one observation; \
                                  use --request-rate or repeat with --num-runs"

@@ -1,6 +1,7 @@
 //! From the requests of a run to its metrics: samples, statistics, a summary in vLLM's definitions and tacho's own metrics
 //! next to it. Pure functions: no network, no environment, no clock.
 
+pub mod acceptance;
 pub mod caveat;
 pub mod concurrency;
 pub mod fluidity;
@@ -26,6 +27,7 @@ pub mod throughput;
 pub mod trust;
 pub mod window;
 
+pub use acceptance::{Acceptance, AcceptanceLength};
 pub use caveat::{Caveat, EndedBy};
 pub use fluidity::Fluidity;
 pub use goodput::GoodputLimits;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::concurrency::{PerSecond, exact_peak};
 use crate::latency::{collect, collect_some, successes};
-use crate::{Fluidity, Sample, Samples, Setup, Statistics, Task, TokenSource};
+use crate::{Acceptance, Fluidity, Sample, Samples, Setup, Statistics, Task, TokenSource};
 
 /// Metrics that vLLM does not report, or reports in a misleading way.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub struct OpenLoopMetrics {
     pub ntpot: Option<Statistics>,
     /// Fluidity; `None` without goodput limits on TTFT and TPOT.
     pub fluidity: Option<Fluidity>,
+    /// Speculative decoding; `None` where the server does not report it per request.
+    pub acceptance: Option<Acceptance>,
     /// Requests per second as scheduled and as sent; `None` when all were due at once.
     pub rates: Option<Rates>,
     /// Peak number of requests in flight.
@@ -98,6 +100,7 @@ impl OpenLoopMetrics {
             ntpot: (setup.task == Task::Generation)
                 .then(|| Statistics::of(collect_some(samples, per_output_token), percentiles)),
             fluidity: Fluidity::of(setup, samples, duration).filter(|_| setup.task == Task::Generation),
+            acceptance: Acceptance::of(samples),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
             peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),

@@ -116,6 +116,7 @@ fn write_caveat(caveat: &Caveat) -> Option<Value> {
             dict.set("median_ms", *median_ms);
             dict.set("others_ms", *others_ms);
         }
+        Caveat::AcceptanceOnRandomText => {}
         _ => return None,
     }
     Some(Value::Dict(dict))
@@ -162,6 +163,7 @@ fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
             median_ms: fields.float("median_ms")?,
             others_ms: fields.float("others_ms")?,
         }),
+        "acceptance_on_random_text" => Ok(Caveat::AcceptanceOnRandomText),
         RESUMED => Ok(Caveat::Resumed {
             segments: fields.count("segments")?,
             gap_s: fields.float("gap_s")?,
@@ -283,6 +285,7 @@ mod tests {
             Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
             Caveat::ImpossibleUsage { responses: 1, total: 2 },
             Caveat::TimestampAnomaly { reads: 7 },
+            Caveat::AcceptanceOnRandomText,
             Caveat::WarmCache { observed: 0.5, expected: 0.25 },
             Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
             Caveat::ReplicaUnhealthy { replica: "b:1".into(), failed: 3, total: 9, since: 1.5, removed: true },

@@ -8,7 +8,7 @@ mod timed;
 pub use self::known::{Known, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
-use tacho_metrics::{GenerationSummary, PoolingSummary, TaskSummary};
+use tacho_metrics::{AcceptanceLength, GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::{ResultKind, RunRecord};
 
@@ -201,6 +201,14 @@ pub static METRICS: &[Metric] = &[
     row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),
+    row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Own,
+        |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0))),
+    row("mean_acceptance_length", "", 0, "Mean acceptance length", Plain, More, Own,
+        |r| acceptance_length(r).and_then(|l| real(l.mean))),
+    row("median_acceptance_length", "", 0, "Median acceptance length", Plain, More, Own,
+        |r| acceptance_length(r).and_then(|l| real(l.median))),
+    row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Own,
+        |r| acceptance_length(r).and_then(|l| real(l.p10))),
     row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput)),
     row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
         |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6))),
@@ -245,6 +253,10 @@ const fn row(
     read: fn(&RunRecord) -> Option<Amount>,
 ) -> Metric {
     Metric { key, line, rank, heading, unit, better, part, read }
+}
+
+fn acceptance_length(record: &RunRecord) -> Option<AcceptanceLength> {
+    record.open_loop.acceptance?.length
 }
 
 /// The price of one unit at a rate of units per second; unknown without a price or a unit.

@@ -102,6 +102,16 @@ pub enum WorkloadPlan {
     },
 }
 
+impl WorkloadPlan {
+    /// Whether all prompts are random tokens.
+    pub fn is_random_text(&self) -> bool {
+        match self {
+            WorkloadPlan::Sample { spec, .. } => spec.is_random_text(),
+            WorkloadPlan::Sessions(_) | WorkloadPlan::File { .. } => false,
+        }
+    }
+}
+
 /// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct LoraPlan {

@@ -133,6 +133,19 @@ pub enum WorkloadSpec {
     Mix(MixSpec),
 }
 
+impl WorkloadSpec {
+    /// Whether all prompts are random tokens.
+    pub fn is_random_text(&self) -> bool {
+        match self {
+            WorkloadSpec::Random(_) | WorkloadSpec::RandomMm(_) | WorkloadSpec::RandomRerank(_) => true,
+            WorkloadSpec::PrefixRepetition(_) | WorkloadSpec::BurstGpt(_) | WorkloadSpec::BurstReplay(_) => true,
+            WorkloadSpec::TimedTrace(_) | WorkloadSpec::Mooncake(_) => true,
+            WorkloadSpec::Mix(mix) => mix.classes.iter().all(|class| class.workload.is_random_text()),
+            _ => false,
+        }
+    }
+}
+
 /// Generates the requests. Leaves `globals` in the same state as the dataset leaves Python's generators;
 /// `counters.finished` counts prompts as they are generated.
 pub fn sample(

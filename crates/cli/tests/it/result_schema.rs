@@ -50,8 +50,12 @@ const DETAILED: [&str; 19] = [
     "series",
 ];
 
-/// Keys that require a GPU, ranks, a reasoning model, or a run long enough for a steady state.
-const NOT_SEEN: [&str; 17] = [
+/// Keys that require a GPU, ranks, a reasoning or a draft model, or a run long enough for a steady state.
+const NOT_SEEN: [&str; 21] = [
+    "draft_acceptance_rate",
+    "mean_acceptance_length",
+    "median_acceptance_length",
+    "p10_acceptance_length",
     "energy_j",
     "mean_power_w",
     "joules_per_output_token",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::Observation;
+use tacho_core::{Drafts, Observation};
 
 use super::scan::{Cursor, Kind, NotJson, Text, whole};
 
@@ -13,6 +13,8 @@ pub(crate) struct Event {
     pub(crate) choice: Choice,
     pub(crate) usage: Option<UsageField>,
     pub(crate) usage_span: Option<Range<usize>>,
+    /// Speculative decoding of the whole response, in its last event.
+    pub(crate) drafts: Option<Drafts>,
     /// Whether `usage` is neither empty nor an object.
     pub(crate) odd_usage: bool,
     /// The value of a truthy `error`.
@@ -129,6 +131,10 @@ impl Event {
             }
             b"error" => {
                 self.error = cursor.truthy_span()?;
+                Ok(())
+            }
+            b"metrics" | b"timings" => {
+                self.drafts = read_drafts(cursor)?;
                 Ok(())
             }
             b"detail" | b"message" => {
@@ -287,6 +293,30 @@ pub(super) fn read_usage(cursor: &mut Cursor<'_>, names: UsageNames) -> Result<O
 }
 
 /// The count in a member of the object at the cursor.
+/// Draft tokens: in `metrics.speculative_decoding` of vLLM, or in `timings` of llama.cpp.
+pub(super) fn read_drafts(cursor: &mut Cursor<'_>) -> Result<Option<Drafts>, NotJson> {
+    // An invalid number here does not affect the usage counts.
+    let met = cursor.met_impossible;
+    let (mut steps, mut tokens, mut accepted) = (None, None, None);
+    let mut member = |cursor: &mut Cursor<'_>, key: &[u8]| {
+        let place = match key {
+            b"num_spec_steps" => &mut steps,
+            b"num_draft_tokens" | b"draft_n" => &mut tokens,
+            b"num_accepted_draft_tokens" | b"draft_n_accepted" => &mut accepted,
+            _ => return cursor.skip().map(drop),
+        };
+        *place = cursor.count()?.and_then(|count| u32::try_from(count).ok());
+        Ok(())
+    };
+    cursor.members_if_object(|cursor, key| match key {
+        b"speculative_decoding" => cursor.members_if_object(&mut member),
+        _ => member(cursor, key),
+    })?;
+    cursor.met_impossible = met;
+    let drafts = tokens.zip(accepted).filter(|(tokens, accepted)| *tokens > 0 && accepted <= tokens);
+    Ok(drafts.map(|(tokens, accepted)| Drafts { steps, tokens, accepted }))
+}
+
 fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, NotJson> {
     let mut count = None;
     cursor.members_if_object(|cursor, key| {
@@ -302,6 +332,27 @@ fn member_count(cursor: &mut Cursor<'_>, name: &[u8]) -> Result<Option<u64>, Not
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drafts_are_read_under_the_names_of_vllm_and_llama_cpp() {
+        let drafts = |text: &str| Event::read(text.as_bytes(), Shape::Chat).unwrap().drafts;
+        let vllm = r#"{"choices":[],"usage":{},"metrics":{"time":{"a":1},"speculative_decoding":{"num_spec_steps":43,
+            "acceptance_histogram":[39,1,0,3],"num_accepted_draft_tokens":10,"num_draft_tokens":129}}}"#;
+        let found = drafts(vllm).unwrap();
+        assert_eq!(found, Drafts { steps: Some(43), tokens: 129, accepted: 10 });
+        assert!((found.acceptance_length().unwrap() - 1.232_558).abs() < 1e-6);
+        let timings = drafts(r#"{"timings":{"draft_n":90,"draft_n_accepted":81}}"#).unwrap();
+        assert_eq!((timings, timings.acceptance_length()), (Drafts { steps: None, tokens: 90, accepted: 81 }, None));
+        for none in [
+            r#"{"timings":{"draft_n":0,"draft_n_accepted":0}}"#,
+            r#"{"metrics":null}"#,
+            r#"{"metrics":[3]}"#,
+            r#"{"timings":{"draft_n":2,"draft_n_accepted":3}}"#,
+            r#"{"timings":{"draft_n":-1,"draft_n_accepted":1e99}}"#,
+        ] {
+            assert_eq!(drafts(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn reads_a_completions_chunk() {

@@ -147,6 +147,7 @@ impl StreamDecoder {
         if self.rules == Rules::Standard {
             check_for_errors(event, data)?;
         }
+        row.usage.drafts = event.drafts.or(row.usage.drafts);
         match event.choices {
             Choices::Bad => Err(malformed("choices is not a list of objects", data)),
             Choices::Some => self.apply_choice(event, data, timestamp, row),

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::event::{TextField, UsageField, UsageNames, read_finish, read_text, read_usage};
+use tacho_core::Drafts;
+
+use super::event::{TextField, UsageField, UsageNames, read_drafts, read_finish, read_text, read_usage};
 use super::scan::{Cursor, Kind, NotJson, whole};
 
 /// The relevant members of such a response, for all protocols.
@@ -20,6 +22,7 @@ pub(super) struct TextResponse {
     /// The texts of the messages in `output` (responses), or of the blocks in `content` (messages).
     pub(super) output: Vec<TextField>,
     pub(super) usage: UsageField,
+    pub(super) drafts: Option<Drafts>,
 }
 
 impl TextResponse {
@@ -33,6 +36,7 @@ impl TextResponse {
 
     fn member(&mut self, cursor: &mut Cursor<'_>, key: &[u8]) -> Result<(), NotJson> {
         match key {
+            b"metrics" | b"timings" => self.drafts = read_drafts(cursor)?,
             b"usage" => self.usage = read_either_usage(cursor)?,
             b"error" => self.error = cursor.truthy_span()?,
             b"choices" => {

@@ -28,7 +28,7 @@ packed!(Sample {
     failure,
     rare,
 });
-packed!(Rare { session, labels, per_token, reasoning_tokens, input_audio_duration, error, text });
+packed!(Rare { session, labels, per_token, reasoning_tokens, drafts, input_audio_duration, error, text });
 packed!(PerToken { source, gaps });
 
 impl Pack for Gaps {
@@ -67,7 +67,7 @@ impl Pack for TokenSource {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::{FailureKind, Labels};
+    use tacho_core::{Drafts, FailureKind, Labels};
 
     use super::*;
 
@@ -98,6 +98,7 @@ mod tests {
                 labels: Labels::NONE.with("adapter", "ä"),
                 per_token: Some(PerToken { source: TokenSource::Retokenised, gaps: vec![0.1, 0.2] }),
                 reasoning_tokens: Some(5),
+                drafts: Some(Drafts { steps: None, tokens: 9, accepted: 3 }),
                 input_audio_duration: 1.5,
                 error: "late\n".to_owned(),
                 text: vec![0xed, 0xa0, 0x80],

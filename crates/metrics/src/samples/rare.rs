@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use tacho_core::Labels;
+use tacho_core::{Drafts, Labels};
 
 use crate::PerToken;
 
@@ -17,6 +17,8 @@ pub struct Rare {
     pub per_token: Option<PerToken>,
     /// Reasoning tokens among the generated ones, if the server reports them.
     pub reasoning_tokens: Option<u64>,
+    /// Draft tokens of speculative decoding, if the server reports them per request.
+    pub drafts: Option<Drafts>,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
     /// The error message; empty for a success.
@@ -32,6 +34,7 @@ impl Rare {
         labels: Labels::NONE,
         per_token: None,
         reasoning_tokens: None,
+        drafts: None,
         input_audio_duration: 0.0,
         error: String::new(),
         text: Vec::new(),

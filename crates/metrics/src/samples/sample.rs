@@ -124,6 +124,7 @@ impl Sample {
             num_input_sequences: input.num_input_sequences,
             rare: Rarely::from(Rare {
                 reasoning_tokens: observation.reasoning_tokens,
+                drafts: usage.drafts,
                 input_audio_duration: input.input_audio_duration,
                 text: if failure.is_none() { observation.text } else { Vec::new() },
                 error,

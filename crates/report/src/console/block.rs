@@ -55,6 +55,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
         failures(record),
         steady(record),
         fluidity(record),
+        acceptance(record),
         server(record),
         gpu(record),
         cost(record),
@@ -287,6 +288,15 @@ fn fluidity(record: &RunRecord) -> Fact {
     let found = record.open_loop.fluidity?;
     let goodput = short(found.goodput);
     Some(("fluidity", format!("{:.1}% of tokens in time · fluid goodput {goodput} req/s", found.index * 100.0)))
+}
+
+/// Draft tokens that were accepted, by the server's report for each request.
+fn acceptance(record: &RunRecord) -> Fact {
+    let found = record.open_loop.acceptance?;
+    let length = found.length.map_or_else(String::new, |length| {
+        format!(" · length mean {}, median {}, p10 {}", short(length.mean), short(length.median), short(length.p10))
+    });
+    Some(("acceptance", format!("{:.1}% of draft tokens{length} ({} requests)", found.rate * 100.0, found.responses)))
 }
 
 /// What the requests cost, if the price of the machines is known.

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, Usage};
+use tacho_core::{Drafts, FailureKind, Labels, Observation, Outcome, Timestamp, Usage};
 
 use super::source_of;
 use crate::columns::COLUMNS;
@@ -87,12 +87,22 @@ impl<'a> Cells<'a> {
                 completion_tokens: self.maybe_int("completion_tokens").map(|tokens| tokens as u64),
                 cached_tokens: self.maybe_int("cached_tokens").map(|tokens| tokens as u64),
                 impossible: self.maybe_int("impossible_usage").is_some(),
+                drafts: self.drafts(),
             },
             reply: None,
             // Rows are also read alone, where the request is known: from ranks, and from disk.
             labels: self.labels()?,
         };
         Ok(Row { request: self.request()?, observation })
+    }
+
+    fn drafts(&self) -> Option<Drafts> {
+        let count = |name: &str| self.maybe_int(name).map(|count| count as u32);
+        Some(Drafts {
+            steps: count("draft_steps"),
+            tokens: count("draft_tokens")?,
+            accepted: count("accepted_tokens")?,
+        })
     }
 
     fn request(&self) -> Result<RequestInfo, String> {

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
-use tacho_core::{FailureKind, Labels, Observation, Outcome, Timestamp, TokenCountSource, Usage};
+use tacho_core::{Drafts, FailureKind, Labels, Observation, Outcome, Timestamp, TokenCountSource, Usage};
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -45,8 +45,18 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
         let (outcome, text, prompt_tokens, completion_tokens) = said;
         let token_count_source =
             source.map(|usage| if usage { TokenCountSource::Usage } else { TokenCountSource::Logprobs });
-        let usage =
-            Usage { prompt_tokens, completion_tokens, cached_tokens: prompt_tokens, impossible: index % 2 == 1 };
+        let drafts = reasoning_tokens.map(|tokens| Drafts {
+            steps: (index % 2 == 1).then_some(retries),
+            tokens: tokens as u32,
+            accepted: coalesced,
+        });
+        let usage = Usage {
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: prompt_tokens,
+            impossible: index % 2 == 1,
+            drafts,
+        };
         let observation = Observation {
             sent,
             done,

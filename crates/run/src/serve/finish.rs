@@ -79,10 +79,21 @@ pub(crate) fn finish(
 }
 
 /// Caveats that need the record.
-fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 3] {
+fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 4] {
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));
     // Only this rank's prompts are known here.
     let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();
-    [early_stop::imprecise(sought, record), tokenizer_check::caveat(plan, prepared, record), cache]
+    [
+        early_stop::imprecise(sought, record),
+        tokenizer_check::caveat(plan, prepared, record),
+        cache,
+        drafts(plan, record),
+    ]
+}
+
+/// Acceptance measured on random tokens.
+fn drafts(plan: &ServePlan, record: &RunRecord) -> Option<Caveat> {
+    let measured = record.open_loop.acceptance.is_some() || record.measured.speculative.is_some();
+    (measured && plan.workload.is_random_text()).then_some(Caveat::AcceptanceOnRandomText)
 }

@@ -29,6 +29,8 @@ pub(crate) struct Manners {
     pub(crate) profiler: (u16, u16),
     /// The content of `/metrics`, if it exists.
     pub(crate) metrics: Option<String>,
+    /// Further members of the last event.
+    pub(crate) last: &'static str,
 }
 
 /// A server that completes requests with the requested number of tokens.
@@ -52,20 +54,20 @@ pub(crate) fn server(manners: Manners) -> Scripted {
                 *asked += 1;
                 let fails = manners.fail_from.is_some_and(|from| *asked > from);
                 drop(asked);
-                if fails { plain(stream, 500, "broken") } else { generate(seen, stream, manners.wait) }
+                if fails { plain(stream, 500, "broken") } else { generate(seen, stream, &manners) }
             }
             _ => plain(stream, 404, "{}"),
         }
     })
 }
 
-fn generate(seen: &Seen, stream: &mut TcpStream, wait: Duration) -> Keep {
+fn generate(seen: &Seen, stream: &mut TcpStream, manners: &Manners) -> Keep {
     let count = seen.json()["max_tokens"].as_u64().unwrap_or(1);
-    std::thread::sleep(wait);
+    std::thread::sleep(manners.wait);
     let mut events: Vec<String> =
         (0..count).map(|at| format!("data: {{\"choices\": [{{\"index\": 0, \"text\": \" t{at}\"}}]}}\n\n")).collect();
     let usage = format!("{{\"prompt_tokens\": 4, \"completion_tokens\": {count}}}");
-    events.push(format!("data: {{\"choices\": [], \"usage\": {usage}}}\n\n"));
+    events.push(format!("data: {{\"choices\": [], \"usage\": {usage}{}}}\n\n", manners.last));
     events.push("data: [DONE]\n\n".to_owned());
     let mut answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
     for event in &events {

@@ -81,7 +81,8 @@ fn strict_parity_sends_no_version_request() {
 fn rows_that_only_the_log_has_give_the_same_result() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("run.rows");
-    let server = server(Manners::default());
+    let server =
+        server(Manners { last: r#", "timings": {"draft_n": 9, "draft_n_accepted": 4}"#, ..Manners::default() });
     let mut plan = plan(&server, 40);
     plan.log = log(place.clone(), LogStart::AtOnce, true).map(|log| LogPlan { room: 0, ..log });
     plan.traffic.schedule = ScheduleSpec::Rate { rate: 40.0, burstiness: f64::INFINITY };

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tacho_core::event::ServeNote;
+use tacho_metrics::Caveat;
+use tacho_record::RunRecord;
 use tacho_run::serve::{Contact, prepare, save_workload};
 use tacho_run::{Error, WorkloadPlan};
 use tacho_workload::{CustomReplaySpec, CustomSpec, Selection, WorkloadSpec};
@@ -94,4 +96,17 @@ fn an_empty_workload_is_an_error_before_anything_is_sent() {
     let (result, _) = measure(&plan(&server, 0), &Default::default());
     assert!(matches!(result, Err(Error::EmptyWorkload)), "{result:?}");
     assert!(server.calls().is_empty());
+}
+
+#[test]
+fn acceptance_is_measured_per_request_and_doubted_on_random_text() {
+    let last = r#", "metrics": {"speculative_decoding": {"num_spec_steps": 4, "num_draft_tokens": 12, "num_accepted_draft_tokens": 6}}"#;
+    let server = server(Manners { last, ..Manners::default() });
+    let (measured, _) = record(&plan(&server, 8));
+    let found = measured.open_loop.acceptance.unwrap();
+    assert_eq!((found.responses, found.rate, found.length.map(|length| length.mean)), (8, 0.5, Some(2.5)));
+    let doubted = |record: &RunRecord| record.caveats.contains(&Caveat::AcceptanceOnRandomText);
+    assert!(doubted(&measured), "{:?}", measured.caveats);
+    let (plain, _) = record(&plan(&crate::bench::server(Manners::default()), 8));
+    assert_eq!((plain.open_loop.acceptance, doubted(&plain)), (None, false));
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use tacho_core::bounded::TokenCount;
 
 use tacho_core::json::{Dict, Value};
-use tacho_core::{Content, Counters, Request};
+use tacho_core::{Content, Counters, Labels, Request};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 
@@ -89,6 +89,7 @@ pub(crate) fn sample(
         lengths,
         chat_template: spec.chat_template,
         template_variables: spec.template_variables.as_ref(),
+        label: None,
     };
     sampler.sample(rows, tokenizer, globals, counters)
 }
@@ -124,6 +125,8 @@ pub(crate) struct Sampler<'l> {
     pub(crate) lengths: OutputLengths,
     pub(crate) chat_template: bool,
     pub(crate) template_variables: Option<&'l Dict>,
+    /// The field whose text is a label of the request: metrics are also computed for each of its values.
+    pub(crate) label: Option<&'static str>,
 }
 
 impl Sampler<'_> {
@@ -144,7 +147,7 @@ impl Sampler<'_> {
             _ => None,
         };
         let request = |(index, row): (usize, Row<'_>)| {
-            let priority = self.priority(row.line)?;
+            let (priority, labels) = (self.priority(row.line)?, self.labels(row.line));
             let request = match tokenizer {
                 Some(tokenizer) => self.request(row, tokenizer, chat.as_ref())?,
                 None => Request { content: Content::from_json(row.prompt?), ..Request::text("", 1, 1) },
@@ -154,11 +157,16 @@ impl Sampler<'_> {
                 Some(priority) => with_priority(request, priority),
                 None => request,
             };
-            Ok(Request { id: self.selection.id(index), ..request })
+            Ok(Request { id: self.selection.id(index), labels, ..request })
         };
         let mut requests = parallel::map_owned(rows, request).into_iter().collect::<Result<Vec<_>, Error>>()?;
         self.selection.oversample(&mut requests, wanted, globals)?;
         Ok(Sampled { requests, notices: Vec::new() })
+    }
+
+    fn labels(&self, line: &Line) -> Labels {
+        let value = |key: &'static str| Some((key, line.object.get(key)?.as_str()?));
+        self.label.and_then(value).into_iter().collect()
     }
 
     /// The row's scheduling priority, if it has one.

@@ -46,8 +46,14 @@ pub(crate) fn sample(
     let selection = Selection { seed: 0, ..spec.selection.clone() };
     selection.arrange(&mut rows, globals);
     let lengths = OutputLengths::new(Some(spec.output_len), &lines);
-    let sampler =
-        Sampler { lines: &lines, selection: &selection, lengths, chat_template: true, template_variables: None };
+    let sampler = Sampler {
+        lines: &lines,
+        selection: &selection,
+        lengths,
+        chat_template: true,
+        template_variables: None,
+        label: Some("category"),
+    };
     sampler.sample(rows, Some(tokenizer), globals, counters)
 }
 

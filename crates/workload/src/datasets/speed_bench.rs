@@ -72,6 +72,7 @@ pub(crate) fn sample(
         lengths: OutputLengths::new(Some(spec.output_len), &lines),
         chat_template: spec.chat_template,
         template_variables: spec.template_variables.as_ref(),
+        label: Some("category"),
     };
     sampler.sample(rows, Some(tokenizer), globals, counters)
 }
