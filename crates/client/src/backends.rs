@@ -5,6 +5,7 @@ mod audio_file;
 mod charset;
 mod chat;
 mod completions;
+mod declared;
 mod embeddings;
 mod event;
 mod expected;
@@ -29,6 +30,7 @@ mod trt_llm;
 mod unstreamed;
 mod whole;
 
+pub use declared::{BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
 pub use expected::Expected;
 use format::ResponseFormat;
 use kind::Sequences;
@@ -36,6 +38,8 @@ pub use kind::{BackendKind, Task};
 pub use response::ResponseDecoder;
 pub(crate) use stream::excerpt;
 pub use stream::{Flow, StreamDecoder};
+
+use std::borrow::Cow;
 
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
@@ -51,7 +55,10 @@ pub struct Encoded {
 
 impl BackendKind {
     /// Encodes the request: the body, byte for byte as upstream sends it, and the properties that the decoder needs.
-    pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, &'static str> {
+    pub fn encode(self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, Cow<'static, str>> {
+        if let BackendKind::Declared(declared) = self {
+            return declared.encode(payload, request);
+        }
         let fields = self.fields(payload, request)?;
         let expected = Expected::of(request);
         let expected = match self.row().format {
@@ -72,7 +79,7 @@ impl BackendKind {
     }
 
     /// Encodes the body only.
-    pub fn body(self, payload: &PayloadSpec, request: &Request) -> Result<Vec<u8>, &'static str> {
+    pub fn body(self, payload: &PayloadSpec, request: &Request) -> Result<Vec<u8>, Cow<'static, str>> {
         self.encode(payload, request).map(|encoded| encoded.body)
     }
 

@@ -68,12 +68,13 @@ pub struct Client {
 impl Client {
     /// Encodes all requests and resolves the route to the server. Sends nothing.
     pub fn new(
-        endpoint: EndpointSpec,
+        mut endpoint: EndpointSpec,
         payload: &PayloadSpec,
         requests: &[Request],
         plan: ClientPlan,
         clock: SystemClock,
     ) -> Result<Client, Error> {
+        endpoint.name_model(&payload.model);
         endpoint.check()?;
         let limit = sys::raise_open_file_limit();
         let most = plan.at_most.map_or(0, |count| count as u64);
@@ -139,7 +140,8 @@ impl Client {
     pub(crate) fn signers(&self) -> io::Result<Vec<Signer>> {
         let Some(sign_in) = &self.endpoint.sign_in else { return Ok(Vec::new()) };
         let replicas = (0..self.replicas.len()).map(|at| &self.replicas[at]);
-        let signers = replicas.map(|replica| Signer::new(sign_in, &replica.route, &replica.endpoint.url));
+        let method = self.endpoint.backend.method();
+        let signers = replicas.map(|replica| Signer::new(sign_in, &replica.route, &replica.endpoint.url, method));
         signers.collect::<Result<_, _>>().map_err(io::Error::other)
     }
 
@@ -188,12 +190,14 @@ fn encoded(replica: &Replica, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
     let Replica { endpoint, route, .. } = replica;
     route_headers(endpoint, &mut headers);
     let url = &endpoint.url;
+    // A GET request may have no body.
+    let body = Some(body).filter(|body| !body.is_empty() || endpoint.backend.method() != "GET");
     let request =
-        |headers: &Headers| http1::request("POST", &route.target(url), &url.host_header(), headers, Some(body));
+        |headers: &Headers| http1::request(endpoint.backend.method(), &route.target(url), &url.host_header(), headers, body);
     match &endpoint.sign_in {
         None => request(&headers).into(),
         Some(sign_in) => {
-            sign_in.describe_body(&mut headers, body);
+            sign_in.describe_body(&mut headers, body.unwrap_or_default());
             http1::after_host(&request(&headers)).into()
         }
     }

@@ -108,6 +108,20 @@ impl EndpointSpec {
         }
     }
 
+    /// Fills the model into the path, if a backend file asks for it.
+    pub(crate) fn name_model(&mut self, model: &str) {
+        if self.backend.declared().is_none() {
+            return;
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
+        let written = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        let model: String = model.bytes().map(written).collect();
+        let urls = std::iter::once(&mut self.url).chain(self.replicas.list.iter_mut().map(|replica| &mut replica.url));
+        for url in urls {
+            url.path = url.path.replace("{model}", &model).replace("%7Bmodel%7D", &model);
+        }
+    }
+
     /// Validates the settings that do not need the network.
     pub fn check(&self) -> Result<(), Error> {
         let suffixes = self.backend.url_suffixes();
@@ -128,7 +142,7 @@ impl EndpointSpec {
 
     fn names_authorization(&self) -> bool {
         self.sign_in.is_some()
-            || (self.api_key.is_some() && self.backend.takes_api_key())
+            || (self.api_key.is_some() && self.backend.key_headers().iter().any(is_authorization))
             || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 
@@ -158,10 +172,9 @@ impl EndpointSpec {
         for (name, value) in self.backend.headers() {
             headers.set(name, value);
         }
-        if let Some(key) = self.api_key.as_ref().filter(|_| self.backend.takes_api_key()) {
-            headers.set("Authorization", &format!("Bearer {}", key.expose()));
-            if let Some(name) = self.backend.key_header() {
-                headers.set(name, key.expose());
+        if let Some(key) = &self.api_key {
+            for (name, prefix) in self.backend.key_headers() {
+                headers.set(name, &format!("{prefix}{}", key.expose()));
             }
         }
         for (name, value) in self.headers.iter() {
@@ -172,6 +185,10 @@ impl EndpointSpec {
         }
         headers
     }
+}
+
+fn is_authorization((name, _): &(&str, &str)) -> bool {
+    name.eq_ignore_ascii_case("authorization")
 }
 
 /// Whether a character is valid in a header name; upstream's scripts also send `=`, and servers accept it.

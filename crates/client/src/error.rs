@@ -1,5 +1,6 @@
 //! What ends a run on the client's side. A failed request is not an error but an outcome.
 
+use std::borrow::Cow;
 use std::io;
 
 /// Why the client cannot do what it was asked to.
@@ -39,10 +40,12 @@ pub enum Error {
     Tls { host: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("{method} {url} failed: {reason}")]
     Call { method: &'static str, url: String, reason: String },
+    #[error("the model is unknown: pass --model, or add models: {{path: …}} to the backend file")]
+    NoModelList,
     #[error("stopped")]
     Stopped,
     #[error("request {index} does not fit the {backend} backend: {reason}")]
-    Unfit { index: usize, backend: &'static str, reason: &'static str },
+    Unfit { index: usize, backend: &'static str, reason: Cow<'static, str> },
     #[error("cannot {what}")]
     System { what: &'static str, source: io::Error },
 }

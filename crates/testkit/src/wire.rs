@@ -80,3 +80,31 @@ pub const WHOLE: [&str; 3] = [
     "data: {\"choices\": [], \"usage\": {\"prompt_tokens\": 7, \"completion_tokens\": 1}}\n\n",
     "data: [DONE]\n\n",
 ];
+
+/// A frame of AWS's event stream, by its public specification: lengths, headers, payload, and two checksums.
+pub fn aws_event(message_type: &str, name: &str, payload: &str) -> Vec<u8> {
+    let key = if message_type == "event" { ":event-type" } else { ":exception-type" };
+    let mut headers = Vec::new();
+    for (key, value) in [(key, name), (":content-type", "application/json"), (":message-type", message_type)] {
+        headers.push(key.len() as u8);
+        headers.extend(key.bytes());
+        headers.push(7);
+        headers.extend((value.len() as u16).to_be_bytes());
+        headers.extend(value.bytes());
+    }
+    let total = 12 + headers.len() + payload.len() + 4;
+    let mut frame = Vec::with_capacity(total);
+    frame.extend((total as u32).to_be_bytes());
+    frame.extend((headers.len() as u32).to_be_bytes());
+    frame.extend(crc32(&frame).to_be_bytes());
+    frame.extend(headers);
+    frame.extend(payload.bytes());
+    frame.extend(crc32(&frame).to_be_bytes());
+    frame
+}
+
+/// The checksum of Ethernet and zip, bit by bit.
+fn crc32(bytes: &[u8]) -> u32 {
+    let shift = |sum: u32, _| if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
+    !bytes.iter().fold(!0, |sum, &byte| (0..8).fold(sum ^ u32::from(byte), shift))
+}

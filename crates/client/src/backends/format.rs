@@ -18,4 +18,6 @@ pub(super) enum ResponseFormat {
     /// Lines that each contain the prompt and the output so far.
     Generate,
     Whole,
+    /// As a file describes.
+    Declared,
 }

@@ -1,10 +1,32 @@
 //! Splits a body into messages, by the framing of the protocol and the rules.
 
+mod binary;
+mod json;
+#[cfg(test)]
+mod tests;
+
 use memchr::{memchr2, memmem};
 
+use super::declared::Framing;
 use super::format::ResponseFormat;
 use super::sse::{MAX_EVENT, Standard, TooLong};
 use super::{BackendKind, Flow, Rules};
+use binary::Binary;
+use json::Values;
+
+/// Why a body cannot be split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BadFrame(pub(super) &'static str);
+
+impl BadFrame {
+    const TOO_LONG: BadFrame = BadFrame("a message is longer than any real one");
+}
+
+impl From<TooLong> for BadFrame {
+    fn from(_: TooLong) -> Self {
+        BadFrame::TOO_LONG
+    }
+}
 
 /// A body that is being split into messages.
 #[derive(Debug)]
@@ -15,10 +37,17 @@ pub(super) enum Frames {
     Blocks(Blocks),
     /// Lines, without their optional prefix.
     Lines(Lines),
+    /// JSON values, one after another.
+    Values(Values),
+    /// Frames with a binary head.
+    Binary(Binary),
 }
 
 impl Frames {
     pub(super) fn new(backend: BackendKind, rules: Rules) -> Self {
+        if let Some(declared) = backend.declared() {
+            return Frames::framed(declared.framing());
+        }
         match (backend.row().format, rules) {
             (ResponseFormat::Generate, _) => Frames::Lines(Lines::new(b"", Comments::Messages)),
             (_, Rules::Standard) => Frames::Events(Standard::default()),
@@ -33,12 +62,24 @@ impl Frames {
         }
     }
 
+    fn framed(framing: Framing) -> Self {
+        match framing {
+            Framing::Sse | Framing::Whole => Frames::Events(Standard::default()),
+            Framing::JsonLines => Frames::Lines(Lines::new(b"", Comments::Messages)),
+            Framing::Json => Frames::Values(Values::default()),
+            Framing::LengthPrefixed(prefix) => Frames::Binary(Binary::prefixed(prefix)),
+            Framing::AwsEventStream => Frames::Binary(Binary::aws()),
+        }
+    }
+
     /// Splits bytes and passes each complete message to `message`, until it returns stop.
-    pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, TooLong> {
+    pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, BadFrame> {
         match self {
-            Frames::Events(standard) => standard.feed(bytes, message),
-            Frames::Blocks(blocks) => blocks.feed(bytes, message),
-            Frames::Lines(lines) => lines.feed(bytes, message),
+            Frames::Events(standard) => Ok(standard.feed(bytes, message)?),
+            Frames::Blocks(blocks) => Ok(blocks.feed(bytes, message)?),
+            Frames::Lines(lines) => Ok(lines.feed(bytes, message)?),
+            Frames::Values(values) => values.feed(bytes, message),
+            Frames::Binary(binary) => binary.feed(bytes, message),
         }
     }
 
@@ -57,6 +98,9 @@ impl Frames {
                     tail(line);
                 }
             }
+            Frames::Values(values) if !values.rest().is_empty() => tail(values.rest()),
+            Frames::Binary(binary) if !binary.rest().is_empty() => tail(b"{"),
+            Frames::Values(_) | Frames::Binary(_) => {}
         }
     }
 
@@ -71,6 +115,8 @@ impl Frames {
             Frames::Events(standard) => standard.has_rest(),
             Frames::Blocks(blocks) => blocks.passed_over || !trim(&blocks.buffer).is_empty(),
             Frames::Lines(lines) => !trim(&lines.buffer).is_empty(),
+            Frames::Values(values) => !trim(values.rest()).is_empty(),
+            Frames::Binary(binary) => !binary.rest().is_empty(),
         }
     }
 
@@ -204,48 +250,4 @@ fn trim(bytes: &[u8]) -> &[u8] {
     let start = bytes.iter().position(|byte| !blank(byte)).unwrap_or(bytes.len());
     let end = bytes.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
     &bytes[start..end]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn messages(backend: BackendKind, rules: Rules, body: &str) -> (Vec<String>, Option<String>) {
-        let mut frames = Frames::new(backend, rules);
-        let mut messages = Vec::new();
-        let mut take = |data: &[u8]| {
-            messages.push(String::from_utf8_lossy(data).into_owned());
-            Flow::Continue
-        };
-        frames.feed(body.as_bytes(), &mut take).unwrap();
-        let mut tail = None;
-        frames.finish(&mut |data| tail = Some(String::from_utf8_lossy(data).into_owned()));
-        (messages, tail)
-    }
-
-    #[test]
-    fn audio_takes_comments_for_messages_as_upstream_does() {
-        let body = ": ping\n\ndata: A\n\ndata: B";
-        let found = messages(BackendKind::OpenAiAudio, Rules::Vllm, body);
-        assert_eq!(found, (vec![": ping".into(), "A".into()], Some("B".into())));
-        assert_eq!(messages(BackendKind::OpenAiAudio, Rules::Standard, body).0, ["A"]);
-    }
-
-    #[test]
-    fn responses_join_data_lines_and_pass_over_the_rest() {
-        let body = ": c\nevent: x\ndata: A\ndata:B\n\nevent: y\n\ndata:\n\nevent: z\ndata: C";
-        let found = messages(BackendKind::OpenAiResponses, Rules::Vllm, body);
-        assert_eq!(found, (vec!["A\nB".into(), String::new()], None));
-    }
-
-    #[test]
-    fn older_names_read_line_by_line() {
-        let lines = |backend, body| messages(backend, Rules::Vllm, body);
-        assert_eq!(
-            lines(BackendKind::Tgi, ": c\ndata:A\n\n data: B\r\nC"),
-            (vec!["A".into(), " B".into()], Some("C".into()))
-        );
-        assert_eq!(lines(BackendKind::SgLang, ":c\ndata:A\ndata: B\n").0, [":c", "data:A", "B"]);
-        assert_eq!(lines(BackendKind::VllmGenerate, "{}\0\n{}\n").0, ["{}", "{}"]);
-    }
 }

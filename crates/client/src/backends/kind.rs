@@ -3,6 +3,7 @@
 use tacho_core::Request;
 use tacho_core::json::Dict;
 
+use super::declared::Declared;
 use super::format::ResponseFormat;
 use super::{
     PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
@@ -20,7 +21,7 @@ pub enum Task {
 
 /// Origin of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// In the registry of `vllm bench` 0.32.0.
     Registry,
     /// In its legacy script.
@@ -43,28 +44,41 @@ type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
 
 pub(super) struct Row {
     /// The value of `--backend`.
-    name: &'static str,
+    pub(super) name: &'static str,
     /// Valid URL suffixes.
-    suffixes: &'static [&'static str],
+    pub(super) suffixes: &'static [&'static str],
     /// Default path.
-    endpoint: &'static str,
-    task: Task,
-    origin: Origin,
+    pub(super) endpoint: &'static str,
+    pub(super) task: Task,
+    pub(super) origin: Origin,
     pub(super) body: Body,
     pub(super) format: ResponseFormat,
     pub(super) sequences: Sequences,
     /// Whether it supports the OpenAI sampling parameters.
-    samples: bool,
+    pub(super) samples: bool,
     /// Whether the body has `ignore_eos`; some servers name it differently or lack it.
     pub(super) takes_ignore_eos: bool,
     /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
-    takes_api_key: bool,
-    /// A header that also contains the API key, without a scheme.
-    key_header: Option<&'static str>,
+    /// Headers that contain the API key, and what precedes it there.
+    pub(super) keys: &'static [(&'static str, &'static str)],
     /// Headers set before the user's.
-    headers: &'static [(&'static str, &'static str)],
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    pub(super) method: &'static str,
 }
+
+impl std::fmt::Debug for Row {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Row").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Row {
+    /// The defaults of most rows.
+    pub(super) const BASE: Row = COMPLETIONS;
+}
+
+const BEARER: (&str, &str) = ("Authorization", "Bearer ");
 
 const JSON: &[(&str, &str)] = &[("Content-Type", "application/json")];
 
@@ -81,9 +95,9 @@ const COMPLETIONS: Row = Row {
     samples: true,
     takes_ignore_eos: true,
     takes_extras: true,
-    takes_api_key: true,
-    key_header: None,
+    keys: &[BEARER],
     headers: &[],
+    method: "POST",
 };
 
 const EMBEDDINGS: Row = Row {
@@ -104,22 +118,36 @@ const LEGACY: Row = Row {
 };
 
 /// Servers without API keys and OpenAI fields.
-const FOREIGN: Row = Row { samples: false, takes_ignore_eos: false, takes_api_key: false, ..LEGACY };
+const FOREIGN: Row = Row { samples: false, takes_ignore_eos: false, keys: &[], ..LEGACY };
 
 /// The list of all protocols, from which the enum, the table and the order of the help text are generated.
 macro_rules! backends {
     ($($(#[doc = $doc:literal])* $kind:ident: $row:expr,)*) => {
-        /// The protocols, named as in `--backend`.
+        /// The protocols, named as in `--backend`, or described in a file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum BackendKind {
             $($(#[doc = $doc])* $kind,)*
+            /// A backend from a file.
+            Declared(&'static Declared),
         }
 
         const ROWS: [Row; BackendKind::ALL.len()] = [$($row,)*];
 
+        /// The built-in kinds without the one from files, for their order.
+        enum BuiltIn {
+            $($kind,)*
+        }
+
         impl BackendKind {
-            /// All backends, in the order of the help text.
+            /// All built-in backends, in the order of the help text.
             pub const ALL: [BackendKind; [$(stringify!($kind)),*].len()] = [$(BackendKind::$kind,)*];
+
+            pub(super) fn row(self) -> &'static Row {
+                match self {
+                    $(BackendKind::$kind => &TABLE[BuiltIn::$kind as usize],)*
+                    BackendKind::Declared(declared) => &declared.row,
+                }
+            }
         }
     };
 }
@@ -232,7 +260,7 @@ backends! {
         name: "deepspeed-mii",
         body: whole::mii_body,
         format: ResponseFormat::Whole,
-        takes_api_key: true,
+        keys: &[BEARER],
         ..FOREIGN
     },
     /// SGLang's completions.
@@ -262,7 +290,7 @@ backends! {
         body: messages::body,
         format: ResponseFormat::Messages,
         takes_ignore_eos: false,
-        key_header: Some("x-api-key"),
+        keys: &[BEARER, ("x-api-key", "")],
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
         ..COMPLETIONS
     },
@@ -281,10 +309,6 @@ impl BackendKind {
         }
         names
     };
-
-    pub(super) fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
 
     /// The backend with this name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -331,14 +355,14 @@ impl BackendKind {
         self.row().origin == Origin::Legacy && self.row().format == ResponseFormat::Completions
     }
 
-    /// Whether the server accepts an API key.
-    pub(crate) fn takes_api_key(self) -> bool {
-        self.row().takes_api_key
+    /// Headers that contain the API key, and what precedes it there; empty if the server accepts none.
+    pub(crate) fn key_headers(self) -> &'static [(&'static str, &'static str)] {
+        self.row().keys
     }
 
-    /// A header that also contains the API key, without a scheme.
-    pub(crate) fn key_header(self) -> Option<&'static str> {
-        self.row().key_header
+    /// The method of requests.
+    pub(crate) fn method(self) -> &'static str {
+        self.row().method
     }
 
     /// Headers of the backend, which the user's override.

@@ -2,6 +2,7 @@
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
+use super::declared::{DeclaredDecoder, Framing};
 use super::format::ResponseFormat;
 use super::frames::Frames;
 use super::generate::GenerateDecoder;
@@ -16,7 +17,6 @@ use super::{BackendKind, Expected, Flow, Rules, StreamDecoder};
 
 /// Bytes kept of a body that is not an event stream.
 const START: usize = 400;
-const TOO_LONG: &str = "a message is longer than any real one";
 
 /// Decodes one response body. The result does not depend on how the body is split into reads.
 #[derive(Debug)]
@@ -52,16 +52,23 @@ enum Decoder {
     Tgi(TgiDecoder),
     TrtLlm(TrtLlmDecoder),
     Generate(GenerateDecoder),
+    Declared(Box<DeclaredDecoder>),
 }
 
 impl ResponseDecoder {
     /// A decoder for the response to one request.
     pub fn new(backend: BackendKind, rules: Rules, expected: &Expected) -> Self {
         let keeps = expected.keeps_reply;
+        // A file describes what it wants; upstream knows no files.
+        let rules = if backend.declared().is_some() { Rules::Standard } else { rules };
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
         let decoder = match backend.row().format {
             _ if unstreamed => None,
             ResponseFormat::Whole => None,
+            ResponseFormat::Declared => {
+                let streamed = backend.declared().filter(|declared| declared.framing() != Framing::Whole);
+                streamed.map(|declared| Decoder::Declared(Box::new(DeclaredDecoder::new(declared, expected))))
+            }
             ResponseFormat::Completions | ResponseFormat::Chat | ResponseFormat::Audio => {
                 Some(Decoder::Choices(StreamDecoder::new(backend, rules).expecting(expected)))
             }
@@ -86,6 +93,7 @@ impl ResponseDecoder {
     /// Whether the response has no end marker, so that the body's framing must show its end. Upstream does not check.
     pub(crate) fn needs_framed_end(&self) -> bool {
         let unmarked = match &self.intake {
+            Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_unmarked(),
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
             Intake::Whole(decoder) => decoder.is_bytes(),
         };
@@ -99,7 +107,17 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Responses(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Messages(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Tgi(decoder)) => decoder.is_closed(),
+            Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
+        }
+    }
+
+    /// Whether a status means success.
+    pub(crate) fn accepts(&self, status: u16) -> bool {
+        match &self.intake {
+            Intake::Stream(_, Decoder::Declared(decoder)) => decoder.accepts(status),
+            Intake::Whole(decoder) => decoder.accepts(status),
+            Intake::Stream(..) => status == 200,
         }
     }
 
@@ -107,8 +125,8 @@ impl ResponseDecoder {
     pub fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
-            // JSON lines have many content types.
-            Intake::Stream(_, Decoder::Generate(_)) => {}
+            // Only event streams have a content type of their own.
+            Intake::Stream(Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_), Decoder::Generate(_) | Decoder::Declared(_)) => {}
             Intake::Stream(..) => {
                 let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
                 let events = mime.is_empty() || mime.eq_ignore_ascii_case("text/event-stream");
@@ -147,7 +165,7 @@ impl ResponseDecoder {
                 let fed = frames.feed(bytes, &mut message);
                 match held.take_if(|_| frames.has_rest()) {
                     Some(found) => Err(found),
-                    None => fed.map_err(|_| Failure { kind: FailureKind::Malformed, message: TOO_LONG.into() }),
+                    None => fed.map_err(|bad| Failure { kind: FailureKind::Malformed, message: bad.0.into() }),
                 }
             }
             Intake::Whole(decoder) => decoder.feed(bytes).map(|()| Flow::Continue),
@@ -190,6 +208,7 @@ impl ResponseDecoder {
                 Decoder::Tgi(decoder) => decoder.finish(row),
                 Decoder::TrtLlm(decoder) => decoder.finish(row),
                 Decoder::Generate(decoder) => decoder.finish(row),
+                Decoder::Declared(decoder) => decoder.finish(row),
             },
         };
         match (&self.other_type, self.rules) {
@@ -267,6 +286,7 @@ impl Decoder {
             Decoder::Tgi(decoder) => decoder.event(message, timestamp, row),
             Decoder::TrtLlm(decoder) => decoder.event(message, timestamp, row),
             Decoder::Generate(decoder) => decoder.event(message, timestamp, row),
+            Decoder::Declared(decoder) => decoder.event(message, timestamp, row),
         }
     }
 }

@@ -39,9 +39,8 @@ impl Template {
 
     /// Makes an event the template if it is plain.
     pub(super) fn learn(&mut self, data: &[u8], event: &Event) {
-        self.head.clear();
+        self.forget();
         if let TextField::Text(text) = &event.choice.text
-            && let Some((middle, tail)) = around_usage(data, text.span.end, event.usage_span.clone())
             && !event.choice.finished
             && !event.odd_usage
             && event.error.is_none()
@@ -49,12 +48,23 @@ impl Template {
             && event.choice.logprobs <= 1
             && event.choice.branch == 0
         {
-            self.head.extend_from_slice(&data[..text.span.start]);
-            self.middle.clear();
-            self.middle.extend_from_slice(middle);
-            keep(&mut self.tail, tail);
+            self.remember(data, text.span.clone(), event.usage_span.clone());
             self.logprob_tokens = event.choice.logprobs;
         }
+    }
+
+    /// Makes an event with this text and usage the template, unless the usage comes first.
+    pub(super) fn remember(&mut self, data: &[u8], text: Range<usize>, usage: Option<Range<usize>>) {
+        let Some((middle, tail)) = around_usage(data, text.end, usage) else { return };
+        self.head.extend_from_slice(&data[..text.start]);
+        self.middle.clear();
+        self.middle.extend_from_slice(middle);
+        keep(&mut self.tail, tail);
+    }
+
+    /// Forgets the template.
+    pub(super) fn forget(&mut self) {
+        self.head.clear();
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
 
+use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
 use super::reply;
@@ -35,6 +36,8 @@ pub(super) struct WholeDecoder {
     rules: Rules,
     /// Whether the response is a text.
     text: bool,
+    /// Reads the response as a file describes.
+    declared: Option<Box<DeclaredDecoder>>,
     encoding: Encoding,
     prompt_len: u64,
     keeps_reply: bool,
@@ -48,6 +51,7 @@ impl WholeDecoder {
         WholeDecoder {
             rules,
             text: backend.task() == Task::Generation,
+            declared: backend.declared().map(|declared| Box::new(DeclaredDecoder::new(declared, expected))),
             encoding: expected.encoding,
             prompt_len: expected.prompt_len,
             keeps_reply: expected.keeps_reply,
@@ -55,6 +59,11 @@ impl WholeDecoder {
             metadata: None,
             body: Vec::new(),
         }
+    }
+
+    /// Whether a status means success.
+    pub(super) fn accepts(&self, status: u16) -> bool {
+        self.declared.as_ref().map_or(status == 200, |declared| declared.accepts(status))
     }
 
     /// Takes the headers that determine how to read the body.
@@ -87,6 +96,7 @@ impl WholeDecoder {
         let body = std::mem::take(&mut self.body);
         let body = if self.is_bytes() { body } else { charset::to_utf8(&self.content_type, body) };
         let read = match (self.text, self.encoding) {
+            _ if self.declared.is_some() => self.read_declared(&body, row),
             (true, _) => self.read_text(&body, row),
             (false, Encoding::Json) => self.read_json(&body, row),
             (false, Encoding::Bytes) => self.read_described(&body, row),
@@ -98,6 +108,11 @@ impl WholeDecoder {
             Ok(()) => Outcome::Complete,
             Err(failure) => Outcome::Failed(failure),
         }
+    }
+
+    fn read_declared(&mut self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        self.check_body(body)?;
+        self.declared.as_mut().map_or(Ok(()), |declared| declared.whole(body, row))
     }
 
     fn read_json(&self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {

@@ -54,8 +54,9 @@ impl Caller {
     /// Calls paths below `base_path` of the endpoint's server, with this default timeout.
     pub fn new(endpoint: &EndpointSpec, base_path: &str, timeout: Duration) -> Result<Caller, Error> {
         let url = endpoint.url.with_path(base_path);
-        // The same server, independent of a protocol.
-        let endpoint = EndpointSpec { url, backend: BackendKind::OpenAi, ..endpoint.clone() };
+        // The same server, independent of a protocol; a backend file says how the API key is sent.
+        let backend = if endpoint.backend.declared().is_some() { endpoint.backend } else { BackendKind::OpenAi };
+        let endpoint = EndpointSpec { url, backend, ..endpoint.clone() };
         let route = Route::find(&endpoint)?;
         let limits = Limits { time: timeout, body: 64 << 20 };
         Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None })
@@ -99,6 +100,10 @@ impl Caller {
         self.endpoint.request_headers(None)
     }
 
+    pub(super) fn backend(&self) -> BackendKind {
+        self.endpoint.backend
+    }
+
     /// Whether calls carry a credential that changes.
     pub(super) fn signs_in(&self) -> bool {
         self.endpoint.sign_in.is_some()
@@ -138,11 +143,11 @@ impl Caller {
         let send = |request: &[u8]| Call::begin(self).exchange(&self.route, request).map_err(failed);
         let Some(sign_in) = &self.endpoint.sign_in else { return send(&request) };
         let rest = http1::after_host(&request);
-        let mut signer = Signer::new(sign_in, &self.route, &url)?;
+        let mut signer = Signer::new(sign_in, &self.route, &url, method)?;
         let signed = |signer: &mut Signer| [&signer.head_for(method, &self.route, &url, rest)[..], rest].concat();
         let response = send(&signed(&mut signer))?;
         if sign_in.is_refusal(response.status) && sign_in.renew(signer.version()) {
-            return send(&signed(&mut Signer::new(sign_in, &self.route, &url)?));
+            return send(&signed(&mut Signer::new(sign_in, &self.route, &url, method)?));
         }
         Ok(response)
     }

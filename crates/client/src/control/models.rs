@@ -24,15 +24,22 @@ pub struct ServedModel {
 
 /// The first model of `/v1/models`.
 pub fn first_model(caller: &Caller) -> Result<ServedModel, Error> {
-    let failed = |reason| Error::Call { method: "GET", url: caller.url(PATH), reason };
+    let path = match caller.backend().declared() {
+        None => PATH,
+        Some(declared) => declared.models_path().ok_or(Error::NoModelList)?,
+    };
+    let failed = |reason| Error::Call { method: "GET", url: caller.url(path), reason };
     let first = models(caller)?.into_iter().next();
     first.ok_or_else(|| failed("the response names no model; pass --model".to_owned()))
 }
 
 /// The models of `/v1/models`, in the server's order.
 pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
-    let failed = |reason: String| Error::Call { method: "GET", url: caller.url(PATH), reason };
-    let response = caller.within(LIMITS).get(PATH, caller.user_headers())?;
+    let declared = caller.backend().declared();
+    let path = declared.map_or(Some(PATH), |declared| declared.models_path());
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let failed = |reason: String| Error::Call { method: "GET", url: caller.url(path), reason };
+    let response = caller.within(LIMITS).get(path, caller.user_headers())?;
     if response.status != 200 {
         let hint = match response.status {
             401 | 403 if caller.signs_in() => "it does not accept the credential: check the flags of sign-in",
@@ -44,10 +51,14 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
             }
             _ => "pass --model to name the model yourself",
         };
-        return Err(caller.refused("GET", PATH, &response, hint));
+        return Err(caller.refused("GET", path, &response, hint));
     }
     let text = String::from_utf8_lossy(&response.body);
     let list = parse(&text).map_err(|error| failed(format!("the response is not JSON ({error})")))?;
+    if let Some(declared) = declared {
+        let named = declared.model_names(&list).into_iter().filter(|name| name.len() <= MAX_NAME);
+        return Ok(named.map(|name| ServedModel { name: name.to_owned(), root: name.to_owned() }).collect());
+    }
     let listed = list.get("data").and_then(Value::as_list).unwrap_or_default();
     let named = listed.iter().filter_map(|model| Some((model, model.get("id")?.as_str()?)));
     let served = named.map(|(model, name)| {

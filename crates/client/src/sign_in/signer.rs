@@ -17,7 +17,8 @@ pub(crate) struct Signer {
     /// The target of the request line, and the URL.
     target: String,
     url: Url,
-    /// The head of all POST requests, unless each has its own signature.
+    method: &'static str,
+    /// The head of all requests, unless each has its own signature.
     head: Arc<[u8]>,
 }
 
@@ -28,10 +29,10 @@ enum Way {
 }
 
 impl Signer {
-    /// A signer of requests for this URL. Obtains the credential if it is the first one.
-    pub(crate) fn new(sign_in: &SignIn, route: &Route, url: &Url) -> Result<Signer, Error> {
+    /// A signer of requests with this URL and method. Obtains the credential if it is the first one.
+    pub(crate) fn new(sign_in: &SignIn, route: &Route, url: &Url, method: &'static str) -> Result<Signer, Error> {
         let (target, url, way) = (route.target(url), url.clone(), Way::Bearer);
-        let mut signer = Signer { sign_in: sign_in.clone(), version: 0, way, target, url, head: Arc::default() };
+        let mut signer = Signer { sign_in: sign_in.clone(), version: 0, way, target, url, method, head: Arc::default() };
         signer.reload()?;
         Ok(signer)
     }
@@ -41,7 +42,7 @@ impl Signer {
         self.version
     }
 
-    /// The head of a POST request; `rest` is the request after it. Allocates nothing unless the credential has changed
+    /// The head of a request; `rest` is the request after it. Allocates nothing unless the credential has changed
     /// or each request has its own signature.
     pub(crate) fn head(&mut self, rest: &[u8]) -> Arc<[u8]> {
         if self.sign_in.version() != self.version {
@@ -50,7 +51,7 @@ impl Signer {
         }
         match &mut self.way {
             Way::Bearer => self.head.clone(),
-            Way::Aws(signer) => signed_head(signer, "POST", &self.target, &self.url, rest).into(),
+            Way::Aws(signer) => signed_head(signer, self.method, &self.target, &self.url, rest).into(),
         }
     }
 
@@ -74,7 +75,7 @@ impl Signer {
                 let host = self.url.host_header();
                 let token = token.expose();
                 let head =
-                    format!("POST {} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n", self.target);
+                    format!("{} {} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n", self.method, self.target);
                 self.head = head.into_bytes().into();
             }
             (Credential::Aws(keys), SignInSpec::Aws(spec)) => {

@@ -205,7 +205,7 @@ impl Exchange {
     fn conclude(&mut self) -> Progress {
         let head = self.reader.head();
         match (head.status, &head.location) {
-            (200, _) => Progress::Done(self.response.close(head.open_ended)),
+            _ if self.response.accepted => Progress::Done(self.response.close(head.open_ended)),
             (301..=303 | 307 | 308, Some(location)) if self.redirects < 10 => {
                 Progress::Redirect(location.clone(), head.status <= 303)
             }
@@ -318,7 +318,7 @@ impl Sink for ResponseState {
     }
 
     fn head(&mut self, head: &Head) {
-        self.accepted = head.status == 200;
+        self.accepted = self.decoder.accepts(head.status);
         self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding).map(Box::new);
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {

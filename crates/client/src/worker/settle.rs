@@ -134,7 +134,7 @@ impl ClientWorker<'_> {
         let has_line = exchange.request.head.is_none();
         let line_end = memchr::memchr(b'\n', old).filter(|_| has_line).map_or(0, |at| at + 1);
         let head_end = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
-        let method = if as_get { "GET" } else { "POST" };
+        let method = if as_get { "GET" } else { self.client.endpoint.backend.method() };
         let line = if has_line { format!("{method} {} HTTP/1.1\r\n", route.target(url)) } else { String::new() };
         let mut new = line.into_bytes();
         for line in old[line_end..head_end].split_inclusive(|&byte| byte == b'\n') {

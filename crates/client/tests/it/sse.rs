@@ -5,6 +5,7 @@ use std::net::TcpStream;
 
 use base64::Engine;
 use serde_json::Value as Json;
+use tacho_client::backends::built_in_file;
 use tacho_client::{BackendKind, PayloadSpec, Rules, Task};
 use tacho_core::json::parse;
 use tacho_core::{Content, FailureKind, Observation, Outcome, Request};
@@ -64,6 +65,10 @@ fn play(response: &Json, stream: &mut TcpStream) -> Keep {
 }
 
 fn observe(case: &Json, rules: Rules) -> Observation {
+    observe_as(case, backend_of(case), rules)
+}
+
+fn observe_as(case: &Json, backend: BackendKind, rules: Rules) -> Observation {
     let response = case["answer"].clone();
     let refused = case["name"].as_str().unwrap().ends_with("connection-refused");
     let mut asked = 0;
@@ -77,11 +82,10 @@ fn observe(case: &Json, rules: Rules) -> Observation {
         play(&response, stream)
     });
     let server = serve(script);
-    let backend = backend_of(case);
     let port = if refused { 1 } else { server.address.port() };
     let url = format!("http://127.0.0.1:{port}{}", backend.default_endpoint());
     let payload = payload_of(case);
-    send(endpoint(&url, backend, rules), &payload, &[request_for(case, backend)]).remove(0)
+    send(endpoint(&url, backend, rules), &payload, &[request_for(case, backend_of(case))]).remove(0)
 }
 
 fn backend_of(case: &Json) -> BackendKind {
@@ -312,6 +316,40 @@ fn each_answer_gets_the_outcome_it_deserves() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Encodings of embeddings as bytes, which a file cannot say.
+const NOT_IN_FILES: [&str; 1] = ["bytes"];
+
+#[test]
+fn files_read_what_the_built_in_backends_read() {
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for case in cases() {
+        let name = case["name"].as_str().unwrap();
+        let Some(text) = built_in_file(backend_of(&case).name()) else { continue };
+        if NOT_IN_FILES.iter().any(|part| name.contains(part)) {
+            continue;
+        }
+        let file = BackendKind::from_text(text, "file").unwrap();
+        let known = |row: &Observation| {
+            let kind = row.outcome.failure().map(|failure| failure.kind);
+            let text = String::from_utf8_lossy(&row.text).into_owned();
+            let counts = (row.usage, row.reasoning_tokens, row.token_counts.clone(), row.token_count_source);
+            let marks = (row.first_content.is_some(), row.first_answer.is_some());
+            (kind, text, row.chunks.len(), counts, marks)
+        };
+        let (own, by_file) = (observe(&case, Rules::Standard), observe_as(&case, file, Rules::Standard));
+        compared += 1;
+        // The built-in decoder of responses keeps no ends of texts, and counts an event before it finds it malformed.
+        let ends = own.text_ends.is_empty() || own.text_ends == by_file.text_ends;
+        let malformed = own.outcome.failure().is_some_and(|failure| failure.kind == FailureKind::Malformed);
+        let (own, by_file) = (known(&own), known(&by_file));
+        if if malformed { own.0 != by_file.0 } else { own != by_file || !ends } {
+            wrong.push(format!("{name}: {by_file:?}, not {own:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 300, "only {compared} answers were compared");
 }
 
 #[test]

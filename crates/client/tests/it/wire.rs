@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use serde_json::Value as Json;
+use tacho_client::backends::{BUILT_IN_FILES, built_in_file};
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, Rules, Url, proxy_for};
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Content, Counters, Kept, Observation, Request, Secret, SystemClock};
@@ -134,9 +135,8 @@ fn payload_of(case: &Json) -> PayloadSpec {
     }
 }
 
-fn endpoint_of(case: &Json, port: u16) -> Result<EndpointSpec, tacho_client::Error> {
+fn endpoint_of(case: &Json, backend: BackendKind, port: u16) -> Result<EndpointSpec, tacho_client::Error> {
     let place = |text: &str| text.replace("{port}", &port.to_string());
-    let backend = BackendKind::from_name(case["backend"].as_str().unwrap()).unwrap();
     let mut endpoint = endpoint(&place(case["api_url"].as_str().unwrap()), backend, Rules::Standard);
     let env = |name: &str| case["env"][name].as_str().map(place);
     endpoint.api_key = env("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new);
@@ -189,16 +189,15 @@ fn check_facts(name: &str, backend: BackendKind, request: &Request, output: &Jso
     assert_eq!(backend.audio_seconds(request), Ok(seconds), "{name}");
 }
 
-fn run_case(file: &str, directory: &Path) -> bool {
+fn run_case(file: &str, backend: BackendKind, directory: &Path) -> bool {
     let case = golden_json(file);
     let server = answering();
     let port = server.address.port();
     let refused = case.get("raises").is_some() || file.contains("url-userinfo-and-key");
-    let sent = endpoint_of(&case, port).map(|endpoint| {
+    let sent = endpoint_of(&case, backend, port).map(|endpoint| {
         let mut request = request_of(&case["input"]);
         request.media = request.media.map(|media| with_file(media, directory));
         let payload = payload_of(&case);
-        let backend = endpoint.backend;
         let fits = backend.body(&payload, &request).is_ok();
         fits.then(|| {
             check_facts(file, backend, &request, &case["output"]);
@@ -227,11 +226,35 @@ fn requests_equal_the_recorded_ones() {
     for backend in BackendKind::ALL.into_iter().filter(|backend| !backend.is_legacy()) {
         for path in golden_files(&format!("wire/{}", backend.name()), ".json") {
             let file = format!("wire/{}/{}", backend.name(), path.file_name().unwrap().to_string_lossy());
-            checked += usize::from(run_case(&file, &directory));
+            checked += usize::from(run_case(&file, backend, &directory));
         }
     }
     let _ = std::fs::remove_dir_all(&directory);
     assert!(checked > 380, "only {checked} requests were compared");
+}
+
+#[test]
+fn files_send_what_the_built_in_backends_send() {
+    let directory = std::env::temp_dir().join(format!("tacho-file-wire-{}", std::process::id()));
+    let (mut checked, mut kinds) = (0, 0);
+    for (name, text) in BUILT_IN_FILES {
+        let backend = BackendKind::from_text(text, "file").unwrap();
+        assert_eq!(backend.name(), *name);
+        if BackendKind::from_name(name).unwrap().is_legacy() {
+            continue;
+        }
+        let before = checked;
+        for path in golden_files(&format!("wire/{name}"), ".json") {
+            let file = format!("wire/{name}/{}", path.file_name().unwrap().to_string_lossy());
+            // A file may be sent to any path.
+            if golden_json(&file).get("raises").is_none() {
+                checked += usize::from(run_case(&file, backend, &directory));
+            }
+        }
+        kinds += usize::from(checked > before);
+    }
+    let _ = std::fs::remove_dir_all(&directory);
+    assert!(checked > 300 && kinds >= 10, "only {checked} requests of {kinds} kinds were compared");
 }
 
 /// Requests of the legacy backends and the demonstration server, which were not recorded.
@@ -241,7 +264,10 @@ fn older_protocols_are_spoken_as_they_were() {
     let request = Request::text("p", 7, 5);
     let body = |name: &str| {
         let backend = BackendKind::from_name(name).unwrap();
-        String::from_utf8(backend.body(&payload, &request).unwrap()).unwrap()
+        let own = backend.body(&payload, &request).unwrap();
+        let file = BackendKind::from_text(built_in_file(name).unwrap(), name).unwrap();
+        assert_eq!(file.body(&payload, &request).unwrap(), own, "{name} as a file");
+        String::from_utf8(own).unwrap()
     };
     assert_eq!(
         body("tgi"),

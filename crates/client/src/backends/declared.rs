@@ -1,0 +1,382 @@
+//! Backends from files: a YAML file describes the request and how its response is read. It is compiled before a run,
+//! so that a request costs what it costs with a built-in backend.
+
+mod body;
+mod decode;
+mod fields;
+mod files;
+mod path;
+mod program;
+mod spec;
+mod trace;
+mod yaml;
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use ring::digest::{SHA256, digest};
+use tacho_core::Request;
+use tacho_core::json::Value;
+
+use super::format::ResponseFormat;
+use super::kind::{Origin, Row, Sequences};
+use super::{BackendKind, Encoded, Expected, PayloadSpec, Task, generate};
+use body::{Body, Rendered};
+pub(super) use decode::DeclaredDecoder;
+use fields::Fields;
+pub use files::{BUILT_IN_FILES, built_in_file};
+use path::Step;
+pub(super) use spec::{Framing, Prefix};
+use spec::ResponseSpec;
+pub use trace::{Trace, TraceEvent};
+use yaml::{Node, Tree};
+
+/// Maximum size of a file.
+const MAX_FILE: u64 = 1 << 20;
+/// Hexadecimal digits of a file's digest.
+const DIGITS: usize = 16;
+
+/// A backend from a file.
+#[derive(Debug)]
+pub struct Declared {
+    pub(super) row: Row,
+    digest: String,
+    body: Body,
+    response: ResponseSpec,
+    /// How a response is read whose request has `stream: false`.
+    unstreamed: Option<ResponseSpec>,
+    models: Option<(String, Vec<Step>)>,
+    ready: Option<String>,
+    trace: Trace,
+}
+
+impl PartialEq for Declared {
+    fn eq(&self, other: &Self) -> bool {
+        self.row.name == other.row.name && self.digest == other.digest
+    }
+}
+
+impl Eq for Declared {}
+
+/// A file that does not describe a backend, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FileError(String);
+
+/// A problem at a line of a file.
+#[derive(Debug)]
+struct Problem {
+    line: usize,
+    problem: String,
+}
+
+impl Problem {
+    fn at(line: usize, problem: impl Into<String>) -> Self {
+        Problem { line, problem: problem.into() }
+    }
+
+    fn in_field(line: usize, field: &str, problem: impl Into<String>) -> Self {
+        let problem = problem.into();
+        Problem { line, problem: if field.is_empty() { problem } else { format!("{field}: {problem}") } }
+    }
+}
+
+/// All files that were read, each of which stays in memory.
+static READ: Mutex<Vec<&'static Declared>> = Mutex::new(Vec::new());
+
+impl BackendKind {
+    /// Whether a value of `--backend` names a file.
+    pub fn is_file_name(text: &str) -> bool {
+        text.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending))
+    }
+
+    /// Reads a backend from a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not describe a backend; the message names file, line and field.
+    pub fn from_file(path: &Path) -> Result<BackendKind, FileError> {
+        let shown = path.display();
+        let fail = |problem: String| FileError(format!("{shown}: {problem}"));
+        let size = std::fs::metadata(path).map_err(|error| fail(format!("cannot be read: {error}")))?.len();
+        if size > MAX_FILE {
+            return Err(fail(format!("is larger than {} KiB: is it a backend file?", MAX_FILE >> 10)));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
+        let stem = path.file_stem().map_or_else(|| "backend".into(), |stem| stem.to_string_lossy());
+        BackendKind::from_text(&text, &stem).map_err(|FileError(problem)| fail(problem))
+    }
+
+    /// Reads a backend from the text of a file; `name` applies if the file has none.
+    ///
+    /// # Errors
+    /// If the text does not describe a backend.
+    pub fn from_text(text: &str, name: &str) -> Result<BackendKind, FileError> {
+        let declared = Declared::read(text, name)
+            .map_err(|Problem { line, problem }| FileError(format!("line {line}: {problem}")))?;
+        let mut known = READ.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.iter().find(|known| ***known == declared) {
+            return Ok(BackendKind::Declared(known));
+        }
+        let declared: &'static Declared = Box::leak(Box::new(declared));
+        known.push(declared);
+        Ok(BackendKind::Declared(declared))
+    }
+
+    /// The description, if the backend comes from a file.
+    pub(crate) fn declared(self) -> Option<&'static Declared> {
+        match self {
+            BackendKind::Declared(declared) => Some(declared),
+            _ => None,
+        }
+    }
+
+    /// The digest of its file, if it comes from one. It determines what is sent and how responses are read.
+    pub fn file_digest(self) -> Option<&'static str> {
+        self.declared().map(|declared| declared.digest.as_str())
+    }
+
+    /// Whether its bodies have chat messages.
+    pub fn sends_messages(self) -> bool {
+        match self {
+            BackendKind::OpenAiChat | BackendKind::OpenAiResponses | BackendKind::AnthropicMessages => true,
+            BackendKind::Declared(declared) => declared.body.names("messages"),
+            _ => false,
+        }
+    }
+
+    /// Whether its bodies have token IDs.
+    pub fn sends_token_ids(self) -> bool {
+        match self {
+            BackendKind::Vllm | BackendKind::OpenAi => true,
+            BackendKind::Declared(declared) => declared.body.names("token_ids") || declared.body.names("prompt"),
+            _ => false,
+        }
+    }
+
+    /// Whether its bodies have images, videos or sounds.
+    pub fn sends_media(self) -> bool {
+        match self {
+            BackendKind::OpenAiChat | BackendKind::OpenAiAudio => true,
+            BackendKind::Declared(declared) => declared.body.names("messages") || declared.body.names("media"),
+            _ => false,
+        }
+    }
+
+    /// The path of the ready check, if the file has one.
+    pub fn ready_path(self) -> Option<&'static str> {
+        self.declared()?.ready.as_deref()
+    }
+
+    /// What the file's selectors found, if the backend comes from a file and [`Trace::start`] was called.
+    pub fn trace(self) -> Option<&'static Trace> {
+        self.declared().map(|declared| &declared.trace)
+    }
+
+    /// The selectors of the file, as pairs of field and path, if the backend comes from a file.
+    pub fn selectors(self) -> Vec<(&'static str, String)> {
+        let all = self.declared().map(|declared| &declared.response.selectors[..]).unwrap_or_default();
+        all.iter().map(|selector| (selector.what.field(), selector.shown().into_owned())).collect()
+    }
+
+    /// Whether the file says what ends a response.
+    pub fn has_end_mark(self) -> bool {
+        self.declared().is_none_or(|declared| declared.response.has_end_mark)
+    }
+}
+
+impl Declared {
+    fn read(text: &str, name: &str) -> Result<Declared, Problem> {
+        let document = yaml::document(text)?;
+        let fields = Fields::of(&document, "", &["name", "task", "request", "response", "models", "ready"])?;
+        let name = fields.text("name")?.unwrap_or(name);
+        if name.is_empty() || name.chars().any(|c| c.is_control() || c == '/') {
+            return Err(fields.problem("name", "must be a word without slashes"));
+        }
+        let task = fields.word("task", &[("generation", Task::Generation), ("pooling", Task::Pooling)])?;
+        let example = "a mapping with path and body";
+        let request = RequestPart::read(fields.required("request", example)?)?;
+        let (response, unstreamed) =
+            spec::read(fields.required("response", "a mapping with framing and text")?, task == Task::Pooling)?;
+        let samples = request.body.takes_extras || request.body.names("extra_body");
+        let row = Row {
+            name: leak(name),
+            suffixes: &[""],
+            endpoint: leak(&request.path),
+            task,
+            origin: Origin::Own,
+            format: ResponseFormat::Declared,
+            sequences: request.sequences,
+            samples: samples && task == Task::Generation,
+            takes_ignore_eos: request.body.names("ignore_eos"),
+            takes_extras: request.body.takes_extras,
+            keys: request.keys,
+            headers: request.headers,
+            method: request.method,
+            ..Row::BASE
+        };
+        let digest = digest(&SHA256, text.as_bytes());
+        let digest: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Declared {
+            row,
+            digest: digest[..DIGITS].to_owned(),
+            body: request.body,
+            response,
+            unstreamed,
+            models: fields.get("models").map(models).transpose()?,
+            ready: fields.get("ready").map(ready).transpose()?,
+            trace: Trace::default(),
+        })
+    }
+
+    /// Encodes a request.
+    pub(super) fn encode(&self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, Cow<'static, str>> {
+        let Rendered { text: body, unstreamed } = self.body.render(payload, request)?;
+        let expected = Expected { unstreamed: unstreamed && self.unstreamed.is_some(), ..Expected::of(request) };
+        let expected =
+            if self.response.echoes_prompt { expected.repeating(generate::prompt(request)?) } else { expected };
+        Ok(Encoded { body, expected })
+    }
+
+    pub(super) fn framing(&self) -> Framing {
+        self.response.framing
+    }
+
+    /// Whether a status means success.
+    pub(super) fn accepts(&self, status: u16) -> bool {
+        self.response.statuses.contains(&status)
+    }
+
+    /// The path of the model list, if the file has one.
+    pub(crate) fn models_path(&self) -> Option<&str> {
+        self.models.as_ref().map(|(path, _)| path.as_str())
+    }
+
+    /// The names of the models in a model list.
+    pub(crate) fn model_names<'v>(&self, list: &'v Value) -> Vec<&'v str> {
+        let mut found = vec![list];
+        for step in self.models.iter().flat_map(|(_, steps)| steps) {
+            found = found.into_iter().flat_map(|value| below(value, step)).collect();
+        }
+        found.into_iter().filter_map(Value::as_str).collect()
+    }
+}
+
+/// The values one step below.
+fn below<'v>(value: &'v Value, step: &Step) -> Vec<&'v Value> {
+    let item = |index: usize| value.as_list().and_then(|items| items.get(index));
+    match step {
+        Step::Key(name) => value.get(&String::from_utf8_lossy(name)).into_iter().collect(),
+        Step::Index(index) => item(*index).into_iter().collect(),
+        Step::Either(index) => item(*index).or_else(|| value.get(&index.to_string())).into_iter().collect(),
+        Step::Each => value.as_list().unwrap_or_default().iter().collect(),
+    }
+}
+
+/// The section `request`.
+struct RequestPart {
+    method: &'static str,
+    path: String,
+    headers: &'static [(&'static str, &'static str)],
+    keys: &'static [(&'static str, &'static str)],
+    sequences: Sequences,
+    body: Body,
+}
+
+impl RequestPart {
+    fn read(node: &Node) -> Result<Self, Problem> {
+        let known = ["method", "path", "headers", "api_key", "body", "extras", "sequences"];
+        let fields = Fields::of(node, "request", &known)?;
+        fields.required("path", "path: /v1/generate")?;
+        let path = fields.text("path")?.unwrap_or_default().to_owned();
+        if !path.starts_with('/') || path.contains([' ', '#']) {
+            return Err(fields.problem("path", format!("is {path:?}: it must begin with / and have no spaces")));
+        }
+        let left = path.replace("{model}", "");
+        if left.contains(['{', '}']) {
+            return Err(fields.problem("path", format!("is {path:?}: only {{model}} can be filled in")));
+        }
+        let words = ["POST", "PUT", "PATCH", "GET"].map(|word| (word, word));
+        let method = fields.word("method", &words)?;
+        let extras = fields.get("extras").map(|_| fields.truth("extras", true)).transpose()?;
+        let body = fields.get("body");
+        if method != "GET" && body.is_none() {
+            fields.required("body", "body: {prompt: \"{{ prompt }}\"}")?;
+        }
+        Ok(RequestPart {
+            method,
+            path,
+            headers: headers(&fields)?,
+            keys: keys(&fields)?,
+            sequences: fields.word(
+                "sequences",
+                &[("one", Sequences::One), ("prompt", Sequences::Prompt), ("documents", Sequences::Documents)],
+            )?,
+            body: Body::compile(body, extras)?,
+        })
+    }
+}
+
+type Pairs = &'static [(&'static str, &'static str)];
+
+fn headers(fields: &Fields<'_>) -> Result<Pairs, Problem> {
+    let Some(node) = fields.get("headers") else { return Ok(&[]) };
+    let own = Fields::open(node, &fields.name("headers"))?;
+    let mut checked = crate::Headers::default();
+    let mut all = Vec::new();
+    for (key, value) in own.iter() {
+        let Tree::Scalar { text, .. } = &value.tree else {
+            return Err(own.problem(&key.name, format!("must be a text, not {}", value.kind())));
+        };
+        checked.set(&key.name, text);
+        checked.check().map_err(|_| own.problem(&key.name, "holds a character that HTTP does not allow"))?;
+        all.push((leak(&key.name), leak(text)));
+    }
+    Ok(Vec::leak(all))
+}
+
+/// The headers of the API key and what precedes it there.
+fn keys(fields: &Fields<'_>) -> Result<Pairs, Problem> {
+    let Some(node) = fields.get("api_key") else { return Ok(Row::BASE.keys) };
+    match node.value() {
+        Value::Bool(false) => return Ok(&[]),
+        Value::Bool(true) => return Ok(Row::BASE.keys),
+        _ => {}
+    }
+    let keys = fields.each("api_key").iter().map(|node| match &node.tree {
+        Tree::Dict(_) => {
+            let own = Fields::of(node, &fields.name("api_key"), &["header", "prefix"])?;
+            own.required("header", "header: x-api-key")?;
+            let header = own.text("header")?.unwrap_or_default();
+            let default = if header.eq_ignore_ascii_case("authorization") { "Bearer " } else { "" };
+            let mut checked = crate::Headers::default();
+            checked.set(header, "key");
+            checked.check().map_err(|_| own.problem("header", "holds a character that HTTP does not allow"))?;
+            Ok((leak(header), leak(own.text("prefix")?.unwrap_or(default))))
+        }
+        _ => Err(fields.problem("api_key", "must be true, false or {header: NAME, prefix: TEXT}")),
+    });
+    Ok(Vec::leak(keys.collect::<Result<_, _>>()?))
+}
+
+fn models(node: &Node) -> Result<(String, Vec<Step>), Problem> {
+    let fields = Fields::of(node, "models", &["path", "names"])?;
+    let path = absolute(&fields)?;
+    let names = fields.text("names")?.unwrap_or("data[*].id");
+    Ok((path, path::parse(names).map_err(|problem| fields.problem("names", problem))?))
+}
+
+fn ready(node: &Node) -> Result<String, Problem> {
+    absolute(&Fields::of(node, "ready", &["path"])?)
+}
+
+fn absolute(fields: &Fields<'_>) -> Result<String, Problem> {
+    fields.required("path", "path: /health")?;
+    let path = fields.text("path")?.unwrap_or_default();
+    if path.starts_with('/') { Ok(path.to_owned()) } else { Err(fields.problem("path", "must begin with /")) }
+}
+
+/// A text that lives as long as the process: a file is read once for a run.
+fn leak(text: &str) -> &'static str {
+    String::leak(text.to_owned())
+}

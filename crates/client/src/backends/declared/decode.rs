@@ -1,0 +1,377 @@
+//! Decodes responses by the selectors of a file.
+
+use std::sync::Arc;
+
+use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
+
+use super::program::{Found, Hit};
+use super::spec::{ResponseSpec, Tokens, Use};
+use super::Declared;
+use crate::backends::Expected;
+use crate::backends::scan::{Cursor, Kind, unescape};
+use crate::backends::stream::{
+    NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token,
+};
+use crate::backends::template::Template;
+
+/// Decodes the events of one response, or a response that is one event.
+#[derive(Debug)]
+pub(in crate::backends) struct DeclaredDecoder {
+    spec: &'static Declared,
+    response: &'static ResponseSpec,
+    found: Found,
+    /// The last plain token event, and the tokens in it.
+    template: Template,
+    template_count: Option<Counted>,
+    /// The text of the current event, if it is not appended directly.
+    text: Vec<u8>,
+    prompt: Option<Arc<str>>,
+    done: bool,
+    end_marker_optional: bool,
+    reasoning: Reasoning,
+    /// Tokens that the events counted.
+    counted: Option<u64>,
+}
+
+/// The tokens of one event.
+#[derive(Debug, Clone, Copy)]
+struct Counted {
+    tokens: u64,
+    /// Whether they are the items of a list, such as log-probabilities.
+    listed: bool,
+}
+
+/// What an event says, apart from its text.
+#[derive(Debug, Default)]
+struct Said {
+    has_text: bool,
+    /// Whether the text, the reasoning or other content is mentioned, even if it is empty.
+    has_content_field: bool,
+    reasoning: bool,
+    other: bool,
+    token_event: bool,
+    done: bool,
+    data: bool,
+    count: Option<Counted>,
+    completion: Option<u64>,
+    texts: u32,
+    /// Whether a later event may differ in more than its text.
+    varies: bool,
+}
+
+impl DeclaredDecoder {
+    pub(in crate::backends) fn new(spec: &'static Declared, expected: &Expected) -> Self {
+        let unstreamed = spec.unstreamed.as_ref().filter(|_| expected.unstreamed);
+        DeclaredDecoder {
+            spec,
+            response: unstreamed.unwrap_or(&spec.response),
+            found: Found::default(),
+            template: Template::default(),
+            template_count: None,
+            text: Vec::new(),
+            prompt: expected.prompt.clone(),
+            done: false,
+            end_marker_optional: expected.end_marker_optional,
+            reasoning: Reasoning::default(),
+            counted: None,
+        }
+    }
+
+    /// Whether a status means success.
+    pub(in crate::backends) fn accepts(&self, status: u16) -> bool {
+        self.spec.trace.note_status(status);
+        self.spec.accepts(status)
+    }
+
+    pub(in crate::backends) fn event(
+        &mut self,
+        data: &[u8],
+        timestamp: Timestamp,
+        row: &mut Observation,
+    ) -> Result<(), Failure> {
+        if let Some((text, _)) = self.template.read(data) {
+            note_token(row, timestamp, !text.is_empty());
+            note_answer(row, timestamp, !text.is_empty());
+            row.text.extend_from_slice(text);
+            row.text_ends.push(row.text.len() as u32);
+            self.count(self.template_count, None, row);
+            return Ok(());
+        }
+        let response = self.response;
+        let is = |texts: &[String]| texts.iter().any(|text| text.as_bytes() == data);
+        if is(&response.done_data) {
+            self.done = true;
+            return Ok(());
+        }
+        if is(&response.ignored) {
+            return Ok(());
+        }
+        let said = self.read(data, "an event", row)?;
+        self.done |= said.done;
+        let before = row.chunks.len();
+        self.note(&said, timestamp, row);
+        let is_token = row.chunks.len() > before;
+        if self.spec.trace.is_on() {
+            self.spec.trace.note((data, timestamp), &self.found, &response.selectors, is_token);
+        } else {
+            self.learn(data, &said, is_token);
+        }
+        Ok(())
+    }
+
+    /// Reads an event, fails if it reports an error, and notes usage. The text is in `self.text` then.
+    fn read(&mut self, data: &[u8], what: &str, row: &mut Observation) -> Result<Said, Failure> {
+        let response = self.response;
+        response.program.read(data, &mut self.found).map_err(|_| malformed(&format!("{what} is not JSON"), data))?;
+        for (number, selector) in response.selectors.iter().enumerate() {
+            if selector.path.is_none() && self.found.met & selector.needs == selector.needs {
+                let (kind, span) = (Kind::Object, 0..data.len());
+                self.found.hits.push(Hit { selector: number as u8, kind, span, escaped: false });
+            }
+        }
+        self.check_errors(data)?;
+        if self.found.mismatch {
+            return Err(malformed(&format!("{what} has not the form that the backend file describes"), data));
+        }
+        self.text.clear();
+        let mut said = Said::default();
+        for at in 0..self.found.hits.len() {
+            self.apply(at, data, &mut said, row)?;
+        }
+        Ok(said)
+    }
+
+    fn check_errors(&self, data: &[u8]) -> Result<(), Failure> {
+        let response = self.response;
+        for hit in &self.found.hits {
+            let selector = &response.selectors[usize::from(hit.selector)];
+            if self.found.met & selector.needs != selector.needs {
+                continue;
+            }
+            match selector.what {
+                Use::Error if hit.is_truthy(data) => error_in_stream(Some(hit.span.clone()), data)?,
+                Use::Finish if response.failed_finish.iter().any(|bad| bad.as_bytes() == &data[hit.span.clone()]) => {
+                    let reason = excerpt(&data[hit.span.clone()]);
+                    let message = format!("the server aborted the response: finish reason {reason:?}");
+                    return Err(Failure { kind: FailureKind::ErrorInStream, message });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies the value that a selector found, if its conditions are met.
+    fn apply(&mut self, at: usize, data: &[u8], said: &mut Said, row: &mut Observation) -> Result<(), Failure> {
+        let hit = &self.found.hits[at];
+        let selector = &self.response.selectors[usize::from(hit.selector)];
+        if self.found.met & selector.needs != selector.needs {
+            return Ok(());
+        }
+        let is_null = hit.kind == Kind::Null;
+        let mut usage = |place: fn(&mut Observation) -> &mut Option<u64>| {
+            let (count, impossible) = count_of(hit, data);
+            let place = place(row);
+            *place = count.or(*place);
+            row.usage.impossible |= impossible;
+            count
+        };
+        match selector.what {
+            Use::Text => {
+                said.texts += 1;
+                said.has_content_field = true;
+                match hit.kind {
+                    Kind::Null => said.varies = true,
+                    Kind::Text if hit.escaped => unescape(&data[hit.span.clone()], &mut self.text),
+                    Kind::Text => self.text.extend_from_slice(&data[hit.span.clone()]),
+                    _ => return Err(malformed("a text is not a string", data)),
+                }
+                said.has_text |= !self.text.is_empty();
+                return Ok(());
+            }
+            Use::Reasoning => {
+                said.has_content_field |= !is_null;
+                said.reasoning |= has_content(hit, data);
+            }
+            Use::OtherContent => {
+                said.has_content_field |= !is_null;
+                said.other |= has_content(hit, data);
+            }
+            Use::TokenEvent => {
+                said.token_event |= !is_null;
+                // It may contain the text.
+                return Ok(());
+            }
+            Use::Count => {
+                said.count = counted(hit, data).or(said.count);
+                return Ok(());
+            }
+            Use::PromptTokens => drop(usage(|row| &mut row.usage.prompt_tokens)),
+            Use::CompletionTokens => said.completion = usage(|row| &mut row.usage.completion_tokens).or(said.completion),
+            Use::CachedTokens => drop(usage(|row| &mut row.usage.cached_tokens)),
+            Use::ReasoningTokens => drop(usage(|row| &mut row.reasoning_tokens)),
+            Use::Done => said.done |= !matches!(hit.kind, Kind::Null | Kind::False),
+            Use::Data => said.data |= hit.is_truthy(data),
+            Use::Finish | Use::Error => {}
+        }
+        said.varies |= !is_null;
+        Ok(())
+    }
+
+    /// Notes the text and the token event, if the event is one.
+    fn note(&mut self, said: &Said, timestamp: Timestamp, row: &mut Observation) {
+        let response = self.response;
+        let grown = if response.cumulative { self.replace_text(said, row) } else { said.has_text };
+        let is_token = match (response.has_token_event, response.cumulative) {
+            (true, _) => said.token_event,
+            (false, true) => grown || said.reasoning || said.other,
+            (false, false) => said.has_content_field,
+        };
+        if !response.cumulative {
+            row.text.extend_from_slice(&self.text);
+        }
+        if !is_token {
+            return;
+        }
+        note_token(row, timestamp, grown || said.reasoning || said.other);
+        note_answer(row, timestamp, grown);
+        // Only appended text has ends.
+        if !response.cumulative {
+            row.text_ends.push(row.text.len() as u32);
+        }
+        self.count(said.count, said.completion, row);
+        if said.reasoning {
+            self.reasoning.note(said.completion);
+        }
+    }
+
+    /// Replaces the text by the whole text of the event; returns whether it has grown.
+    fn replace_text(&mut self, said: &Said, row: &mut Observation) -> bool {
+        if said.texts == 0 {
+            return false;
+        }
+        let echo = self.prompt.as_deref().unwrap_or_default().as_bytes();
+        let output = self.text.strip_prefix(echo).unwrap_or(&self.text);
+        let grown = output.len() > row.text.len();
+        row.text.clear();
+        row.text.extend_from_slice(output);
+        grown
+    }
+
+    /// Notes the tokens of a token event, if they are known.
+    fn count(&mut self, count: Option<Counted>, completion: Option<u64>, row: &mut Observation) {
+        let tokens = self.response.tokens;
+        let place = row.chunks.len() as u32 - 1;
+        let so_far = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
+        let reported = completion.filter(|_| tokens == Tokens::Usage);
+        if let Some(count) = count {
+            self.counted = Some(self.counted.unwrap_or(0).saturating_add(count.tokens));
+        }
+        if let Some(reported) = reported {
+            row.token_count_source = Some(TokenCountSource::Usage);
+            row.token_counts.push((place, so_far(reported)));
+        } else if let (Some(count), Tokens::Count | Tokens::Usage) = (count, tokens)
+            && (count.tokens > 1 || (!count.listed && count.tokens == 0))
+            && row.token_count_source.is_none_or(|source| source != TokenCountSource::Usage || !count.listed)
+        {
+            let source = if count.listed { TokenCountSource::Logprobs } else { TokenCountSource::Usage };
+            row.token_count_source = Some(source);
+            row.token_counts.push((place, so_far(self.counted.unwrap_or(0))));
+        }
+    }
+
+    /// Remembers a plain token event: later ones mostly differ in their text only.
+    fn learn(&mut self, data: &[u8], said: &Said, is_token: bool) {
+        self.template.forget();
+        let plain = is_token && said.texts == 1 && !said.varies && !self.response.cumulative;
+        let text = |hit: &&Hit| self.response.selectors[usize::from(hit.selector)].what == Use::Text;
+        let mut texts = self.found.hits.iter().filter(text);
+        if let (true, Some(hit), None) = (plain, texts.next(), texts.next()) {
+            self.template.remember(data, hit.span.clone(), None);
+            self.template_count = said.count;
+        }
+    }
+
+    /// Whether the end mark has arrived.
+    pub(in crate::backends) fn is_closed(&self) -> bool {
+        self.done
+    }
+
+    /// Whether nothing in the response marks its end.
+    pub(in crate::backends) fn is_unmarked(&self) -> bool {
+        !self.response.has_end_mark
+    }
+
+    /// The outcome of a stream, after the body has ended as framed.
+    pub(in crate::backends) fn finish(&mut self, row: &mut Observation) -> Outcome {
+        self.settle_counts(row);
+        if row.chunks.is_empty() {
+            return Outcome::failed(FailureKind::Empty, NO_TOKEN);
+        }
+        if self.response.has_end_mark && !self.done && !self.end_marker_optional {
+            let events = row.chunks.len();
+            let message = format!("the stream ended without its end mark after {events} token events");
+            return Outcome::failed(FailureKind::Truncated, message);
+        }
+        if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {
+            return Outcome::failed(FailureKind::Empty, "the stream ended without any content");
+        }
+        Outcome::Complete
+    }
+
+    fn settle_counts(&mut self, row: &mut Observation) {
+        self.reasoning.settle(row);
+        match self.response.tokens {
+            Tokens::Usage => {}
+            Tokens::Events => row.usage.completion_tokens = Some(row.chunks.len() as u64),
+            Tokens::Count => row.usage.completion_tokens = self.counted,
+            Tokens::Tokenizer => row.usage.completion_tokens = None,
+        }
+    }
+
+    /// Decodes a response that is not streamed.
+    pub(in crate::backends) fn whole(&mut self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
+        let said = self.read(body, "the response", row)?;
+        row.text.extend_from_slice(&self.text);
+        if self.spec.trace.is_on() {
+            let selectors = &self.response.selectors;
+            self.spec.trace.note((body, row.first_byte.unwrap_or(Timestamp::ZERO)), &self.found, selectors, false);
+        }
+        self.settle_counts(row);
+        let needs_data = self.response.of(Use::Data).next().is_some();
+        let has_tokens = row.usage.completion_tokens.unwrap_or(0) > 0;
+        let (has_result, what) = match needs_data {
+            true => (said.data, "data"),
+            false => (said.has_text || has_tokens, "text"),
+        };
+        if has_result {
+            return Ok(());
+        }
+        let message = format!("the response has no {what}: {}", excerpt(body));
+        Err(Failure { kind: FailureKind::Empty, message })
+    }
+}
+
+/// Whether a string or a list has anything in it.
+fn has_content(hit: &Hit, data: &[u8]) -> bool {
+    matches!(hit.kind, Kind::Text | Kind::List | Kind::Object) && hit.is_truthy(data)
+}
+
+/// A token count, and whether the number is invalid as one.
+fn count_of(hit: &Hit, data: &[u8]) -> (Option<u64>, bool) {
+    if hit.kind != Kind::Number {
+        return (None, false);
+    }
+    let mut cursor = Cursor::new(&data[hit.span.clone()]);
+    let count = cursor.count().ok().flatten();
+    (count, cursor.met_impossible)
+}
+
+/// The tokens of an event: a number, or the items of a list.
+fn counted(hit: &Hit, data: &[u8]) -> Option<Counted> {
+    if hit.kind != Kind::List {
+        return count_of(hit, data).0.map(|tokens| Counted { tokens, listed: false });
+    }
+    let items = Cursor::new(&data[hit.span.clone()]).items(|cursor, _| cursor.skip().map(drop)).ok()?;
+    Some(Counted { tokens: items as u64, listed: true })
+}

@@ -1,0 +1,101 @@
+//! A record of what the selectors of a file found, for `tacho backend check`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tacho_core::Timestamp;
+
+use super::program::{Found, Hit};
+use super::spec::Selector;
+use crate::backends::scan::{Kind, unescape};
+use crate::backends::stream::excerpt;
+
+/// What the selectors found in each event, if it is recorded.
+#[derive(Debug, Default)]
+pub struct Trace {
+    on: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    status: Option<u16>,
+    events: Vec<TraceEvent>,
+}
+
+/// One event.
+#[derive(Debug, Clone)]
+pub struct TraceEvent {
+    /// When it arrived.
+    pub timestamp: Timestamp,
+    /// The event.
+    pub data: String,
+    /// The selectors that found something, by number, and the value.
+    pub found: Vec<(usize, String)>,
+    /// Whether it counted as a token event.
+    pub is_token: bool,
+}
+
+impl Trace {
+    /// Records from now on.
+    pub fn start(&self) {
+        self.on.store(true, Ordering::Relaxed);
+        *self.lock() = Seen::default();
+    }
+
+    /// The status of the response.
+    pub fn status(&self) -> Option<u16> {
+        self.lock().status
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> Vec<TraceEvent> {
+        self.lock().events.clone()
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_status(&self, status: u16) {
+        if self.is_on() {
+            self.lock().status = Some(status);
+        }
+    }
+
+    #[cold]
+    pub(super) fn note(
+        &self,
+        (data, timestamp): (&[u8], Timestamp),
+        found: &Found,
+        selectors: &[Selector],
+        is_token: bool,
+    ) {
+        let met = |hit: &&Hit| {
+            let needs = selectors[usize::from(hit.selector)].needs;
+            found.met & needs == needs && hit.kind != Kind::Null
+        };
+        let hits = found.hits.iter().filter(met);
+        let event = TraceEvent {
+            timestamp,
+            data: excerpt(data),
+            found: hits.map(|hit| (usize::from(hit.selector), shown(hit, data))).collect(),
+            is_token,
+        };
+        self.lock().events.push(event);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shown(hit: &Hit, data: &[u8]) -> String {
+    let bytes = &data[hit.span.clone()];
+    if hit.kind != Kind::Text {
+        return excerpt(bytes);
+    }
+    let mut plain = Vec::new();
+    unescape(bytes, &mut plain);
+    format!("{:?}", String::from_utf8_lossy(&plain))
+}
