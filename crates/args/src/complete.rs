@@ -74,6 +74,9 @@ impl<P> Completion<'_, P> {
         match flag.kind {
             Kind::Switch | Kind::TriState | Kind::Help => Words::None,
             Kind::Choice(choices) => Words::Listed(choices.iter().map(|word| (*word).to_owned()).collect()),
+            Kind::ChoiceOrFile(choices, _) => {
+                Words::ListedOrFiles(choices.iter().map(|word| (*word).to_owned()).collect())
+            }
             _ => (self.words)(flag).unwrap_or(match flag.metavar {
                 "FILE" | "DIR" | "PATH" => Words::Files,
                 _ => Words::Any,

@@ -23,6 +23,8 @@ pub enum Kind {
     OptionalStr,
     /// One string out of a list.
     Choice(&'static [&'static str]),
+    /// One string out of a list, or a file: a text with a slash or an ending.
+    ChoiceOrFile(&'static [&'static str], &'static [&'static str]),
     /// One JSON value.
     Json,
     /// Comma-separated names.

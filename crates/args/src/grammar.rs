@@ -406,7 +406,10 @@ fn convert(flag: &Flag, name: &str, args: &[String]) -> Result<Value, UsageError
             Some(number) => Ok(number),
             None => Err(bad("int")),
         },
-        Kind::Choice(choices) => match choice(choices, text) {
+        Kind::ChoiceOrFile(_, endings) if text.contains('/') || endings.iter().any(|ending| text.ends_with(ending)) => {
+            Ok(Value::from(text))
+        }
+        Kind::Choice(choices) | Kind::ChoiceOrFile(choices, _) => match choice(choices, text) {
             Some(known) => Ok(Value::from(known)),
             None => {
                 Err(UsageError::BadChoice { flag: flag.title(), value: text.to_owned(), choices: choices.to_vec() })

@@ -191,7 +191,7 @@ pub fn described(flag: &Flag, with_choices: bool) -> String {
     if flag.required && flag.kind.places().is_none() {
         text += " Required.";
     }
-    if let (Kind::Choice(choices), true) = (flag.kind, with_choices) {
+    if let (Kind::Choice(choices) | Kind::ChoiceOrFile(choices, _), true) = (flag.kind, with_choices) {
         text += &format!(" One of {}.", choices.join(", "));
     }
     match preset(flag) {

@@ -192,8 +192,9 @@ fn encoded(replica: &Replica, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
     let url = &endpoint.url;
     // A GET request may have no body.
     let body = Some(body).filter(|body| !body.is_empty() || endpoint.backend.method() != "GET");
-    let request =
-        |headers: &Headers| http1::request(endpoint.backend.method(), &route.target(url), &url.host_header(), headers, body);
+    let request = |headers: &Headers| {
+        http1::request(endpoint.backend.method(), &route.target(url), &url.host_header(), headers, body)
+    };
     match &endpoint.sign_in {
         None => request(&headers).into(),
         Some(sign_in) => {

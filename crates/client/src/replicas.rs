@@ -190,7 +190,13 @@ impl Replicas {
         let replica = |((endpoint, _), name): ((EndpointSpec, &str), Option<&str>)| {
             endpoint.check()?;
             let (route, url) = (Route::find(&endpoint)?, &endpoint.url);
-            let head = http1::request(endpoint.backend.method(), &route.target(url), &url.host_header(), &Headers::default(), None);
+            let head = http1::request(
+                endpoint.backend.method(),
+                &route.target(url),
+                &url.host_header(),
+                &Headers::default(),
+                None,
+            );
             Ok(Replica {
                 head: head[..head.len() - http1::after_host(&head).len()].into(),
                 route,

@@ -156,7 +156,7 @@ impl ServeArgs {
         let stages = stages::StageArgs::read(&values, load.burstiness.value)?;
         let (load, stops) = stages.filling(load, stops);
         let mut args = ServeArgs {
-            target: TargetArgs::from(&values),
+            target: TargetArgs::parse(&values)?,
             load,
             content: ContentArgs::from(&values),
             dataset: DatasetArgs::from(&values),

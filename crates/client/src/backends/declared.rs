@@ -27,8 +27,8 @@ pub(super) use decode::DeclaredDecoder;
 use fields::Fields;
 pub use files::{BUILT_IN_FILES, built_in_file};
 use path::Step;
-pub(super) use spec::{Framing, Prefix};
 use spec::ResponseSpec;
+pub(super) use spec::{Framing, Prefix};
 pub use trace::{Trace, TraceEvent};
 use yaml::{Node, Tree};
 
@@ -86,10 +86,8 @@ impl Problem {
 static READ: Mutex<Vec<&'static Declared>> = Mutex::new(Vec::new());
 
 impl BackendKind {
-    /// Whether a value of `--backend` names a file.
-    pub fn is_file_name(text: &str) -> bool {
-        text.contains('/') || [".yaml", ".yml", ".json"].iter().any(|ending| text.ends_with(ending))
-    }
+    /// Endings of backend files.
+    pub const FILE_ENDINGS: &'static [&'static str] = &[".yaml", ".yml", ".json"];
 
     /// Reads a backend from a file.
     ///
@@ -151,6 +149,22 @@ impl BackendKind {
             BackendKind::Vllm | BackendKind::OpenAi => true,
             BackendKind::Declared(declared) => declared.body.names("token_ids") || declared.body.names("prompt"),
             _ => false,
+        }
+    }
+
+    /// Whether its bodies have the number of log-probabilities.
+    pub fn sends_logprobs(self) -> bool {
+        match self {
+            BackendKind::Declared(declared) => declared.body.names("logprobs"),
+            built_in => built_in.url_suffixes()[0] == "completions",
+        }
+    }
+
+    /// Whether responses are never streamed.
+    pub fn answers_whole(self) -> bool {
+        match self {
+            BackendKind::Declared(declared) => declared.framing() == Framing::Whole,
+            built_in => built_in == BackendKind::DeepSpeedMii || built_in.task() == Task::Pooling,
         }
     }
 

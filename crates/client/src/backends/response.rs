@@ -126,7 +126,10 @@ impl ResponseDecoder {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
             // Only event streams have a content type of their own.
-            Intake::Stream(Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_), Decoder::Generate(_) | Decoder::Declared(_)) => {}
+            Intake::Stream(
+                Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_),
+                Decoder::Generate(_) | Decoder::Declared(_),
+            ) => {}
             Intake::Stream(..) => {
                 let mime = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
                 let events = mime.is_empty() || mime.eq_ignore_ascii_case("text/event-stream");

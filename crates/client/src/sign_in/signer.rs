@@ -32,7 +32,8 @@ impl Signer {
     /// A signer of requests with this URL and method. Obtains the credential if it is the first one.
     pub(crate) fn new(sign_in: &SignIn, route: &Route, url: &Url, method: &'static str) -> Result<Signer, Error> {
         let (target, url, way) = (route.target(url), url.clone(), Way::Bearer);
-        let mut signer = Signer { sign_in: sign_in.clone(), version: 0, way, target, url, method, head: Arc::default() };
+        let mut signer =
+            Signer { sign_in: sign_in.clone(), version: 0, way, target, url, method, head: Arc::default() };
         signer.reload()?;
         Ok(signer)
     }
@@ -74,8 +75,10 @@ impl Signer {
             (Credential::Bearer(token), _) => {
                 let host = self.url.host_header();
                 let token = token.expose();
-                let head =
-                    format!("{} {} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n", self.method, self.target);
+                let head = format!(
+                    "{} {} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n",
+                    self.method, self.target
+                );
                 self.head = head.into_bytes().into();
             }
             (Credential::Aws(keys), SignInSpec::Aws(spec)) => {

@@ -79,5 +79,5 @@ fn audio_seconds(backend: BackendKind, index: usize, request: &Request) -> Resul
         return Ok(0.0);
     }
     let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
-    backend.audio_seconds(request).map_err(|reason| unfit(reason).into())
+    backend.audio_seconds(request).map_err(|reason| unfit(reason.into()).into())
 }

@@ -36,7 +36,8 @@ pub(crate) fn warm_up(
     if traffic.ready_timeout.is_zero() {
         say(ServeNote::TestSkipped);
     } else {
-        tests.wait_until_ready(traffic.ready_timeout)?;
+        let callers: Vec<_> = prepared.callers().collect();
+        tests.wait_until_ready(&callers, traffic.ready_timeout)?;
         say(ServeNote::TestDone);
     }
     if traffic.warmups > 0 {

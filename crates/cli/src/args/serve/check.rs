@@ -176,6 +176,9 @@ fn check_content(content: &ContentArgs) -> Result<(), Refusal> {
 fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
     let backend = args.target.backend();
     let name = backend.name();
+    let is_file = backend.file_digest().is_some();
+    let (flag, other) = ("--strict-parity", "a backend from a file");
+    ensure(!(is_file && args.own.strict_parity), || Refusal::Together { flag, other })?;
     let samples = !backend.is_openai_compatible() && !args.is_pooling();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
         return Err(Refusal::Sampling { flag: field.replace('_', "-"), backend: name });

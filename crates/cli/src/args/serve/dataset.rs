@@ -4,6 +4,7 @@ use tacho_args::flag::{Kind, Preset, own, switch, vllm};
 use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
 use tacho_args::{Values, flags};
+use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value};
 use tacho_workload::{
     Carrier, DatasetKind, LengthPlan, Need, RequestLengths, SERVE_NAMES, StreamOrder, Times, dataset,
@@ -260,7 +261,17 @@ impl ServeArgs {
 impl TargetArgs {
     /// Request features that the backend supports, by vLLM's rules.
     pub(crate) fn carrier(&self) -> Carrier {
-        let name = self.backend().name();
+        let (backend, name) = (self.backend(), self.backend().name());
+        if let BackendKind::Declared(_) = backend {
+            const ALL: [Need; 5] = [Need::TokenIds, Need::Chat, Need::Media, Need::Tools, Need::EmbeddedMedia];
+            // Token IDs are sent as the prompt.
+            let carries: &[Need] = match (backend.sends_messages(), backend.sends_media()) {
+                (true, _) => &ALL,
+                (false, true) => &[Need::TokenIds, Need::Media, Need::EmbeddedMedia],
+                (false, false) => &[Need::TokenIds],
+            };
+            return Carrier { name, carries };
+        }
         let carries: &[Need] = match name {
             "vllm" | "openai" => &[Need::TokenIds],
             "openai-chat" => &[Need::Chat, Need::Media, Need::Tools],

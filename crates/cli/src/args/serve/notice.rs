@@ -33,13 +33,12 @@ impl ServeArgs {
             (!duplicates.is_empty()).then(|| Notice::Duplicates(duplicates.clone())).into_iter().collect();
         let (target, load) = (&self.target, &self.load);
         let ramped = load.ramp_up_strategy.is_some();
-        let completions = target.backend().url_suffixes()[0] == "completions";
         let saved = self.report.save_result || self.report.append_result;
         let pooling = self.is_pooling();
         let tls = target.base_url.as_deref().is_some_and(|url| url.starts_with("https"));
         let stream = self.content.extra_body.as_ref().and_then(|body| body.get("stream"));
         let unstreamed = matches!(stream, Some(Value::Bool(false)));
-        let whole = pooling || unstreamed || target.backend() == BackendKind::DeepSpeedMii;
+        let whole = unstreamed || target.backend().answers_whole();
         let cases = [
             (pooling && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
             (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
@@ -51,7 +50,11 @@ impl ServeArgs {
             (whole && self.own.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
             (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
             (target.trust_remote_code, "--trust-remote-code", "tacho never runs code from a model repository"),
-            (!completions && self.content.logprobs.is_some(), "--logprobs", "only completions send it"),
+            (
+                !target.backend().sends_logprobs() && self.content.logprobs.is_some(),
+                "--logprobs",
+                "only completions send it",
+            ),
             (!ramped && load.ramp_up_start_rps.is_some(), "--ramp-up-start-rps", "--ramp-up-strategy is not set"),
             (!ramped && load.ramp_up_end_rps.is_some(), "--ramp-up-end-rps", "--ramp-up-strategy is not set"),
             (

@@ -1,5 +1,8 @@
 //! Flags of `tacho serve` for the server and the model.
 
+use std::path::Path;
+
+use tacho_args::Error;
 use tacho_args::flag::{Kind, Preset, own, vllm};
 use tacho_args::flags;
 use tacho_args::grammar::Setting;
@@ -11,27 +14,30 @@ use tacho_run::LoraAssignment;
 use super::groups::{MODEL, SERVER};
 use crate::args::sign_in::SignInArgs;
 
-use Kind::{AnyNumber, Choice, Int, OneOrMore, Str, Switch};
+use Kind::{AnyNumber, Choice, ChoiceOrFile, Int, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};
 
 /// All backends: vLLM's in its order, then the names of its older script, then its demonstration server.
 pub(crate) const BACKENDS: &[&str] = &BackendKind::NAMES;
 
+/// A backend by name or by file.
+const BACKEND: Kind = ChoiceOrFile(BACKENDS, BackendKind::FILE_ENDINGS);
+
 flags! {
     /// Flags for the server and the model.
-    TargetArgs {
+    TargetArgs? {
         TRUST [
             trust_remote_code: bool = vllm(&["--trust-remote-code"], Switch, "", Off, &MODEL,
                 "Deprecated: has no effect. tacho never runs code from a model repository.");
         ]
         ADDRESS [
-            backend: Given<BackendKind> = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("openai"), &SERVER,
+            backend: Given<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", Preset::Str("openai"), &SERVER,
                 "Wire protocol of the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
                  chat completions; openai-responses: responses; openai-audio: transcriptions or translations; \
                  openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
                  infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: responses that are not streamed; tgi, \
                  tensorrt-llm, deepspeed-mii, vllm-generate: servers with their own protocols; anthropic-messages: Anthropic's \
-                 /v1/messages.") => backend;
+                 /v1/messages. Or a YAML file that describes any other API, see `tacho backend init`.") => backend;
             base_url: Option<String> = vllm(&["--base-url"], Str, "URL", Unset, &SERVER,
                 "Server address with scheme, instead of --host and --port. For https://, a path prefix, or a Unix socket: \
                  http+unix://%2Frun%2Fvllm.sock, with %2F for / in the path. Several servers are replicas, see --balance: repeat \
@@ -73,27 +79,29 @@ flags! {
             api_key: Option<Secret> = own(&["--api-key"], Str, "KEY", Unset, &SERVER,
                 "API key, sent as Authorization: Bearer KEY (default: $OPENAI_API_KEY). Other users of the machine can see the \
                  command line, but not the variable.");
-            endpoint_type: Option<BackendKind> = own(&["--endpoint-type"], Choice(BACKENDS), "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
+            endpoint_type: Option<BackendKind> = own(&["--endpoint-type"], BACKEND, "NAME", Unset, &SERVER, "Alias of --backend, its name in older releases.") => known_backend;
         ]
         ..sign_in: SignInArgs;
     }
 }
 
-fn known_backend(setting: Setting<'_>) -> Option<BackendKind> {
-    let name = setting.value.as_str()?;
-    Some(BackendKind::from_name(name).expect("the flags have the backends' names as choices"))
+fn known_backend(setting: Setting<'_>) -> Result<Option<BackendKind>, Error> {
+    let Some(name) = setting.value.as_str() else { return Ok(None) };
+    let known = BackendKind::from_name(name).map_or_else(|| BackendKind::from_file(Path::new(name)), Ok);
+    known.map(Some).map_err(|error| Error::Refused(Box::new(error)))
 }
 
-fn backend(setting: Setting<'_>) -> Given<BackendKind> {
-    Given { value: known_backend(setting).expect("the flag has a default"), is_given: setting.is_given }
+fn backend(setting: Setting<'_>) -> Result<Given<BackendKind>, Error> {
+    let value = known_backend(setting)?.expect("the flag has a default");
+    Ok(Given { value, is_given: setting.is_given })
 }
 
-fn lora_assignment(setting: Setting<'_>) -> Given<LoraAssignment> {
+fn lora_assignment(setting: Setting<'_>) -> Result<Given<LoraAssignment>, Error> {
     let value = match setting.value.as_str() {
         Some("round-robin") => LoraAssignment::RoundRobin,
         _ => LoraAssignment::Random,
     };
-    Given { value, is_given: setting.is_given }
+    Ok(Given { value, is_given: setting.is_given })
 }
 
 impl TargetArgs {

@@ -62,7 +62,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
         Kind::Help => ("Help", None, Json::from(0)),
         Kind::Int => ("Store", Some("int"), Json::Null),
         Kind::Float | Kind::Seconds => ("Store", Some("float"), Json::Null),
-        Kind::Str | Kind::Choice(_) => ("Store", Some("str"), Json::Null),
+        Kind::Str | Kind::Choice(_) | Kind::ChoiceOrFile(..) => ("Store", Some("str"), Json::Null),
         // Older releases accepted a name here.
         Kind::OptionalStr => ("StoreTrue", None, Json::from(0)),
         Kind::Json => ("Store", Some("json (json.loads)"), Json::Null),
@@ -81,7 +81,7 @@ fn assert_kind(flag: &Flag, option: &Json) {
     let theirs: Option<Vec<&str>> =
         option["choices"].as_array().map(|choices| choices.iter().map(|choice| choice.as_str().unwrap()).collect());
     match (flag.kind, theirs) {
-        (Kind::Choice(ours), Some(theirs)) if name == "--backend" => {
+        (Kind::ChoiceOrFile(ours, _), Some(theirs)) if name == "--backend" => {
             assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
             let all: Vec<&str> = BackendKind::ALL.iter().map(|backend| backend.name()).collect();
             assert_eq!(ours, all, "then those of before");

@@ -88,7 +88,8 @@ impl Body {
             collect(node, "request.body", &mut templates);
         }
         let environment = environment(&templates)?;
-        let mut compiler = Compiler { environment, templates: templates.into_iter(), used: Vec::new(), named: Vec::new() };
+        let mut compiler =
+            Compiler { environment, templates: templates.into_iter(), used: Vec::new(), named: Vec::new() };
         let form = match node {
             None => Form::None,
             Some(Node { tree: Tree::Scalar { .. }, .. }) => {
@@ -343,7 +344,8 @@ struct Scope<'r> {
 
 impl Scope<'_> {
     fn context(&self, used: &[&'static str]) -> Result<Jinja, &'static str> {
-        let pairs = used.iter().map(|name| Ok((*name, self.value(name)?.map_or(Jinja::UNDEFINED, |value| to_jinja(&value)))));
+        let pairs =
+            used.iter().map(|name| Ok((*name, self.value(name)?.map_or(Jinja::UNDEFINED, |value| to_jinja(&value)))));
         Ok(Jinja::from_pairs(pairs.collect::<Result<Vec<_>, &'static str>>()?))
     }
 
@@ -425,7 +427,8 @@ fn from_jinja(value: &Jinja) -> Result<Option<Value>, JinjaError> {
 
 /// The message of the engine and its cause.
 fn one_line(error: &JinjaError) -> String {
-    let mut text = error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
+    let mut text =
+        error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
     if let Some(cause) = std::error::Error::source(error) {
         text += &format!(": {cause}");
     }

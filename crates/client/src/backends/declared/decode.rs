@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp, TokenCountSource};
 
+use super::Declared;
 use super::program::{Found, Hit};
 use super::spec::{ResponseSpec, Tokens, Use};
-use super::Declared;
 use crate::backends::Expected;
 use crate::backends::scan::{Cursor, Kind, unescape};
-use crate::backends::stream::{
-    NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token,
-};
+use crate::backends::stream::{NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token};
 use crate::backends::template::Template;
 
 /// Decodes the events of one response, or a response that is one event.
@@ -207,7 +205,9 @@ impl DeclaredDecoder {
                 return Ok(());
             }
             Use::PromptTokens => drop(usage(|row| &mut row.usage.prompt_tokens)),
-            Use::CompletionTokens => said.completion = usage(|row| &mut row.usage.completion_tokens).or(said.completion),
+            Use::CompletionTokens => {
+                said.completion = usage(|row| &mut row.usage.completion_tokens).or(said.completion)
+            }
             Use::CachedTokens => drop(usage(|row| &mut row.usage.cached_tokens)),
             Use::ReasoningTokens => drop(usage(|row| &mut row.reasoning_tokens)),
             Use::Done => said.done |= !matches!(hit.kind, Kind::Null | Kind::False),

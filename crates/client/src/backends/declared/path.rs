@@ -53,7 +53,9 @@ fn bracket<'t>(inside: &'t str, text: &str) -> Result<(Step, &'t str), String> {
     let (word, after) = inside.split_once(']').ok_or_else(|| format!("the path {text:?} has a [ without a ]"))?;
     let step = match word {
         "*" | "" => Step::Each,
-        number => Step::Index(number.parse().map_err(|_| format!("[{word}] in the path {text:?} is neither a number nor *"))?),
+        number => {
+            Step::Index(number.parse().map_err(|_| format!("[{word}] in the path {text:?} is neither a number nor *"))?)
+        }
     };
     Ok((step, after))
 }

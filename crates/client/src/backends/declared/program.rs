@@ -252,15 +252,7 @@ mod tests {
     fn one_pass_finds_all_selectors() {
         let data = r#"{"c": [{"d": {"t": "a"}}, {"d": {"t": "b"}}], "u": {"n": 3}, "x": {"0": true}}"#;
         let paths = ["c[0].d.t", "c[*].d.t", "u", "u.n", "/x/0", "/c/1/d/t", "missing.x"];
-        let expected = [
-            (0, "a"),
-            (1, "a"),
-            (1, "b"),
-            (2, r#"{"n": 3}"#),
-            (3, "3"),
-            (4, "true"),
-            (5, "b"),
-        ];
+        let expected = [(0, "a"), (1, "a"), (1, "b"), (2, r#"{"n": 3}"#), (3, "3"), (4, "true"), (5, "b")];
         assert_eq!(found(&paths, data), expected.map(|(at, text)| (at, text.to_owned())));
         assert_eq!(found(&["$"], "[1]"), [(0, "[1]".to_owned())]);
     }

@@ -186,16 +186,9 @@ fn read_fields(
     } else {
         fields.required("text", "text: choices[0].text")?;
     }
-    for what in [
-        Use::Text,
-        Use::Reasoning,
-        Use::OtherContent,
-        Use::TokenEvent,
-        Use::Count,
-        Use::Finish,
-        Use::Error,
-        Use::Data,
-    ] {
+    for what in
+        [Use::Text, Use::Reasoning, Use::OtherContent, Use::TokenEvent, Use::Count, Use::Finish, Use::Error, Use::Data]
+    {
         spec.add_all(fields, what.field(), what)?;
     }
     spec.add_done(fields)?;
@@ -282,7 +275,9 @@ impl ResponseSpec {
         let all = if let Tree::List(items) = &values.tree { items } else { one };
         let accepted = all.iter().map(|node| match node.value() {
             Value::Str(text) => Ok((true, text.into_bytes())),
-            Value::List(_) | Value::Dict(_) => Err(fail(format!("must be a value or a list of values, not {}", node.kind()))),
+            Value::List(_) | Value::Dict(_) => {
+                Err(fail(format!("must be a value or a list of values, not {}", node.kind())))
+            }
             other => Ok((false, tacho_core::json::dumps(&other).into_bytes())),
         });
         let accepted = Accepted(accepted.collect::<Result<_, _>>()?);
@@ -371,8 +366,7 @@ fn framing(fields: &Fields<'_>) -> Result<Framing, Problem> {
     };
     let own = Fields::of(node, "response.framing", &["length_prefixed"])?;
     let Some((_, prefix)) = entries.first() else { return Err(fields.problem("framing", "is empty")) };
-    let prefix =
-        Fields::of(prefix, &own.name("length_prefixed"), &["bytes", "endian", "skip", "counts"])?;
+    let prefix = Fields::of(prefix, &own.name("length_prefixed"), &["bytes", "endian", "skip", "counts"])?;
     let width = prefix.integer("bytes", 4)?;
     if !matches!(width, 1 | 2 | 4 | 8) {
         return Err(prefix.problem("bytes", format!("is {width}, not 1, 2, 4 or 8")));

@@ -34,7 +34,9 @@ pub(super) fn document(text: &str) -> Result<Node, Problem> {
     let mut reader = Reader { events: Parser::new_from_str(text), line: 1 };
     loop {
         match reader.next()? {
-            Event::StreamEnd => return reader.fail("the file is empty: see `tacho backend init openai` for an example"),
+            Event::StreamEnd => {
+                return reader.fail("the file is empty: see `tacho backend init openai` for an example");
+            }
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
             event => {
                 let node = reader.node(event, 0)?;
@@ -77,7 +79,9 @@ fn scalar(text: &str, plain: bool) -> Value {
         "false" | "False" | "FALSE" => Value::Bool(false),
         // YAML's numbers are JSON's, apart from a leading plus and rare notations.
         _ => match parse(text.strip_prefix('+').unwrap_or(text)) {
-            Ok(number @ (Value::Int(_) | Value::BigInt(_) | Value::Float(_))) if !text.ends_with(char::is_alphabetic) => {
+            Ok(number @ (Value::Int(_) | Value::BigInt(_) | Value::Float(_)))
+                if !text.ends_with(char::is_alphabetic) =>
+            {
                 number
             }
             _ => Value::from(text),

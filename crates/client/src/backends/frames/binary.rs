@@ -38,11 +38,7 @@ impl Binary {
         Binary { head: Head::Aws, buffer: Vec::new(), message: Vec::new() }
     }
 
-    pub(super) fn feed(
-        &mut self,
-        bytes: &[u8],
-        message: &mut impl FnMut(&[u8]) -> Flow,
-    ) -> Result<Flow, BadFrame> {
+    pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, BadFrame> {
         if self.buffer.is_empty() {
             // The common case, without copying: whole frames.
             let (used, flow) = self.split(bytes, message)?;
@@ -94,7 +90,9 @@ impl Binary {
         };
         match usize::try_from(length) {
             Ok(total) if total > MAX_EVENT => Err(BadFrame::TOO_LONG),
-            Ok(total) if total < head.max(1) => Err(BadFrame("a frame is shorter than its head: check bytes, endian, skip and counts")),
+            Ok(total) if total < head.max(1) => {
+                Err(BadFrame("a frame is shorter than its head: check bytes, endian, skip and counts"))
+            }
             Ok(total) => Ok(Some((head, total))),
             Err(_) => Err(BadFrame::TOO_LONG),
         }

@@ -23,11 +23,7 @@ struct Scan {
 }
 
 impl Values {
-    pub(super) fn feed(
-        &mut self,
-        bytes: &[u8],
-        message: &mut impl FnMut(&[u8]) -> Flow,
-    ) -> Result<Flow, BadFrame> {
+    pub(super) fn feed(&mut self, bytes: &[u8], message: &mut impl FnMut(&[u8]) -> Flow) -> Result<Flow, BadFrame> {
         let mut start = 0;
         for (at, &byte) in bytes.iter().enumerate() {
             if !self.is_inside() && is_between(byte) {

@@ -38,7 +38,7 @@ impl RunIdentity {
 
 /// Digest of the requests and their scheduled times as they would be saved, without ids, which differ between runs.
 /// It includes everything else that determines what is sent: the duration, the seed of requests generated during the
-/// run, and the dependencies of session steps.
+/// run, the dependencies of session steps, and the file of the backend.
 fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash::new();
     let due = prepared.timeline.scheduled();
@@ -48,6 +48,9 @@ fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Erro
     })?;
     let seed = is_endless(plan, prepared).then_some(plan.seed);
     hash.add(&format!(" {:?} {seed:?}", plan.traffic.stops.duration));
+    if let Some(file) = plan.endpoint.backend.file_digest() {
+        hash.add(&format!(" backend {file}"));
+    }
     for step in prepared.sessions.as_ref().map(SessionWorkload::steps).iter().flat_map(|steps| &steps.steps) {
         hash.add(&format!(" {} {:?} {:?}", step.session, step.parents, step.at));
     }

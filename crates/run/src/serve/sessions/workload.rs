@@ -60,7 +60,7 @@ impl SessionWorkload {
         random: &mut RandomState,
     ) -> Result<Self, Error> {
         let responses = backend == BackendKind::OpenAiResponses;
-        let chat = responses || matches!(backend, BackendKind::OpenAiChat | BackendKind::AnthropicMessages);
+        let chat = backend.sends_messages();
         if plan.server_history && !responses {
             let problem = "needs a server that keeps answers: use --backend openai-responses".to_owned();
             return Err(setting("--server-history", problem).into());

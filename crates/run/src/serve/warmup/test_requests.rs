@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tacho_client::control::Caller;
 use tacho_client::{Client, ClientPlan, EndpointSpec, PayloadSpec};
 use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Kept, Observation, Request, RunEvent, SystemClock, Work};
@@ -26,18 +27,38 @@ pub(crate) struct TestRequests<'a> {
 }
 
 impl TestRequests<'_> {
-    /// Sends the request to every replica until it succeeds or `timeout` has passed.
-    pub(crate) fn wait_until_ready(&self, timeout: Duration) -> Result<(), Error> {
+    /// Sends the request to every replica until it succeeds or `timeout` has passed; before it, the ready check of the
+    /// backend's file, if there is one.
+    pub(crate) fn wait_until_ready(&self, callers: &[&Caller], timeout: Duration) -> Result<(), Error> {
         let seconds = timeout.as_secs();
         self.sink.event(RunEvent::status(ServeNote::Awaited { seconds }));
         self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
         let deadline = Instant::now() + timeout;
-        let result = self.endpoints.iter().try_for_each(|endpoint| self.try_until(endpoint, deadline));
+        let path = self.endpoints.first().and_then(|endpoint| endpoint.backend.ready_path());
+        let checks = callers.iter().zip(path.into_iter().cycle());
+        let is_ready =
+            |(caller, path): (&&Caller, &str)| self.try_until(deadline, &|left| Ok(unready(caller, path, left)));
+        let mut result = checks.map(is_ready).collect::<Result<(), Error>>();
+        if result.is_ok() {
+            let mut endpoints = self.endpoints.iter();
+            result = endpoints.try_for_each(|endpoint| self.try_until(deadline, &|left| self.failure(endpoint, left)));
+        }
         self.sink.event(RunEvent::Finished);
         result
     }
 
-    fn try_until(&self, endpoint: &EndpointSpec, deadline: Instant) -> Result<(), Error> {
+    /// The error of one request; `None` if it succeeds.
+    fn failure(&self, endpoint: &EndpointSpec, left: Duration) -> Result<Option<String>, Error> {
+        let rows = self.send(endpoint, 1, left, Arc::default())?;
+        Ok(rows.first().and_then(|row| row.outcome.failure()).map(|failure| failure.message.clone()))
+    }
+
+    /// Tries until there is no error.
+    fn try_until(
+        &self,
+        deadline: Instant,
+        attempt: &dyn Fn(Duration) -> Result<Option<String>, Error>,
+    ) -> Result<(), Error> {
         let mut reason = "no time to try".to_owned();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -47,10 +68,9 @@ impl TestRequests<'_> {
             if left.is_zero() {
                 return Err(Error::NotReady { reason });
             }
-            let rows = self.send(endpoint, 1, left, Arc::default())?;
-            match rows.first().and_then(|row| row.outcome.failure()) {
+            match attempt(left)? {
                 None => return Ok(()),
-                Some(failure) => reason.clone_from(&failure.message),
+                Some(failure) => reason = failure,
             }
             self.sink.event(RunEvent::warning(ServeNote::NotReady { reason: reason.clone() }));
             let pause = PAUSE.min(deadline.saturating_duration_since(Instant::now()));
@@ -92,5 +112,14 @@ impl TestRequests<'_> {
         let mut kept = Kept::default();
         drive(&client, &plan, &mut kept)?;
         Ok(kept.into_rows())
+    }
+}
+
+/// Why a server is not ready, by the path of its ready check.
+fn unready(caller: &Caller, path: &str, left: Duration) -> Option<String> {
+    match caller.with_timeout(left).get(path, caller.user_headers()) {
+        Ok(response) if (200..300).contains(&response.status) => None,
+        Ok(response) => Some(format!("GET {} answered {}", caller.url(path), response.status)),
+        Err(error) => Some(error.to_string()),
     }
 }
