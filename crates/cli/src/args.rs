@@ -1,6 +1,7 @@
 //! Typed arguments of the commands. Each command declares its flags; `tacho_args` parses them and generates the help.
 
 pub(crate) mod auto_tune;
+pub(crate) mod backend;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;

@@ -1,6 +1,7 @@
 //! Table of the subcommands. One file each: arguments to plan, plan to run, record to reports.
 
 mod auto_tune;
+mod backend;
 mod check;
 mod compare;
 mod convert;
@@ -32,6 +33,7 @@ use tacho_args::flag::Table;
 use tacho_args::grammar::{Parsed, Values};
 
 use crate::args::auto_tune::AutoTuneArgs;
+use crate::args::backend::BackendCheckArgs;
 use crate::args::check::CheckArgs;
 use crate::args::compare::CompareArgs;
 use crate::args::convert::sharegpt::SharegptArgs;
@@ -125,6 +127,12 @@ pub(crate) static COMMANDS: &[Command] = &[
         prepare: |v| task(SharegptArgs::read(&v), convert::sharegpt::run) },
     Command { spellings: &["convert trace"], section: UTILITIES, table: &args::convert::trace::TABLE,
         prepare: |v| task(Ok::<_, ArgError>(TraceArgs::from(&v)), convert::trace::run) },
+    Command { spellings: &["backend check"], section: UTILITIES, table: &args::backend::CHECK_TABLE,
+        prepare: |v| task(BackendCheckArgs::parse(&v), backend::check) },
+    Command { spellings: &["backend init"], section: UTILITIES, table: &args::backend::INIT_TABLE,
+        prepare: |v| task(args::backend::init(&v), backend::init) },
+    Command { spellings: &["backend list"], section: UTILITIES, table: &args::backend::LIST_TABLE,
+        prepare: |_| task(Ok::<_, ArgError>(()), backend::list) },
     Command { spellings: &["init"], section: UTILITIES, table: &args::shell::INIT,
         prepare: |v| task(Ok::<_, ArgError>(InitArgs::from(&v)), shell::init) },
     Command { spellings: &["completions"], section: UTILITIES, table: &args::shell::COMPLETIONS,

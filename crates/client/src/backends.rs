@@ -20,6 +20,7 @@ mod pooling;
 mod reply;
 mod response;
 mod responses;
+mod row;
 mod scan;
 mod sse;
 mod stream;
@@ -36,7 +37,7 @@ use format::ResponseFormat;
 use kind::Sequences;
 pub use kind::{BackendKind, Task};
 pub use response::ResponseDecoder;
-pub(crate) use stream::excerpt;
+pub(crate) use row::excerpt;
 pub use stream::{Flow, StreamDecoder};
 
 use std::borrow::Cow;

@@ -164,6 +164,12 @@ impl Client {
         self.replicas[replica].readdressed(&prepared.bytes)
     }
 
+    /// The request with this index as it is sent, with secrets redacted; without the first lines if it signs in.
+    pub fn shown(&self, index: usize) -> String {
+        let bytes = self.requests.get(index).map(|prepared| &prepared.bytes[..]).unwrap_or_default();
+        self.endpoint.redact(&String::from_utf8_lossy(bytes))
+    }
+
     /// What happened to each replica; empty if there is one server.
     pub fn replica_health(&self) -> Vec<ReplicaHealth> {
         self.replicas.health()

@@ -1,6 +1,7 @@
 //! One module per subcommand: it composes the parts and returns a record. No flags, no terminal, no printing.
 
 pub mod auto_tune;
+pub mod backend_check;
 mod error;
 pub mod experiment;
 pub mod latency;

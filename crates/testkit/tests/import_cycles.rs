@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// The largest allowed import cycle, in files: that of the client's backends and their table.
+/// The largest allowed import cycle, in files.
 const MAX_CYCLE: usize = 8;
 
 /// A crate's modules by path, with their lines before the tests.

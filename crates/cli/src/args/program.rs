@@ -79,6 +79,12 @@ static FAMILIES: &[Family] = &[
         what: "sweep_type",
         about: "Benchmark a server or an engine over parameters and loads, and plot the results.",
     },
+    Family {
+        words: "backend",
+        command: "tacho backend",
+        what: "backend_type",
+        about: "Files that describe the API of a server, for --backend.",
+    },
     Family { words: "convert", command: "tacho convert", what: "convert_type", about: "Make datasets of other files." },
     Family { words: "", command: "tacho", what: "command", about: "" },
 ];

@@ -30,6 +30,17 @@ fn fields(payload: &PayloadSpec, request: &Request, temperature: Option<f64>) ->
     body
 }
 
+/// The body of a DeepSpeed-MII request, before the fields that all backends share.
+pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("prompt", request.content.to_json());
+    body.set("max_tokens", request.output_len);
+    body.set("temperature", 0.01);
+    body.set("top_p", 1.0);
+    Ok(body)
+}
+
 /// `{"include_usage": true}`.
 pub(super) fn include_usage() -> Dict {
     let mut options = Dict::new();

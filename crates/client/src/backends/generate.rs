@@ -6,8 +6,8 @@ use tacho_core::json::Dict;
 use tacho_core::{Content, Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::TextField;
+use super::row::{NO_TOKEN, error_in_stream, malformed, note_token};
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
-use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token};
 use super::unstreamed::first_text;
 use super::{Expected, PayloadSpec, Rules};
 

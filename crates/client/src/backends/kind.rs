@@ -7,7 +7,7 @@ use super::declared::Declared;
 use super::format::ResponseFormat;
 use super::{
     PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
-    trt_llm, whole,
+    trt_llm,
 };
 
 /// The task of a protocol, which determines how responses are measured.
@@ -258,7 +258,7 @@ backends! {
     /// DeepSpeed-MII's completions, which are not streamed.
     DeepSpeedMii: Row {
         name: "deepspeed-mii",
-        body: whole::mii_body,
+        body: completions::mii_body,
         format: ResponseFormat::Whole,
         keys: &[BEARER],
         ..FOREIGN

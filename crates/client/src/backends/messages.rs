@@ -9,8 +9,8 @@ use super::PayloadSpec;
 use super::chat;
 use super::event::{TextField, read_text};
 use super::reply;
+use super::row::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, unescape, whole};
-use super::stream::{NO_TOKEN, Reasoning, error_in_stream, malformed, note_answer, note_token, push_text};
 
 /// The body, before the fields that all backends share.
 pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {

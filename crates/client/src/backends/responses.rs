@@ -7,8 +7,8 @@ use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp}
 
 use super::event::{TextField, UsageField, UsageNames, read_text, read_usage};
 use super::reply;
+use super::row::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{Reasoning, excerpt, malformed, note_answer, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
 /// vLLM's message; the missing spaces are upstream's.

@@ -4,8 +4,8 @@ use tacho_core::json::Dict;
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
 use super::event::{TextField, read_text};
+use super::row::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::scan::{Kind, NotJson, whole};
-use super::stream::{NO_TOKEN, error_in_stream, malformed, note_token, push_text};
 use super::{PayloadSpec, Rules};
 
 /// The body, before the fields that all backends share.

@@ -2,33 +2,21 @@
 
 use std::ops::Range;
 
-use tacho_core::json::Dict;
-use tacho_core::{Failure, FailureKind, Observation, Outcome, Request};
+use tacho_core::{Failure, FailureKind, Observation, Outcome};
 
 use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
 use super::expected::Encoding;
 use super::reply;
+use super::row::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::scan::{Cursor, Kind, NotJson, whole};
-use super::stream::{check_finish, error_in_stream, excerpt, malformed, push_text};
 use super::unstreamed::TextResponse;
-use super::{BackendKind, Expected, PayloadSpec, Rules, Task, charset};
+use super::{BackendKind, Expected, Rules, Task, charset};
 
 /// Bytes after which a response that does not start like JSON is abandoned.
 const MAX_NON_JSON: usize = 64 << 10;
 /// Maximum length of a response: a longer one is broken or hostile.
 const MAX_BODY: usize = 512 << 20;
-
-/// The body of a DeepSpeed-MII request, before the fields that all backends share.
-pub(super) fn mii_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
-    let mut body = Dict::new();
-    body.set("model", payload.model_for(request));
-    body.set("prompt", request.content.to_json());
-    body.set("max_tokens", request.output_len);
-    body.set("temperature", 0.01);
-    body.set("top_p", 1.0);
-    Ok(body)
-}
 
 /// Collects one response and decodes it when it is complete.
 #[derive(Debug)]

@@ -320,7 +320,7 @@ impl Compiler {
         variables.sort();
         for variable in variables.iter().filter(|variable| !FUNCTIONS.contains(&variable.as_str())) {
             let Some(known) = VARIABLES.iter().find(|known| *known == variable) else {
-                let problem = format!("there is no variable {variable:?}; known are {}", VARIABLES.join(", "));
+                let problem = format!("unknown variable {variable:?}; known are {}", VARIABLES.join(", "));
                 return Err(Problem::in_field(line, &name, problem));
             };
             note(&mut self.named, known);

@@ -8,8 +8,8 @@ use super::Declared;
 use super::program::{Found, Hit};
 use super::spec::{ResponseSpec, Tokens, Use};
 use crate::backends::Expected;
+use crate::backends::row::{NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token};
 use crate::backends::scan::{Cursor, Kind, unescape};
-use crate::backends::stream::{NO_TOKEN, Reasoning, error_in_stream, excerpt, malformed, note_answer, note_token};
 use crate::backends::template::Template;
 
 /// Decodes the events of one response, or a response that is one event.
@@ -99,6 +99,7 @@ impl DeclaredDecoder {
         let is = |texts: &[String]| texts.iter().any(|text| text.as_bytes() == data);
         if is(&response.done_data) {
             self.done = true;
+            self.spec.trace.note_end(data, timestamp);
             return Ok(());
         }
         if is(&response.ignored) {
@@ -110,7 +111,7 @@ impl DeclaredDecoder {
         self.note(&said, timestamp, row);
         let is_token = row.chunks.len() > before;
         if self.spec.trace.is_on() {
-            self.spec.trace.note((data, timestamp), &self.found, &response.selectors, is_token);
+            self.spec.trace.note((data, timestamp), &self.found, &response.selectors, (is_token, said.done));
         } else {
             self.learn(data, &said, is_token);
         }
@@ -335,7 +336,12 @@ impl DeclaredDecoder {
         row.text.extend_from_slice(&self.text);
         if self.spec.trace.is_on() {
             let selectors = &self.response.selectors;
-            self.spec.trace.note((body, row.first_byte.unwrap_or(Timestamp::ZERO)), &self.found, selectors, false);
+            self.spec.trace.note(
+                (body, row.first_byte.unwrap_or(Timestamp::ZERO)),
+                &self.found,
+                selectors,
+                (false, true),
+            );
         }
         self.settle_counts(row);
         let needs_data = self.response.of(Use::Data).next().is_some();

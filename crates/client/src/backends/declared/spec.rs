@@ -289,7 +289,7 @@ impl ResponseSpec {
         let has = |what: Use| self.selectors.iter().any(|selector| selector.what == what);
         let fail = |key: &str, problem: &str| Err(fields.problem(key, problem));
         if self.tokens == Tokens::Count && !has(Use::Count) {
-            return fail("tokens", "is count, but there is no count: name the path of the tokens of an event");
+            return fail("tokens", "needs count, the path of the tokens of an event");
         }
         if self.framing == Framing::Whole {
             for key in ["token_event", "done", "count", "text_is", "ignore"] {

@@ -7,8 +7,8 @@ use tacho_core::Timestamp;
 
 use super::program::{Found, Hit};
 use super::spec::Selector;
+use crate::backends::row::excerpt;
 use crate::backends::scan::{Kind, unescape};
-use crate::backends::stream::excerpt;
 
 /// What the selectors found in each event, if it is recorded.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct TraceEvent {
     pub found: Vec<(usize, String)>,
     /// Whether it counted as a token event.
     pub is_token: bool,
+    /// Whether it marked the end.
+    pub is_end: bool,
 }
 
 impl Trace {
@@ -69,7 +71,7 @@ impl Trace {
         (data, timestamp): (&[u8], Timestamp),
         found: &Found,
         selectors: &[Selector],
-        is_token: bool,
+        (is_token, is_end): (bool, bool),
     ) {
         let met = |hit: &&Hit| {
             let needs = selectors[usize::from(hit.selector)].needs;
@@ -81,8 +83,17 @@ impl Trace {
             data: excerpt(data),
             found: hits.map(|hit| (usize::from(hit.selector), shown(hit, data))).collect(),
             is_token,
+            is_end,
         };
         self.lock().events.push(event);
+    }
+
+    /// Notes an event that only marks the end.
+    pub(super) fn note_end(&self, data: &[u8], timestamp: Timestamp) {
+        if self.is_on() {
+            let (data, found) = (excerpt(data), Vec::new());
+            self.lock().events.push(TraceEvent { timestamp, data, found, is_token: false, is_end: true });
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
