@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Step>, String> {
                 if end == 0 {
                     return Err(odd(text, rest));
                 }
-                (Step::Key(name[..end].as_bytes().to_vec()), &name[end..])
+                (Step::Key(name.as_bytes()[..end].to_vec()), &name[end..])
             }
         };
         steps.push(step);
