@@ -3,6 +3,9 @@
     import tacho_bench
     result = tacho_bench.run(["serve", "--sim", "--num-prompts", "100"])
     result["p99_ttft_ms"]
+
+    rows = ({"prompt": f"Tell me about {n}.", "output_len": 32} for n in range(100))
+    tacho_bench.run(["serve", "--sim"], dataset=rows)
 """
 
 import json
@@ -11,6 +14,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+import threading
 
 __all__ = ["TachoError", "executable", "requests", "run"]
 
@@ -39,8 +43,12 @@ def executable():
     return path
 
 
-def run(args, *, check=True, **options):
+def run(args, *, dataset=None, check=True, **options):
     """Runs `tacho serve …` (or another command with --save-result) and returns its result as a dict.
+
+    `dataset` is an iterable of rows, dicts with the fields of --dataset-command. They are sent in their order, and only as
+    many are taken as the run needs (and a few ahead): it may be endless if --num-prompts is given. Without it, all are sent.
+    An exception that the iterable raises is raised here.
 
     `options` go to subprocess.run, e.g. env= or cwd=. The report is not printed: standard output is captured, and so is
     standard error unless stderr= is passed. A non-zero exit code raises TachoError, or with check=False is ignored where
@@ -48,17 +56,59 @@ def run(args, *, check=True, **options):
     """
     args = [os.fspath(arg) for arg in args]
     options.setdefault("stderr", subprocess.PIPE)
-    with tempfile.TemporaryDirectory(prefix="tacho-") as directory:
+    with tempfile.TemporaryDirectory(prefix="tacho-") as directory, _Feed(dataset) as feed:
         flags = ["--save-result", "--result-dir", directory, "--result-filename", "result.json"]
+        if dataset is not None:
+            options["pass_fds"] = (*options.get("pass_fds", ()), feed.end)
+            flags += ["--dataset-command", f"cat /dev/fd/{feed.end}"]
+            if not any(arg.split("=")[0] == "--num-prompts" for arg in args):
+                flags += ["--num-prompts", "0"]
         ended = subprocess.run([executable(), *args, *flags], stdout=subprocess.PIPE, text=True, **options)
         result = None
         path = os.path.join(directory, "result.json")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 result = json.load(file)
+    if feed.error is not None:
+        raise feed.error
     if ended.returncode != 0 and (check or result is None):
         raise TachoError(ended.returncode, _reason(ended.stderr or ""), result)
     return result
+
+
+class _Feed:
+    """Writes rows to a pipe while tacho runs. `end` is the descriptor that tacho reads from."""
+
+    def __init__(self, rows):
+        self.rows, self.end, self.error = rows, None, None
+
+    def __enter__(self):
+        if self.rows is not None:
+            self.end, write = os.pipe()
+            self.thread = threading.Thread(target=self._write, args=(write,), daemon=True)
+            self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        if self.end is not None:
+            os.close(self.end)
+            # A row source that waits for something forever must not keep the caller.
+            self.thread.join(timeout=5)
+
+    def _write(self, descriptor):
+        try:
+            with open(descriptor, "w", encoding="utf-8") as pipe:
+                try:
+                    for row in self.rows:
+                        pipe.write(json.dumps(row) + "\n")
+                except BrokenPipeError:
+                    raise
+                except BaseException as error:
+                    self.error = error
+                    # tacho must not go on with fewer rows: this is not JSON.
+                    pipe.write("the row source failed\n")
+        except BrokenPipeError:
+            pass
 
 
 def _reason(errors):

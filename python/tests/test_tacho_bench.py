@@ -1,5 +1,6 @@
 """Tests of the Python module against the tacho command on the PATH: python3 -m unittest discover python/tests"""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,6 +38,55 @@ class Run(unittest.TestCase):
         ended = subprocess.run([sys.executable, "-m", "tacho_bench", "--version"], stdout=subprocess.PIPE, text=True)
         self.assertEqual(ended.returncode, 0)
         self.assertTrue(ended.stdout.startswith("tacho "))
+
+
+class Dataset(unittest.TestCase):
+    def sent(self, rows, *flags):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "w.jsonl")
+            result = tacho_bench.run(["serve", "--sim", "--save-workload", path, *flags], dataset=rows)
+            with open(path, encoding="utf-8") as file:
+                return result, [json.loads(line) for line in file]
+
+    def test_rows_are_sent_in_their_order(self):
+        rows = [{"prompt": f"Größe {n}", "output_len": n + 1, "labels": {"odd": str(n % 2)}} for n in range(9)]
+        result, sent = self.sent(rows)
+        self.assertEqual([row["prompt"] for row in sent], [row["prompt"] for row in rows])
+        self.assertEqual(result["total_output_tokens"], sum(range(1, 10)))
+        self.assertEqual(result["tacho"]["groups"]["odd"]["1"]["completed"], 4)
+
+    def test_an_endless_generator_is_read_as_far_as_needed(self):
+        taken = []
+
+        def rows():
+            while True:
+                taken.append(None)
+                yield {"prompt": "x" * 1000, "output_len": 1}
+
+        result, _ = self.sent(rows(), "--num-prompts", "50")
+        self.assertEqual(result["completed"], 50)
+        self.assertLess(len(taken), 2000)
+
+    def test_an_exception_of_the_rows_is_raised(self):
+        def rows():
+            yield {"prompt": "a"}
+            raise KeyError("no more")
+
+        with self.assertRaises(KeyError):
+            tacho_bench.run(["serve", "--sim", "--num-prompts", "5"], dataset=rows())
+
+    def test_a_row_that_is_not_json_is_raised(self):
+        with self.assertRaises(TypeError):
+            tacho_bench.run(["serve", "--sim"], dataset=[{"prompt": object()}])
+
+    def test_wrong_rows_are_named(self):
+        for row, part in [({"prompt": 5}, 'line 1: "prompt" must be a text'), (["x"], "line 1: must be a JSON object")]:
+            with self.assertRaises(tacho_bench.TachoError) as raised:
+                tacho_bench.run(["serve", "--sim"], dataset=[row])
+            self.assertIn(part, str(raised.exception))
+        with self.assertRaises(tacho_bench.TachoError) as raised:
+            tacho_bench.run(["serve", "--sim"], dataset=[])
+        self.assertIn("printed no rows", str(raised.exception))
 
 
 class Requests(unittest.TestCase):

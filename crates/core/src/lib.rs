@@ -1,7 +1,8 @@
-//! Types that all crates of tacho share. No I/O except by [`SpillFile`], no async, no clock reads except by [`Clock`].
+//! Types that all crates of tacho share. No I/O except by [`SpillFile`] and [`command`], no async, no clock reads except by [`Clock`].
 
 pub mod bounded;
 pub mod clock;
+pub mod command;
 pub mod event;
 pub mod host;
 pub mod json;

@@ -35,6 +35,8 @@ pub enum Caveat {
     TimestampAnomaly { reads: u64 },
     /// The log of the run is incomplete.
     LogIncomplete { reason: String },
+    /// The command of `--on-row-command` did not get all rows.
+    RowCommand { missed: u64, rows: u64, problem: String },
     /// The server's prefix cache held prompts of the run before it began.
     WarmCache { observed: f64, expected: f64 },
     /// Latency kept changing after the warm-up.
@@ -118,6 +120,7 @@ impl Caveat {
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
             Caveat::TimestampAnomaly { .. } => "timestamp_anomaly",
             Caveat::LogIncomplete { .. } => "log_incomplete",
+            Caveat::RowCommand { .. } => "row_command",
             Caveat::WarmCache { .. } => "warm_cache",
             Caveat::Drift { .. } => "drift",
             Caveat::Autocorrelated { .. } => "autocorrelated",
@@ -211,6 +214,10 @@ impl Caveat {
                  times are taken instead"
             ),
             Caveat::LogIncomplete { reason } => format!("the log of this run is not whole: {reason}"),
+            Caveat::RowCommand { missed: 0, problem, .. } => format!("--on-row-command {problem}"),
+            Caveat::RowCommand { missed, rows, problem } => {
+                format!("--on-row-command missed {missed} of {rows} rows: it {problem}")
+            }
             Caveat::Drift { change } => format!(
                 "no steady state: the mean latency changed by {:+.0}% from the first half of the run to the second, so that a \
                  longer run gives other numbers",

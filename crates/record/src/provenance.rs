@@ -15,6 +15,8 @@ pub struct Provenance {
     pub seed: Option<i64>,
     /// The dataset, or the file that the requests come from.
     pub dataset: Option<String>,
+    /// SHA-256 of the rows that were read, in hexadecimal; those of several classes are separated by spaces.
+    pub dataset_sha256: Option<String>,
     /// The machine that sent the requests.
     pub host: Option<Host>,
     /// SLOs of the run, as they were passed.
@@ -51,6 +53,7 @@ impl Provenance {
         set("command", self.command.as_deref().map(Value::from));
         set("seed", self.seed.map(Value::from));
         set("dataset", self.dataset.as_deref().map(Value::from));
+        set("dataset_sha256", self.dataset_sha256.as_deref().map(Value::from));
         set("host", self.host.as_ref().map(|host| Value::Dict(host.to_dict())));
         let slos = self.slos.iter().map(|slo| Value::from(slo.as_str())).collect::<Vec<_>>();
         set("slos", (!slos.is_empty()).then_some(Value::List(slos)));
@@ -80,6 +83,7 @@ impl Provenance {
             command: text(value, "command"),
             seed: value.get("seed").and_then(Value::as_i64),
             dataset: text(value, "dataset"),
+            dataset_sha256: text(value, "dataset_sha256"),
             host: value.get("host").map(Host::from_value),
             slos: slos.iter().filter_map(|slo| slo.as_str().map(str::to_owned)).collect(),
             server: ServerFacts {
@@ -103,6 +107,7 @@ mod tests {
             command: Some("tacho serve --sim".into()),
             seed: Some(7),
             dataset: Some("random".into()),
+            dataset_sha256: Some("ab12".into()),
             host: Some(host),
             slos: vec!["p99_ttft_ms>200".into()],
             server: ServerFacts {

@@ -15,6 +15,7 @@ mod prefix_repetition;
 mod random;
 mod random_mm;
 mod random_rerank;
+mod rows;
 pub(crate) mod shared_prefix;
 mod sharegpt;
 pub(crate) mod slices;
@@ -35,6 +36,7 @@ pub use prefix_repetition::PrefixRepetitionSpec;
 pub use random::{CachedShare, RandomSpec};
 pub use random_mm::RandomMmSpec;
 pub use random_rerank::RandomRerankSpec;
+pub use rows::{RowSource, RowsSpec};
 pub use shared_prefix::SharedPrefixSpec;
 pub use sharegpt::ShareGptSpec;
 pub use sonnet::SonnetSpec;
@@ -99,6 +101,8 @@ pub enum WorkloadSpec {
     Custom(CustomSpec),
     /// User-supplied prompts at their recorded times.
     CustomReplay(CustomReplaySpec),
+    /// Rows of a command or of a file whose columns are mapped.
+    Rows(RowsSpec),
     /// User-supplied prompts with images.
     CustomImage(CustomImageSpec),
     /// User-supplied prompts with audio.
@@ -159,31 +163,51 @@ pub fn sample(
     Ok(sampled)
 }
 
-/// Generates the requests and passes them to `take` in batches if the dataset supports it; returns notices for the
-/// user.
+/// Generates the requests and passes them to `take` in batches if the dataset supports it; returns the rest of what
+/// was sampled.
 pub fn sample_in_parts(
     spec: &WorkloadSpec,
     tokenizer: Option<&Tokenizer>,
     globals: &mut Globals,
     counters: &Counters,
     mut take: impl FnMut(Vec<Request>),
-) -> Result<Vec<String>, Error> {
+) -> Result<Sampled, Error> {
     match spec {
         WorkloadSpec::Random(spec) if spec.cached.is_none() => {
             let mut place = 0;
-            random::sample_in_parts(spec, tokenizer, counters, |requests| {
-                let part = Sampled { requests, notices: Vec::new() };
+            let notices = random::sample_in_parts(spec, tokenizer, counters, |requests| {
+                let part = Sampled::of(requests);
                 part.check(place)?;
                 place += part.requests.len();
                 take(part.requests);
                 Ok(())
-            })
+            })?;
+            Ok(Sampled { notices, ..Sampled::default() })
         }
         _ => {
-            let Sampled { requests, notices } = sample(spec, tokenizer, globals, counters)?;
-            take(requests);
-            Ok(notices)
+            let mut sampled = sample(spec, tokenizer, globals, counters)?;
+            take(std::mem::take(&mut sampled.requests));
+            Ok(sampled)
         }
+    }
+}
+
+impl WorkloadSpec {
+    /// The spec for a run with this model, which its commands are told.
+    pub fn for_model(&self, model: &str) -> WorkloadSpec {
+        let mut spec = self.clone();
+        match &mut spec {
+            WorkloadSpec::Rows(RowsSpec { source: RowSource::Command(command), .. }) => {
+                command.model = Some(model.to_owned());
+            }
+            WorkloadSpec::Mix(mix) => {
+                for class in &mut mix.classes {
+                    class.workload = class.workload.for_model(class.model.as_deref().unwrap_or(model));
+                }
+            }
+            _ => {}
+        }
+        spec
     }
 }
 
@@ -203,6 +227,7 @@ fn make(
         WorkloadSpec::BurstReplay(spec) => burstgpt::replay(spec, tokenizer, counters),
         WorkloadSpec::CustomReplay(spec) => custom::replay(spec, tokenizer, globals, counters),
         WorkloadSpec::Custom(spec) => custom::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::Rows(spec) => rows::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::CustomImage(spec) => custom_image::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::CustomAudio(spec) => custom_audio::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::Hf(spec) => hf::sample(spec, tokenizer, globals, counters),

@@ -210,6 +210,31 @@ pub enum Error {
     ImageUrl { path: PathBuf, line: usize, url: String, source: ImageProblem },
     #[error("{}, line {line}: field {field:?} names a file that cannot be used", path.display())]
     LineFile { path: PathBuf, line: usize, field: &'static str, source: Box<Error> },
+    #[error("{at}: {column:?}{} must be {expected}", if column == field { String::new() } else { format!(", mapped to {field},") })]
+    Field { at: String, column: String, field: String, expected: &'static str },
+    #[error("{at}: {field:?} has {what}, which the backend {backend} does not send: use --backend {remedy}")]
+    FieldBackend { at: String, field: &'static str, what: &'static str, backend: String, remedy: &'static str },
+    #[error("{}: its name must end in .jsonl, .json, .csv, .tsv, .parquet or .arrow, or one of these and .gz or .zst", path.display())]
+    RowFile { path: PathBuf },
+    #[error("{at}: the image {url} cannot be sent")]
+    FieldImage { at: String, url: String, source: ImageProblem },
+    #[error("{origin} has no column {column:?}, mapped to {field}: it has {}", found.join(", "))]
+    Unmapped { origin: String, column: String, field: String, found: Vec<String> },
+    #[error("--map {text}: {problem}")]
+    Map { text: String, problem: String },
+    #[error("{}, line {line}: {found} fields, where the header has {expected}", path.display())]
+    FieldCount { path: PathBuf, line: usize, found: usize, expected: usize },
+    #[error("--dataset-command cannot be started")]
+    CommandStart { source: std::io::Error },
+    #[error("--dataset-command {how} after {rows} of {wanted} rows{}{said}", if said.is_empty() { "" } else { ": " })]
+    CommandFailed { how: String, rows: usize, wanted: String, said: String },
+    #[error(
+        "--dataset-command printed no line for {seconds} s after {rows} rows and was ended: raise --dataset-command-timeout{}{said}",
+        if said.is_empty() { "" } else { "; its last message: " }
+    )]
+    CommandSilent { seconds: f64, rows: usize, said: String },
+    #[error("--dataset-command printed no rows: write one JSON object per line to standard output")]
+    CommandEmpty,
     #[error("{} is not a readable audio file: WAV, FLAC, Ogg Vorbis and MP3 of at most 134217728 samples are known", path.display())]
     NotAudio { path: PathBuf },
 }
@@ -252,6 +277,7 @@ impl Error {
                 | Error::BucketSize { .. }
                 | Error::NegativeBucket
                 | Error::NoBucket
+                | Error::Map { .. }
         )
     }
 

@@ -30,4 +30,7 @@ pub use sampling::length_dist::{LengthDist, LengthPlan, RequestLengths};
 pub use sampling::lengths::RangeRatio;
 pub use sampling::sampled::Sampled;
 pub use sampling::selection::Selection;
+pub use sources::command::CommandSpec;
+pub use sources::file_digest;
+pub use sources::mapped::FieldMap;
 pub use sources::order::StreamOrder;

@@ -5,6 +5,10 @@
 pub(crate) const MAX_UNPACKED: u64 = 1 << 31;
 /// Maximum bytes per line of a compressed file.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 28;
+/// Maximum bytes per line that a command prints.
+pub(crate) const MAX_COMMAND_LINE_BYTES: usize = 1 << 26;
+/// Maximum rows that a command prints if no number is asked for.
+pub(crate) const MAX_COMMAND_ROWS: usize = 1 << 20;
 /// Maximum rows of the files of one dataset.
 pub(crate) const MAX_ROWS: usize = 100_000_000;
 /// Maximum rows of a Parquet row group, which is read at once.

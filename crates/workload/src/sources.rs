@@ -3,10 +3,12 @@
 pub(crate) mod arrow;
 pub(crate) mod card;
 pub(crate) mod cell;
+pub(crate) mod command;
 pub(crate) mod csv;
 pub(crate) mod hub;
 pub(crate) mod jsonl;
 pub(crate) mod layout;
+pub(crate) mod mapped;
 pub(crate) mod order;
 pub(crate) mod parquet;
 pub(crate) mod saved;
@@ -15,6 +17,8 @@ pub(crate) mod table;
 use std::io::Read;
 use std::path::Path;
 use std::string::FromUtf8Error;
+
+use ring::digest::{Context, SHA256};
 
 use self::layout::unpacked;
 use crate::Error;
@@ -81,6 +85,24 @@ fn decode(mut bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
         [0xef, 0xbb, 0xbf, ..] => String::from_utf8(bytes.split_off(3)),
         _ => String::from_utf8(bytes),
     }
+}
+
+/// SHA-256 of a file's bytes, in hexadecimal.
+pub fn file_digest(path: &Path) -> Result<String, Error> {
+    let failed = |source| Error::Read { path: path.to_path_buf(), source };
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let (mut hash, mut bytes) = (Context::new(&SHA256), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut bytes).map_err(failed)? {
+            0 => return Ok(hex(hash)),
+            count => hash.update(&bytes[..count]),
+        }
+    }
+}
+
+/// A digest in hexadecimal.
+fn hex(hash: Context) -> String {
+    hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads a text file that must not be empty.

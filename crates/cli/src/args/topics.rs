@@ -47,6 +47,7 @@ that reads a file takes it, a directory or a Hub id as --dataset-path. All flags
   generated-shared-prefix              the same, as SGLang makes it
   sharegpt, custom, openai             conversations and prompts in files, a JSON object a line
   custom_image, custom_audio           the same with media
+  --dataset-command, --map             prompts of your own script, or of any columns of a CSV, JSONL or Parquet file
   timed_trace, mooncake, burstgpt      recorded lengths and times
   hf                                   datasets of the Hub; --hf-text-column for any other
   spec_bench, speed_bench              question sets of that name

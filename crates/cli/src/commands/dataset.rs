@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_text::HubCache;
 use tacho_workload::{
-    Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CustomAudioSpec, CustomImageSpec, CustomReplaySpec,
-    CustomSpec, HfSpec, HfTextSpec, LengthPlan, MooncakeSpec, OpenAiSpec, PrefixRepetitionSpec, RandomMmSpec,
-    RandomRerankSpec, RandomSpec, RangeRatio, Selection, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec,
-    SpeedBenchSpec, TimedTraceSpec, WorkloadSpec,
+    Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CommandSpec, CustomAudioSpec, CustomImageSpec,
+    CustomReplaySpec, CustomSpec, FieldMap, HfSpec, HfTextSpec, LengthPlan, MooncakeSpec, OpenAiSpec,
+    PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec, RandomSpec, RangeRatio, RowSource, RowsSpec, Selection,
+    ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec, TimedTraceSpec, WorkloadSpec,
 };
 
+use super::supervise;
 use crate::args::serve::DatasetFlags;
 
 /// Inputs of a command's dataset.
@@ -66,6 +67,7 @@ impl Source<'_> {
             "prefix_repetition" => WorkloadSpec::PrefixRepetition(self.prefix_repetition()),
             "sharegpt" => WorkloadSpec::ShareGpt(self.sharegpt()),
             "burstgpt" => self.burstgpt(),
+            "custom" if self.flags.has_own_rows() => WorkloadSpec::Rows(self.rows()?),
             "custom" => self.custom(),
             "custom_image" => WorkloadSpec::CustomImage(self.custom_image()),
             "custom_audio" => WorkloadSpec::CustomAudio(self.custom_audio()),
@@ -203,6 +205,31 @@ impl Source<'_> {
             Some(time_scale) => WorkloadSpec::CustomReplay(CustomReplaySpec { custom, time_scale }),
             None => WorkloadSpec::Custom(custom),
         }
+    }
+
+    fn rows(&self) -> anyhow::Result<RowsSpec> {
+        let source = match &self.flags.dataset_command {
+            Some(line) => RowSource::Command(CommandSpec {
+                line: line.clone(),
+                launcher: supervise::launcher()?,
+                timeout: self.flags.dataset_command_timeout.value,
+                model: None,
+            }),
+            None => RowSource::File(self.path()),
+        };
+        Ok(RowsSpec {
+            source,
+            map: FieldMap::parse(&self.flags.map)?,
+            selection: self.selection(),
+            output_len: self.given[1].or(self.output_len),
+            default_output_len: self.flags.custom_output_len.filter(|len| *len != -1),
+            chat_template: self.chat_template(),
+            template_variables: self.template_variables(),
+            multimodal_chat: self.multimodal_chat,
+            client_side_data: self.flags.custom_ensure_client_side_data,
+            time_scale: self.time_scale(),
+            carrier: self.carrier,
+        })
     }
 
     fn custom_image(&self) -> CustomImageSpec {

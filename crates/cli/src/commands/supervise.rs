@@ -1,5 +1,5 @@
-//! Supervisor of a sweep's commands: this program as a separate process between the sweep and the command. It
-//! terminates the command's process group when the sweep closes the pipe, which also happens if the sweep is killed.
+//! Supervisor of commands: this program as a separate process between a sweep or a run and the command. It
+//! terminates the command's process group when the other end of its input is closed, also by a kill.
 //! Processes that the command started in separate sessions are terminated too.
 
 mod orphans;
@@ -13,6 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
 use orphans::descendants;
@@ -28,6 +29,12 @@ const REPORT: Duration = Duration::from_secs(600);
 
 /// How long child processes may outlive the command.
 const LEFTOVERS: Duration = Duration::from_secs(2);
+
+/// The words that start a command under the supervisor.
+pub(super) fn launcher() -> anyhow::Result<Vec<OsString>> {
+    let this = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(vec![this.into_os_string(), WORD.into()])
+}
 
 /// Returns the command to supervise, if this process is a supervisor.
 pub(crate) fn supervised_command(mut args: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {

@@ -15,7 +15,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use tacho_core::json::Dict;
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::Statistic;
@@ -271,8 +271,7 @@ fn check_targets(plan: &SweepPlan, targets: &[Vec<Criterion>]) -> anyhow::Result
 
 /// Starts third-party commands under the supervisor.
 pub(super) fn supervised(show_stdout: bool) -> anyhow::Result<Supervised> {
-    let this = std::env::current_exe().context("cannot find this program's own file")?;
-    Ok(Supervised { supervisor: vec![this.into_os_string(), supervise::WORD.into()], show_stdout })
+    Ok(Supervised { supervisor: supervise::launcher()?, show_stdout })
 }
 
 fn read(path: &str) -> anyhow::Result<String> {

@@ -19,6 +19,7 @@ mod loads;
 mod logs;
 mod memory;
 mod named;
+mod own_data;
 mod packaging;
 mod ranks;
 mod recorded;

@@ -84,7 +84,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 8] = [
+    let runs: [&[&str]; 9] = [
         &[
             "--request-rate",
             "80",
@@ -107,6 +107,7 @@ fn results() -> Vec<Value> {
         &["--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "200"],
         &["--stages", "a:500ms@20, b:500ms@40", "--random-output-len", "4", "--save-detailed"],
         &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
+        &["--dataset-command", "while :; do echo '{\"prompt\": \"p\", \"output_len\": 4}'; done"],
         &["--backend", "openai-embeddings"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed"],
     ];

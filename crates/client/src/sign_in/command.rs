@@ -1,16 +1,16 @@
 //! Runs the command that prints a token.
 
 use std::io::Read;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use tacho_core::Secret;
+use tacho_core::command::{ended_how, last_line, shell};
 use tacho_core::secret::redact_text;
 
 use super::token::{self, Token};
 use super::unix_seconds;
-use crate::backends::excerpt;
 
 /// Time limit of the command.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,8 +23,7 @@ const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs a command in a shell; its output is the token.
 pub(super) fn run(command: &str) -> Result<Token, String> {
-    let mut child = Command::new("sh")
-        .args(["-c", command])
+    let mut child = shell(&[], command)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -56,13 +55,9 @@ pub(super) fn run(command: &str) -> Result<Token, String> {
 /// One line about a failed command, with the last line of its messages. A token that it printed is not shown.
 fn failure(status: ExitStatus, output: &str, errors: &str) -> String {
     let secrets: Vec<Secret> = output.split_whitespace().filter(|word| word.len() >= 4).map(Secret::new).collect();
-    let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let said = redact_text(&excerpt(last.trim().as_bytes()), &secrets);
+    let said = redact_text(&last_line(errors), &secrets);
     let colon = if said.is_empty() { "" } else { ": " };
-    match status.code() {
-        Some(code) => format!("--token-command failed with exit code {code}{colon}{said}"),
-        None => format!("--token-command was killed ({status}){colon}{said}"),
-    }
+    format!("--token-command {}{colon}{said}", ended_how(status))
 }
 
 /// Reads a stream to its end on another thread.

@@ -166,6 +166,11 @@ const PROVENANCE: Rows = &[
     ("command", Text, "Command line, without secrets."),
     ("seed", Count, "--seed."),
     ("dataset", Text, "Dataset."),
+    (
+        "dataset_sha256",
+        Text,
+        "SHA-256 of the rows that were read: of --dataset-command up to the last row, of a --map file or of --workload.",
+    ),
     ("tokenizer", Text, "Tokenizer."),
     ("goodput", Any, "SLOs of --goodput."),
     ("class_goodput", Any, "SLOs of classes that have their own."),

@@ -20,7 +20,7 @@ use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::Trace;
-use tacho_workload::{Requests, read_jsonl};
+use tacho_workload::{Requests, file_digest, read_jsonl};
 
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
@@ -45,20 +45,29 @@ pub enum Contact {
 
 /// The source of a workload, before the server is contacted.
 enum Source {
-    Saved(Vec<Request>, Vec<f64>),
+    Saved { requests: Vec<Request>, due: Vec<f64>, digest: String },
     Sessions(Option<Trace>),
     Sampled,
 }
 
-/// Requests, their scheduled times if the source sets them, and their sessions.
-type Loaded = (Requests, Option<Vec<f64>>, Option<SessionWorkload>);
+/// A loaded workload.
+#[derive(Default)]
+struct Loaded {
+    requests: Requests,
+    /// Scheduled times, if the source sets them.
+    due: Option<Vec<f64>>,
+    sessions: Option<SessionWorkload>,
+    /// SHA-256 of the rows of each source that states it.
+    digests: Vec<String>,
+}
 
 impl Source {
     fn read(plan: &WorkloadPlan) -> Result<Self, Error> {
         Ok(match plan {
             WorkloadPlan::File { path, time_scale } => {
                 let (requests, due) = read_jsonl(path)?;
-                Source::Saved(requests, due.into_iter().map(|seconds| seconds * time_scale).collect())
+                let due = due.into_iter().map(|seconds| seconds * time_scale).collect();
+                Source::Saved { requests, due, digest: file_digest(path)? }
             }
             WorkloadPlan::Sessions(sessions) => Source::Sessions(sessions::read(sessions)?),
             WorkloadPlan::Sample { .. } => Source::Sampled,
@@ -69,21 +78,24 @@ impl Source {
         self,
         plan: &ServePlan,
         contact: Contact,
-        tokenizer: Option<&Tokenizer>,
+        (model, tokenizer): (&str, Option<&Tokenizer>),
         globals: &mut Globals,
         sink: &dyn EventSink,
     ) -> Result<Loaded, Error> {
         match (self, &plan.workload) {
-            (Source::Saved(requests, due), _) => Ok((requests.into(), Some(due), None)),
+            (Source::Saved { requests, due, digest }, _) => {
+                Ok(Loaded { requests: requests.into(), due: Some(due), digests: vec![digest], ..Loaded::default() })
+            }
             (Source::Sessions(trace), WorkloadPlan::Sessions(sessions)) => {
                 let sessions = load_sessions(plan, sessions, trace, tokenizer, globals, sink)?;
-                Ok((sessions.requests().into(), Some(sessions.due()), Some(sessions)))
+                let (requests, due) = (sessions.requests().into(), Some(sessions.due()));
+                Ok(Loaded { requests, due, sessions: Some(sessions), ..Loaded::default() })
             }
             _ => {
-                let mut requests = sampling::sample(plan, contact, tokenizer, globals, sink)?;
+                let (mut requests, digests) = sampling::sample(plan, contact, (model, tokenizer), globals, sink)?;
                 sampling::drop_long(plan, &mut requests, sink)?;
                 let due = sampling::trace_times(plan, &requests)?;
-                Ok((requests, due, None))
+                Ok(Loaded { requests, due, digests, ..Loaded::default() })
             }
         }
     }
@@ -105,7 +117,8 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
     let (tokenizer, tokenizer_id) = load_tokenizer(&plan.tokenizer, &model_id, &plan.hub, sink)
         .map_err(|error| tokenizer::explain(error, plan, &caller, &model_name))?;
     let mut globals = Globals::seeded(plan.seed);
-    let (mut requests, due, sessions) = source.load(plan, contact, tokenizer.as_ref(), &mut globals, sink)?;
+    let Loaded { mut requests, due, sessions, digests } =
+        source.load(plan, contact, (&model_id, tokenizer.as_ref()), &mut globals, sink)?;
     if requests.is_empty() {
         return Err(Error::EmptyWorkload);
     }
@@ -136,6 +149,7 @@ pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Resu
         requests,
         timeline,
         sessions,
+        dataset_sha256: Some(digests.join(" ")).filter(|digests| !digests.is_empty()),
         caller,
         other_callers: callers,
     })

@@ -52,7 +52,7 @@ pub fn run(
     };
     let output = measurement.run(coordinator, log)?;
     let after = server.scrape_after(&components, stop, sink);
-    let provenance = server.provenance(plan, &after, stop);
+    let provenance = server.provenance(plan, &prepared, &after, stop);
     let replicas = replica_health(&components.client, output.output.driven.origin);
     // Frees the encoded requests and response buffers, which take as much memory as all that follows.
     drop(components);

@@ -53,6 +53,6 @@ fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven:
     // Statistics of simulated workers have no meaning.
     let driven = Driven { workers: Vec::new(), origin: driven.origin, end: driven.end, ended: driven.ended };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, seen);
-    record.provenance = plan.report.provenance.clone().unwrap_or_default();
+    record.provenance = prepared.provenance(plan).unwrap_or_default();
     Ok(record)
 }

@@ -58,7 +58,7 @@ pub(crate) fn sample(
         state.choice_replacing(rows.len(), count)
     };
     let chosen: Vec<Recorded> = chosen.into_iter().map(|row| (rows[row].0, rows[row].1, None)).collect();
-    Ok(Sampled { requests: spec.requests(&chosen, tokenizer, counters), notices: Vec::new() })
+    Ok(Sampled::of(spec.requests(&chosen, tokenizer, counters)))
 }
 
 /// Generates the requests of a replay.
@@ -75,7 +75,7 @@ pub(crate) fn replay(
     }
     let mut requests = spec.burst.requests(&rows, tokenizer, counters);
     timing::from_the_first(&mut requests, spec.time_scale)?;
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl BurstGptSpec {

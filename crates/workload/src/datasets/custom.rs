@@ -161,7 +161,7 @@ impl Sampler<'_> {
         };
         let mut requests = parallel::map_owned(rows, request).into_iter().collect::<Result<Vec<_>, Error>>()?;
         self.selection.oversample(&mut requests, wanted, globals)?;
-        Ok(Sampled { requests, notices: Vec::new() })
+        Ok(Sampled::of(requests))
     }
 
     fn labels(&self, line: &Line) -> Labels {

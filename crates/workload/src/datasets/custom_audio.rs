@@ -72,7 +72,7 @@ pub(crate) fn sample(
     };
     let mut requests = parallel::try_map(rows, request)?;
     spec.selection.oversample(&mut requests, wanted, globals)?;
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {

@@ -69,7 +69,7 @@ pub(crate) fn sample(
     let make = || parallel::try_map(rows, request);
     let mut requests = if spec.client_side_data { links.at_once(make)? } else { make()? };
     spec.selection.oversample(&mut requests, wanted, globals)?;
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 type Made = (Content, Option<Value>, u64);
@@ -150,22 +150,22 @@ impl RowReader<'_> {
 
     fn image(&self, row: &Line, field: &str, image: &Value) -> Result<Value, Error> {
         let text = image.as_str().ok_or_else(|| self.lines.wrong(row, field, "paths or URLs of images"))?;
-        let url = image_url(text);
-        if !self.spec.client_side_data || url.starts_with("data:image/") {
-            return Ok(image_part(&url));
-        }
-        let bytes = if is_link(&url) { self.links.fetch(&url) } else { read_file(&url) };
-        let png = bytes.and_then(|file| {
-            let png = Rgb::decode(&file).and_then(|image| image.to_png_url());
-            png.ok_or(ImageProblem::Undecodable)
-        });
-        let png = png.map_err(|problem| self.lines.bad_image(row, &url, problem))?;
-        Ok(image_part(&png))
+        let part = image_content(text, self.spec.client_side_data.then_some(self.links));
+        part.map_err(|problem| self.lines.bad_image(row, &image_url(text), problem))
     }
 
     fn count(&self, text: &str) -> u64 {
         self.tokenizer.map_or(1, |tokenizer| tokenizer.count(text, true) as u64)
     }
+}
+
+/// The content part of an image given as a path or a URL. With `links`, the image itself is sent as PNG.
+pub(super) fn image_content(text: &str, links: Option<&Links>) -> Result<Value, ImageProblem> {
+    let url = image_url(text);
+    let Some(links) = links.filter(|_| !url.starts_with("data:image/")) else { return Ok(image_part(&url)) };
+    let file = if is_link(&url) { links.fetch(&url) } else { read_file(&url) }?;
+    let png = Rgb::decode(&file).and_then(|image| image.to_png_url());
+    png.map(|png| image_part(&png)).ok_or(ImageProblem::Undecodable)
 }
 
 /// The bytes of a `file://` URL.

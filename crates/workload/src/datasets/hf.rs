@@ -185,5 +185,5 @@ fn load(
         Loader::Asr if skipped > 0 => vec![format!("{skipped} audio files were skipped: too short or too long")],
         _ => Vec::new(),
     };
-    Ok(Sampled { requests, notices })
+    Ok(Sampled { notices, ..Sampled::of(requests) })
 }

@@ -71,12 +71,13 @@ impl MixSpec {
 
 /// Samples each class alone and interleaves the requests. A class whose dataset is exhausted ends early.
 pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
-    let mut notices = Vec::new();
+    let (mut notices, mut digests) = (Vec::new(), Vec::new());
     let mut queues = Vec::new();
     for (place, class) in (0..).zip(&spec.classes) {
         let mut globals = Globals::seeded(spec.seed.wrapping_add(place));
         let sampled = sample(&class.workload, tokenizer, &mut globals, counters)?;
         notices.extend(sampled.notices.into_iter().map(|notice| format!("class {}: {notice}", class.name)));
+        digests.extend(sampled.digests);
         let requests = (0..).zip(sampled.requests).map(|(at, request)| (at, class.applied(at, request)));
         queues.push(requests.collect::<std::collections::VecDeque<_>>());
     }
@@ -88,7 +89,7 @@ pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters
             requests.push(request);
         }
     }
-    Ok(Sampled { requests, notices })
+    Ok(Sampled { requests, notices, digests })
 }
 
 impl ClassSpec {

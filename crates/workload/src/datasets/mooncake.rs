@@ -45,7 +45,7 @@ pub(crate) fn sample(
         counters.finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
     timing::from_the_first(&mut requests, 1.0)?;
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl MooncakeSpec {

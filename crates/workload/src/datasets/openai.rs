@@ -59,7 +59,8 @@ pub(crate) fn sample(
     }
     let untemplated = tokenizer.is_some() && chat.is_none();
     let notice = "the tokenizer has no chat template: prompt lengths are those of the messages' texts";
-    Ok(Sampled { requests, notices: untemplated.then(|| notice.to_owned()).into_iter().collect() })
+    let notices = untemplated.then(|| notice.to_owned()).into_iter().collect();
+    Ok(Sampled { notices, ..Sampled::of(requests) })
 }
 
 impl OpenAiSpec {
@@ -96,7 +97,12 @@ impl OpenAiSpec {
 }
 
 /// Token count of the rendered messages and of the tools as text.
-fn prompt_len(tokenizer: &Tokenizer, chat: Option<&Chat<'_>>, messages: &Value, tools: Option<&Value>) -> u64 {
+pub(super) fn prompt_len(
+    tokenizer: &Tokenizer,
+    chat: Option<&Chat<'_>>,
+    messages: &Value,
+    tools: Option<&Value>,
+) -> u64 {
     let rendered = chat.and_then(|chat| chat.messages(messages, None).ok());
     let text = rendered.unwrap_or_else(|| {
         let content = |message: &Value| message.get("content").and_then(Value::as_str).map(str::to_owned);

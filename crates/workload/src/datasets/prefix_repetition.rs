@@ -50,7 +50,7 @@ pub(crate) fn sample(
     if spec.shuffle {
         globals.py.shuffle(&mut requests);
     }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 fn length(flag: &'static str, value: i64) -> Result<usize, Error> {

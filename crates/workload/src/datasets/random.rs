@@ -69,7 +69,7 @@ pub(crate) fn sample(spec: &RandomSpec, tokenizer: Option<&Tokenizer>, counters:
         let allowed = allowed_tokens(tokenizer, &tokenizer.special_ids())?;
         cached.apply(&mut requests, checked_seed(spec.seed)?, &allowed);
     }
-    Ok(Sampled { requests, notices })
+    Ok(Sampled { notices, ..Sampled::of(requests) })
 }
 
 /// Generates the requests in batches, without the common tokens of a chosen hit rate, which depend on all prompts.

@@ -103,7 +103,7 @@ pub(crate) fn sample(
     if exhausted > 0 {
         notices.push(format!("{exhausted} requests have fewer media than drawn: every modality reached its limit"));
     }
-    Ok(Sampled { requests, notices })
+    Ok(Sampled { notices, ..Sampled::of(requests) })
 }
 
 impl RandomMmSpec {

@@ -55,7 +55,7 @@ pub(crate) fn sample(
         (run_of(&allowed, lengths.offsets[at] as usize + index, len).collect(), len)
     };
     let fitted = fit_all(drawn.documents.inputs.len() + 1, text, tokenizer, &mut draw, counters);
-    Ok(Sampled { requests: spec.requests(fitted, drawn.batch), notices: Vec::new() })
+    Ok(Sampled::of(spec.requests(fitted, drawn.batch)))
 }
 
 impl RandomRerankSpec {

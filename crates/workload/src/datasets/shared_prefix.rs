@@ -55,7 +55,7 @@ pub(crate) fn sample(
         Request { id, ..Request::text(prompt, len, talk.output_len) }
     };
     let requests = parallel::map_owned(talks(spec, tokenizer, globals)?, talk);
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 /// The questions of a conversation, the first with the system prompt, and the length of each response.

@@ -71,7 +71,7 @@ pub(crate) fn sample(
         }
     }
     spec.selection.oversample(&mut requests, wanted, globals)?;
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 /// The entries with at least two turns.

@@ -83,5 +83,5 @@ pub(crate) fn sample(
             return Err(Error::SonnetTooShort { flag: "--sonnet-input-len", len: spec.input_len, offset: len as i64 });
         }
     }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }

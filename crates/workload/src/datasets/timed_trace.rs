@@ -59,7 +59,7 @@ pub(crate) fn sample(
         requests.push(Request { id: spec.selection.id(index), ..request });
         counters.finished.fetch_add(1, Ordering::Relaxed);
     }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl TimedTraceSpec {

@@ -138,7 +138,7 @@ fn present(dict: &mut Dict, field: &str) -> Option<Value> {
 }
 
 /// A list of token IDs is a separate kind of content; [`Content::from_json`] parses the other forms.
-fn content(value: Value) -> Content {
+pub(crate) fn content(value: Value) -> Content {
     let id = |item: &Value| item.as_i64().and_then(|id| u32::try_from(id).ok());
     let ids = value.as_list().filter(|items| !items.is_empty());
     match ids.and_then(|items| items.iter().map(id).collect::<Option<Vec<u32>>>()) {

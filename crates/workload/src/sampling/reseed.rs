@@ -24,6 +24,7 @@ impl WorkloadSpec {
             WorkloadSpec::PrefixRepetition(spec) => &mut spec.seed,
             WorkloadSpec::SharedPrefix(spec) => &mut spec.seed,
             WorkloadSpec::Custom(spec) => &mut spec.selection.seed,
+            WorkloadSpec::Rows(spec) => &mut spec.selection.seed,
             WorkloadSpec::CustomImage(spec) => &mut spec.selection.seed,
             WorkloadSpec::CustomAudio(spec) => &mut spec.selection.seed,
             WorkloadSpec::ShareGpt(spec) => &mut spec.selection.seed,

@@ -12,9 +12,16 @@ pub struct Sampled {
     pub requests: Vec<Request>,
     /// Notices for the user.
     pub notices: Vec<String>,
+    /// SHA-256 of the rows of each source that states it, in hexadecimal.
+    pub digests: Vec<String>,
 }
 
 impl Sampled {
+    /// Requests without notices.
+    pub(crate) fn of(requests: Vec<Request>) -> Self {
+        Sampled { requests, ..Sampled::default() }
+    }
+
     /// Refuses requests that no server can complete or that would never be sent, whatever flag or file they come from.
     /// `first` is the index of the first of them in the workload.
     pub(crate) fn check(&self, first: usize) -> Result<(), Error> {
@@ -41,7 +48,7 @@ mod tests {
     fn requests_that_cannot_be_are_refused() {
         let of = |output_len, timestamp| {
             let request = Request { timestamp, ..Request::text("p", 1, output_len) };
-            Sampled { requests: vec![request], notices: Vec::new() }.check(0)
+            Sampled::of(vec![request]).check(0)
         };
         assert!(of(0, Some(0.0)).is_ok());
         for output_len in [-5, i64::MAX] {

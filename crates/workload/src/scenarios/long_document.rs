@@ -66,7 +66,7 @@ pub(crate) fn sample(
     let order = if spec.warm_up { (0..spec.documents).collect() } else { spec.order(globals) };
     let lens: Vec<u64> = documents.iter().map(|document| tokenizer.count(document, true) as u64).collect();
     let request = |at: usize| Request::text(documents[at].as_str(), lens[at], spec.output_len);
-    Ok(Sampled { requests: order.into_iter().map(request).collect(), notices: Vec::new() })
+    Ok(Sampled::of(order.into_iter().map(request).collect()))
 }
 
 impl LongDocumentSpec {

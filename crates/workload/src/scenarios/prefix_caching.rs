@@ -80,7 +80,7 @@ pub(crate) fn sample(
         globals.py.shuffle(&mut order);
     }
     let requests = order.into_iter().map(|at| spec.request(&prompts[at])).collect();
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl PrefixCachingSpec {

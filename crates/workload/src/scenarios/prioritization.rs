@@ -76,7 +76,7 @@ pub(crate) fn sample(
             }
         }
     }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl PrioritizationSpec {

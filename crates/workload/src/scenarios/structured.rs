@@ -176,7 +176,7 @@ pub(crate) fn sample(
             due += globals.np.standard_gamma(spec.burstiness) * (1.0 / (spec.rate * spec.burstiness));
         }
     }
-    Ok(Sampled { requests, notices: Vec::new() })
+    Ok(Sampled::of(requests))
 }
 
 impl StructuredSpec {

@@ -54,6 +54,24 @@ impl Cell {
         }
     }
 
+    /// The value of a column; the steps of a nested one are separated by dots, and items of lists are numbers.
+    pub(crate) fn at(&self, column: &str) -> Option<&Cell> {
+        self.get(column).or_else(|| {
+            column.split('.').try_fold(self, |cell, step| {
+                step.parse().ok().and_then(|index| cell.item(index)).or_else(|| cell.get(step))
+            })
+        })
+    }
+
+    /// The names of a struct's members.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let members = match self {
+            Cell::Struct(members) => members.as_slice(),
+            _ => &[],
+        };
+        members.iter().map(|(name, _)| name.as_str())
+    }
+
     /// The name of its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -223,6 +223,16 @@ fn csv_rows(path: &Path) -> Result<Vec<Cell>, Error> {
 }
 
 impl Row {
+    /// All its values, as a struct.
+    pub(crate) fn into_cells(self) -> Cell {
+        self.cells
+    }
+
+    /// The value of a column, which may be nested.
+    pub(crate) fn at(&self, column: &str) -> Option<&Cell> {
+        self.cells.at(column)
+    }
+
     pub(crate) fn get(&self, column: &str) -> Option<&Cell> {
         self.cells.get(column)
     }

@@ -93,6 +93,8 @@ pub(crate) enum Refusal {
          --dataset-name of the file"
     )]
     PathUnused { name: String, path: String },
+    #[error("{problem}")]
+    Map { problem: String },
     #[error("--dataset-name {name} needs --dataset-path with its file, directory or Hub id")]
     PathMissing { name: String },
     #[error(

@@ -6,7 +6,7 @@ use tacho_core::json::{dumps, float_repr};
 use tacho_metrics::MetricKind;
 use tacho_run::LoraAssignment;
 use tacho_text::TokenizerMode;
-use tacho_workload::{Need, Rows};
+use tacho_workload::{FieldMap, Need, Rows};
 
 use super::{ContentArgs, DatasetFlags, LoadArgs, ServeArgs, replicas};
 use crate::args::error::Refusal;
@@ -219,7 +219,9 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     if args.own.workload.is_some() {
         return Ok(());
     }
+    check_own_rows(args)?;
     match &dataset.path {
+        None if dataset.flags.dataset_command.is_some() => {}
         Some(path) => {
             ensure(!kind.is_made_up(), || Refusal::PathUnused { name: name.to_owned(), path: path.clone() })?;
         }
@@ -234,6 +236,23 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
     }
     let skipped = args.target.skip_tokenizer_init && !kind.works_without_tokenizer;
     ensure(!skipped, || Refusal::NeedsTokenizer { name: name.to_owned() })
+}
+
+/// A command or a map describes the rows of `custom`.
+fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
+    let (dataset, flags) = (&args.dataset, &args.dataset.flags);
+    let command = flags.dataset_command.as_deref();
+    let flag = if command.is_some() { "--dataset-command" } else { "--map" };
+    ensure(!flags.has_own_rows() || dataset.kind.name == "custom", || Refusal::Alone {
+        flag,
+        other: "--dataset-name custom",
+    })?;
+    let path = dataset.path.is_some();
+    ensure(command.is_none() || !path, || Refusal::Together { flag, other: "--dataset-path" })?;
+    ensure(command.is_none_or(|line| !line.trim().is_empty()), || out_of_range(flag, "''", "a command"))?;
+    let (limit, alone) = ("--dataset-command-timeout", flags.dataset_command_timeout.is_given && command.is_none());
+    ensure(!alone, || Refusal::Alone { flag: limit, other: "--dataset-command" })?;
+    FieldMap::parse(&flags.map).map(drop).map_err(|error| Refusal::Map { problem: error.to_string() })
 }
 
 /// Distributions of lengths are those of the random dataset, one text per request.

@@ -1,5 +1,7 @@
 //! Flags of `tacho serve` for prompts, shared with other commands that sample.
 
+use std::time::Duration;
+
 use tacho_args::flag::{Kind, Preset, own, switch, vllm};
 use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
@@ -17,7 +19,7 @@ use super::groups::{
 use super::{ServeArgs, TargetArgs};
 use crate::args::media::BUCKETS;
 
-use Kind::{Choice, Float, Int, Json, Names, Str, Switch};
+use Kind::{Choice, Float, Int, Json, Names, Repeated, Seconds, Str, Switch};
 use Preset::{Made, Off, Unset};
 
 /// Files of SPEED-Bench.
@@ -145,6 +147,14 @@ flags! {
                  tokens; pairs(FILE) sets prompt and output lengths together.");
             output_len_dist: Option<String> = own(&["--output-len-dist"], Str, "DIST", Unset, &RANDOM,
                 "Distribution of the output lengths, in the forms of --input-len-dist.");
+            dataset_command: Option<String> = own(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
+                "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
+                 TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.");
+            dataset_command_timeout: Given<Duration> = own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &CUSTOM,
+                "Longest time without a line of --dataset-command.").positive();
+            map: Vec<String> = own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
+                "Columns of a JSONL, CSV or Parquet file or of --dataset-command: --map prompt=question output_len=meta.len. Fields are \
+                 those of --dataset-command; labels.NAME and overrides.NAME set one member.");
             custom_skip_chat_template: bool = switch(&["--custom-skip-chat-template"], &CUSTOM, "Alias of --skip-chat-template, its name in older releases.");
             sonnet: Option<String> = own(&["--sonnet"], Str, "FILE", Unset, &SONNET,
                 "Use the lines of this poem as prompts. Short for --dataset-name sonnet --dataset-path FILE.");
@@ -198,6 +208,11 @@ impl DatasetFlags {
         self.time_scale * self.mooncake_slowdown_factor
     }
 
+    /// Whether rows come from a command or a file with mapped columns.
+    pub(crate) fn has_own_rows(&self) -> bool {
+        self.dataset_command.is_some() || !self.map.is_empty()
+    }
+
     /// Whether prompts are rendered with the chat template.
     pub(crate) fn uses_chat_template(&self) -> bool {
         !(self.skip_chat_template || self.custom_skip_chat_template)
@@ -215,8 +230,12 @@ pub(crate) struct DatasetArgs {
 impl From<&Values> for DatasetArgs {
     fn from(v: &Values) -> Self {
         let flags = DatasetFlags::from(v);
-        // `--sonnet` sets both the dataset and its path.
-        let name = if flags.sonnet.is_some() { "sonnet" } else { &flags.dataset_name };
+        // `--sonnet` sets both the dataset and its path; rows of one's own are those of `custom`.
+        let name = match flags.has_own_rows() && !v.is_given("--dataset-name") {
+            _ if flags.sonnet.is_some() => "sonnet",
+            true => "custom",
+            false => &flags.dataset_name,
+        };
         DatasetArgs {
             kind: dataset(name).expect("the flag has the datasets' names as choices"),
             path: flags.sonnet.clone().or_else(|| flags.dataset_path.clone()),

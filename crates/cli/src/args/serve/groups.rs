@@ -73,7 +73,7 @@ pub(super) static SONNET: Group =
     group("sonnet options", "sonnet dataset options", "Prompts made of the lines of a poem.");
 pub(super) static SHAREGPT: Group = group("sharegpt options", "sharegpt dataset options", "Recorded conversations.");
 pub(super) static CUSTOM: Group =
-    group("custom dataset options", "custom dataset options", "Your own prompts, one JSON object per line.");
+    group("custom dataset options", "custom dataset options", "Your own prompts, from a file or a command.");
 pub(super) static HF: Group = group("hugging face options", "hf dataset options", "Datasets of the Hugging Face Hub.");
 pub(super) static ASR: Group = group("speech options", "asr dataset options", "Speech to transcribe.");
 pub(super) static BLAZEDIT: Group =

@@ -252,6 +252,7 @@ fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance
         command: command_line(&words),
         seed: Some(args.load.seed),
         dataset: Some(source.unwrap_or_else(|| args.dataset.kind.name.to_owned())),
+        dataset_sha256: None,
         host: None,
         slos: own.fail_if.clone(),
         server,

@@ -56,8 +56,14 @@ impl<'a> Server<'a> {
 
     /// The provenance of the run, with facts from the server's API. The server is not queried after a stop, nor in
     /// strict parity, which sends only what vLLM sends.
-    pub(crate) fn provenance(&self, plan: &ServePlan, after: &Scrape, stop: &StopSignal) -> Provenance {
-        let Some(known) = plan.report.provenance.clone() else { return Provenance::default() };
+    pub(crate) fn provenance(
+        &self,
+        plan: &ServePlan,
+        prepared: &Prepared,
+        after: &Scrape,
+        stop: &StopSignal,
+    ) -> Provenance {
+        let Some(known) = prepared.provenance(plan) else { return Provenance::default() };
         let mut server = known.server.clone();
         let may_ask = !stop.draining() && plan.endpoint.rules != Rules::Vllm;
         if server == ServerFacts::default() && may_ask {

@@ -82,7 +82,7 @@ fn generate(
     before: usize,
 ) -> Result<Vec<Request>, Error> {
     let mut globals = Globals::seeded(plan.seed.wrapping_add(round));
-    let spec = spec.reseeded(i64::from(round));
+    let spec = spec.for_model(&prepared.model_id).reseeded(i64::from(round));
     let tokenizer = prepared.tokenizer.as_ref();
     let mut requests = sample(&spec, tokenizer, &mut globals, &Arc::new(Counters::default()))?.requests;
     if let Some(plan) = &plan.lora {

@@ -71,7 +71,7 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &Run
 
 /// The setup, the sessions, and the tokenizer that may be needed to count tokens when the log is read.
 fn more(plan: &ServePlan, prepared: &Prepared, setup: &Setup) -> Dict {
-    let mut more = logged::plan(setup, &plan.report.provenance.clone().unwrap_or_default());
+    let mut more = logged::plan(setup, &prepared.provenance(plan).unwrap_or_default());
     if let Some(steps) = prepared.session_steps() {
         logged::plan_sessions(&mut more, &steps);
     }

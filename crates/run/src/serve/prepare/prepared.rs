@@ -5,6 +5,7 @@ use tacho_client::control::Caller;
 use tacho_core::{Request, RowSink};
 use tacho_loadgen::{Drive, Driven, Error as DriveError, Target, Timeline, drive, drive_sessions};
 use tacho_metrics::sessions::Steps;
+use tacho_record::Provenance;
 use tacho_text::Tokenizer;
 use tacho_workload::Requests;
 
@@ -32,6 +33,8 @@ pub struct Prepared {
     pub timeline: Timeline,
     /// The sessions of the requests, if there are any.
     pub sessions: Option<SessionWorkload>,
+    /// SHA-256 of the rows that were read, if the source states it.
+    pub dataset_sha256: Option<String>,
     /// Makes control calls around the run; to the first replica, if there are several.
     pub caller: Caller,
     /// Makes control calls to the other replicas.
@@ -39,6 +42,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What is known of the run's provenance before the run, if the plan asks for it.
+    pub(crate) fn provenance(&self, plan: &ServePlan) -> Option<Provenance> {
+        let known = plan.report.provenance.clone()?;
+        Some(Provenance { dataset_sha256: self.dataset_sha256.clone(), ..known })
+    }
+
     /// Keeps only the requests with these indices, in order, and their times relative to the first.
     pub(crate) fn keep(&mut self, places: &[usize]) -> Result<(), Error> {
         let mut wanted = places.iter().copied().peekable();

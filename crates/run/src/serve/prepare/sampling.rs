@@ -7,7 +7,7 @@ use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
-use tacho_workload::{Requests, WorkloadSpec, sample_in_parts};
+use tacho_workload::{Requests, Sampled, WorkloadSpec, sample_in_parts};
 
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
@@ -42,15 +42,15 @@ pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn Ev
     Ok(())
 }
 
-/// Samples the dataset and reports its notices.
+/// Samples the dataset and reports its notices. Also returns the digests of its sources.
 pub(crate) fn sample(
     plan: &ServePlan,
     contact: Contact,
-    tokenizer: Option<&Tokenizer>,
+    (model, tokenizer): (&str, Option<&Tokenizer>),
     globals: &mut Globals,
     sink: &dyn EventSink,
-) -> Result<Requests, Error> {
-    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(Requests::default()) };
+) -> Result<(Requests, Vec<String>), Error> {
+    let WorkloadPlan::Sample { spec, num_prompts, .. } = &plan.workload else { return Ok(<_>::default()) };
     plan.hub.fetch(spec, sink)?;
     if let WorkloadSpec::TimedTrace(trace) = &**spec {
         sink.event(RunEvent::status(trace.headline()));
@@ -59,12 +59,13 @@ pub(crate) fn sample(
     let total = u64::try_from(*num_prompts).unwrap_or(0);
     sink.event(RunEvent::Started { work: Work::Sampling, total, counters: counters.clone() });
     let mut requests = store(plan, contact);
-    let notices = sample_in_parts(spec, tokenizer, globals, &counters, |part| requests.add(part));
+    let sampled = sample_in_parts(&spec.for_model(model), tokenizer, globals, &counters, |part| requests.add(part));
     sink.event(RunEvent::Finished);
-    for notice in notices? {
+    let Sampled { notices, digests, .. } = sampled?;
+    for notice in notices {
         sink.event(RunEvent::warning(notice));
     }
-    Ok(requests)
+    Ok((requests, digests))
 }
 
 /// Requests stay in memory unless the run is logged: then they may be spilled to its disk.

@@ -69,7 +69,7 @@ pub(super) fn sample(
         0 => Vec::new(),
         count => vec![format!("{count} prompts were counted without a chat template, which failed on them")],
     };
-    Ok(Sampled { requests, notices })
+    Ok(Sampled { notices, ..Sampled::of(requests) })
 }
 
 /// The requested categories.

@@ -12,13 +12,7 @@ const OUTPUT_LEN: i64 = 256;
 
 pub(super) fn request(context: &Context<'_>, row: &Row) -> Result<Request, Error> {
     let column = context.column.unwrap_or("text");
-    let mut steps = column.split('.');
-    let first = steps.next().and_then(|name| row.get(name));
-    let found = steps.fold(first, |cell, step| {
-        let cell = cell?;
-        step.parse().ok().and_then(|index| cell.item(index)).or_else(|| cell.get(step))
-    });
-    match found {
+    match row.at(column) {
         Some(Cell::Text(text)) => context.text(text.clone(), context.output_len(OUTPUT_LEN)),
         _ => Err(row.no_text(column)),
     }

@@ -1,0 +1,100 @@
+//! Shell commands of the user: how they start, and what they said when they failed.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::Read;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Bytes of messages that are kept.
+const KEPT: usize = 1 << 14;
+/// Longest excerpt of a message, in characters.
+const SHOWN: usize = 300;
+/// Time between two checks whether a reader has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// The command that runs `line` in a shell. The words of `launcher`, if any, start it.
+pub fn shell(launcher: &[OsString], line: &str) -> Command {
+    let mut command = Command::new(launcher.first().map_or("sh".as_ref(), OsString::as_os_str));
+    if let [_, words @ ..] = launcher {
+        command.args(words).arg("sh");
+    }
+    command.args(["-c", line]);
+    command
+}
+
+/// How a command ended, for a message: `failed with exit code 3`.
+pub fn ended_how(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("failed with exit code {code}"),
+        None => format!("was killed ({status})"),
+    }
+}
+
+/// The last non-blank line of a text, without control characters and not too long.
+pub fn last_line(text: &str) -> String {
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    line.chars().map(|one| if one.is_control() { ' ' } else { one }).take(SHOWN).collect()
+}
+
+/// The end of a stream of messages, which another thread reads so that the command never waits.
+#[derive(Debug)]
+pub struct Messages {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Messages {
+    /// Reads the stream to its end.
+    pub fn of(mut stream: impl Read + Send + 'static) -> Self {
+        let kept = Arc::new(Mutex::new(VecDeque::new()));
+        let end = Arc::clone(&kept);
+        let reader = std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut bytes) {
+                let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+                end.extend(&bytes[..count]);
+                let surplus = end.len().saturating_sub(KEPT);
+                end.drain(..surplus);
+            }
+        });
+        Messages { kept, reader }
+    }
+
+    /// Its last line, once the stream has ended or `patience` is over.
+    pub fn last_line(&self, patience: Duration) -> String {
+        let deadline = Instant::now() + patience;
+        while !self.reader.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let bytes: Vec<u8> = self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        last_line(&String::from_utf8_lossy(&bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_many_is_kept() {
+        let mut text = "x".repeat(3 * KEPT).into_bytes();
+        text.extend(b"\nValueError: no\x1b[31m rows\xff\n\n");
+        let messages = Messages::of(std::io::Cursor::new(text));
+        assert_eq!(messages.last_line(Duration::from_secs(5)), "ValueError: no [31m rows\u{fffd}");
+        assert_eq!(last_line(""), "");
+        assert_eq!(last_line(&"y".repeat(9999)).len(), SHOWN);
+    }
+
+    #[test]
+    fn a_launcher_gets_the_shell_and_its_line() {
+        let words = |command: &Command| {
+            let all = std::iter::once(command.get_program()).chain(command.get_args());
+            all.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(words(&shell(&[], "a b")), ["sh", "-c", "a b"]);
+        assert_eq!(words(&shell(&["me".into(), "watch".into()], "a b")), ["me", "watch", "sh", "-c", "a b"]);
+    }
+}
