@@ -80,6 +80,8 @@ pub struct Setup {
     pub class_goodput: Vec<(String, GoodputLimits)>,
     /// Price of the machines per hour; `None` if unknown.
     pub price_per_hour: Option<f64>,
+    /// Number of GPUs that served the run; `None` if unknown.
+    pub gpus: Option<u64>,
     /// Whether vLLM's defects are reproduced.
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
@@ -157,6 +159,7 @@ impl Setup {
             goodput: None,
             class_goodput: Vec::new(),
             price_per_hour: None,
+            gpus: None,
             strict_parity: false,
             interrupted: false,
             workload: None,

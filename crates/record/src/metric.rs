@@ -8,6 +8,7 @@ mod timed;
 pub use self::known::{Known, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
+use tacho_metrics::sessions::SessionEnd;
 use tacho_metrics::{AcceptanceLength, GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::{ResultKind, RunRecord};
@@ -209,6 +210,13 @@ pub static METRICS: &[Metric] = &[
         |r| acceptance_length(r).and_then(|l| real(l.median))),
     row("p10_acceptance_length", "", 0, "P10 acceptance length", Plain, More, Own,
         |r| acceptance_length(r).and_then(|l| real(l.p10))),
+    row("jobs_per_hour", "", 0, "Jobs per hour", Plain, More, Own, |r| jobs_per_hour(r).and_then(real)),
+    row("jobs_per_hour_per_user", "", 0, "Jobs per hour per user", Plain, More, Own,
+        |r| Some(r.sessions.as_ref()?.wall_ms?.mean).filter(|mean| *mean > 0.0).and_then(|mean| real(3.6e6 / mean))),
+    row("jobs_per_hour_per_gpu", "", 0, "Jobs per hour per GPU", Plain, More, Own,
+        |r| jobs_per_hour(r).and_then(|jobs| per_gpu(r, jobs))),
+    row("output_throughput_per_gpu", "", 0, "Output Tput per GPU (tok/s)", TokensPerSecond, More, Own,
+        |r| generation(r).and_then(|g| per_gpu(r, g.output_throughput))),
     row("cost_per_request", "", 0, "Cost per request", Plain, Less, Own, |r| cost(r, r.summary.request_throughput)),
     row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
         |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6))),
@@ -257,6 +265,16 @@ const fn row(
 
 fn acceptance_length(record: &RunRecord) -> Option<AcceptanceLength> {
     record.open_loop.acceptance?.length
+}
+
+/// Finished sessions per hour.
+fn jobs_per_hour(record: &RunRecord) -> Option<f64> {
+    let finished = record.sessions.as_ref()?.ended(SessionEnd::Finished);
+    (record.measured.duration > 0.0).then(|| finished as f64 * 3600.0 / record.measured.duration)
+}
+
+fn per_gpu(record: &RunRecord, rate: f64) -> Option<Amount> {
+    real(rate / record.setup.gpus? as f64)
 }
 
 /// The price of one unit at a rate of units per second; unknown without a price or a unit.

@@ -188,6 +188,9 @@ impl RunRecord {
         if let Some(price) = self.setup.price_per_hour {
             dict.set("price_per_hour", price);
         }
+        if let Some(gpus) = self.setup.gpus {
+            dict.set("gpus", gpus);
+        }
         dict
     }
 

@@ -88,6 +88,7 @@ pub fn setup(dict: &Dict) -> Setup {
         goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
         class_goodput: own("provenance").and_then(|own| own.get("class_goodput")).map_or_else(Vec::new, read_classes),
         price_per_hour: own("provenance").and_then(|own| own.get("price_per_hour")?.as_f64()),
+        gpus: own("provenance").and_then(|own| u64::try_from(own.get("gpus")?.as_i64()?).ok()),
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
         workload: own("workload").and_then(Value::as_str).map(str::to_owned),

@@ -280,6 +280,8 @@ pub struct ReportPlan {
     pub class_goodput: Vec<(String, GoodputLimits)>,
     /// Price of the machines per hour, if known.
     pub price_per_hour: Option<f64>,
+    /// Number of GPUs that serve the run, if known.
+    pub gpus: Option<u64>,
     /// Whether the record keeps generated texts.
     pub keep_texts: bool,
     /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a

@@ -109,7 +109,7 @@ fn results() -> Vec<Value> {
         &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
         &["--dataset-command", "while :; do echo '{\"prompt\": \"p\", \"output_len\": 4}'; done"],
         &["--backend", "openai-embeddings"],
-        &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed"],
+        &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];
     let result = |(at, further): (usize, &&[&str])| {
         let file = format!("{at}.json");

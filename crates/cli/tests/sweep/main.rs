@@ -264,6 +264,32 @@ fn the_simulator_is_swept_without_anything_else() {
 }
 
 #[test]
+fn sessions_can_be_the_variable_of_a_search() {
+    let place = Place::new();
+    // A server whose latency in ms equals the number of concurrent sessions.
+    place.script(
+        "stub",
+        "#!/bin/sh\nfor word; do case \"$before\" in --sessions-concurrency) r=$word;; --num-sessions) n=$word;; --result-dir) d=$word;; \
+         --result-filename) f=$word;; esac; before=$word; done\necho \"$r of $n\" >> runs.txt\n\
+         echo \"{\\\"request_throughput\\\": 20.0, \\\"completed\\\": 9, \\\"failed\\\": 0, \\\"p99_ttft_ms\\\": $r.0, \\\"tacho\\\": {\\\"version\\\": 1, \\\"jobs_per_hour\\\": 7200.0, \\\"jobs_per_hour_per_user\\\": 360.0}}\" > \"$d/$f\"\n",
+    );
+    place.write("sla.json", r#"[{"p99_ttft_ms": "<=13"}]"#);
+    let serve = format!("tacho sim --port {}", place.port);
+    let bench = "./stub --num-sessions 60";
+    let args = ["sweep", "serve_sla", "--serve-cmd", &serve, "--bench-cmd", bench, "--sla-params", "sla.json"];
+    let output = place.run(&[&args[..], &["--sla-variable", "sessions_concurrency", "-e", "exp"]].concat());
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{printed} {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        printed.contains("Maximum sessions_concurrency for SLA: 13 concurrent sessions, measured and met"),
+        "{printed}"
+    );
+    // All sessions at once, then a quarter of the 20 that were running, each long enough for several waves.
+    let runs = std::fs::read_to_string(place.file("runs.txt")).unwrap();
+    assert!(runs.starts_with("60 of 60\n5 of "), "{runs}");
+}
+
+#[test]
 fn an_sla_search_finds_the_level_and_shares_its_runs() {
     let place = Place::new();
     // A server whose latency in ms equals its load.

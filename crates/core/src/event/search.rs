@@ -49,9 +49,9 @@ fn answer(Load { key, unit }: Load, most: &Most) -> String {
     match most {
         Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
         Most::Unbounded(top) => format!("Maximum {key} for SLA: unbounded (>= {top})."),
-        Most::AllPrompts(top) => format!(
-            "Maximum {key} for SLA: {top} or more: all prompts at a time meet it; more prompts would show more."
-        ),
+        Most::AllPrompts(top) => {
+            format!("Maximum {key} for SLA: {top} or more: all at a time meet it; a longer run would show more.")
+        }
         Most::Level { level, range, spoken } => {
             let estimate = match range {
                 Some((value, low, Some(high))) => format!("; estimate {value:.1} (95% CI {low:.1}–{high:.1})"),

@@ -38,6 +38,7 @@ pub(super) fn write(setup: &Setup) -> Dict {
         dict.set("class_goodput", classes(&setup.class_goodput));
     }
     dict.set("price_per_hour", setup.price_per_hour);
+    dict.set("gpus", setup.gpus);
     dict.set("strict_parity", setup.strict_parity);
     dict.set("interrupted", setup.interrupted);
     dict.set("workload", setup.workload.as_deref());
@@ -75,6 +76,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         goodput: fields.maybe("goodput").map(read_goodput),
         class_goodput: fields.maybe("class_goodput").map_or_else(Vec::new, read_classes),
         price_per_hour: fields.maybe("price_per_hour").and_then(Value::as_f64),
+        gpus: fields.maybe("gpus").and_then(Value::as_i64).and_then(|gpus| u64::try_from(gpus).ok()),
         strict_parity: fields.flag("strict_parity")?,
         interrupted: fields.flag("interrupted")?,
         // Logs of older versions lack it.

@@ -6,9 +6,10 @@ use tacho_record::metric::Known;
 use super::sweep::python_text;
 
 /// Settings with better labels than their names.
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 6] = [
     ("request_rate", "request rate (requests/s)"),
     ("max_concurrency", "maximum concurrency (requests)"),
+    ("sessions_concurrency", "concurrent sessions"),
     ("num_prompts", "requests"),
     ("random_input_len", "prompt length (tokens)"),
     ("random_output_len", "answer length (tokens)"),

@@ -17,6 +17,8 @@ pub enum LoadVariable {
     RequestRate,
     /// Concurrent requests.
     MaxConcurrency,
+    /// Concurrent sessions.
+    Sessions,
 }
 
 impl LoadVariable {
@@ -25,23 +27,56 @@ impl LoadVariable {
         match self {
             LoadVariable::RequestRate => "request_rate",
             LoadVariable::MaxConcurrency => "max_concurrency",
+            LoadVariable::Sessions => "sessions_concurrency",
         }
+    }
+
+    /// The option that sets the length of a run.
+    pub(super) fn size_key(self) -> &'static str {
+        match self {
+            LoadVariable::RequestRate | LoadVariable::MaxConcurrency => "num_prompts",
+            LoadVariable::Sessions => "num_sessions",
+        }
+    }
+
+    /// The set of a level at one of the ends, which limits the requests in flight.
+    fn end_set(self, bench: &ParamSet, load: i64) -> ParamSet {
+        match self {
+            LoadVariable::RequestRate | LoadVariable::MaxConcurrency => bench.with("max_concurrency", load),
+            LoadVariable::Sessions => bench.clone(),
+        }
+    }
+
+    /// Whether a new request or session starts only when another ends.
+    pub(super) fn is_closed_loop(self) -> bool {
+        self != LoadVariable::RequestRate
+    }
+
+    /// Requests or sessions that a run completed per second.
+    pub(super) fn completed_rate(self, run: ResultFields<'_>) -> Option<f64> {
+        let rate = match self {
+            LoadVariable::RequestRate | LoadVariable::MaxConcurrency => run.number("request_throughput")?,
+            LoadVariable::Sessions => run.number("jobs_per_hour")? / 3600.0,
+        };
+        Some(rate).filter(|rate| *rate > 0.0)
     }
 
     pub(super) fn unit(self) -> &'static str {
         match self {
             LoadVariable::RequestRate => "req/s",
             LoadVariable::MaxConcurrency => "concurrent requests",
+            LoadVariable::Sessions => "concurrent sessions",
         }
     }
 
     /// The load of a run: the mean over its results.
     pub(super) fn estimate(self, results: &[Dict]) -> Option<f64> {
         let each = results.iter().map(ResultFields).map(|run| {
-            let rate = run.number("request_throughput")?;
+            let rate = self.completed_rate(run)?;
             Some(match self {
                 LoadVariable::RequestRate => rate,
                 LoadVariable::MaxConcurrency => rate * run.number("mean_e2el_ms")? / 1000.0,
+                LoadVariable::Sessions => rate * 3600.0 / run.number("jobs_per_hour_per_user")?,
             })
         });
         let values: Vec<f64> = each.collect::<Option<_>>()?;
@@ -81,7 +116,7 @@ pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> 
     let mut session = Sweep::of(sweep, tools, total);
     for serve in &sweep.serve_sets {
         // If the first level is missing, the server is certainly needed.
-        let first = sweep.bench_sets.first().map(|bench| bench.with("max_concurrency", 1_i64));
+        let first = sweep.bench_sets.first().map(|bench| plan.variable.end_set(bench, 1));
         let needed = first.is_some_and(|named| {
             let linked = sweep.links.broken(serve, &named.with(plan.variable.key(), 1_i64)).is_none();
             linked && !session.has_runs(&plan.place(serve, &named, &Value::Int(1), &[]), sweep.num_runs)
@@ -106,7 +141,7 @@ fn explore(
 ) -> Result<Vec<Dict>, Stop> {
     let (label, key) = (plan.label, plan.variable.key());
     let shown = |set: &ParamSet| Some(set.as_text(", ")).filter(|text| !text.is_empty()).unwrap_or("(None)".into());
-    let size = dataset_size(&plan.sweep.bench_cmd, bench);
+    let size = dataset_size(&plan.sweep.bench_cmd, bench, plan.variable.size_key());
     let (iterations, serve_shown, bench_shown) = (plan.iterations, shown(serve), shown(bench));
     session.say(LevelNote::Begins { label, serve: serve_shown, bench: bench_shown, iterations, size });
     let mut level = |session: &mut Sweep<'_>, named: &ParamSet, value: &Value, place: &Path| {
@@ -114,7 +149,7 @@ fn explore(
         session.combine(slot, Combination { serve, bench: &set, directory: place })
     };
     let mut end = |session: &mut Sweep<'_>, load: i64, value: Value| {
-        let named = bench.with("max_concurrency", load);
+        let named = plan.variable.end_set(bench, load);
         level(session, &named, &value, &plan.place(serve, &named, &value, &[]))
     };
     let at_once = plan.at_once && plan.variable == LoadVariable::RequestRate;
@@ -151,9 +186,10 @@ impl WorkloadPlan {
 }
 
 /// Number of prompts of a client command: from its set, else its arguments, else the client's default.
-pub(super) fn dataset_size(command: &[String], bench: &ParamSet) -> i64 {
-    let given = bench.values().get("num_prompts").map(python_str);
-    let given = given.or_else(|| crate::experiment::option(command, "--num-prompts").map(str::to_owned));
+pub(super) fn dataset_size(command: &[String], bench: &ParamSet, key: &str) -> i64 {
+    let given = bench.values().get(key).map(python_str);
+    let flag = format!("--{}", key.replace('_', "-"));
+    let given = given.or_else(|| crate::experiment::option(command, &flag).map(str::to_owned));
     given.and_then(|text| text.trim().parse().ok()).unwrap_or(1000)
 }
 
@@ -206,9 +242,9 @@ mod tests {
     fn dataset_size_comes_from_set_command_or_default() {
         let words = |text: &str| crate::experiment::split("--bench-cmd", text).unwrap();
         let none = ParamSet::default();
-        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none), 5);
-        assert_eq!(dataset_size(&words("b --num-prompts=6"), &none), 6);
-        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none.with("num_prompts", 7_i64)), 7);
-        assert_eq!(dataset_size(&words("b"), &none), 1000);
+        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none, "num_prompts"), 5);
+        assert_eq!(dataset_size(&words("b --num-prompts=6"), &none, "num_prompts"), 6);
+        assert_eq!(dataset_size(&words("b --num-prompts 5"), &none.with("num_prompts", 7_i64), "num_prompts"), 7);
+        assert_eq!(dataset_size(&words("b"), &none, "num_prompts"), 1000);
     }
 }

@@ -100,6 +100,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             goodput: None,
             class_goodput: Vec::new(),
             price_per_hour: None,
+            gpus: None,
             keep_texts: false,
             provenance: None,
         },

@@ -333,8 +333,6 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
     if let Some(other) = args.values.given_of(["--base-url", "--host", "--port"]).next().filter(|_| own.sim) {
         return Err(Refusal::Together { flag: "--sim", other });
     }
-    let (flag, other) = ("--gpus", "--gpu-hour-price");
-    ensure(!own.gpus.is_given || own.gpu_hour_price.is_some(), || Refusal::Alone { flag, other })?;
     check_requests(&args.load)?;
     ensure(own.cache_salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
     let waits = args.load.profile_batch_threshold.is_some();

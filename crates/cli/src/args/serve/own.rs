@@ -77,7 +77,7 @@ flags! {
         COSTS [
             gpu_hour_price: Option<f64> = own(&["--gpu-hour-price"], Float, "PRICE", Unset, &COST,
                 "Price of one GPU per hour, in any currency. The result then has the cost per request and per million tokens.").positive();
-            gpus: Given<i64> = own(&["--gpus"], Int, "N", Preset::Int(1), &COST, "GPUs that serve the run. Needs --gpu-hour-price.").between(1.0, 1e6);
+            gpus: Given<i64> = own(&["--gpus"], Int, "N", Preset::Int(1), &COST, "GPUs that serve the run. The result then has throughput per GPU, and its cost with --gpu-hour-price.").between(1.0, 1e6);
         ]
         SCRAPING [
             metrics_interval: Duration = own(&["--metrics-interval"], Seconds, "SEC", Preset::Float(1.0), &TELEMETRY,

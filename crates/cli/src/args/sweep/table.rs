@@ -19,7 +19,7 @@ static WORKLOAD: Group = group("workload options", "workload options", "Load lev
 static SLA: Group = group("sla options", "sla options", "SLOs and the search.");
 static OWN: Group = group("tacho options", "tacho options", "Simulator, parity and live view.");
 
-const VARIABLES: &[&str] = &["request_rate", "max_concurrency"];
+const VARIABLES: &[&str] = &["request_rate", "max_concurrency", "sessions_concurrency"];
 
 flags! {
     /// Output directory, repetitions, and live view.
@@ -162,6 +162,7 @@ flags! {
 fn load_variable(setting: Setting<'_>) -> LoadVariable {
     match setting.value.as_str() {
         Some("max_concurrency") => LoadVariable::MaxConcurrency,
+        Some("sessions_concurrency") => LoadVariable::Sessions,
         _ => LoadVariable::RequestRate,
     }
 }

@@ -90,6 +90,10 @@ fn assert_kind(flag: &Flag, option: &Json) {
             assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
             assert_eq!(theirs.len(), tacho_workload::SERVE_NAMES_OF_VLLM, "and no other is called vLLM's");
         }
+        (Kind::Choice(ours), Some(theirs)) if ["--sla-variable", "--workload-var"].contains(&name) => {
+            assert_eq!(ours[..theirs.len()], theirs, "vLLM's names in vLLM's order");
+            assert_eq!(ours[theirs.len()..], ["sessions_concurrency"]);
+        }
         (Kind::Choice(ours), theirs) => assert_eq!(Some(ours.to_vec()), theirs, "{name}"),
         (_, theirs) => assert_eq!(theirs, None, "{name}"),
     }

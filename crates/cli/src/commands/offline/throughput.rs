@@ -245,6 +245,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             goodput: None,
             class_goodput: Vec::new(),
             price_per_hour: None,
+            gpus: None,
             keep_texts: false,
             provenance: None,
         },

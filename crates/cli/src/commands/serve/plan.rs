@@ -222,6 +222,7 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         goodput: goodput(args)?,
         class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
         price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
+        gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some()).then(|| args.own.gpus.value.unsigned_abs()),
         keep_texts: report.save_detailed,
         provenance: None,
     })

@@ -8,7 +8,7 @@ use super::data::Combination;
 use crate::compare::settings::{settings, varying};
 
 /// Load variables: if one of them was swept, curves run along it.
-const LOADS: [&str; 2] = ["request_rate", "max_concurrency"];
+const LOADS: [&str; 3] = ["request_rate", "max_concurrency", "sessions_concurrency"];
 
 /// The settings that differ between the combinations of a sweep, in order of appearance.
 pub(crate) fn swept(combinations: &[Combination]) -> Vec<String> {

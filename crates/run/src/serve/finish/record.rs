@@ -175,6 +175,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         goodput: plan.report.goodput,
         class_goodput: plan.report.class_goodput.clone(),
         price_per_hour: plan.report.price_per_hour,
+        gpus: plan.report.gpus,
         strict_parity: plan.endpoint.rules == Rules::Vllm,
         interrupted: false,
         workload: None,

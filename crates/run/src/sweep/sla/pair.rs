@@ -43,12 +43,14 @@ impl Pair<'_> {
     pub(super) fn top(&self) -> f64 {
         match self.plan.variable {
             LoadVariable::RequestRate => UNLIMITED,
-            LoadVariable::MaxConcurrency => self.prompts() as f64,
+            LoadVariable::MaxConcurrency | LoadVariable::Sessions => self.prompts() as f64,
         }
     }
 
     pub(super) fn prompts(&self) -> u64 {
-        u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench)).unwrap_or(1).max(1)
+        u64::try_from(dataset_size(&self.plan.sweep.bench_cmd, self.bench, self.plan.variable.size_key()))
+            .unwrap_or(1)
+            .max(1)
     }
 
     /// The load variable.
@@ -74,7 +76,7 @@ impl Pair<'_> {
     /// The client's set at a load; the largest load sends the prompts of the plan.
     pub(super) fn bench_at(&self, level: f64, prompts: Option<u64>) -> ParamSet {
         let set = self.bench.with(self.plan.variable.key(), load_value(level));
-        prompts.map_or(set.clone(), |prompts| set.with("num_prompts", prompts))
+        prompts.map_or(set.clone(), |prompts| set.with(self.plan.variable.size_key(), prompts))
     }
 
     /// The seed of a search's run. Runs with the same arrivals and prompts would have the same errors, and the
@@ -126,7 +128,7 @@ impl Pair<'_> {
             let fewest = MIN_REQUESTS.min((RUN_FRACTION * self.plan.budget * level) as u64).max(MIN_SLOW_REQUESTS);
             return ((level * seconds).ceil() as u64).max(self.prompts().min(fewest));
         }
-        let seen = known.iter().filter_map(|one| Some((one.level, completed_rate(one)?)));
+        let seen = known.iter().filter_map(|one| Some((one.level, self.completed_rate(one)?)));
         let nearest = seen.min_by(|one, other| (one.0 - level).abs().total_cmp(&(other.0 - level).abs()));
         let (users, rate) = nearest.unwrap_or((first, rate));
         let rate = rate * (level / users).min(1.0);
@@ -171,14 +173,19 @@ impl Pair<'_> {
     /// The value of a criterion's metric in a run. In a closed loop all users send their first requests at once, and
     /// that burst does not belong to the level: the steady state counts, if there is one.
     fn value(&self, criterion: &Criterion, run: ResultFields<'_>) -> Result<f64, Failure> {
-        let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
+        let closed_loop = self.plan.variable.is_closed_loop();
         let steady = run.steady_state().and_then(|steady| steady.reached(&criterion.metric)).filter(|_| closed_loop);
         required(steady.or_else(|| run.number(&criterion.metric)), &criterion.metric, "--sla-params")
     }
 
+    /// Requests or sessions completed per second in the first run of a load.
+    pub(super) fn completed_rate(&self, level: &Level) -> Option<f64> {
+        self.plan.variable.completed_rate(level.runs().next()?)
+    }
+
     /// Returns whether a run did not keep up with its load: requests failed, or latencies grew with its length.
     fn is_overloaded(&self, level: f64, run: ResultFields<'_>) -> Result<bool, Failure> {
-        let closed_loop = self.plan.variable == LoadVariable::MaxConcurrency;
+        let closed_loop = self.plan.variable.is_closed_loop();
         let failures = run.failures();
         // Latencies of the other requests are then meaningless.
         if failures.is_some_and(|(failed, all)| failed as f64 > MAX_FAILED * all as f64) || run.ended_badly() {
@@ -200,11 +207,6 @@ impl Pair<'_> {
         };
         Ok(!kept_up || sent == Some(false))
     }
-}
-
-/// Requests completed per second in the first run of a load.
-pub(super) fn completed_rate(level: &Level) -> Option<f64> {
-    level.runs().next()?.number("request_throughput").filter(|rate| *rate > 0.0)
 }
 
 /// Relative standard error of a run's metric, on the lower side; infinite if the interval has no lower end, `None`

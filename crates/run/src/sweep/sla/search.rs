@@ -8,7 +8,7 @@ use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Mo
 use tacho_record::ResultFields;
 
 use super::answers::{Answer, Answers, Found, Verdict};
-use super::pair::{Pair, completed_rate};
+use super::pair::Pair;
 use super::{level_directory, marker};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, UNLIMITED, explore, required};
 use crate::sweep::combination::Combination;
@@ -62,7 +62,7 @@ impl Pair<'_> {
         } else {
             session.say(SearchNote::From { load: self.load(), level: levels.first });
             session.say(SearchNote::TakesAtMost { seconds: self.plan.budget });
-            let before = (levels.first, completed_rate(&top).unwrap_or(1.0));
+            let before = (levels.first, self.completed_rate(&top).unwrap_or(1.0));
             let read = |known: &[Level]| self.all_measurements(target, known).map_err(Stop::Run);
             explore(&search, &mut known, read, |known, level, seconds| {
                 session.say(SearchNote::Testing { load: self.load(), level });
@@ -110,9 +110,15 @@ impl Pair<'_> {
             }
             (LoadVariable::MaxConcurrency, Some(limit)) => {
                 // Little's law: the users that wait for the latency limit at that rate.
-                let users = completed_rate(top).unwrap_or(1.0) * limit;
+                let users = self.completed_rate(top).unwrap_or(1.0) * limit;
                 let levels = Levels::users(users.ceil().clamp(1.0, most), most);
                 (Model::ClosedLoop, Levels { growth: SAMPLED_GROWTH, ..levels })
+            }
+            // At the largest load all sessions run at once; pauses between their requests hide how many a server takes.
+            (LoadVariable::Sessions, limit) => {
+                let levels = Levels::users((estimate / 4.0).ceil().clamp(1.0, most), most);
+                let model = limit.map_or(Model::Monotone, |_| Model::ClosedLoop);
+                (model, Levels { growth: SAMPLED_GROWTH, ..levels })
             }
             (LoadVariable::MaxConcurrency, None) => {
                 (Model::Monotone, Levels::users(estimate.ceil().clamp(1.0, most), most))
@@ -155,7 +161,7 @@ impl Pair<'_> {
         let most = match (found.answer, self.plan.variable) {
             (Answer::Infeasible, _) => Most::Nothing,
             (Answer::Unbounded, LoadVariable::RequestRate) => Most::Unbounded(UNLIMITED),
-            (Answer::Unbounded, LoadVariable::MaxConcurrency) => Most::AllPrompts(self.top()),
+            (Answer::Unbounded, LoadVariable::MaxConcurrency | LoadVariable::Sessions) => Most::AllPrompts(self.top()),
             (Answer::Level(level), _) => {
                 let range = found.estimate.map(|found| (found.value, found.low, found.high));
                 Most::Level { level, range, spoken: target.iter().map(Criterion::spoken).collect() }
