@@ -184,6 +184,9 @@ fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &R
     let Encoded { body, expected } =
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
     let mut headers = endpoint.request_headers(request.id.as_deref());
+    for (name, value) in endpoint.headers_of(request.labels.get("class")).into_iter().flat_map(Headers::iter) {
+        headers.set(name, value);
+    }
     if let Some(session) = &request.session {
         headers.set_default(&endpoint.session_header, &header_text(session));
     }

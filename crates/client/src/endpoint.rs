@@ -77,6 +77,8 @@ pub struct EndpointSpec {
     pub replicas: ReplicaPlan,
     /// The header that carries the session id.
     pub session_header: String,
+    /// Further headers of the requests of a class, by its name.
+    pub class_headers: Arc<[(String, Headers)]>,
     /// Response headers to keep as labels of a row.
     pub response_headers: Arc<[String]>,
 }
@@ -104,6 +106,7 @@ impl EndpointSpec {
             address: None,
             replicas: ReplicaPlan::default(),
             session_header: SESSION_HEADER.to_owned(),
+            class_headers: Arc::default(),
             response_headers: Arc::default(),
         }
     }
@@ -153,10 +156,12 @@ impl EndpointSpec {
 
     /// The secrets that are sent to this server: the API key, credentials, secret headers, passwords in URLs.
     pub fn secrets(&self) -> Vec<Secret> {
-        let named = self.headers.iter().filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
-            let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
-            [Some(Secret::new(value)), bare].into_iter().flatten()
-        });
+        let of_classes = self.class_headers.iter().flat_map(|(_, headers)| headers.iter());
+        let named =
+            self.headers.iter().chain(of_classes).filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
+                let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
+                [Some(Secret::new(value)), bare].into_iter().flatten()
+            });
         let replicas = self.replicas.list.iter().flat_map(|replica| [Some(&replica.url), replica.proxy.as_ref()]);
         let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().chain(replicas).flatten();
         let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
@@ -184,6 +189,14 @@ impl EndpointSpec {
             headers.set("x-request-id", id);
         }
         headers
+    }
+}
+
+impl EndpointSpec {
+    /// The headers of a class.
+    pub(crate) fn headers_of(&self, class: Option<&str>) -> Option<&Headers> {
+        let class = class?;
+        self.class_headers.iter().find(|(name, _)| name == class).map(|(_, headers)| headers)
     }
 }
 

@@ -11,6 +11,7 @@ pub use self::timed::{TIMES, Timed, Times};
 use tacho_metrics::sessions::SessionEnd;
 use tacho_metrics::{AcceptanceLength, GenerationSummary, PoolingSummary, TaskSummary};
 
+use crate::groups::Group;
 use crate::{ResultKind, RunRecord};
 
 /// The unit of a metric.
@@ -202,6 +203,7 @@ pub static METRICS: &[Metric] = &[
     row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),
+    row("class_fairness", "", 0, "Fairness between classes", Plain, More, Own, |r| class_fairness(r).and_then(real)),
     row("draft_acceptance_rate", "", 0, "Draft acceptance (%)", Percent, More, Own,
         |r| r.open_loop.acceptance.and_then(|a| real(a.rate * 100.0))),
     row("mean_acceptance_length", "", 0, "Mean acceptance length", Plain, More, Own,
@@ -261,6 +263,15 @@ const fn row(
     read: fn(&RunRecord) -> Option<Amount>,
 ) -> Metric {
     Metric { key, line, rank, heading, unit, better, part, read }
+}
+
+/// Jain's index of the speeds of the classes, 1 / mean normalized TPOT: 1 if all are served equally fast.
+fn class_fairness(record: &RunRecord) -> Option<f64> {
+    let speed =
+        |group: &Group| Some(1.0 / group.record.open_loop.ntpot.as_ref()?.mean_ms).filter(|speed| speed.is_finite());
+    let speeds: Vec<f64> = record.groups_by("class").map(speed).collect::<Option<_>>()?;
+    let (sum, squares) = (speeds.iter().sum::<f64>(), speeds.iter().map(|speed| speed * speed).sum::<f64>());
+    (speeds.len() > 1).then(|| sum * sum / (speeds.len() as f64 * squares))
 }
 
 fn acceptance_length(record: &RunRecord) -> Option<AcceptanceLength> {

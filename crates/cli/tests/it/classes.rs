@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use tacho_testkit::scripted::{Keep, Scripted};
+use tacho_testkit::wire::{WHOLE, write_stream};
+
 use crate::tacho::{Place, stderr, stdout};
 
 const CHAT: &str = "chat=3: --random-input-len 16 --random-output-len 4 --goodput e2el:60000";
@@ -35,6 +38,10 @@ fn each_class_is_measured_on_its_own() {
         assert_eq!(groups[class]["total_output_tokens"].as_u64(), Some(lens.len() as u64 * tokens));
     }
     assert!(groups["chat"]["request_goodput"].as_f64() > Some(0.0));
+    let speed = |class: &str| 1.0 / groups[class]["mean_ntpot_ms"].as_f64().unwrap();
+    let (one, other) = (speed("chat"), speed("batch"));
+    let jain = (one + other).powi(2) / (2.0 * (one * one + other * other));
+    assert!((result["tacho"]["class_fairness"].as_f64().unwrap() - jain).abs() < 1e-9);
     assert!(groups["batch"]["request_goodput"].is_null(), "it has no SLO");
     // The page of the stored result has the same classes.
     let report = place.run(&["report", "r.json", "--html", "page.html"]);
@@ -88,6 +95,30 @@ fn the_same_seed_gives_the_same_mix_from_a_file_too() {
     // The saved workload is sent as it was, with its classes.
     let output = place.run(&["serve", "--sim", "--workload", "a.jsonl", "--no-log", "--no-charts"]);
     assert!(stdout(&output).contains("by class"), "{}", stdout(&output) + &stderr(&output));
+}
+
+#[test]
+fn a_class_has_headers_of_its_own() {
+    let server = Scripted::start(|_, stream| {
+        write_stream(stream, &WHOLE);
+        Keep::Open
+    });
+    let (place, url) = (Place::new(), server.url());
+    let target = ["serve", "--base-url", &url, "--model", "m", "--tokenizer", "golden/tokenizers/gpt2"];
+    let load = ["--random-input-len", "4", "--random-output-len", "1", "--num-prompts", "40", "--header", "x-team=all"];
+    let classes =
+        ["--class", "fast: --header x-tier=gold x-team=a --extra-body '{\"user\": \"f\"}'", "--class", "slow"];
+    let output = place.run(&[&target[..], &load, &classes].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let calls = server.calls();
+    let requests: Vec<_> = calls.iter().filter(|seen| seen.path() == "/v1/completions").collect();
+    let headers = |user: Option<&str>| {
+        let of = requests.iter().filter(move |seen| seen.json()["user"].as_str() == user);
+        of.map(|seen| (seen.header("x-tier"), seen.header("x-team"))).collect::<Vec<_>>()
+    };
+    let (fast, slow) = (headers(Some("f")), headers(None));
+    assert!(!fast.is_empty() && fast.iter().all(|found| *found == (Some("gold"), Some("a"))), "{fast:?}");
+    assert!(!slow.is_empty() && slow.iter().all(|found| *found == (None, Some("all"))), "{slow:?}");
 }
 
 #[test]

@@ -94,6 +94,11 @@ const OWN: Rows = &[
         "Mean fraction of tokens that arrive by their deadlines, with --goodput on ttft and tpot.",
     ),
     ("fluid_goodput", Number, "Requests per second that meet --goodput and get nine tenths of their tokens in time."),
+    (
+        "class_fairness",
+        Number,
+        "Jain's fairness index of the classes' speeds, 1 / mean normalized TPOT: 1 if all are served equally fast.",
+    ),
     ("draft_acceptance_rate", Number, "Accepted draft tokens in percent, where the server reports them per request."),
     ("mean_acceptance_length", Number, "Mean over requests of the tokens per verification step."),
     ("median_acceptance_length", Number, "Its median over requests."),

@@ -33,7 +33,7 @@ static SECTIONS: [&Group; 17] = [
     &SAMPLING,
 ];
 /// Further flags that a class can set.
-const OTHERS: [&str; 3] = ["--model", "--lora-modules", "--goodput"];
+const OTHERS: [&str; 4] = ["--model", "--lora-modules", "--goodput", "--header"];
 /// Flags of those sections that concern the whole run.
 const OF_THE_RUN: [&str; 6] =
     ["--workload", "--save-workload", "--cache-salt", "--reset-prefix-cache", "--request-id-prefix", "--logprobs"];

@@ -2,11 +2,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tacho_core::bounded::Pause;
 
 use anyhow::Context;
-use tacho_client::{EndpointSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
+use tacho_client::{EndpointSpec, Headers, ReplicaPlan, ReplicaSpec, Rules, Url};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
@@ -103,6 +104,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
             first: 0,
         },
         session_header: args.replicas.session_header.clone().unwrap_or_else(|| "X-Session-ID".to_owned()),
+        class_headers: class_headers(args)?,
         response_headers: args.replicas.response_header.clone().into(),
     };
     sign_in::add(&args.target.sign_in, &mut endpoint)?;
@@ -226,6 +228,12 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         keep_texts: report.save_detailed,
         provenance: None,
     })
+}
+
+/// The headers of classes that have their own.
+fn class_headers(args: &ServeArgs) -> anyhow::Result<Arc<[(String, Headers)]>> {
+    let own = args.classes.iter().filter(|class| class.args.values.get("--header") != args.values.get("--header"));
+    own.map(|class| Ok((class.name.clone(), class.args.target.headers()?.into_iter().collect()))).collect()
 }
 
 /// The SLOs of `--goodput`.
