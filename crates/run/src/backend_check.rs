@@ -41,6 +41,8 @@ pub struct Checked {
     pub row: Observation,
     /// Whether the file marks the end of a response.
     pub has_end_mark: bool,
+    /// Events that end a response, byte for byte.
+    pub end_events: &'static [String],
     task: Task,
 }
 
@@ -114,6 +116,7 @@ pub fn check(
         selectors: backend.selectors(),
         events: trace.map(|trace| trace.events()).unwrap_or_default(),
         has_end_mark: backend.has_end_mark(),
+        end_events: backend.end_events(),
         task: backend.task(),
         row,
     })

@@ -3,7 +3,8 @@
 //! `cargo bench --bench own_cost` prints the CPU time per streamed token of a floor client (epoll, one read, one
 //! timestamp, memchr) and of tacho: paced, in conversations, and flooded. It also prints the error of the gaps that
 //! each reports. For conversations, a second table shows the dispatch delay of first and later turns. The body of a
-//! later turn is built before its pause ends, so it should not be later than a first one.
+//! later turn is built before its pause ends, so it should not be later than a first one. A third table compares the
+//! built-in completions backend with the same one as a file.
 //!
 //! `TACHO_BENCH_ONLY=sessions` runs only the loads with that word in their name, and `TACHO_BENCH_SECONDS` (4) is the
 //! duration of paced loads. The server is a separate process on another core. Compare the ratios: both clients run on
@@ -107,7 +108,7 @@ fn main() {
         "{:<36} {:>10} {:>10} {:>7}  {:>11} {:>11} {:>11} {:>8}",
         "load", "floor", "tacho", "ratio", "floor p99", "tacho p99", "true p99", "blurred"
     );
-    let mut late = Vec::new();
+    let (mut late, mut by_file) = (Vec::new(), Vec::new());
     let only = std::env::var("TACHO_BENCH_ONLY").unwrap_or_default();
     for load in loads.into_iter().filter(|load| load.name.contains(&only)) {
         let mut floor = floor::run(load);
@@ -122,6 +123,16 @@ fn main() {
             let blurred = ours.blurred as f64 * 100.0 / ours.tokens as f64;
             println!("  {theirs:>8.3} ms {reported:>8.3} ms {truth:>8.3} ms {blurred:>6.2} %");
         }
+        if load.turns == 1 {
+            // In turn, so that a busy machine costs both the same.
+            let pairs = [(); 3].map(|()| (tacho::run(load), tacho::run_by_file(load)));
+            let costs = |cost: fn(&(Seen, Seen)) -> &Seen| {
+                let mut all = pairs.iter().map(|pair| cost(pair).micros_per_token()).collect::<Vec<_>>();
+                all.sort_by(f64::total_cmp);
+                all[1]
+            };
+            by_file.push((load.name, costs(|pair| &pair.0), costs(|pair| &pair.1)));
+        }
         late.extend((load.turns > 1).then_some((load.name, ours.late)));
     }
     println!(
@@ -132,5 +143,9 @@ fn main() {
         let of = |values: &mut [u64]| (percentile_ms(values, 50), percentile_ms(values, 99));
         let ((p50, p99), (later_p50, later_p99)) = (of(&mut first), of(&mut later));
         println!("{name:<36} {p50:>8.3} ms {p99:>8.3} ms {later_p50:>8.3} ms {later_p99:>8.3} ms");
+    }
+    println!("{:<36} {:>10} {:>10} {:>7}", "backend, medians of 3", "built in", "from file", "ratio");
+    for (name, own, file) in by_file {
+        println!("{name:<36} {own:>7.2} us {file:>7.2} us {:>6.2}x", file / own);
     }
 }

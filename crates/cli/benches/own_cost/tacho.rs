@@ -1,5 +1,6 @@
 //! The real client, as `tacho serve` uses it, on one worker.
 
+use tacho_client::backends::built_in_file;
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
 use tacho_core::{Counters, Kept, Request, SystemClock};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, drive};
@@ -9,13 +10,24 @@ use tacho_sim::reference_server::send_times;
 use crate::server::Server;
 use crate::{Load, Seen, system};
 
+/// Runs a load by the built-in completions backend.
 pub(crate) fn run(load: Load) -> Seen {
+    run_by(load, BackendKind::OpenAi)
+}
+
+/// Runs a load by the same backend as a file.
+pub(crate) fn run_by_file(load: Load) -> Seen {
+    let file = built_in_file("openai").unwrap();
+    run_by(load, BackendKind::from_text(file, "openai").unwrap())
+}
+
+fn run_by(load: Load, backend: BackendKind) -> Seen {
     let server = Server::start(load);
     let clock = SystemClock::start();
     let requests = vec![Request::text("p", 32, load.tokens as i64); load.streams];
     let plan = ClientPlan { preconnect: load.streams, spare: false, at_most: Some(load.streams) };
     let payload = PayloadSpec { model: "reference".into(), ..PayloadSpec::default() };
-    let client = Client::new(endpoint(&server), &payload, &requests, plan, clock).unwrap();
+    let client = Client::new(EndpointSpec { backend, ..endpoint(&server) }, &payload, &requests, plan, clock).unwrap();
     let at_once = ScheduleSpec::Rate { rate: f64::INFINITY, burstiness: 1.0 };
     let timeline = at_once.plan(load.streams, &mut RandomState::new(0)).unwrap();
     let (stop, counters) = (StopSignal::default(), Counters::default());

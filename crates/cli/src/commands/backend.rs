@@ -140,6 +140,14 @@ fn selector_lines(checked: &Checked) -> Vec<String> {
         };
         lines.push(format!("  {field:<16} {path:<52} {found}"));
     }
+    for end in checked.end_events {
+        let is_found = checked.events.iter().any(|event| event.is_end && event.data == *end);
+        lines.push(format!(
+            "  {:<16} {end:<52} {}",
+            "done",
+            if is_found { "found in 1 event" } else { "found nothing" }
+        ));
+    }
     lines
 }
 

@@ -197,6 +197,11 @@ impl BackendKind {
     pub fn has_end_mark(self) -> bool {
         self.declared().is_none_or(|declared| declared.response.has_end_mark)
     }
+
+    /// Events that end a response, byte for byte, if the file names any.
+    pub fn end_events(self) -> &'static [String] {
+        self.declared().map(|declared| &declared.response.done_data[..]).unwrap_or_default()
+    }
 }
 
 impl Declared {

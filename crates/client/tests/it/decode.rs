@@ -9,7 +9,7 @@ pub(crate) const RULES: [Rules; 2] = [Rules::Standard, Rules::Vllm];
 
 fn request(backend: BackendKind) -> Request {
     let mut request = Request::text("once", 3, 4);
-    if backend == BackendKind::VllmRerank {
+    if backend.name() == "vllm-rerank" {
         request.content = Content::Texts(vec!["q".into(), "d".into()]);
     }
     if backend == BackendKind::OpenAiAudio {

@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use tacho_client::backends::Expected;
+use tacho_client::backends::{BUILT_IN_FILES, Expected};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Observation, Timestamp};
 use tacho_testkit::{Counted, fuzz, golden_files};
 
+use crate::declared;
 use crate::decode::{RULES, expected, read};
 
 #[global_allocator]
@@ -38,6 +39,8 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         Just(r#"{"text": ["once upon a time", 3]}"#),
         Just(r#"{"data": [{"embedding": [0.1, -2e3]}], "usage": {"prompt_tokens": 9}}"#),
         Just(r#"{"error": {"message": "m"}}"#),
+        Just(r#"{"out": [{"w/o": "t"}], "n": 2}"#),
+        Just("\u{7}\u{b}\0{\"t\": [\"a\"]}"),
         Just("{\"open\": "),
         Just("\u{feff}"),
         Just("\0"),
@@ -68,7 +71,9 @@ fn timeless(mut row: Observation) -> Observation {
 /// All decoders, with the properties of a request that they need.
 fn decoders() -> Vec<(BackendKind, Rules, Expected)> {
     let mut decoders = Vec::new();
-    for backend in BackendKind::ALL {
+    let files = BUILT_IN_FILES.iter().map(|(name, text)| BackendKind::from_text(text, name).unwrap());
+    let files = files.chain(declared::made_up());
+    for backend in BackendKind::ALL.into_iter().chain(files) {
         for rules in RULES {
             for extra in ["{}", r#"{"stream": false}"#] {
                 decoders.push((backend, rules, expected(backend, extra)));

@@ -4,6 +4,8 @@
 mod bad_servers;
 mod behaviour;
 mod control;
+mod declared;
+mod declared_refusals;
 mod decode;
 mod endings;
 mod fuzz;

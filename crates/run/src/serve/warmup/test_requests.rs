@@ -35,10 +35,10 @@ impl TestRequests<'_> {
         self.sink.event(RunEvent::Waiting { work: Work::WaitingForServer, seconds });
         let deadline = Instant::now() + timeout;
         let path = self.endpoints.first().and_then(|endpoint| endpoint.backend.ready_path());
-        let checks = callers.iter().zip(path.into_iter().cycle());
+        let mut checks = callers.iter().zip(path.into_iter().cycle());
         let is_ready =
             |(caller, path): (&&Caller, &str)| self.try_until(deadline, &|left| Ok(unready(caller, path, left)));
-        let mut result = checks.map(is_ready).collect::<Result<(), Error>>();
+        let mut result = checks.try_for_each(is_ready);
         if result.is_ok() {
             let mut endpoints = self.endpoints.iter();
             result = endpoints.try_for_each(|endpoint| self.try_until(deadline, &|left| self.failure(endpoint, left)));
