@@ -12,7 +12,7 @@ use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
 use tacho_workload::hub::Hub;
 
-use crate::serve::{LogPlan, SessionsPlan};
+use crate::serve::{LogPlan, RowCommandPlan, SessionsPlan};
 use crate::telemetry::TelemetryPlan;
 
 /// A run of `tacho serve`.
@@ -42,6 +42,8 @@ pub struct ServePlan {
     pub report: ReportPlan,
     /// The row log, if there is one.
     pub log: Option<LogPlan>,
+    /// The command that gets the finished rows, if there is one.
+    pub row_command: Option<RowCommandPlan>,
     /// This process's rank, if there are several.
     pub ranks: Option<tacho_fleet::Membership>,
 }

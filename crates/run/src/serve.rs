@@ -12,6 +12,7 @@ mod simulate;
 mod stops;
 mod warmup;
 
+pub use drive::row_command::{RowCommandPlan, WriteRow};
 pub use drive::workers::default_workers;
 pub(crate) use finish::record::worker_use;
 pub use log::{LogPlan, LogStart};

@@ -55,6 +55,7 @@ use crate::datasets::kind::Rows::{Generated, ReadWhole};
 use crate::datasets::kind::Times;
 use crate::hub::{Hub, HubError};
 use crate::requests::carrier::Need::{Chat, Media, TokenIds};
+use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::sampled::Sampled;
 use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, PrioritizationSpec, StructuredSpec};
 
@@ -62,10 +63,10 @@ use crate::scenarios::{self, LongDocumentSpec, PrefixCachingSpec, Prioritization
 #[rustfmt::skip]
 pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(0), ..DatasetKind::vllm("sharegpt") },
-    DatasetKind { offline: Listed(2), times: Times::Some, ..DatasetKind::vllm("burstgpt") },
+    DatasetKind { fixed_output: true, offline: Listed(2), times: Times::Some, ..DatasetKind::vllm("burstgpt") },
     DatasetKind { offline: Listed(1), rows: Generated, ignores_eos: true, aligns_with_server: true, ..DatasetKind::vllm("random") },
     DatasetKind { offline: Listed(5), rows: Generated, ignores_eos: true, needs: Some(Media), ..DatasetKind::vllm("random-mm") },
-    DatasetKind { offline: Listed(6), rows: Generated, ..DatasetKind::vllm("random-rerank") },
+    DatasetKind { fixed_output: true, offline: Listed(6), rows: Generated, ..DatasetKind::vllm("random-rerank") },
     DatasetKind { offline: Listed(3), ..DatasetKind::vllm("hf") },
     DatasetKind { offline: WithFile, rows: ReadWhole, times: Times::Some, works_without_tokenizer: true, ..DatasetKind::vllm("custom") },
     DatasetKind { offline: Listed(7), rows: ReadWhole, works_without_tokenizer: true, ..DatasetKind::vllm("custom_audio") },
@@ -73,9 +74,9 @@ pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { offline: Listed(4), rows: Generated, aligns_with_server: true, ..DatasetKind::vllm("prefix_repetition") },
     DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("spec_bench") },
     DatasetKind { offline: WithFile, rows: ReadWhole, ..DatasetKind::vllm("speed_bench") },
-    DatasetKind { offline: WithFile, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::vllm("timed_trace") },
+    DatasetKind { fixed_output: true, offline: WithFile, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::vllm("timed_trace") },
     DatasetKind { rows: Generated, ignores_eos: true, ..DatasetKind::named("generated-shared-prefix") },
-    DatasetKind { times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("mooncake") },
+    DatasetKind { fixed_output: true, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("mooncake") },
     DatasetKind { rows: ReadWhole, times: Times::Some, needs: Some(Chat), works_without_tokenizer: true, ..DatasetKind::named("openai") },
     DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },
 ];
@@ -135,6 +136,19 @@ pub enum WorkloadSpec {
     Prioritization(PrioritizationSpec),
     /// Several classes of traffic.
     Mix(MixSpec),
+    /// Another dataset with drawn output lengths.
+    OutputLengths(Box<OutputLengthsSpec>),
+}
+
+/// A dataset whose output lengths are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutputLengthsSpec {
+    /// Seed of the draws.
+    pub seed: i64,
+    /// The dataset.
+    pub workload: WorkloadSpec,
+    /// The distributions of output lengths.
+    pub lengths: LengthPlan,
 }
 
 impl WorkloadSpec {
@@ -144,6 +158,7 @@ impl WorkloadSpec {
             WorkloadSpec::Random(_) | WorkloadSpec::RandomMm(_) | WorkloadSpec::RandomRerank(_) => true,
             WorkloadSpec::PrefixRepetition(_) | WorkloadSpec::BurstGpt(_) | WorkloadSpec::BurstReplay(_) => true,
             WorkloadSpec::TimedTrace(_) | WorkloadSpec::Mooncake(_) => true,
+            WorkloadSpec::OutputLengths(own) => own.workload.is_random_text(),
             WorkloadSpec::Mix(mix) => mix.classes.iter().all(|class| class.workload.is_random_text()),
             _ => false,
         }
@@ -193,6 +208,14 @@ pub fn sample_in_parts(
 }
 
 impl WorkloadSpec {
+    /// The dataset with output lengths drawn by a plan, if there is one.
+    pub fn with_output_lengths(self, seed: i64, lengths: LengthPlan) -> WorkloadSpec {
+        if lengths.0.is_empty() {
+            return self;
+        }
+        WorkloadSpec::OutputLengths(Box::new(OutputLengthsSpec { seed, workload: self, lengths }))
+    }
+
     /// The spec for a run with this model, which its commands are told.
     pub fn for_model(&self, model: &str) -> WorkloadSpec {
         let mut spec = self.clone();
@@ -200,6 +223,7 @@ impl WorkloadSpec {
             WorkloadSpec::Rows(RowsSpec { source: RowSource::Command(command), .. }) => {
                 command.model = Some(model.to_owned());
             }
+            WorkloadSpec::OutputLengths(own) => own.workload = own.workload.for_model(model),
             WorkloadSpec::Mix(mix) => {
                 for class in &mut mix.classes {
                     class.workload = class.workload.for_model(class.model.as_deref().unwrap_or(model));
@@ -244,6 +268,11 @@ fn make(
         WorkloadSpec::LongDocument(spec) => scenarios::sample_long_document(spec, tokenizer, globals),
         WorkloadSpec::Prioritization(spec) => scenarios::sample_prioritization(spec, tokenizer, globals),
         WorkloadSpec::Mix(spec) => mix::sample_mix(spec, tokenizer, counters),
+        WorkloadSpec::OutputLengths(spec) => {
+            let mut sampled = make(&spec.workload, tokenizer, globals, counters)?;
+            spec.lengths.apply_to_outputs(spec.seed.unsigned_abs(), &mut sampled.requests);
+            Ok(sampled)
+        }
     }
 }
 
@@ -257,6 +286,7 @@ impl Hub {
                 Some((id, needed)) => self.fetch_dataset(id, Some(needed), sink),
                 None => Ok(()),
             },
+            WorkloadSpec::OutputLengths(own) => self.fetch(&own.workload, sink),
             WorkloadSpec::Mix(mix) => mix.classes.iter().try_for_each(|class| self.fetch(&class.workload, sink)),
             _ => Ok(()),
         }

@@ -213,13 +213,13 @@ pub enum Error {
     #[error("{at}: {column:?}{} must be {expected}", if column == field { String::new() } else { format!(", mapped to {field},") })]
     Field { at: String, column: String, field: String, expected: &'static str },
     #[error("{at}: {field:?} has {what}, which the backend {backend} does not send: use --backend {remedy}")]
-    FieldBackend { at: String, field: &'static str, what: &'static str, backend: String, remedy: &'static str },
+    FieldBackend { at: String, field: &'static str, what: &'static str, backend: &'static str, remedy: &'static str },
     #[error("{}: its name must end in .jsonl, .json, .csv, .tsv, .parquet or .arrow, or one of these and .gz or .zst", path.display())]
     RowFile { path: PathBuf },
     #[error("{at}: the image {url} cannot be sent")]
     FieldImage { at: String, url: String, source: ImageProblem },
-    #[error("{origin} has no column {column:?}, mapped to {field}: it has {}", found.join(", "))]
-    Unmapped { origin: String, column: String, field: String, found: Vec<String> },
+    #[error("{origin} has no column {mapped}: it has {found}")]
+    Unmapped { origin: String, mapped: String, found: String },
     #[error("--map {text}: {problem}")]
     Map { text: String, problem: String },
     #[error("{}, line {line}: {found} fields, where the header has {expected}", path.display())]

@@ -60,6 +60,7 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--stop-on-overload",
     "--log",
     "--resume",
+    "--on-row-command",
     "--live",
     "--live-http",
     "--telemetry",

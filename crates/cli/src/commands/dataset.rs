@@ -28,7 +28,7 @@ pub(crate) struct Source<'a> {
     pub(crate) seed: i64,
     /// Number of requests.
     pub(crate) num_prompts: i64,
-    /// Distributions of the lengths of random prompts.
+    /// Distributions of lengths: of both for random prompts, of outputs for others.
     pub(crate) length_plan: LengthPlan,
     pub(crate) request_id_prefix: String,
     /// Input, output, and prefix length of random prompts, in tokens.
@@ -60,6 +60,13 @@ pub(crate) fn hash_seed() -> u32 {
 impl Source<'_> {
     /// Returns the settings of the dataset `name`.
     pub(crate) fn spec(&self, name: &str) -> anyhow::Result<WorkloadSpec> {
+        let spec = self.plain_spec(name)?;
+        // Random prompts draw both lengths themselves.
+        let lengths = if name == "random" { LengthPlan::default() } else { self.length_plan.clone() };
+        Ok(spec.with_output_lengths(self.seed, lengths))
+    }
+
+    fn plain_spec(&self, name: &str) -> anyhow::Result<WorkloadSpec> {
         Ok(match name {
             "random" => WorkloadSpec::Random(self.random()?),
             "random-mm" => WorkloadSpec::RandomMm(self.random_mm()?),

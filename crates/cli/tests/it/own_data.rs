@@ -1,6 +1,7 @@
 //! Requests from the user's own command or table.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tacho_testkit::place::wait_for;
@@ -114,6 +115,10 @@ fn mistakes_are_one_line() {
             "t.csv has no column \"w\", mapped to prompt: it has \"q\"",
         ),
         (&["--map", "prompt=q"], 2, "--dataset-path"),
+        (&["--dataset-command", "x", "--sessions", "t.csv"], 2, "--sessions and --dataset-command exclude each other"),
+        (&["--dataset-command", "x", "--multi-turn"], 2, "--multi-turn"),
+        (&["--output-len-dist", "5", "--multi-turn"], 2, "--multi-turn"),
+        (&["--on-row-command", " "], 2, "--on-row-command"),
         (&["--dataset-command-timeout", "3"], 2, "--dataset-command"),
     ] {
         let output = place.run(&[&["serve", "--sim"], flags].concat());
@@ -140,6 +145,80 @@ fn a_resumed_run_gets_the_same_rows_or_none() {
     assert!(place.run(&[&fixed[..], &[clock]].concat()).status.success());
     let output = place.run(&["serve", "--resume", "other"]);
     assert!(!output.status.success() && stderr(&output).contains("other"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_command_gets_every_row() {
+    let place = Place::new();
+    let flags =
+        ["--num-prompts", "150", "--random-input-len", "8", "--random-output-len", "4", "--request-rate", "300"];
+    let row = ["--on-row-command", "cat > rows.jsonl; echo printed", "--save-requests", "requests.jsonl"];
+    let (_, result) = run(&place, &[&flags[..], &row].concat());
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(place.file(name)).unwrap();
+        let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        rows.sort_by_key(|row| row["index"].as_u64());
+        rows
+    };
+    let (given, exported) = (read("rows.jsonl"), read("requests.jsonl"));
+    assert_eq!(given.len(), 150);
+    for (given, exported) in given.iter().zip(&exported) {
+        let names = |row: &Value| row.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(given), names(exported));
+        for key in ["index", "outcome", "prompt_tokens", "output_tokens", "ttft_ms", "e2el_ms", "itl_ms"] {
+            assert_eq!(given[key], exported[key], "{key}");
+        }
+        let off = given["sent_s"].as_f64().unwrap() - exported["sent_s"].as_f64().unwrap();
+        assert!(off.abs() < 1e-6, "times have the same zero: {off}");
+    }
+    assert!(!result["tacho"]["caveats"].to_string().contains("row_command"));
+}
+
+/// The caveat about the command of a run with these flags, and how long the run took.
+fn row_caveat(place: &Place, command: &str) -> (String, Duration) {
+    let began = Instant::now();
+    let flags =
+        ["--num-prompts", "120", "--random-input-len", "8", "--random-output-len", "64", "--max-concurrency", "4"];
+    let (_, result) = run(place, &[&flags[..], &["--on-row-command", command]].concat());
+    assert_eq!(result["completed"], 120, "the run goes on");
+    let all = result["tacho"]["caveats"].as_array().cloned().unwrap_or_default();
+    let own = all.iter().find(|caveat| caveat["kind"] == "row_command");
+    (own.map_or_else(String::new, |caveat| caveat["text"].as_str().unwrap().to_owned()), began.elapsed())
+}
+
+#[test]
+fn a_command_that_dies_is_a_warning() {
+    let place = Place::new();
+    let (text, _) = row_caveat(&place, "read line; echo 'disk full' >&2; exit 5");
+    assert!(text.contains("--on-row-command") && text.contains("failed with exit code 5: disk full"), "{text}");
+    let (text, _) = row_caveat(&place, "no-such-program-anywhere");
+    assert!(text.contains("exit code 127"), "{text}");
+    let (text, took) = row_caveat(&place, "sleep 60");
+    assert!(text.contains("of 120 rows: it had not ended 10 s after the run and was killed"), "{text}");
+    assert!(took < Duration::from_secs(40), "{took:?}");
+}
+
+#[test]
+fn output_lengths_are_drawn_for_any_dataset() {
+    let place = Place::new();
+    place.write("c.jsonl", "{\"prompt\": \"a b c\"}\n{\"prompt\": \"d e\"}\n");
+    let flags = [
+        "--skip-chat-template",
+        "--dataset-name",
+        "custom",
+        "--dataset-path",
+        "c.jsonl",
+        "--num-prompts",
+        "40",
+        "--output-len-dist",
+        "uniform(3,9)",
+    ];
+    let (requests, _) = run(&place, &flags);
+    let lens: Vec<i64> = requests.iter().map(|request| request["expected_output_len"].as_i64().unwrap()).collect();
+    assert!(lens.iter().all(|len| (3..=9).contains(len)) && lens.iter().any(|len| *len != lens[0]), "{lens:?}");
+    let trace = ["serve", "--sim", "--dataset-name", "burstgpt", "--dataset-path", "c.jsonl", "--output-len-dist", "5"];
+    let refused = stderr(&place.run(&trace));
+    assert!(refused.contains("--output-len-dist does not apply to --dataset-name burstgpt"), "{refused}");
 }
 
 #[test]

@@ -131,18 +131,23 @@ impl Column {
     }
 }
 
+/// Appends a request as a line of JSON. `origin` is the zero of its times.
+pub fn json_line(sample: &Sample, origin: f64, line: &mut Vec<u8>) {
+    for (at, column) in COLUMNS.iter().enumerate() {
+        line.extend_from_slice(if at == 0 { b"{" } else { b", " });
+        write_str(line, column.name);
+        line.extend_from_slice(b": ");
+        write_value(line, &column.cell(sample, origin));
+    }
+    line.extend_from_slice(b"}\n");
+}
+
 fn json_lines(samples: &Samples, out: &mut impl Write) -> io::Result<()> {
     let origin = first_due(samples);
     let mut line = Vec::new();
     for sample in samples {
         line.clear();
-        for column in COLUMNS {
-            line.extend_from_slice(if line.is_empty() { b"{" } else { b", " });
-            write_str(&mut line, column.name);
-            line.extend_from_slice(b": ");
-            write_value(&mut line, &column.cell(&sample, origin));
-        }
-        line.extend_from_slice(b"}\n");
+        json_line(&sample, origin, &mut line);
         out.write_all(&line)?;
     }
     Ok(())

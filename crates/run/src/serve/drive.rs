@@ -6,6 +6,7 @@ pub(crate) mod measure;
 mod probe;
 mod profiler;
 pub(crate) mod rate_changes;
+pub(crate) mod row_command;
 pub(crate) mod scrape;
 pub(crate) mod server;
 pub(crate) mod supply;

@@ -45,7 +45,7 @@ pub(crate) fn finish(
     finished: Finished<'_>,
 ) -> Result<RunRecord, Error> {
     let Finished { output, earlier, server: Server { before, profiling, .. }, after, provenance, replicas } = finished;
-    let RunOutput { output, rows, log, ranks, rate_changes, wall } = output;
+    let RunOutput { output, rows, log, ranks, rate_changes, wall, row_command } = output;
     let DriveOutput { mut driven, probes, server, telemetry } = output;
     let server = scrape::series(&before, server, &after, driven.origin.secs());
     let ended = early_stop::rule(&driven);
@@ -67,7 +67,8 @@ pub(crate) fn finish(
     drop(profiling);
     check_read_back(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
-    let run = [log.as_ref().and_then(RowLog::caveat), resumed, ended.and_then(|by| early_stop::caveat(by, cut_off))];
+    let ended_by = ended.and_then(|by| early_stop::caveat(by, cut_off));
+    let run = [log.as_ref().and_then(RowLog::caveat), row_command, resumed, ended_by];
     let checks = checks(plan, prepared, &record, ended);
     let replicas = replicas::caveats(&record.measured.samples, &replicas, record.measured.origin);
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);

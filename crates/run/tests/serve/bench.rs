@@ -105,6 +105,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             provenance: None,
         },
         log: None,
+        row_command: None,
         ranks: None,
     }
 }

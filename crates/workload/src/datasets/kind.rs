@@ -21,6 +21,8 @@ pub struct DatasetKind {
     pub works_without_tokenizer: bool,
     /// Whether requests set `ignore_eos`, because the prompts have no natural response.
     pub ignores_eos: bool,
+    /// Whether output lengths are recorded, or there is no output: no flag sets them.
+    pub fixed_output: bool,
     /// Whether prompts are re-aligned with the server's tokenizer ([`crate::align`]).
     pub aligns_with_server: bool,
 }
@@ -70,6 +72,7 @@ impl DatasetKind {
             times: Times::None,
             works_without_tokenizer: false,
             ignores_eos: false,
+            fixed_output: false,
             aligns_with_server: false,
         }
     }

@@ -259,7 +259,7 @@ impl Maker<'_> {
         if self.spec.carrier.carries(need) {
             return Ok(());
         }
-        let (at, backend) = (fields.place(), self.spec.carrier.name.to_owned());
+        let (at, backend) = (fields.place(), self.spec.carrier.name);
         let (what, remedy) = match need {
             Need::TokenIds => ("token IDs", "openai or vllm"),
             _ => ("messages", "openai-chat"),

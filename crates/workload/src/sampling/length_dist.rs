@@ -5,6 +5,7 @@ mod file;
 
 use std::sync::Arc;
 
+use tacho_core::Request;
 use tacho_pyrand::RandomState;
 
 use super::lengths::Lengths;
@@ -143,16 +144,28 @@ impl LengthDist {
 impl LengthPlan {
     /// Replaces the lengths of the requests.
     pub(crate) fn apply(&self, seed: u64, num_special: usize, lengths: &mut Lengths) {
+        let each = lengths.inputs.iter_mut().zip(&mut lengths.outputs);
+        self.draw(seed, num_special as i64, each);
+    }
+
+    /// Replaces the output lengths of requests.
+    pub(crate) fn apply_to_outputs(&self, seed: u64, requests: &mut [Request]) {
+        let mut inputs = vec![0; requests.len()];
+        let outputs = requests.iter_mut().map(|request| &mut request.output_len);
+        self.draw(seed, 0, inputs.iter_mut().zip(outputs));
+    }
+
+    fn draw<'l>(&self, seed: u64, special: i64, lengths: impl Iterator<Item = (&'l mut i64, &'l mut i64)>) {
         let mut random = RandomState::new((seed as u32) ^ 0x6c65_6e73);
         let (mut part, mut left) = (0, self.0.first().map_or(0, |part| part.0));
-        for (input, output) in lengths.inputs.iter_mut().zip(&mut lengths.outputs) {
+        for (input, output) in lengths {
             while left == 0 && part + 1 < self.0.len() {
                 part += 1;
                 left = self.0[part].0;
             }
             left = left.saturating_sub(1);
             let Some((_, dists)) = self.0.get(part) else { return };
-            dists.draw(&mut random, num_special as i64, input, output);
+            dists.draw(&mut random, special, input, output);
         }
     }
 }

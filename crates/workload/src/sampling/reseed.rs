@@ -9,6 +9,9 @@ impl WorkloadSpec {
             return WorkloadSpec::Mix(mix.reseeded(by));
         }
         let mut spec = self.clone();
+        if let WorkloadSpec::OutputLengths(own) = &mut spec {
+            own.workload = own.workload.reseeded(by);
+        }
         if let Some(seed) = spec.seed_mut() {
             // Seeds are 32 bits wide, like those of flags.
             *seed = (*seed).wrapping_add(by).rem_euclid(1 << 32);
@@ -32,6 +35,7 @@ impl WorkloadSpec {
             WorkloadSpec::SpeedBench(spec) => &mut spec.selection.seed,
             WorkloadSpec::Hf(spec) => &mut spec.selection.seed,
             WorkloadSpec::HfText(spec) => &mut spec.hf.selection.seed,
+            WorkloadSpec::OutputLengths(spec) => &mut spec.seed,
             WorkloadSpec::BurstGpt(spec) => &mut spec.selection.seed,
             _ => return None,
         })

@@ -134,9 +134,9 @@ impl<'m> MappedRows<'m> {
         let unknown = |(_, column): &&(String, String)| !self.rows.iter().any(|row| row.cells.at(column).is_some());
         match self.map.0.iter().find(unknown).filter(|_| !self.rows.is_empty()) {
             Some((field, column)) => {
-                let found = self.rows[0].cells.names().map(|name| format!("{name:?}")).collect();
-                let (origin, column, field) = (self.origin, column.clone(), field.clone());
-                Err(Error::Unmapped { origin, column, field, found })
+                let found: Vec<String> = self.rows[0].cells.names().map(|name| format!("{name:?}")).collect();
+                let (mapped, found) = (format!("{column:?}, mapped to {field}"), found.join(", "));
+                Err(Error::Unmapped { origin: self.origin, mapped, found })
             }
             None => Ok(self),
         }

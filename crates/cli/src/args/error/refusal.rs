@@ -93,6 +93,8 @@ pub(crate) enum Refusal {
          --dataset-name of the file"
     )]
     PathUnused { name: String, path: String },
+    #[error("{flag} does not apply to --dataset-name {name}, whose output lengths are fixed: remove one of them")]
+    OutputLengths { flag: &'static str, name: &'static str },
     #[error("{problem}")]
     Map { problem: String },
     #[error("--dataset-name {name} needs --dataset-path with its file, directory or Hub id")]

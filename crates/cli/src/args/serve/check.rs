@@ -247,6 +247,8 @@ fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
         flag,
         other: "--dataset-name custom",
     })?;
+    let multi_turn = flags.has_own_rows() && args.multi_turn().is_some();
+    ensure(!multi_turn, || Refusal::Together { flag, other: "--multi-turn" })?;
     let path = dataset.path.is_some();
     ensure(command.is_none() || !path, || Refusal::Together { flag, other: "--dataset-path" })?;
     ensure(command.is_none_or(|line| !line.trim().is_empty()), || out_of_range(flag, "''", "a command"))?;
@@ -255,7 +257,8 @@ fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
     FieldMap::parse(&flags.map).map(drop).map_err(|error| Refusal::Map { problem: error.to_string() })
 }
 
-/// Distributions of lengths are those of the random dataset, one text per request.
+/// Distributions of prompt lengths are those of the random dataset, one text per request. Output lengths are drawn for
+/// all datasets in which a flag sets them.
 fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
     let flags = &args.dataset.flags;
     let in_stages = args.stages.lengths().any(|(_, texts)| texts.iter().any(Option::is_some));
@@ -267,8 +270,15 @@ fn check_lengths(args: &ServeArgs) -> Result<(), Refusal> {
     let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) else { return Ok(()) };
     // Requests of a class are spread over all stages.
     ensure(!in_stages || args.own.class.is_empty(), || Refusal::Together { flag, other: "--class" })?;
-    let random = args.dataset.kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
-    ensure(random, || Refusal::Alone { flag, other: "--dataset-name random" })?;
+    ensure(args.multi_turn().is_none(), || Refusal::Together { flag, other: "--multi-turn" })?;
+    let kind = args.dataset.kind;
+    let random = kind.name == "random" && flags.random_batch_size <= 1 && args.own.workload.is_none();
+    let outputs = flags.input_len_dist.is_none() && args.stages.lengths().all(|(_, texts)| texts[0].is_none());
+    if outputs && kind.name != "random" && args.own.workload.is_none() {
+        ensure(!kind.fixed_output, || Refusal::OutputLengths { flag, name: kind.name })?;
+    } else {
+        ensure(random, || Refusal::Alone { flag, other: "--dataset-name random" })?;
+    }
     ensure(!args.own.strict_parity, || Refusal::Together { flag, other: "--strict-parity" })?;
     args.length_plan().map(drop).map_err(|error| {
         let cause = std::error::Error::source(&error).map_or_else(String::new, |cause| format!(": {cause}"));
@@ -334,6 +344,8 @@ fn check_own(args: &ServeArgs) -> Result<(), Refusal> {
         return Err(Refusal::Together { flag: "--sim", other });
     }
     check_requests(&args.load)?;
+    let blank = own.on_row_command.as_deref().is_some_and(|line| line.trim().is_empty());
+    ensure(!blank, || out_of_range("--on-row-command", "''", "a command"))?;
     ensure(own.cache_salt.as_deref() != Some(""), || out_of_range("--cache-salt", "''", "a text, or random"))?;
     let waits = args.load.profile_batch_threshold.is_some();
     for (flag, other, alone) in [

@@ -146,7 +146,8 @@ flags! {
                 "Distribution of the prompt lengths: normal(MEAN,STD), lognormal(MEAN,STD), uniform(LOW,HIGH) or histogram(FILE), in \
                  tokens; pairs(FILE) sets prompt and output lengths together.");
             output_len_dist: Option<String> = own(&["--output-len-dist"], Str, "DIST", Unset, &RANDOM,
-                "Distribution of the output lengths, in the forms of --input-len-dist.");
+                "Distribution of the output lengths, in the forms of --input-len-dist. For all datasets without recorded lengths; add \
+                 --ignore-eos for exact ones.");
             dataset_command: Option<String> = own(&["--dataset-command"], Str, "CMD", Unset, &CUSTOM,
                 "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
                  TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.");

@@ -91,6 +91,9 @@ flags! {
             no_log: bool = switch(&["--no-log"], &LOG, "Write no request log.");
             resume: Option<String> = own(&["--resume"], Str, "DIR", Unset, &LOG,
                 "Resume the run of this log: completed requests are not sent again. Its flags need not be repeated.");
+            on_row_command: Option<String> = own(&["--on-row-command"], Str, "CMD", Unset, &LOG,
+                "Command that gets every finished request as a JSON line on its standard input, with the columns of --save-requests. The \
+                 run never waits for it; rows that it reads too late are dropped and counted.");
             quiet: bool = switch(&["--quiet"], &REPORT, "Print only the report.");
         ]
     }

@@ -84,9 +84,13 @@ fn on_failure(setting: Setting<'_>) -> OnFailure {
 }
 
 /// Flags that conflict with `--sessions`.
-const CLASHES: [&str; 8] = [
+const CLASHES: [&str; 12] = [
     "--dataset-name",
     "--dataset-path",
+    "--dataset-command",
+    "--map",
+    "--input-len-dist",
+    "--output-len-dist",
     "--request-rate",
     "--ramp-up-strategy",
     "--num-prompts",

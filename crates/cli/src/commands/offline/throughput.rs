@@ -250,6 +250,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             provenance: None,
         },
         log: args.log.as_deref().map(required),
+        row_command: None,
         ranks: None,
     };
     let plan = ServedPlan {

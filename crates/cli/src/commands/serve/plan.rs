@@ -14,6 +14,8 @@ use tacho_core::secret::redact_words;
 use tacho_loadgen::{RampUp, ScheduleSpec};
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_record::{Provenance, ServerFacts};
+use tacho_report::export::requests::json_line;
+use tacho_run::serve::RowCommandPlan;
 use tacho_run::{
     BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
     StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
@@ -55,8 +57,17 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         traffic: traffic(args)?,
         report: ReportPlan { provenance: provenance(args, simulator), ..report(args)? },
         log: None,
+        row_command: row_command(args),
         ranks: None,
     })
+}
+
+/// How long the command for rows may go on after the run.
+const ROW_COMMAND_GRACE: Duration = Duration::from_secs(10);
+
+fn row_command(args: &ServeArgs) -> Option<RowCommandPlan> {
+    let line = args.own.on_row_command.clone()?;
+    Some(RowCommandPlan { line, write: json_line, grace: ROW_COMMAND_GRACE })
 }
 
 fn lora(args: &ServeArgs) -> anyhow::Result<Option<LoraPlan>> {

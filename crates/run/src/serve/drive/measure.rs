@@ -1,17 +1,19 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
 use tacho_core::live::LiveRecorder;
-use tacho_core::{EventSink, Fan, RowSink, Timestamp};
+use tacho_core::{EventSink, Fan, Observation, RowSink, Timestamp, Watcher};
 use tacho_fleet::Coordinator;
 use tacho_loadgen::{StopSignal, Timeline};
-use tacho_metrics::RateChange;
+use tacho_metrics::{Caveat, RateChange};
 
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
 use crate::serve::drive::rate_changes::RateChanges;
+use crate::serve::drive::row_command::{RowCommand, WriteRow};
 use crate::serve::drive::{DriveOutput, MainRun};
 use crate::serve::finish::record::WallClock;
+use crate::serve::finish::samples::SampleSpec;
 use crate::serve::log::RowLog;
 use crate::serve::log::rows::Rows;
 use crate::serve::log::store::RowStore;
@@ -45,14 +47,49 @@ pub(crate) struct RunOutput<'a> {
     pub(crate) ranks: Merged,
     pub(crate) rate_changes: Vec<RateChange>,
     pub(crate) wall: WallClock,
+    /// What the command for rows missed.
+    pub(crate) row_command: Option<Caveat>,
 }
 
 impl Measurement<'_> {
-    /// Sends the requests and collects the rows of all ranks.
+    /// Sends the requests and collects the rows of all ranks. The user's command for rows runs at the same time.
     pub(crate) fn run<'l>(
         &self,
         coordinator: Option<Coordinator>,
         log: Option<RowLog<'l>>,
+    ) -> Result<RunOutput<'l>, Error> {
+        let Some(plan) = &self.plan.row_command else { return self.collect(coordinator, log, None) };
+        std::thread::scope(|scope| {
+            let mut command = RowCommand::start(scope, plan, self.row_lines(plan.write))?;
+            let output = self.collect(coordinator, log, Some(&mut command))?;
+            Ok(RunOutput { row_command: command.finish(), ..output })
+        })
+    }
+
+    /// Converts rows to lines; the first scheduled time is the zero of their times.
+    fn row_lines(&self, write: WriteRow) -> impl Fn(&[Observation], Timestamp) -> Vec<u8> + Send {
+        let (plan, prepared, identity) = (self.plan, self.prepared, self.identity);
+        let texts = Texts::of(plan);
+        let first_due = self.schedule.scheduled().iter().copied().reduce(f64::min).unwrap_or(0.0);
+        move |rows, origin| {
+            let requests = identity.requests.lock();
+            let spec = SampleSpec::of(plan, prepared, identity.setup.task, &requests);
+            let mut lines = Vec::new();
+            for row in rows {
+                let mut row = row.clone();
+                texts.drop_text(&mut row);
+                row.round(origin);
+                write(&spec.sample(row), origin.secs() + first_due, &mut lines);
+            }
+            lines
+        }
+    }
+
+    fn collect<'l>(
+        &self,
+        coordinator: Option<Coordinator>,
+        log: Option<RowLog<'l>>,
+        row_command: Option<&mut RowCommand<'_>>,
     ) -> Result<RunOutput<'l>, Error> {
         let Measurement { plan, identity, components, .. } = *self;
         let clock = components.clock;
@@ -64,8 +101,10 @@ impl Measurement<'_> {
         let mut rate_changes = RateChanges::of(self.schedule);
         let peers = coordinator.as_ref().zip(plan.ranks.as_ref());
         let grace = self.own.traffic.grace;
+        let mut watchers: Vec<&mut dyn Watcher> = vec![&mut stops, &mut scribe, &mut rate_changes];
+        watchers.extend(row_command.map(|command| command as &mut dyn Watcher));
         let mut rows = Aggregator {
-            fan: Fan::new(vec![&mut stops, &mut scribe, &mut rate_changes], &mut store),
+            fan: Fan::new(watchers, &mut store),
             shard: self.shard,
             peers: peers
                 .map(|peers| Peers::new(peers, (self.stop, &end), grace, &components.counters, &identity.requests)),
@@ -89,7 +128,7 @@ impl Measurement<'_> {
             None => Merged::default(),
         };
         let (log, rows) = store.into_parts();
-        Ok(RunOutput { output, rows, log, ranks, rate_changes, wall })
+        Ok(RunOutput { output, rows, log, ranks, rate_changes, wall, row_command: None })
     }
 
     fn main_run<'s>(&'s self, start: Option<&'s (dyn Fn() -> Timestamp + Sync)>, stop: &'s StopSignal) -> MainRun<'s> {

@@ -29,6 +29,25 @@ impl<'a> SampleSpec<'a> {
         let tokenizer = prepared.tokenizer.as_ref();
         SampleSpec { task, tokenizer, requests, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
     }
+
+    /// Converts a row.
+    pub(crate) fn sample(&self, row: Observation) -> Sample {
+        self.labelled(row, &mut LabelPool::default())
+    }
+
+    fn labelled(&self, row: Observation, pool: &mut LabelPool) -> Sample {
+        let counter = |text: &[u8]| {
+            self.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
+        };
+        let count: Option<TokenCounter<'_>> = self.tokenizer.is_some().then_some(&counter);
+        let known = self.requests.get(row.index).unwrap_or_default();
+        let labels = pool.share(known.labels(&row.labels));
+        let mut sample = Sample::from_observation(row, of_log(&known), self.task, count).labelled(labels);
+        if !self.keep_texts {
+            sample.rare.forget_text();
+        }
+        sample
+    }
 }
 
 /// The samples of a run.
@@ -49,11 +68,7 @@ impl SampledRows {
     pub(crate) fn of(rows: Rows, reading: &SampleSpec<'_>) -> Result<Self, Error> {
         let mut taken =
             SampleBuilder { samples: rows.gather(), cut_off: 0, impossible: 0, labels: LabelPool::default() };
-        let counter = |text: &[u8]| {
-            reading.tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64)
-        };
-        let count: Option<TokenCounter<'_>> = reading.tokenizer.is_some().then_some(&counter);
-        rows.each(|row| taken.take(row, reading, count))?;
+        rows.each(|row| taken.take(row, reading))?;
         let SampleBuilder { samples, cut_off, impossible, .. } = taken;
         Ok(SampledRows { samples: samples.finish().0, cut_off, impossible })
     }
@@ -77,18 +92,12 @@ struct SampleBuilder {
 }
 
 impl SampleBuilder {
-    fn take(&mut self, row: Observation, reading: &SampleSpec<'_>, count: Option<TokenCounter<'_>>) {
+    fn take(&mut self, row: Observation, reading: &SampleSpec<'_>) {
         if reading.leaves_cut_off && row.is_aborted() {
             self.cut_off += 1;
             return;
         }
         self.impossible += u64::from(row.usage.impossible);
-        let known = reading.requests.get(row.index).unwrap_or_default();
-        let labels = self.labels.share(known.labels(&row.labels));
-        let mut sample = Sample::from_observation(row, of_log(&known), reading.task, count).labelled(labels);
-        if !reading.keep_texts {
-            sample.rare.forget_text();
-        }
-        self.samples.push(sample);
+        self.samples.push(reading.labelled(row, &mut self.labels));
     }
 }

@@ -130,3 +130,60 @@ fn parts_have_their_own_lengths_and_the_rest_is_left() {
     LengthPlan::default().apply(0, 2, &mut same);
     assert_eq!(same.inputs, [7; 5]);
 }
+
+#[test]
+fn a_class_has_its_own_distribution() {
+    use crate::{ClassSpec, MixSpec, RandomSpec, RangeRatio, WorkloadSpec};
+    use tacho_core::Counters;
+    use tacho_pyrand::Globals;
+
+    let class = |name: &str, output: &str| {
+        let lengths = RequestLengths::parse(None, Some(output)).unwrap();
+        let random = RandomSpec {
+            seed: 5,
+            num_prompts: 4000,
+            input_len: 4,
+            output_len: 1,
+            prefix_len: 0,
+            range_ratio: RangeRatio::parse("0.0").unwrap(),
+            batch_size: 1,
+            request_id_prefix: String::new(),
+            token_ids: false,
+            cached: None,
+            length_plan: LengthPlan(vec![(0, lengths)]),
+        };
+        let (name, workload) = (name.to_owned(), WorkloadSpec::Random(random));
+        ClassSpec { name, weight: 1.0, workload, model: None, adapters: Vec::new(), body: <_>::default() }
+    };
+    let classes = vec![class("chat", "lognormal(512,256)"), class("batch", "uniform(100,899)")];
+    let mix = WorkloadSpec::Mix(MixSpec { seed: 5, num_prompts: 6000, classes });
+    let tokenizer = tacho_text::Tokenizer::builtin();
+    let sampled = crate::sample(&mix, Some(&tokenizer), &mut Globals::seeded(5), &Counters::default()).unwrap();
+    let lens = |class: &str| {
+        let own = sampled.requests.iter().filter(|request| request.labels.get("class") == Some(class));
+        own.map(|request| request.output_len as f64).collect::<Vec<f64>>()
+    };
+    let variance = 1.25_f64.ln();
+    let log = |x: f64| normal_cdf((x.ln() - 512.0_f64.ln() + variance / 2.0) / variance.sqrt());
+    let even = |x: f64| ((x - 99.5) / 800.0).clamp(0.0, 1.0);
+    assert!(lens("chat").len() > 2500 && lens("batch").len() > 2500);
+    let (chat, batch) = (distance(lens("chat"), log), distance(lens("batch"), even));
+    assert!(chat < 1.95 && batch < 1.95, "{chat} {batch}");
+    let swapped = distance(lens("chat"), even);
+    assert!(swapped > 5.0, "the test can fail: {swapped}");
+}
+
+#[test]
+fn outputs_of_any_dataset_have_the_distribution() {
+    let plan = LengthPlan(vec![(0, RequestLengths::parse(None, Some("uniform(100,899)")).unwrap())]);
+    let drawn = |seed| {
+        let mut requests = vec![Request::text("p", 9, 1); 20_000];
+        plan.apply_to_outputs(seed, &mut requests);
+        assert!(requests.iter().all(|request| request.prompt_len == 9));
+        requests.iter().map(|request| request.output_len as f64).collect::<Vec<f64>>()
+    };
+    let off = distance(drawn(3), |x| ((x - 99.5) / 800.0).clamp(0.0, 1.0));
+    assert!(off < 1.95, "{off}");
+    assert_eq!(drawn(3), drawn(3));
+    assert_ne!(drawn(3), drawn(4));
+}
