@@ -2,6 +2,7 @@
 
 mod audio;
 mod audio_file;
+mod audio_stream;
 mod charset;
 mod chat;
 mod completions;
@@ -13,6 +14,7 @@ mod form;
 mod format;
 mod frames;
 mod generate;
+mod images;
 mod infinity;
 mod kind;
 mod messages;
@@ -22,6 +24,7 @@ mod response;
 mod responses;
 mod row;
 mod scan;
+mod speech;
 mod sse;
 mod stream;
 mod template;
@@ -29,6 +32,7 @@ mod tgi;
 mod tools;
 mod trt_llm;
 mod unstreamed;
+mod wav;
 mod whole;
 
 pub use declared::{BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
@@ -42,8 +46,8 @@ pub use stream::{Flow, StreamDecoder};
 
 use std::borrow::Cow;
 
-use tacho_core::Request;
 use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::{AudioFormat, Request};
 
 /// An encoded request.
 #[derive(Debug, Clone)]
@@ -66,15 +70,18 @@ impl BackendKind {
             ResponseFormat::Tgi => expected.fixed_by(payload),
             ResponseFormat::Generate => expected.repeating(generate::prompt(request)?),
             ResponseFormat::TensorRtLlm => expected,
+            ResponseFormat::Speech => expected.spoken_as(&fields, payload),
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
             _ => expected.streamed_as(&fields),
         };
-        let body = if self.row().format == ResponseFormat::Audio {
-            audio::body(&fields, request)?
-        } else {
-            let mut text = Vec::with_capacity(256);
-            write_value(&mut text, &Value::Dict(fields));
-            text
+        let body = match self {
+            BackendKind::OpenAiAudio => audio::body(&fields, request)?,
+            BackendKind::OpenAiImageEdits => images::form(&fields, request)?,
+            _ => {
+                let mut text = Vec::with_capacity(256);
+                write_value(&mut text, &Value::Dict(fields));
+                text
+            }
         };
         Ok(Encoded { body, expected })
     }
@@ -141,6 +148,8 @@ pub struct PayloadSpec {
     pub ignore_eos: bool,
     /// A temperature placed right after the chat messages, as in vLLM's scenario script.
     pub chat_temperature: Option<f64>,
+    /// The format of generated audio without a header; `None` for OpenAI's.
+    pub pcm: Option<AudioFormat>,
     /// Fields that override all others: sampling flags, then `--extra-body`.
     pub extra_body: Dict,
 }

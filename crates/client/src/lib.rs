@@ -4,6 +4,7 @@
 //! to tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
+mod base64;
 mod calendar;
 mod client;
 pub mod control;

@@ -22,7 +22,7 @@ pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};
 pub use host::Host;
 pub use labels::{LabelPool, Labels};
-pub use observation::{Drafts, Observation, TokenCountSource, Usage};
+pub use observation::{AudioFormat, Drafts, Media, Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use reply::{Reply, ToolCall};
 pub use request::{Content, Request};

@@ -49,6 +49,38 @@ pub enum TokenCountSource {
     Logprobs,
 }
 
+/// The format of generated audio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AudioFormat {
+    /// Frames per second.
+    pub rate: u32,
+    /// Bytes of a frame, which has one sample of each channel.
+    pub frame_bytes: u16,
+}
+
+/// Generated media, if the response is not a text. Its fields are inline, so that it takes eight bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Media {
+    /// Audio of this format.
+    Audio {
+        /// Frames per second.
+        rate: u32,
+        /// Bytes of a frame.
+        frame_bytes: u16,
+    },
+    /// Audio of an unknown format, and so of an unknown duration.
+    UnknownAudio,
+    /// Number of images.
+    Images(u32),
+}
+
+impl Media {
+    /// Audio of a format, if it is known.
+    pub fn audio(format: Option<AudioFormat>) -> Self {
+        format.map_or(Media::UnknownAudio, |AudioFormat { rate, frame_bytes }| Media::Audio { rate, frame_bytes })
+    }
+}
+
 /// One row of a run: the timestamps, counts and outcome of a request.
 ///
 /// ```
@@ -80,7 +112,8 @@ pub struct Observation {
     pub first_content: Option<Timestamp>,
     /// When each token event arrived, in order. The first gives vLLM's TTFT, the gaps its ITLs.
     pub chunks: Vec<Timestamp>,
-    /// End offset in `text` of each token event; empty if events do not append to it.
+    /// End offset in `text` of each token event; empty if events do not append to it. Of audio, which is not kept: bytes
+    /// received up to each event.
     pub text_ends: Vec<u32>,
     /// Cumulative token counts at events: (index into `chunks`, tokens up to it). Events with a single token, nearly
     /// all of them, are omitted.
@@ -103,6 +136,8 @@ pub struct Observation {
     pub text: Vec<u8>,
     /// Token counts that the server reported.
     pub usage: Usage,
+    /// The generated media, if the response is not a text.
+    pub media: Option<Media>,
     /// Parts of the response, in addition to its text, that a later request needs; otherwise `None`.
     pub reply: Option<Box<Reply>>,
     /// Labels known only from the response: the replica, response headers.
@@ -146,6 +181,7 @@ impl Observation {
             outcome: Outcome::Complete,
             text: Vec::new(),
             usage: Usage::default(),
+            media: None,
             reply: None,
             labels: Labels::NONE,
         }

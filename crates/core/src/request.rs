@@ -17,6 +17,14 @@ pub enum Content {
 }
 
 impl Content {
+    /// The text, if it is a single one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Content::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Returns the content as JSON.
     pub fn to_json(&self) -> Value {
         match self {

@@ -3,7 +3,7 @@
 use tacho_core::FailureKind;
 
 use crate::latency::successes;
-use crate::{Fluidity, OpenLoopMetrics, Samples, Setup, Steady, Task, Trust, TrustVerdict};
+use crate::{Fluidity, Media, OpenLoopMetrics, Sample, Samples, Setup, Steady, Task, Trust, TrustVerdict};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub enum Caveat {
     RequestsFailed { failed: u64, total: u64, first: String },
     /// The server did not report how many tokens it generated.
     TokensEstimated { responses: u64, total: u64, counted: bool },
+    /// Generated audio whose duration is unknown.
+    AudioUndecoded { responses: u64, total: u64 },
     /// The server and the tokenizer count different numbers of prompt tokens.
     TokenizerMismatch { prompts: u64, ours: u64, theirs: u64 },
     /// Requests were sent more slowly than scheduled.
@@ -75,11 +77,12 @@ impl Caveat {
             interrupted(setup, samples),
             requests_failed(samples),
             tokens_estimated(setup, samples, open_loop),
+            audio_undecoded(samples),
             client_unreliable(trust),
             rate_missed(setup, open_loop, trust),
             few_samples(setup, samples),
             hidden_stalls(open_loop),
-            (open_loop.coalesced_fraction > MAX_COALESCED)
+            (setup.task == Task::Generation && open_loop.coalesced_fraction > MAX_COALESCED)
                 .then_some(Caveat::EventsCoalesced { share: open_loop.coalesced_fraction }),
         ]
         .into_iter()
@@ -113,6 +116,7 @@ impl Caveat {
             Caveat::Imprecise { .. } => "imprecise",
             Caveat::RequestsFailed { .. } => "requests_failed",
             Caveat::TokensEstimated { .. } => "tokens_estimated",
+            Caveat::AudioUndecoded { .. } => "audio_undecoded",
             Caveat::TokenizerMismatch { .. } => "tokenizer_mismatch",
             Caveat::RateMissed { .. } => "rate_missed",
             Caveat::FewSamples { .. } => "few_samples",
@@ -184,6 +188,10 @@ impl Caveat {
                 let instead = if *counted { "the tokenizer counted instead" } else { "each counts as one token" };
                 format!("the server reported no token count for {responses} of {total} responses; {instead}")
             }
+            Caveat::AudioUndecoded { responses, total } => format!(
+                "the audio of {responses} of {total} responses is neither WAV nor PCM: its duration, real-time factor and \
+                 underruns are not measured; request a \"response_format\" of wav or pcm"
+            ),
             Caveat::TokenizerMismatch { prompts, ours, theirs } => {
                 let ratio = *theirs as f64 / (*ours).max(1) as f64;
                 format!(
@@ -326,6 +334,12 @@ fn tokens_estimated(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetric
         total: successes(samples).count() as u64,
         counted: setup.has_tokenizer(),
     })
+}
+
+fn audio_undecoded(samples: &Samples) -> Option<Caveat> {
+    let is_unknown = |sample: &Sample| sample.media == Some(Media::Audio(None));
+    let responses = successes(samples).filter(|sample| is_unknown(sample)).count() as u64;
+    (responses > 0).then(|| Caveat::AudioUndecoded { responses, total: successes(samples).count() as u64 })
 }
 
 fn client_unreliable(trust: Option<&Trust>) -> Option<Caveat> {

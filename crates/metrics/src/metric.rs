@@ -15,17 +15,29 @@ pub enum MetricKind {
     ClientQueueTime,
     /// Time to the last token including that wait.
     E2elIncludingClientQueue,
+    /// Time to the first generated audio.
+    AudioTtfp,
+    /// Latency per second of generated audio.
+    AudioRtf,
+    /// Seconds of generated audio.
+    AudioDuration,
+    /// Seconds for which the playback of generated audio waited for more.
+    AudioUnderrun,
 }
 
 impl MetricKind {
     /// All of them, in the order of reports.
-    pub const ALL: [MetricKind; 6] = [
+    pub const ALL: [MetricKind; 10] = [
         MetricKind::Ttft,
         MetricKind::Tpot,
         MetricKind::Itl,
         MetricKind::E2el,
         MetricKind::ClientQueueTime,
         MetricKind::E2elIncludingClientQueue,
+        MetricKind::AudioTtfp,
+        MetricKind::AudioRtf,
+        MetricKind::AudioDuration,
+        MetricKind::AudioUnderrun,
     ];
 
     /// Those about single tokens, which vLLM reports only for generation with a tokenizer.
@@ -40,7 +52,16 @@ impl MetricKind {
             MetricKind::E2el => "e2el",
             MetricKind::ClientQueueTime => "client_queue_time",
             MetricKind::E2elIncludingClientQueue => "e2el_including_client_queue",
+            MetricKind::AudioTtfp => "audio_ttfp",
+            MetricKind::AudioRtf => "audio_rtf",
+            MetricKind::AudioDuration => "audio_duration",
+            MetricKind::AudioUnderrun => "audio_underrun",
         }
+    }
+
+    /// Returns whether it is about generated audio; vLLM-Omni has these.
+    pub fn is_audio(self) -> bool {
+        self >= MetricKind::AudioTtfp
     }
 
     /// The metrics in a comma-separated list. Names are not trimmed and unknown ones are ignored, as in vLLM.

@@ -13,6 +13,8 @@ pub enum Task {
     Generation,
     /// One response about the input: embeddings, scores, classes.
     Pooling,
+    /// Audio or images.
+    Media,
 }
 
 /// A rate that rises during the run.
@@ -78,6 +80,8 @@ pub struct Setup {
     pub goodput: Option<GoodputLimits>,
     /// The goodput limits of classes that have their own.
     pub class_goodput: Vec<(String, GoodputLimits)>,
+    /// Seconds from the first audio of a response to the start of its playback.
+    pub playback_buffer: f64,
     /// Price of the machines per hour; `None` if unknown.
     pub price_per_hour: Option<f64>,
     /// Number of GPUs that served the run; `None` if unknown.
@@ -129,6 +133,7 @@ impl Setup {
             MetricKind::E2el => true,
             MetricKind::ClientQueueTime => self.max_concurrency.is_some(),
             MetricKind::E2elIncludingClientQueue => self.max_concurrency.is_some() && self.request_rate.is_finite(),
+            audio => audio.is_audio() && self.task == Task::Media,
         };
         applies && self.percentile_metrics.contains(&metric)
     }
@@ -158,6 +163,7 @@ impl Setup {
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            playback_buffer: 0.0,
             price_per_hour: None,
             gpus: None,
             strict_parity: false,

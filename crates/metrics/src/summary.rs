@@ -3,7 +3,7 @@
 use crate::concurrency::PerSecond;
 use crate::latency::{collect, itls, tpots};
 use crate::throughput::{Totals, per_second};
-use crate::{MetricKind, Sample, Samples, Setup, Statistics, Task};
+use crate::{MediaSummary, MetricKind, Sample, Samples, Setup, Statistics, Task};
 
 /// Metrics of every run.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,8 @@ pub enum TaskSummary {
     Generation(Box<GenerationSummary>),
     /// Of pooling.
     Pooling(PoolingSummary),
+    /// Of generated audio or images.
+    Media(Box<MediaSummary>),
 }
 
 /// Metrics of generation.
@@ -101,20 +103,22 @@ impl Summary {
                     total_input_sequences: totals.input_sequences,
                     input_sequence_throughput: per_second(totals.input_sequences as f64, duration),
                 }),
+                Task::Media => TaskSummary::Media(Box::new(MediaSummary::of(setup, samples, duration))),
             },
         }
     }
 
-    /// The statistics of `metric`; pooling has none of tokens.
+    /// The statistics of `metric`; pooling and media have none of tokens.
     pub fn statistics(&self, metric: MetricKind) -> Option<&Statistics> {
         match (metric, &self.task) {
             (MetricKind::E2el, _) => Some(&self.e2el),
             (MetricKind::ClientQueueTime, _) => Some(&self.client_queue_time),
             (MetricKind::E2elIncludingClientQueue, _) => Some(&self.e2el_including_client_queue),
+            (audio, TaskSummary::Media(media)) => media.audio.as_ref()?.statistics(audio),
             (MetricKind::Ttft, TaskSummary::Generation(generation)) => Some(&generation.ttft),
             (MetricKind::Tpot, TaskSummary::Generation(generation)) => Some(&generation.tpot),
             (MetricKind::Itl, TaskSummary::Generation(generation)) => Some(&generation.itl),
-            (_, TaskSummary::Pooling(_)) => None,
+            (_, TaskSummary::Generation(_) | TaskSummary::Pooling(_)) => None,
         }
     }
 
@@ -122,7 +126,15 @@ impl Summary {
     pub fn generation(&self) -> Option<&GenerationSummary> {
         match &self.task {
             TaskSummary::Generation(generation) => Some(generation),
-            TaskSummary::Pooling(_) => None,
+            TaskSummary::Pooling(_) | TaskSummary::Media(_) => None,
+        }
+    }
+
+    /// The metrics of generated media, if that was the task.
+    pub fn media(&self) -> Option<&MediaSummary> {
+        match &self.task {
+            TaskSummary::Media(media) => Some(media),
+            TaskSummary::Generation(_) | TaskSummary::Pooling(_) => None,
         }
     }
 }

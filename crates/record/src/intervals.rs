@@ -2,10 +2,10 @@
 
 use tacho_metrics::interval::{CONFIDENCE, Interval, Recorded, Rows, Saturation, Spread, Values, rate, values};
 use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{Caveat, MetricKind, Samples, Setup};
+use tacho_metrics::{Caveat, MetricKind, Samples};
 
 use crate::RunRecord;
-use crate::metric::{self, Known, Part, Timed};
+use crate::metric::{self, Known, Part, TIMES, Times};
 
 /// The confidence intervals of a run, by key.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,9 +21,9 @@ impl Intervals {
             return Intervals { list: Vec::new(), caveat: Some(Caveat::OneBurst) };
         }
         let rows = Recorded::of(&record.measured.samples).within(&record.setup);
-        let rates =
-            metric::part(Part::Totals).filter(|metric| metric.unit.is_rate() && (metric.read)(record).is_some());
-        let keys = rates.map(|metric| metric.key.to_owned()).chain(headlines(&record.setup));
+        let parts = [Part::Totals, Part::Audio, Part::Images].into_iter().flat_map(metric::part);
+        let rates = parts.filter(|metric| metric.unit.is_rate() && (metric.read)(record).is_some());
+        let keys = rates.map(|metric| metric.key.to_owned()).chain(headlines(record));
         let mut spreads = Spreads::of(&rows, record.measured.duration);
         let mut correlated: Option<(String, f64)> = None;
         let found = keys.filter_map(|key| {
@@ -121,7 +121,7 @@ struct Spreads<'a, R> {
 }
 
 /// Families that do not wait in the server's queue: their means are known near saturation too.
-const WITHOUT_QUEUE: [&str; 2] = ["tpot", "itl"];
+const WITHOUT_QUEUE: [&str; 4] = ["tpot", "itl", "audio_duration", "audio_underrun"];
 
 impl<'a, R: Rows> Spreads<'a, R> {
     fn of(rows: &'a R, duration: f64) -> Self {
@@ -138,7 +138,7 @@ impl<'a, R: Rows> Spreads<'a, R> {
                     self.last = Some((family, values(self.rows, family)));
                 }
                 let values = self.last.as_ref()?.1.as_ref()?;
-                let spread = Spread::of(values, timed.statistic)?.times(1000.0);
+                let spread = Spread::of(values, timed.statistic)?.times(timed.times.scaled(1000.0));
                 let waits = !WITHOUT_QUEUE.contains(&family);
                 let saturated = waits && self.saturation.get_or_insert_with(|| Saturation::of(self.rows)).is_some();
                 Some(if saturated { spread.unbounded() } else { spread })
@@ -151,25 +151,26 @@ impl<'a, R: Rows> Spreads<'a, R> {
 
 /// The latency metrics that a run reports: mean, median and the requested percentiles; also from the scheduled send
 /// time if the load is paced.
-fn headlines(setup: &Setup) -> Vec<String> {
-    let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(MetricKind::name);
-    let scheduled: &[&str] = if setup.is_paced() { &["ttft_from_schedule", "e2el_from_schedule"] } else { &[] };
-    let statistics = |name: &'static str| {
+fn headlines(record: &RunRecord) -> Vec<String> {
+    let setup = &record.setup;
+    let reported = MetricKind::ALL.into_iter().filter(|metric| setup.reports(*metric)).map(Times::of);
+    let reported = reported.filter(|times| !times.is_audio() || (times.read)(record).is_some());
+    let scheduled = ["ttft_from_schedule", "e2el_from_schedule"];
+    let has = |times: &&Times| scheduled.contains(&times.name) && (times.read)(record).is_some();
+    let scheduled = TIMES.iter().filter(|times| setup.is_paced() && has(times));
+    let statistics = |times: &'static Times| {
         let percentiles = setup.metric_percentiles.iter().filter(|percent| **percent != 50.0);
         let percentiles = percentiles.map(|percent| Statistic::Percentile(*percent));
-        [Statistic::Mean, Statistic::Percentile(50.0)]
-            .into_iter()
-            .chain(percentiles)
-            .map(move |one| Timed::key(name, one))
+        [Statistic::Mean, Statistic::Percentile(50.0)].into_iter().chain(percentiles).map(move |one| times.key(one))
     };
-    reported.chain(scheduled.iter().copied()).flat_map(statistics).collect()
+    reported.chain(scheduled).flat_map(statistics).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Measured;
-    use tacho_metrics::Sample;
+    use tacho_metrics::{Sample, Setup};
 
     /// Requests that one server answers one after the other, 10 ms each, `gap` seconds apart.
     fn record(gap: f64, setup: Setup) -> RunRecord {

@@ -176,7 +176,7 @@ fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
 
 /// Drops texts of a row that no metric needs, unless they are to be kept.
 pub fn drop_text(row: &mut Observation, keep_texts: bool) {
-    if !is_bundled(row) {
+    if !is_bundled(row) && row.media.is_none() {
         row.text_ends = Vec::new();
     }
     if !keep_texts && !needs_count(row) {

@@ -9,7 +9,7 @@ pub use self::known::{Known, names, unknown};
 pub use self::timed::{TIMES, Timed, Times};
 
 use tacho_metrics::sessions::SessionEnd;
-use tacho_metrics::{AcceptanceLength, GenerationSummary, PoolingSummary, TaskSummary};
+use tacho_metrics::{AcceptanceLength, AudioTotals, GenerationSummary, PoolingSummary, TaskSummary};
 
 use crate::groups::Group;
 use crate::{ResultKind, RunRecord};
@@ -35,12 +35,23 @@ pub enum Unit {
     TokensPerSecond,
     /// Texts per second.
     InputsPerSecond,
+    /// Seconds of audio per second.
+    AudioPerSecond,
+    /// Images per second.
+    ImagesPerSecond,
 }
 
 impl Unit {
     /// Returns whether it is a rate.
     pub fn is_rate(self) -> bool {
-        matches!(self, Unit::RequestsPerSecond | Unit::TokensPerSecond | Unit::InputsPerSecond)
+        matches!(
+            self,
+            Unit::RequestsPerSecond
+                | Unit::TokensPerSecond
+                | Unit::InputsPerSecond
+                | Unit::AudioPerSecond
+                | Unit::ImagesPerSecond
+        )
     }
 
     /// The suffix after a value; empty for [`Unit::Plain`].
@@ -55,6 +66,8 @@ impl Unit {
             Unit::RequestsPerSecond => "req/s",
             Unit::TokensPerSecond => "tok/s",
             Unit::InputsPerSecond => "inputs/s",
+            Unit::AudioPerSecond => "s of audio/s",
+            Unit::ImagesPerSecond => "images/s",
         }
     }
 }
@@ -108,6 +121,10 @@ pub enum Part {
     Speculative,
     /// Diffusion decoding.
     Diffusion,
+    /// Generated audio, with vLLM-Omni's keys.
+    Audio,
+    /// Generated images, with vLLM-Omni's keys.
+    Images,
     /// tacho's own metrics, under its key.
     Own,
     /// Results of an offline engine; only read from files.
@@ -135,9 +152,10 @@ pub struct Metric {
 }
 
 use Better::{Less, More, Neither};
-use Part::{Diffusion, Offline, Own, Peaks, Probes, Speculative, Totals};
+use Part::{Audio, Diffusion, Images, Offline, Own, Peaks, Probes, Speculative, Totals};
 use Unit::{
-    InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond, Seconds, Tokens, TokensPerSecond,
+    AudioPerSecond, ImagesPerSecond, InputsPerSecond, Milliseconds, Percent, Plain, Requests, RequestsPerSecond,
+    Seconds, Tokens, TokensPerSecond,
 };
 
 /// All metrics except statistics of latencies, in the order of result files.
@@ -155,17 +173,17 @@ pub static METRICS: &[Metric] = &[
     row("request_throughput", "Request throughput (req/s):", 5, "Tput (req/s)", RequestsPerSecond, More, Totals,
         |r| real(r.summary.request_throughput)),
     row("request_goodput", "Request goodput (req/s):", 7, "Goodput (req/s)", RequestsPerSecond, More, Totals,
-        |r| generation(r).map(|g| g.request_goodput.map_or(Amount::NotRequested, Amount::Real))),
+        |r| goodput(r).map(|goodput| goodput.map_or(Amount::NotRequested, Amount::Real))),
     row("output_throughput", "Output token throughput (tok/s):", 8, "Output Tput (tok/s)", TokensPerSecond, More, Totals,
         |r| generation(r).and_then(|g| real(g.output_throughput))),
     row("input_sequence_throughput", "Input throughput (inputs/s):", 6, "Input Tput (inputs/s)", InputsPerSecond, More,
         Totals, |r| pooling(r).and_then(|p| real(p.input_sequence_throughput))),
     row("total_token_throughput", "Total token throughput (tok/s):", 12, "Total Token Tput (tok/s)", TokensPerSecond,
-        More, Totals, |r| real(r.summary.total_token_throughput)),
+        More, Totals, |r| real(token_rate(r)?)),
     row("max_output_tokens_per_s", "Peak output token throughput (tok/s):", 9, "Peak Output Tput (tok/s)",
         TokensPerSecond, More, Peaks, |r| generation(r).and_then(|g| real(g.max_output_tokens_per_s))),
     row("max_concurrent_requests", "Peak concurrent requests:", 10, "Peak concurrency", Requests, Neither, Peaks,
-        |r| generation(r).and_then(|g| count(g.max_concurrent_requests))),
+        |r| count(generation(r).map(|g| g.max_concurrent_requests).or(r.summary.media().map(|m| m.max_concurrent_requests))?)),
     row("rtfx", "RTFx (Inverse Real-Time Factor):", 11, "RTFx", Plain, More, Peaks,
         |r| generation(r).and_then(|g| real(g.rtfx))),
     row("probe_completed", "Probe requests completed:", 0, "Probes", Requests, Neither, Probes,
@@ -200,6 +218,19 @@ pub static METRICS: &[Metric] = &[
         |r| r.measured.diffusion.and_then(|d| difference(d.denoising_steps))),
     row("diffusion_canvas_positions", "Canvas positions evaluated:", 5, "Canvas positions", Plain, Neither, Diffusion,
         |r| r.measured.diffusion.and_then(|d| difference(d.canvas_positions))),
+    row("total_audio_duration_s", "Total audio duration generated(s):", 0, "Audio (s)", Seconds, Neither, Audio,
+        |r| audio(r).and_then(|a| real(a.duration))),
+    row("total_audio_frames", "Total audio frames generated:", 1, "Audio frames", Plain, Neither, Audio,
+        |r| audio(r).and_then(|a| count(a.frames))),
+    row("audio_throughput", "Audio throughput(audio duration/s):", 2, "Audio Tput (s/s)", AudioPerSecond, More, Audio,
+        |r| audio(r).and_then(|a| real(a.throughput))),
+    row("audio_continuity_ok_rate", "Streaming continuity OK rate:", 3, "Continuity OK", Plain, More, Audio,
+        |r| audio(r).and_then(|a| real(a.continuous))),
+    row("total_images", "Total images generated:", 0, "Images", Plain, Neither, Images,
+        |r| r.summary.media().and_then(|m| count(m.images?))),
+    row("image_throughput", "Image throughput (img/s):", 1, "Image Tput (img/s)", ImagesPerSecond, More, Images,
+        |r| r.summary.media().and_then(|m| m.images.and_then(|_| real(m.image_throughput)))),
+    row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Own, |r| audio(r).and_then(|a| count(a.underruns))),
     row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),
@@ -223,7 +254,7 @@ pub static METRICS: &[Metric] = &[
     row("cost_per_million_output_tokens", "", 0, "Cost per 1M output tokens", Plain, Less, Own,
         |r| generation(r).and_then(|g| cost(r, g.output_throughput / 1e6))),
     row("cost_per_million_tokens", "", 0, "Cost per 1M tokens", Plain, Less, Own,
-        |r| cost(r, r.summary.total_token_throughput / 1e6)),
+        |r| cost(r, token_rate(r)? / 1e6)),
     row("avg_latency", "", 0, "Mean latency (ms)", Seconds, Less, Offline(ResultKind::Latency), |_| None),
     row("num_requests", "", 0, "# of req.", Requests, Neither, Offline(ResultKind::Throughput), |_| None),
     row("total_num_tokens", "", 0, "Total # of tokens", Tokens, Neither, Offline(ResultKind::Throughput), |_| None),
@@ -310,9 +341,24 @@ fn generation(record: &RunRecord) -> Option<&GenerationSummary> {
     record.summary.generation()
 }
 
+/// Tokens per second; `None` where the output has no tokens.
+fn token_rate(record: &RunRecord) -> Option<f64> {
+    record.summary.media().is_none().then_some(record.summary.total_token_throughput)
+}
+
+/// The goodput of tasks that have one; the inner value is `None` if it was not requested.
+fn goodput(record: &RunRecord) -> Option<Option<f64>> {
+    let media = || record.summary.media().map(|media| media.request_goodput);
+    generation(record).map(|generation| generation.request_goodput).or_else(media)
+}
+
+fn audio(record: &RunRecord) -> Option<AudioTotals> {
+    record.summary.media()?.audio.as_ref()?.totals
+}
+
 fn pooling(record: &RunRecord) -> Option<&PoolingSummary> {
     match &record.summary.task {
         TaskSummary::Pooling(pooling) => Some(pooling),
-        TaskSummary::Generation(_) => None,
+        TaskSummary::Generation(_) | TaskSummary::Media(_) => None,
     }
 }

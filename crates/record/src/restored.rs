@@ -10,7 +10,7 @@ use tacho_metrics::{
 };
 
 use crate::logged::{read_classes, read_goodput};
-use crate::metric::Timed;
+use crate::metric::{Timed, Times};
 use crate::stored::stored_labels;
 use crate::{Error, Measured, Provenance, RunRecord};
 
@@ -65,7 +65,7 @@ pub fn setup(dict: &Dict) -> Setup {
     let number = |key: &str| dict.get(key).and_then(Value::as_f64);
     let own = |key: &str| dict.get("tacho").and_then(|own| own.get(key));
     let flag = |key: &str| own(key) == Some(&Value::Bool(true));
-    let reported = |kind: &MetricKind| dict.get(&format!("mean_{}_ms", kind.name())).is_some();
+    let reported = |kind: &MetricKind| dict.get(&Times::of(*kind).key(Statistic::Mean)).is_some();
     Setup {
         date: text("date").unwrap_or_default(),
         started: own("start").and_then(Value::as_str).map(str::to_owned).or_else(|| text("date")).unwrap_or_default(),
@@ -87,6 +87,7 @@ pub fn setup(dict: &Dict) -> Setup {
         metric_percentiles: percentiles(dict),
         goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
         class_goodput: own("provenance").and_then(|own| own.get("class_goodput")).map_or_else(Vec::new, read_classes),
+        playback_buffer: 0.0,
         price_per_hour: own("provenance").and_then(|own| own.get("price_per_hour")?.as_f64()),
         gpus: own("provenance").and_then(|own| u64::try_from(own.get("gpus")?.as_i64()?).ok()),
         strict_parity: flag("strict_parity"),

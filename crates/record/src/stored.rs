@@ -187,6 +187,9 @@ impl StoredRun {
             MetricKind::E2elIncludingClientQueue => {
                 requests.latencies.iter().zip(&requests.queue_times).map(|(a, b)| (a + b) * 1e3).collect()
             }
+            MetricKind::AudioTtfp | MetricKind::AudioRtf | MetricKind::AudioDuration | MetricKind::AudioUnderrun => {
+                Vec::new()
+            }
         }
     }
 

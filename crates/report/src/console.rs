@@ -10,7 +10,7 @@ mod sessions;
 
 use std::io::{self, Write};
 
-use tacho_metrics::{MetricKind, Statistics};
+use tacho_metrics::{MetricKind, Statistics, TaskSummary};
 use tacho_record::RunRecord;
 use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
@@ -77,17 +77,27 @@ pub fn vllm_report(record: &RunRecord) -> String {
     lines.push(title(" Serving Benchmark Result ", '='));
     lines.extend(totals(record));
     lines.extend(section(record, "Probe Requests", Part::Probes));
-    for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
-        if let Some(statistics) = record.summary.statistics(metric) {
-            let times = Times::of(metric);
-            lines.push(title(times.title, '-'));
-            lines.extend(metric_lines(times.label, statistics));
-        }
-    }
+    lines.extend(latencies(record, |metric| !metric.is_audio()));
+    lines.extend(section(record, " Audio Result ", Part::Audio));
+    lines.extend(latencies(record, MetricKind::is_audio));
+    lines.extend(section(record, " Image Result ", Part::Images));
     let diffusion = section(record, "Diffusion Decoding", Part::Diffusion);
     lines.extend(if diffusion.is_empty() { speculative(record) } else { diffusion });
     lines.push(title("", '='));
     joined(&lines)
+}
+
+/// The sections of the latencies that a run reports.
+fn latencies(record: &RunRecord, wanted: impl Fn(MetricKind) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for metric in MetricKind::ALL.into_iter().filter(|&metric| wanted(metric) && record.setup.reports(metric)) {
+        if let Some(statistics) = record.summary.statistics(metric) {
+            let times = Times::of(metric);
+            lines.push(title(times.title, '-'));
+            lines.extend(metric_lines(times, statistics));
+        }
+    }
+    lines
 }
 
 /// The lines, each with a newline.
@@ -97,7 +107,7 @@ fn joined(lines: &[String]) -> String {
 
 fn failures(record: &RunRecord) -> Vec<String> {
     let failed = record.measured.samples.iter().filter(|sample| !sample.success());
-    if record.summary.failed == 0 || record.summary.generation().is_none() {
+    if record.summary.failed == 0 || matches!(record.summary.task, TaskSummary::Pooling(_)) {
         return Vec::new();
     }
     let mut lines = vec!["Failed requests during benchmark run detected (capping to 10):".to_owned()];
@@ -135,6 +145,9 @@ fn metric_line(metric: &Metric, value: Amount) -> Option<String> {
         Amount::Count(count) if metric.key == "max_concurrent_requests" => value_line(metric.line, two(count as f64)),
         Amount::Count(count) => value_line(metric.line, count),
         Amount::Difference(count) => value_line(metric.line, count),
+        Amount::Real(real) if metric.key == "audio_continuity_ok_rate" => {
+            value_line(metric.line, format!("{}%", two(real * 100.0)))
+        }
         Amount::Real(real) => value_line(metric.line, two(real)),
         Amount::NotRequested => return None,
     })
@@ -146,22 +159,19 @@ fn section(record: &RunRecord, heading: &str, part: Part) -> Vec<String> {
     let mut lines: Vec<String> =
         metrics.iter().filter_map(|metric| metric_line(metric, (metric.read)(record)?)).collect();
     if !lines.is_empty() {
-        lines.insert(0, title(heading, '-'));
+        let fill = if matches!(part, Part::Audio | Part::Images) { '=' } else { '-' };
+        lines.insert(0, title(heading, fill));
     }
     lines
 }
 
-fn metric_lines(name: &str, statistics: &Statistics) -> Vec<String> {
-    let mut lines = vec![
-        value_line(&format!("Mean {name} (ms):"), two(statistics.mean_ms)),
-        value_line(&format!("Median {name} (ms):"), two(statistics.median_ms)),
-    ];
-    lines.extend(
-        statistics
-            .percentiles_ms
-            .iter()
-            .map(|&(percentile, value)| value_line(&format!("P{} {name} (ms):", percent(percentile)), two(value))),
-    );
+fn metric_lines(times: &Times, statistics: &Statistics) -> Vec<String> {
+    let line = |word: &str, value: f64| {
+        value_line(&format!("{word} {}{}:", times.label, times.unit_text()), two(times.scaled(value)))
+    };
+    let mut lines = vec![line("Mean", statistics.mean_ms), line("Median", statistics.median_ms)];
+    let percentiles = statistics.percentiles_ms.iter();
+    lines.extend(percentiles.map(|&(percentile, value)| line(&format!("P{}", percent(percentile)), value)));
     lines
 }
 

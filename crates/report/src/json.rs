@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use tacho_core::json::{self, Dict, Value};
 use tacho_metrics::{MetricKind, Samples, Statistics, TaskSummary};
 use tacho_record::RunRecord;
-use tacho_record::metric::{self, Amount, Part};
+use tacho_record::metric::{self, Amount, Part, Times};
 
 use self::columns::Column;
 use self::fields::Fields;
@@ -129,7 +129,7 @@ fn result_fields(record: &RunRecord) -> Fields {
     }
     let columns: &[(&str, Column)] = match &record.summary.task {
         TaskSummary::Generation(_) => &GENERATION,
-        TaskSummary::Pooling(_) => &POOLING,
+        TaskSummary::Pooling(_) | TaskSummary::Media(_) => &POOLING,
     };
     columns.iter().for_each(|(key, column)| fields.set(key, *column));
     metric_fields(record, Part::Peaks, &mut fields);
@@ -141,8 +141,15 @@ fn result_fields(record: &RunRecord) -> Fields {
         fields.set("spec_decode_per_position_acceptance_rates", Value::List(rates));
     }
     metric_fields(record, Part::Diffusion, &mut fields);
+    media_fields(record, &mut fields);
     latency_fields(record, &mut fields);
     fields
+}
+
+/// The metrics of generated audio and images.
+fn media_fields(record: &RunRecord, fields: &mut Fields) {
+    metric_fields(record, Part::Audio, fields);
+    metric_fields(record, Part::Images, fields);
 }
 
 /// The metrics of a group of requests.
@@ -150,6 +157,7 @@ fn group_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
     metric_fields(record, Part::Totals, &mut fields);
     metric_fields(record, Part::Peaks, &mut fields);
+    media_fields(record, &mut fields);
     latency_fields(record, &mut fields);
     fields
 }
@@ -157,7 +165,7 @@ fn group_fields(record: &RunRecord) -> Fields {
 fn latency_fields(record: &RunRecord, fields: &mut Fields) {
     for metric in MetricKind::ALL.into_iter().filter(|&metric| record.setup.reports(metric)) {
         if let Some(statistics) = record.summary.statistics(metric) {
-            statistics_fields(fields, metric.name(), statistics);
+            statistics_fields(fields, Times::of(metric), statistics);
         }
     }
 }
@@ -211,11 +219,12 @@ fn rate_fields(record: &RunRecord, fields: &mut Fields) {
 }
 
 /// The keys of one metric: `mean_X_ms`, `median_X_ms`, `std_X_ms`, then its percentiles.
-fn statistics_fields(fields: &mut Fields, name: &str, statistics: &Statistics) {
-    fields.set(&format!("mean_{name}_ms"), statistics.mean_ms);
-    fields.set(&format!("median_{name}_ms"), statistics.median_ms);
-    fields.set(&format!("std_{name}_ms"), statistics.std_ms);
+fn statistics_fields(fields: &mut Fields, times: &Times, statistics: &Statistics) {
+    let (name, suffix) = (times.name, times.suffix());
+    fields.set(&format!("mean_{name}{suffix}"), times.scaled(statistics.mean_ms));
+    fields.set(&format!("median_{name}{suffix}"), times.scaled(statistics.median_ms));
+    fields.set(&format!("std_{name}{suffix}"), times.scaled(statistics.std_ms));
     for &(percentile, value) in &statistics.percentiles_ms {
-        fields.set(&format!("p{}_{name}_ms", percent(percentile)), value);
+        fields.set(&format!("p{}_{name}{suffix}", percent(percentile)), times.scaled(value));
     }
 }

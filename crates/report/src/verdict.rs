@@ -87,7 +87,14 @@ fn spoken(key: &str) -> String {
         let known = ["ttft", "tpot", "itl", "e2el"].contains(&metric);
         known.then(|| format!("{statistic} {} {}", metric.to_uppercase(), more.replace('_', " ")).trim_end().to_owned())
     };
-    parts().unwrap_or_else(|| key.to_owned())
+    let audio = || {
+        let (statistic, rest) = key.split_once("_audio_")?;
+        Some(match rest.strip_suffix("_s") {
+            Some(name) => format!("{statistic} audio {name}"),
+            None => format!("{statistic} audio {}", rest.trim_end_matches("_ms").to_uppercase()),
+        })
+    };
+    parts().or_else(audio).unwrap_or_else(|| key.to_owned())
 }
 
 /// The severity of a warning by its code.

@@ -64,6 +64,7 @@ impl Checked {
         };
         let content = match self.task {
             Task::Pooling => is_found("data"),
+            Task::Media => self.row.media.is_some(),
             Task::Generation => !self.row.text.is_empty(),
         };
         let end = !self.has_end_mark || self.events.iter().any(|event| event.is_end);

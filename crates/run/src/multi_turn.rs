@@ -97,13 +97,7 @@ pub fn run(
     sink: &(dyn EventSink + Sync),
 ) -> Result<MultiTurnResult, Error> {
     let clock = SystemClock::start();
-    let payload = PayloadSpec {
-        model: plan.model_name.clone(),
-        logprobs: None,
-        ignore_eos: false,
-        chat_temperature: None,
-        extra_body: tacho_core::json::Dict::new(),
-    };
+    let payload = PayloadSpec { model: plan.model_name.clone(), ..PayloadSpec::default() };
     let connections = ClientPlan { preconnect: plan.num_clients, spare: false, at_most: Some(plan.num_clients) };
     let http = HttpClient::new(plan.endpoint.clone(), &payload, &[], connections, clock)?;
     let phase = |spec: &ClientSpec, early_stop: bool, conversations: Vec<Conversation>, work: Work| {

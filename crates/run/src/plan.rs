@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tacho_client::EndpointSpec;
+use tacho_core::AudioFormat;
 use tacho_core::json::Dict;
 use tacho_loadgen::ScheduleSpec;
 use tacho_metrics::{GoodputLimits, MetricKind};
@@ -153,6 +154,8 @@ pub struct TrafficPlan {
     pub chat_temperature: Option<f64>,
     /// Sampling flags, overridden by `--extra-body`.
     pub extra_body: Dict,
+    /// The format of generated audio without a header; `None` for OpenAI's.
+    pub pcm: Option<AudioFormat>,
     /// Whether `--temperature` was given; vLLM warns otherwise.
     pub temperature_given: bool,
     /// How long to wait until the server is ready; zero skips the check.
@@ -193,6 +196,7 @@ impl TrafficPlan {
             logprobs: None,
             chat_temperature: None,
             extra_body: Dict::new(),
+            pcm: None,
             temperature_given: true,
             ready_timeout: Duration::ZERO,
             warmups: 0,
@@ -280,6 +284,8 @@ pub struct ReportPlan {
     pub goodput: Option<GoodputLimits>,
     /// The goodput limits of classes that have their own.
     pub class_goodput: Vec<(String, GoodputLimits)>,
+    /// Seconds from the first audio of a response to the start of its playback.
+    pub playback_buffer: f64,
     /// Price of the machines per hour, if known.
     pub price_per_hour: Option<f64>,
     /// Number of GPUs that serve the run, if known.

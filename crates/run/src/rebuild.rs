@@ -127,6 +127,7 @@ impl Read<'_> {
             samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
             task: setup.task,
+            playback_buffer: setup.playback_buffer,
             // Requests that the end of the run aborted are not part of its result.
             leaves_cut_off: caveats.iter().any(|caveat| matches!(caveat, Caveat::Ended { .. })),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
@@ -207,6 +208,7 @@ struct Reading<F> {
     samples: Gather,
     rows: usize,
     task: Task,
+    playback_buffer: f64,
     leaves_cut_off: bool,
     tokenizer: Counting<F>,
     labels: LabelPool,
@@ -220,7 +222,7 @@ impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Reading<F> {
         }
         let counts = self.task == Task::Generation && logged::needs_count(&row.observation);
         let tokenizer = if counts { self.tokenizer.get() } else { None };
-        self.samples.push(sample(row, self.task, tokenizer, &mut self.labels));
+        self.samples.push(sample(row, (self.task, self.playback_buffer), tokenizer, &mut self.labels));
     }
 
     fn finish(self) -> Result<Samples, Error> {
@@ -291,7 +293,12 @@ fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> S
     }
 }
 
-fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>, pool: &mut LabelPool) -> Sample {
+fn sample(
+    row: Row,
+    (task, playback_buffer): (Task, f64),
+    tokenizer: Option<&Tokenizer>,
+    pool: &mut LabelPool,
+) -> Sample {
     let counter =
         |text: &[u8]| tokenizer.map_or(1, |tokenizer| tokenizer.count(&String::from_utf8_lossy(text), false) as u64);
     let count: Option<TokenCounter<'_>> = tokenizer.is_some().then_some(&counter);
@@ -299,6 +306,7 @@ fn sample(row: Row, task: Task, tokenizer: Option<&Tokenizer>, pool: &mut LabelP
         prompt_len: row.request.prompt_len,
         num_input_sequences: row.request.input_sequences,
         input_audio_duration: row.request.audio_seconds,
+        playback_buffer,
     };
     let labels = pool.share(row.request.labels(&row.observation.labels));
     Sample::from_observation(row.observation, input, task, count).labelled(labels)

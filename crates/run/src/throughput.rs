@@ -243,7 +243,7 @@ fn served(record: &RunRecord, has_media: bool) -> Result<Throughput, Error> {
     }
     let output_tokens = match &summary.task {
         TaskSummary::Generation(generation) => generation.total_output,
-        TaskSummary::Pooling(_) => 0,
+        TaskSummary::Pooling(_) | TaskSummary::Media(_) => 0,
     };
     Ok(Throughput {
         times: vec![record.measured.duration],

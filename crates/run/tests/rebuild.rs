@@ -46,7 +46,7 @@ fn row(index: usize) -> Observation {
 }
 
 fn record(rows: &[Observation], setup: Setup) -> RunRecord {
-    let input = InputSize { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0 };
+    let input = InputSize { prompt_len: 8, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
     let sample = |row: &Observation| Sample::from_observation(row.clone(), input, Task::Generation, None);
     let mut samples = rows.iter().map(sample).collect();
     steps().name(&mut samples);

@@ -14,4 +14,4 @@ pub use offline::{Drained, MediaTimes, Offline, StartUp};
 pub use proxy::{Proxy, ProxySpec};
 pub use reference_server::{ReferenceServer, ReferenceSpec};
 pub use server::Server;
-pub use spec::SimSpec;
+pub use spec::{MediaSpec, SimSpec};

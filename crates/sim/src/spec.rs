@@ -2,12 +2,32 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tacho_text::Tokenizer;
 
 use crate::faults::FaultSpec;
 use tacho_engine::Machine;
 use tacho_engine::{EngineSpec, Profile};
+
+/// Speed of speech and image generation. These models have no queue: a request takes as long as if it were alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MediaSpec {
+    /// Seconds of audio per input token.
+    pub seconds_per_token: f64,
+    /// Seconds that a second of audio takes.
+    pub rtf: f64,
+    /// Seconds of audio per chunk.
+    pub chunk: f64,
+    /// Time per denoising step of an image.
+    pub image_step: Duration,
+}
+
+impl Default for MediaSpec {
+    fn default() -> Self {
+        MediaSpec { seconds_per_token: 0.2, rtf: 0.25, chunk: 0.2, image_step: Duration::from_millis(10) }
+    }
+}
 
 /// A simulator's settings.
 #[derive(Debug, Clone)]
@@ -35,6 +55,8 @@ pub struct SimSpec {
     pub data_parallel_size: usize,
     /// Dimensions of an embedding.
     pub embedding_size: usize,
+    /// Speed of speech and image generation.
+    pub media: MediaSpec,
     /// The engine's limits.
     pub engine: EngineSpec,
     /// Injected faults.
@@ -64,6 +86,7 @@ impl SimSpec {
             prompt_tokens_details: false,
             data_parallel_size: 1,
             embedding_size: 384,
+            media: MediaSpec::default(),
             faults: FaultSpec::default(),
             seed: 0,
             tokenizer,

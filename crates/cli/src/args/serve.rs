@@ -7,6 +7,7 @@ mod content;
 mod dataset;
 mod groups;
 mod load;
+mod media;
 mod multi_turn;
 mod namespace;
 mod notice;
@@ -104,6 +105,10 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--on-replica-failure",
     "--response-header",
     "--session-header",
+    "--pcm-sample-rate",
+    "--pcm-channels",
+    "--playback-buffer",
+    "--omni",
 ];
 
 /// Arguments of `tacho serve`.
@@ -123,6 +128,8 @@ pub(crate) struct ServeArgs {
     pub(crate) sessions: SessionArgs,
     /// Several servers.
     pub(crate) replicas: replicas::ReplicaArgs,
+    /// Generated audio.
+    pub(crate) media: media::MediaArgs,
     /// Flags that vLLM does not have.
     pub(crate) own: OwnArgs,
     /// Classes of traffic; empty for a run of one kind.
@@ -164,6 +171,7 @@ impl ServeArgs {
             report: ReportArgs::from(&values),
             sessions: SessionArgs::from(&values),
             replicas: replicas::ReplicaArgs::from(&values),
+            media: media::MediaArgs::from(&values),
             own,
             classes: Vec::new(),
             outputs: OutputFlags::from(&values).into(),
@@ -218,6 +226,11 @@ impl ServeArgs {
             return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
         }
         Ok(args)
+    }
+
+    /// Whether no text is generated.
+    pub(crate) fn is_textless(&self) -> bool {
+        self.target.backend().task() != Task::Generation
     }
 
     /// Whether responses are not streamed.

@@ -14,6 +14,11 @@ static ENGINE: Group =
     group("engine options", "engine options", "Simulated engine; unset values come from the profile.")
         .first(&["--profile"]);
 static CACHE: Group = group("kv cache options", "engine options", "KV-cache blocks, prefix caching and KV transfer.");
+static MEDIA: Group = group(
+    "media options",
+    "engine options",
+    "Speech and images. They have no queue: every request takes as long as if it were alone.",
+);
 static FAULTS: Group =
     group("fault options", "fault options", "Fault injection, as fractions of the requests from 0 to 1.");
 
@@ -39,7 +44,7 @@ pub(crate) static TABLE: Table = Table {
         "--error-rate",
         "--stall-rate",
     ],
-    groups: &[&SERVER, &ENGINE, &CACHE, &FAULTS],
+    groups: &[&SERVER, &ENGINE, &CACHE, &MEDIA, &FAULTS],
     flags: rows!(&[HELP], FLAGS),
     ..Table::PLAIN
 };
@@ -97,6 +102,16 @@ flags! {
                 "Tokens per stream event. The first token is always sent alone, as in vLLM.").at_least(1);
             reasoning_tokens: i64 = own(&["--reasoning-tokens"], Int, "TOKENS", Preset::Int(0), &ENGINE,
                 "Reasoning tokens at the start of every chat and responses output.");
+            speech_seconds_per_token: f64 = own(&["--speech-seconds-per-token"], Float, "SEC", Preset::Float(0.2), &MEDIA,
+                "Seconds of generated speech per input token.").positive();
+            speech_rtf: f64 = own(&["--speech-rtf"], Float, "RATIO", Preset::Float(0.25), &MEDIA,
+                "Real-time factor: seconds that a second of speech takes.").between(0.0, 1000.0);
+            /// Seconds.
+            speech_chunk: Duration = own(&["--speech-chunk"], Seconds, "SEC", Preset::Float(0.2), &MEDIA,
+                "Seconds of speech per chunk of the response.").positive();
+            /// Seconds.
+            image_step: Duration = own(&["--image-step"], Seconds, "SEC", Preset::Float(0.01), &MEDIA,
+                "Seconds per denoising step of an image. A request has 20 steps unless its num_inference_steps says otherwise.");
             error_rate: f64 = own(&["--error-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
                 "Requests that get an HTTP error.").between(0.0, 1.0);
             stream_error_rate: f64 = own(&["--stream-error-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,

@@ -11,7 +11,7 @@ use tacho_args::near::nearest;
 use tacho_engine::{EngineSpec, Machine, Profile};
 use tacho_engine::{Policy, Transfer};
 use tacho_report::{Live, Progress};
-use tacho_sim::{FaultSpec, Proxy, ProxySpec, Server, SimSpec};
+use tacho_sim::{FaultSpec, MediaSpec, Proxy, ProxySpec, Server, SimSpec};
 use tacho_text::{Tokenizer, TokenizerMode};
 use tacho_workload::hub::Hub;
 
@@ -84,6 +84,12 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
     spec.data_parallel_size = usize::try_from(args.data_parallel_size)?;
     spec.stream_interval = usize::try_from(args.stream_interval)?;
     spec.reasoning_tokens = usize::try_from(args.reasoning_tokens).context("--reasoning-tokens is below 0")?;
+    spec.media = MediaSpec {
+        seconds_per_token: args.speech_seconds_per_token,
+        rtf: args.speech_rtf,
+        chunk: args.speech_chunk.as_secs_f64(),
+        image_step: args.image_step,
+    };
     let engine = &mut spec.engine;
     let settings = [
         (&mut engine.max_num_seqs, args.max_num_seqs),

@@ -44,23 +44,23 @@ impl Drop for Sim {
 }
 
 /// Output and files of a run.
-struct Run {
-    output: Output,
-    result: Value,
+pub(crate) struct Run {
+    pub(crate) output: Output,
+    pub(crate) result: Value,
     took: Duration,
 }
 
 impl Run {
-    fn outcomes(&self) -> Value {
+    pub(crate) fn outcomes(&self) -> Value {
         self.result["tacho"]["outcomes"].clone()
     }
 
-    fn stderr(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 }
 
-fn bench(sim: &Sim, directory: &Path, flags: &[&str]) -> Run {
+pub(crate) fn bench(sim: &Sim, directory: &Path, flags: &[&str]) -> Run {
     let started = Instant::now();
     let output = Command::new(TACHO)
         .args(["serve", "--base-url", &sim.url, "--model", "gpt2", "--tokenizer"])

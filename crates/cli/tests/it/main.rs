@@ -18,6 +18,7 @@ mod labels;
 mod limits;
 mod loads;
 mod logs;
+mod media;
 mod memory;
 mod named;
 mod own_data;

@@ -164,14 +164,15 @@ impl BackendKind {
     pub fn answers_whole(self) -> bool {
         match self {
             BackendKind::Declared(declared) => declared.framing() == Framing::Whole,
-            built_in => built_in == BackendKind::DeepSpeedMii || built_in.task() == Task::Pooling,
+            BackendKind::DeepSpeedMii | BackendKind::OpenAiImages | BackendKind::OpenAiImageEdits => true,
+            built_in => built_in.task() == Task::Pooling,
         }
     }
 
     /// Whether its bodies have images, videos or sounds.
     pub fn sends_media(self) -> bool {
         match self {
-            BackendKind::OpenAiChat | BackendKind::OpenAiAudio => true,
+            BackendKind::OpenAiChat | BackendKind::OpenAiAudio | BackendKind::OpenAiImageEdits => true,
             BackendKind::Declared(declared) => declared.body.names("messages") || declared.body.names("media"),
             _ => false,
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::Request;
 use tacho_core::json::{Dict, Value};
+use tacho_core::{AudioFormat, Request};
 
-use super::PayloadSpec;
+use super::{PayloadSpec, speech};
 
 /// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Expected {
     pub(super) encoding: Encoding,
     /// Whether the body requests a non-streamed response.
     pub(super) unstreamed: bool,
+    /// The format of generated audio without a header; `None` if it is unknown.
+    pub(super) pcm: Option<AudioFormat>,
     /// The prompt, if responses echo it.
     pub(super) prompt: Option<Arc<str>>,
     /// Delay after which the request is cancelled, if any.
@@ -57,6 +59,13 @@ impl Expected {
             Some("bytes_only") => Encoding::BytesOnly,
             _ => Encoding::Json,
         };
+        self
+    }
+
+    /// Sets the format of the audio that the body requests.
+    pub(super) fn spoken_as(mut self, body: &Dict, payload: &PayloadSpec) -> Self {
+        let is_pcm = body.get("response_format").and_then(Value::as_str) == Some("pcm");
+        self.pcm = is_pcm.then_some(payload.pcm.unwrap_or(speech::PCM));
         self
     }
 

@@ -20,4 +20,6 @@ pub(super) enum ResponseFormat {
     Whole,
     /// As a file describes.
     Declared,
+    /// Audio, as bytes or in events.
+    Speech,
 }

@@ -6,8 +6,8 @@ use tacho_core::json::Dict;
 use super::declared::Declared;
 use super::format::ResponseFormat;
 use super::{
-    PayloadSpec, audio, chat, completions, embeddings, form, generate, infinity, messages, pooling, responses, tgi,
-    trt_llm,
+    PayloadSpec, audio, chat, completions, embeddings, form, generate, images, infinity, messages, pooling, responses,
+    speech, tgi, trt_llm,
 };
 
 /// The task of a protocol, which determines how responses are measured.
@@ -17,6 +17,8 @@ pub enum Task {
     Generation,
     /// Non-streamed responses: embeddings, scores, classes.
     Pooling,
+    /// Generated audio or images.
+    Media,
 }
 
 /// Origin of a backend.
@@ -119,6 +121,19 @@ const LEGACY: Row = Row {
 
 /// Servers without API keys and OpenAI fields.
 const FOREIGN: Row = Row { samples: false, takes_ignore_eos: false, keys: &[], ..LEGACY };
+
+const SPEECH: Row = Row {
+    suffixes: &["audio/speech"],
+    endpoint: "/v1/audio/speech",
+    task: Task::Media,
+    origin: Origin::Own,
+    body: speech::body,
+    format: ResponseFormat::Speech,
+    samples: false,
+    takes_ignore_eos: false,
+    headers: JSON,
+    ..COMPLETIONS
+};
 
 /// The list of all protocols, from which the enum, the table and the order of the help text are generated.
 macro_rules! backends {
@@ -293,6 +308,29 @@ backends! {
         keys: &[BEARER, ("x-api-key", "")],
         headers: &[("Content-Type", "application/json"), ("anthropic-version", "2023-06-01")],
         ..COMPLETIONS
+    },
+    /// `/v1/audio/speech`, as OpenAI defines it.
+    OpenAiSpeech: Row { name: "openai-speech", ..SPEECH },
+    /// `/v1/audio/speech`, as vLLM-Omni's benchmark requests it.
+    OpenAiAudioSpeech: Row { name: "openai-audio-speech", body: speech::omni_body, ..SPEECH },
+    /// `/v1/images/generations`.
+    OpenAiImages: Row {
+        name: "openai-images",
+        suffixes: &["images/generations"],
+        endpoint: "/v1/images/generations",
+        body: images::body,
+        format: ResponseFormat::Whole,
+        ..SPEECH
+    },
+    /// `/v1/images/edits`.
+    OpenAiImageEdits: Row {
+        name: "openai-image-edits",
+        suffixes: &["images/edits"],
+        endpoint: "/v1/images/edits",
+        body: images::body,
+        format: ResponseFormat::Whole,
+        headers: &[("Content-Type", form::CONTENT_TYPE)],
+        ..SPEECH
     },
 }
 

@@ -2,6 +2,7 @@
 
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Timestamp};
 
+use super::audio_stream::AudioDecoder;
 use super::declared::{DeclaredDecoder, Framing};
 use super::format::ResponseFormat;
 use super::frames::Frames;
@@ -42,6 +43,7 @@ struct OtherType {
 enum Intake {
     Stream(Frames, Decoder),
     Whole(WholeDecoder),
+    Speech(Box<AudioDecoder>),
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl ResponseDecoder {
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
         let decoder = match backend.row().format {
             _ if unstreamed => None,
-            ResponseFormat::Whole => None,
+            ResponseFormat::Whole | ResponseFormat::Speech => None,
             ResponseFormat::Declared => {
                 let streamed = backend.declared().filter(|declared| declared.framing() != Framing::Whole);
                 streamed.map(|declared| Decoder::Declared(Box::new(DeclaredDecoder::new(declared, expected))))
@@ -80,6 +82,9 @@ impl ResponseDecoder {
         };
         let intake = match decoder {
             Some(decoder) => Intake::Stream(Frames::new(backend, rules), decoder),
+            None if backend.row().format == ResponseFormat::Speech => {
+                Intake::Speech(Box::new(AudioDecoder::new(expected.pcm)))
+            }
             None => Intake::Whole(WholeDecoder::new(backend, rules, expected)),
         };
         ResponseDecoder { rules, intake, failure: None, held: None, other_type: None }
@@ -96,6 +101,7 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_unmarked(),
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
             Intake::Whole(decoder) => decoder.is_bytes(),
+            Intake::Speech(decoder) => decoder.is_bytes(),
         };
         unmarked && self.rules == Rules::Standard
     }
@@ -109,6 +115,7 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Tgi(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
+            Intake::Speech(decoder) => decoder.is_closed(),
         }
     }
 
@@ -117,7 +124,7 @@ impl ResponseDecoder {
         match &self.intake {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.accepts(status),
             Intake::Whole(decoder) => decoder.accepts(status),
-            Intake::Stream(..) => status == 200,
+            Intake::Stream(..) | Intake::Speech(_) => status == 200,
         }
     }
 
@@ -125,6 +132,7 @@ impl ResponseDecoder {
     pub fn head(&mut self, content_type: Option<&str>, metadata: Option<&str>) {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
+            Intake::Speech(decoder) => decoder.head(content_type),
             // Only event streams have a content type of their own.
             Intake::Stream(
                 Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_),
@@ -172,6 +180,7 @@ impl ResponseDecoder {
                 }
             }
             Intake::Whole(decoder) => decoder.feed(bytes).map(|()| Flow::Continue),
+            Intake::Speech(decoder) => decoder.feed(bytes, timestamp, row).map(|()| Flow::Continue),
         };
         read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
@@ -194,6 +203,11 @@ impl ResponseDecoder {
                 }
             });
         }
+        if let Intake::Speech(decoder) = &mut self.intake
+            && let Err(found) = decoder.end(timestamp, row)
+        {
+            self.failure.get_or_insert(found);
+        }
         self.verdict(row)
     }
 
@@ -204,6 +218,7 @@ impl ResponseDecoder {
         }
         let outcome = match &mut self.intake {
             Intake::Whole(decoder) => decoder.finish(row),
+            Intake::Speech(decoder) => decoder.finish(row),
             Intake::Stream(_, decoder) => match decoder {
                 Decoder::Choices(decoder) => decoder.finish(row),
                 Decoder::Responses(decoder) => decoder.finish(row),

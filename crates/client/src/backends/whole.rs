@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tacho_core::{Failure, FailureKind, Observation, Outcome};
+use tacho_core::{Failure, FailureKind, Media, Observation, Outcome};
 
 use super::declared::DeclaredDecoder;
 use super::event::{TextField, UsageField, UsageNames, read_usage};
@@ -26,6 +26,8 @@ pub(super) struct WholeDecoder {
     text: bool,
     /// Reads the response as a file describes.
     declared: Option<Box<DeclaredDecoder>>,
+    /// Whether it is images.
+    images: bool,
     encoding: Encoding,
     prompt_len: u64,
     keeps_reply: bool,
@@ -40,6 +42,7 @@ impl WholeDecoder {
             rules,
             text: backend.task() == Task::Generation,
             declared: backend.declared().map(|declared| Box::new(DeclaredDecoder::new(declared, expected))),
+            images: backend.task() == Task::Media,
             encoding: expected.encoding,
             prompt_len: expected.prompt_len,
             keeps_reply: expected.keeps_reply,
@@ -110,6 +113,11 @@ impl WholeDecoder {
             if !response.has_data {
                 return Err(empty(format!("the response has no data: {}", excerpt(body))));
             }
+        }
+        if self.images {
+            row.media = Some(Media::Images(u32::try_from(response.items).unwrap_or(u32::MAX)));
+            // Its counts are not those of text.
+            return Ok(());
         }
         self.note_usage(&response, row)
     }
@@ -245,6 +253,8 @@ struct WholeResponse {
     error: Option<Range<usize>>,
     /// Whether `data` or `results` have any items.
     has_data: bool,
+    /// The number of items of a list.
+    items: usize,
 }
 
 impl WholeResponse {
@@ -257,6 +267,7 @@ impl WholeResponse {
                 usage_kind: Kind::Object,
                 error: None,
                 has_data: false,
+                items: 0,
             };
             cursor.members_if_object(|cursor, key| response.member(cursor, key))?;
             Ok(response)
@@ -270,6 +281,10 @@ impl WholeResponse {
                 self.usage = read_usage(cursor, UsageNames::Choices)?;
             }
             b"error" => self.error = cursor.truthy_span()?,
+            b"data" | b"results" if cursor.kind()? == Kind::List => {
+                self.items = cursor.items(|cursor, _| cursor.skip().map(drop))?;
+                self.has_data |= self.items > 0;
+            }
             b"data" | b"results" => self.has_data |= cursor.truthy_span()?.is_some(),
             _ => drop(cursor.skip()?),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tacho_core::Secret;
 use tacho_core::json::{Value, parse};
 
+use crate::base64;
 use crate::calendar::parse_rfc3339;
 
 /// A token and how long it is valid from now on, if known.
@@ -51,30 +52,10 @@ fn lifetime(fields: &Value, now: f64) -> Option<f64> {
 fn jwt_expiry(token: &str) -> Option<f64> {
     let mut parts = token.split('.');
     let (payload, _signature) = (parts.nth(1)?, parts.next()?);
-    let claims = parse(&String::from_utf8(decode_base64url(payload)?).ok()?).ok()?;
+    let mut claims = Vec::new();
+    base64::decode(payload.as_bytes(), &mut claims)?;
+    let claims = parse(&String::from_utf8(claims).ok()?).ok()?;
     claims.get("exp")?.as_f64()
-}
-
-fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut held) = (0_u32, 0);
-    for digit in text.trim_end_matches('=').bytes() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'-' | b'+' => 62,
-            b'_' | b'/' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

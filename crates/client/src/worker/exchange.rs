@@ -15,7 +15,7 @@ use crate::transport::inflate::Inflate;
 /// Bytes of an error body that are kept.
 const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.
-const MAX_ERROR_BODY: usize = 256 << 10;
+const MAX_ERROR_BODY: u32 = 256 << 10;
 
 /// Characters of a response header that are kept.
 const MAX_KEPT_HEADER: usize = 256;
@@ -55,20 +55,22 @@ pub(super) struct ResponseState {
     pub(super) row: Observation,
     /// Names of the headers to keep as labels.
     kept_headers: Option<Arc<[String]>>,
-    output_len: usize,
+    /// Tokens to reserve memory for.
+    output_len: u32,
     rules: Rules,
     decoder: ResponseDecoder,
     /// Boxed, because few responses are compressed and all are in memory.
     inflate: Option<Box<Inflate>>,
     error_body: Vec<u8>,
-    error_read: usize,
+    error_read: u32,
     /// Whether the status was 200, so that the body is a result.
     accepted: bool,
     timestamp: Timestamp,
     /// For a non-streamed response: the timestamp of the read that completed it.
     pub(super) ended: Option<Timestamp>,
     stopped: bool,
-    failure: Option<Outcome>,
+    /// Boxed, because few responses have one and all are in memory.
+    failure: Option<Box<Outcome>>,
 }
 
 /// The next action after some bytes.
@@ -92,7 +94,7 @@ impl Exchange {
             response: ResponseState {
                 row,
                 kept_headers: Some(&endpoint.response_headers).filter(|names| !names.is_empty()).cloned(),
-                output_len: expected.output_len,
+                output_len: expected.output_len.min(1 << 16) as u32,
                 rules: endpoint.rules,
                 decoder: ResponseDecoder::new(endpoint.backend, endpoint.rules, expected),
                 inflate: None,
@@ -269,12 +271,12 @@ impl ResponseState {
         if outcome.is_complete() && open_ended && self.decoder.needs_framed_end() {
             return Outcome::failed(FailureKind::Truncated, OPEN_ENDED);
         }
-        self.failure.take().unwrap_or(outcome)
+        self.failure.take().map_or(outcome, |failure| *failure)
     }
 
     fn verdict(&mut self) -> Outcome {
         let outcome = self.decoder.verdict(&mut self.row);
-        self.failure.take().unwrap_or(outcome)
+        self.failure.take().map_or(outcome, |failure| *failure)
     }
 
     /// Handles part of the uncompressed body; returns `false` to stop.
@@ -285,13 +287,13 @@ impl ResponseState {
         }
         let room = KEPT_ERROR_BODY.saturating_sub(self.error_body.len());
         self.error_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.error_read += bytes.len();
+        self.error_read = self.error_read.saturating_add(bytes.len() as u32);
         self.stopped = self.error_read > MAX_ERROR_BODY;
         !self.stopped
     }
 
     fn stop(&mut self, kind: FailureKind, message: &str) -> bool {
-        self.failure = Some(Outcome::failed(kind, message));
+        self.failure = Some(Box::new(Outcome::failed(kind, message)));
         self.stopped = true;
         false
     }
@@ -323,9 +325,10 @@ impl Sink for ResponseState {
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {
             // Room for the whole response, so that no event has to allocate.
-            self.row.chunks.reserve(self.output_len.min(1 << 16) + 2);
-            self.row.text.reserve(self.output_len.min(1 << 16) * 5);
-            self.row.text_ends.reserve(self.output_len.min(1 << 16) + 2);
+            let tokens = self.output_len as usize;
+            self.row.chunks.reserve(tokens + 2);
+            self.row.text.reserve(tokens * 5);
+            self.row.text_ends.reserve(tokens + 2);
         }
     }
 

@@ -3,7 +3,7 @@
 use tacho_core::packed;
 use tacho_core::packed::{Pack, pack_bytes, unpack_bytes};
 
-use crate::{Gaps, PerToken, Rare, Rarely, Sample, TokenSource};
+use crate::{Audio, Gaps, Media, PerToken, Rare, Rarely, Sample, TokenSource};
 
 packed!(Sample {
     index,
@@ -28,7 +28,8 @@ packed!(Sample {
     failure,
     rare,
 });
-packed!(Rare { session, labels, per_token, reasoning_tokens, drafts, input_audio_duration, error, text });
+packed!(Rare { session, labels, per_token, reasoning_tokens, drafts, input_audio_duration, media, error, text });
+packed!(Audio { frames, duration, underrun, underruns });
 packed!(PerToken { source, gaps });
 
 impl Pack for Gaps {
@@ -51,6 +52,22 @@ impl Pack for Rarely {
 
     fn unpack(from: &mut &[u8]) -> Option<Self> {
         Some(Option::<Rare>::unpack(from)?.map_or_else(Rarely::default, Rarely::from))
+    }
+}
+
+impl Pack for Media {
+    fn pack(&self, out: &mut Vec<u8>) {
+        let (audio, images) = match self {
+            Media::Audio(audio) => (Some(*audio), 0),
+            Media::Images(images) => (None, *images),
+        };
+        audio.pack(out);
+        images.pack(out);
+    }
+
+    fn unpack(from: &mut &[u8]) -> Option<Self> {
+        let (audio, images) = (Option::<Option<Audio>>::unpack(from)?, u64::unpack(from)?);
+        Some(audio.map_or(Media::Images(images), Media::Audio))
     }
 }
 
@@ -100,6 +117,7 @@ mod tests {
                 reasoning_tokens: Some(5),
                 drafts: Some(Drafts { steps: None, tokens: 9, accepted: 3 }),
                 input_audio_duration: 1.5,
+                media: Some(Media::Audio(Some(Audio { frames: 9, duration: 0.5, underrun: 0.25, underruns: 1 }))),
                 error: "late\n".to_owned(),
                 text: vec![0xed, 0xa0, 0x80],
             }),

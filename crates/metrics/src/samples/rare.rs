@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use tacho_core::{Drafts, Labels};
 
-use crate::PerToken;
+use crate::{Media, PerToken};
 
 /// Fields that are empty for most requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Rare {
     pub drafts: Option<Drafts>,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
+    /// Generated media of a success, if the response is not a text.
+    pub media: Option<Media>,
     /// The error message; empty for a success.
     pub error: String,
     /// The generated text, WTF-8; empty for a failed request, and if texts are not kept.
@@ -36,6 +38,7 @@ impl Rare {
         reasoning_tokens: None,
         drafts: None,
         input_audio_duration: 0.0,
+        media: None,
         error: String::new(),
         text: Vec::new(),
     };

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use tacho_core::{FailureKind, Labels, Observation, Outcome};
 
 use crate::samples::per_token::tokens_of_events;
-use crate::{Gaps, PerToken, Rare, Rarely, Task, TokenSource};
+use crate::{Gaps, Media, PerToken, Rare, Rarely, Task, TokenSource};
 
 /// The properties of a request that are known before it is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,6 +16,8 @@ pub struct InputSize {
     pub num_input_sequences: u64,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
+    /// Seconds from the first audio of a response to the start of its playback.
+    pub playback_buffer: f64,
 }
 
 /// Counts the tokens of a WTF-8 text.
@@ -92,6 +94,8 @@ impl Sample {
         task: Task,
         count: Option<TokenCounter<'_>>,
     ) -> Self {
+        let media =
+            if observation.outcome.is_complete() { Media::of(&observation, input.playback_buffer) } else { None };
         let Observation { sent, done, outcome, usage, .. } = observation;
         let (marks, source) = (observation.token_counts, observation.token_count_source);
         let (first, last) = (observation.chunks.first().copied(), observation.chunks.last().copied());
@@ -126,6 +130,7 @@ impl Sample {
                 reasoning_tokens: observation.reasoning_tokens,
                 drafts: usage.drafts,
                 input_audio_duration: input.input_audio_duration,
+                media,
                 text: if failure.is_none() { observation.text } else { Vec::new() },
                 error,
                 ..Rare::default()
@@ -214,7 +219,8 @@ mod tests {
     use super::*;
     use tacho_core::{Timestamp, Usage};
 
-    const INPUT: InputSize = InputSize { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0 };
+    const INPUT: InputSize =
+        InputSize { prompt_len: 16, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
 
     fn answered() -> Observation {
         Observation {

@@ -9,6 +9,7 @@ use crate::Error;
 
 const GENERATION: &str = "generation";
 const POOLING: &str = "pooling";
+const MEDIA: &str = "media";
 
 pub(super) fn write(setup: &Setup) -> Dict {
     let mut dict = Dict::new();
@@ -29,7 +30,15 @@ pub(super) fn write(setup: &Setup) -> Dict {
         dict.set("stages", setup.stages.iter().map(|stage| Value::Dict(stage.to_dict())).collect::<Vec<_>>());
     }
     dict.set("self_timed", setup.self_timed);
-    dict.set("task", if setup.task == Task::Pooling { POOLING } else { GENERATION });
+    let task = match setup.task {
+        Task::Generation => GENERATION,
+        Task::Pooling => POOLING,
+        Task::Media => MEDIA,
+    };
+    dict.set("task", task);
+    if setup.playback_buffer > 0.0 {
+        dict.set("playback_buffer", setup.playback_buffer);
+    }
     let names = setup.percentile_metrics.iter().map(|metric| Value::from(metric.name()));
     dict.set("percentile_metrics", names.collect::<Vec<_>>());
     dict.set("metric_percentiles", floats(&setup.metric_percentiles));
@@ -69,12 +78,14 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Setup, Error> {
         task: match fields.text("task")?.as_str() {
             GENERATION => Task::Generation,
             POOLING => Task::Pooling,
+            MEDIA => Task::Media,
             _ => return Err(fields.wrong("task", "a task")),
         },
         percentile_metrics: metrics(fields)?,
         metric_percentiles: fields.floats("metric_percentiles")?,
         goodput: fields.maybe("goodput").map(read_goodput),
         class_goodput: fields.maybe("class_goodput").map_or_else(Vec::new, read_classes),
+        playback_buffer: fields.maybe("playback_buffer").and_then(Value::as_f64).unwrap_or(0.0),
         price_per_hour: fields.maybe("price_per_hour").and_then(Value::as_f64),
         gpus: fields.maybe("gpus").and_then(Value::as_i64).and_then(|gpus| u64::try_from(gpus).ok()),
         strict_parity: fields.flag("strict_parity")?,

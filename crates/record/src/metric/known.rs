@@ -1,6 +1,8 @@
 //! Lookup of a metric by its key, and suggestions for unknown keys.
 
-use super::{Better, METRICS, Metric, Part, TIMES, Timed, Unit};
+use tacho_metrics::statistics::Statistic;
+
+use super::{Better, METRICS, Metric, Part, TIMES, Timed, Times, Unit};
 use crate::groups::split;
 use crate::{Error, ResultKind, RunRecord};
 
@@ -49,7 +51,8 @@ impl Known {
     pub fn better(self) -> Better {
         match self {
             Known::Row(metric) => metric.better,
-            Known::Timed(_) | Known::Latency | Known::Phase => Better::Less,
+            Known::Timed(timed) => timed.times.better,
+            Known::Latency | Known::Phase => Better::Less,
         }
     }
 
@@ -63,7 +66,7 @@ impl Known {
     pub fn unit(self) -> Unit {
         match self {
             Known::Row(metric) => metric.unit,
-            Known::Timed(_) => Unit::Milliseconds,
+            Known::Timed(timed) => timed.times.unit,
             Known::Latency | Known::Phase => Unit::Seconds,
         }
     }
@@ -100,11 +103,15 @@ impl Known {
 /// Names of the metrics of serving results, for messages and help.
 pub fn names() -> String {
     let rows = METRICS.iter().filter(|metric| !matches!(metric.part, Part::Offline(_))).map(|metric| metric.key);
-    let times: Vec<&str> = TIMES.iter().map(|times| times.name).collect();
+    let (audio, times): (Vec<&Times>, Vec<&Times>) = TIMES.iter().partition(|times| times.is_audio());
+    let times: Vec<&str> = times.iter().map(|times| times.name).collect();
+    let audio: Vec<String> = audio.iter().map(|times| times.key(Statistic::Percentile(99.0))).collect();
     format!(
-        "{}, and mean_X_ms, median_X_ms, std_X_ms, p99_X_ms (any percentile) with X one of {}",
+        "{}, and mean_X_ms, median_X_ms, std_X_ms, p99_X_ms (any percentile) with X one of {}; of audio, the same \
+         statistics of {}",
         rows.collect::<Vec<_>>().join(", "),
-        times.join(", ")
+        times.join(", "),
+        audio.join(", ")
     )
 }
 
@@ -121,7 +128,7 @@ fn suggestion(name: String) -> String {
 fn close(key: &str) -> Option<String> {
     let word = key.split('_').next().unwrap_or("mean");
     let words = [word, "mean", "median", "std", "p99"];
-    let times = TIMES.iter().flat_map(|times| words.map(|word| format!("{word}_{}_ms", times.name)));
+    let times = TIMES.iter().flat_map(|times| words.map(|word| format!("{word}_{}{}", times.name, times.suffix())));
     let known =
         METRICS.iter().map(|metric| metric.key.to_owned()).chain(times).filter(|name| Known::find(name).is_some());
     let best = known.map(|name| (distance(key, &name), name)).min()?;
@@ -146,7 +153,6 @@ fn distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_metrics::statistics::Statistic;
 
     #[test]
     fn every_key_is_found_and_occurs_once() {
@@ -155,7 +161,7 @@ mod tests {
             assert!(METRICS[..at].iter().all(|other| other.key != metric.key), "{}", metric.key);
         }
         for times in TIMES {
-            assert!(matches!(Known::find(&format!("p99.9_{}_ms", times.name)), Some(Known::Timed(found))
+            assert!(matches!(Known::find(&times.key(Statistic::Percentile(99.9))), Some(Known::Timed(found))
                 if found.times.name == times.name && found.statistic == Statistic::Percentile(99.9)));
         }
     }

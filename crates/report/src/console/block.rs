@@ -1,8 +1,9 @@
 //! The block after vLLM's report, on one screen: verdict, one table, the load, the server, the client, the next step.
 
+use tacho_metrics::statistics::Statistic;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, Statistics, Steady};
-use tacho_record::metric::Known;
+use tacho_record::metric::{Known, Timed, Times};
 use tacho_record::{Estimate, RunRecord};
 
 use super::{details, groups, joined, ranks, sessions};
@@ -56,6 +57,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
         steady(record),
         fluidity(record),
         acceptance(record),
+        underruns(record),
         server(record),
         gpu(record),
         cost(record),
@@ -118,6 +120,7 @@ fn table(record: &RunRecord, style: BlockStyle) -> Vec<String> {
     for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
         rows.extend(latency(record, metric));
     }
+    rows.extend(audio(record));
     let paced = record.setup.is_paced();
     let intervals = if record.is_burst() { "" } else { "95% CI" };
     let head = Row {
@@ -150,7 +153,53 @@ fn rates(record: &RunRecord) -> Vec<Row> {
             rows.push(goodput);
         }
     }
+    if let Some(media) = summary.media() {
+        rows.extend(media.request_goodput.map(|goodput| row("goodput req/s", goodput, "request_goodput")));
+        let audio = media.audio.as_ref().and_then(|audio| audio.totals);
+        rows.extend(audio.map(|audio| row("audio s/s", audio.throughput, "audio_throughput")));
+        rows.extend(media.images.map(|_| row("images/s", media.image_throughput, "image_throughput")));
+    }
     rows
+}
+
+/// The median and the highest percentile of the latencies of generated audio.
+fn audio(record: &RunRecord) -> Vec<Row> {
+    let names = [
+        (MetricKind::AudioTtfp, "TTFP", "ms"),
+        (MetricKind::AudioRtf, "RTF", ""),
+        (MetricKind::AudioUnderrun, "gaps", "s"),
+    ];
+    let families = names
+        .into_iter()
+        .filter_map(|(metric, name, unit)| Some((Times::of(metric), record.summary.statistics(metric)?, name, unit)));
+    let rows = families.flat_map(|(times, found, short_name, unit)| {
+        let highest = found.percentiles_ms.iter().map(|(percent, _)| *percent).filter(|percent| *percent != 50.0);
+        let highest = highest.max_by(f64::total_cmp);
+        let row = move |(order, percentile): (usize, f64)| {
+            let head = if order == 0 { short_name } else { "" };
+            let statistic = Statistic::Percentile(percentile);
+            let value = Timed { times, statistic }.read(record);
+            Row {
+                name: format!("{head:<5}p{} {unit}", percent(percentile)).trim_end().to_owned(),
+                value: value.map_or_else(|| "–".to_owned(), short),
+                interval: interval(record, &times.key(statistic)),
+                scheduled: String::new(),
+            }
+        };
+        std::iter::once(50.0).chain(highest).enumerate().map(row)
+    });
+    rows.collect()
+}
+
+/// Gaps in the playback of generated audio, if there are any.
+fn underruns(record: &RunRecord) -> Fact {
+    let audio = record.summary.media()?.audio.as_ref()?;
+    let totals = audio.totals.filter(|totals| totals.underruns > 0)?;
+    let stalled = audio.underrun.mean_ms / 1000.0 * audio.underrun.count as f64;
+    let continuous = totals.continuous * 100.0;
+    let text =
+        format!("{} gaps, {} s in all · {continuous:.0}% of responses play on", totals.underruns, short(stalled));
+    Some(("underruns", text))
 }
 
 /// The median of a latency and its highest percentiles.

@@ -3,7 +3,7 @@
 use tacho_core::json::{Dict, Value, dumps};
 use tacho_metrics::{MetricKind, Sample};
 use tacho_record::RunRecord;
-use tacho_record::metric::METRICS;
+use tacho_record::metric::{METRICS, Times};
 
 use crate::series::OverTime;
 use crate::style::percent;
@@ -72,7 +72,10 @@ fn metrics_of(record: &RunRecord) -> Vec<(String, &'static str, f64)> {
             [("mean".to_owned(), statistics.mean_ms), ("median".to_owned(), statistics.median_ms)]
                 .into_iter()
                 .chain(tails)
-                .map(move |(word, value)| (format!("{word}_{}_ms", kind.name()), "ms", value))
+                .map(move |(word, value)| {
+                    let times = Times::of(kind);
+                    (format!("{word}_{}{}", times.name, times.suffix()), times.unit.text(), times.scaled(value))
+                })
                 .collect::<Vec<_>>()
         });
         all.unwrap_or_default()

@@ -2,7 +2,7 @@
 
 use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{Interval, Statistics, Steady, Trust};
+use tacho_metrics::{Interval, MetricKind, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
 use tacho_record::metric::{Part, TIMES, Times};
 
@@ -88,8 +88,8 @@ fn steady_fields(steady: &Steady) -> Fields {
     fields.set("end_s", steady.end);
     fields.set("requests", steady.requests);
     fields.set("request_throughput", steady.request_throughput);
-    statistics_fields(&mut fields, "ttft", &steady.ttft);
-    statistics_fields(&mut fields, "e2el", &steady.e2el);
+    statistics_fields(&mut fields, Times::of(MetricKind::Ttft), &steady.ttft);
+    statistics_fields(&mut fields, Times::of(MetricKind::E2el), &steady.e2el);
     fields.set("drift", steady.drift);
     fields.set("queue_unstable", steady.backlog.is_some());
     fields
@@ -97,9 +97,9 @@ fn steady_fields(steady: &Steady) -> Fields {
 
 /// Latencies and other metrics that vLLM does not write.
 fn own_metrics(record: &RunRecord, fields: &mut Fields) {
-    for (name, statistics) in statistics(record) {
-        statistics_fields(fields, name, statistics);
-        fields.set(&format!("max_{name}_ms"), statistics.max_ms);
+    for (times, statistics) in statistics(record) {
+        statistics_fields(fields, times, statistics);
+        fields.set(&format!("max_{}_ms", times.name), statistics.max_ms);
     }
     metric_fields(record, Part::Own, fields);
 }
@@ -170,13 +170,13 @@ fn peaks_and_rates(record: &RunRecord, fields: &mut Fields) {
 }
 
 /// The latencies by name: tacho's own, and those that vLLM measures but does not always write.
-fn statistics(record: &RunRecord) -> Vec<(&'static str, &Statistics)> {
+fn statistics(record: &RunRecord) -> Vec<(&'static Times, &Statistics)> {
     let wanted = |times: &&Times| match times.name {
         "ttft" | "tpot" | "itl" => !record.setup.has_tokenizer(),
         "e2el" => false,
-        _ => true,
+        _ => !times.is_audio(),
     };
-    TIMES.iter().filter(wanted).filter_map(|times| Some((times.name, (times.read)(record)?))).collect()
+    TIMES.iter().filter(wanted).filter_map(|times| Some((times, (times.read)(record)?))).collect()
 }
 
 /// The client's self-assessment.

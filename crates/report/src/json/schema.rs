@@ -2,7 +2,7 @@
 //! test of the command line validates results of every kind against it, so that no key is written without a row here.
 
 use tacho_core::json::{Dict, Value};
-use tacho_record::metric::{METRICS, Part, TIMES, Unit};
+use tacho_record::metric::{METRICS, Part, TIMES, Times, Unit};
 
 /// The type of a value.
 #[derive(Clone, Copy)]
@@ -351,12 +351,13 @@ fn own() -> Value {
 /// Statistics of the selected latency families, by a pattern of their keys.
 fn times(wanted: impl Fn(bool) -> bool) -> Dict {
     let families = TIMES.iter().filter(|times| wanted(!times.title.is_empty()));
-    let pattern = |name: &str| format!("^(mean|median|std|max|p[0-9.]+)_{name}_ms$");
-    let about = |times: &tacho_record::metric::Times| {
+    let pattern = |times: &Times| format!("^(mean|median|std|max|p[0-9.]+)_{}{}$", times.name, times.suffix());
+    let about = |times: &Times| {
         let name = if times.title.is_empty() { times.label } else { times.title };
-        format!("{name}: mean, median, standard deviation, maximum or percentile, ms.")
+        let unit = if times.unit == Unit::Plain { String::new() } else { format!(", {}", times.unit.text()) };
+        format!("{name}: mean, median, standard deviation, maximum or percentile{unit}.")
     };
-    families.map(|times| (pattern(times.name), entry(Type::NumberOrNull, &about(times)))).collect()
+    families.map(|times| (pattern(times), entry(Type::NumberOrNull, &about(times)))).collect()
 }
 
 fn window(about: &str) -> Value {

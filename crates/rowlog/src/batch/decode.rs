@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowPrimitiveType, Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use tacho_core::{Drafts, FailureKind, Labels, Observation, Outcome, Timestamp, Usage};
+use tacho_core::{AudioFormat, Drafts, FailureKind, Labels, Media, Observation, Outcome, Timestamp, Usage};
 
 use super::source_of;
 use crate::columns::COLUMNS;
@@ -89,6 +89,7 @@ impl<'a> Cells<'a> {
                 impossible: self.maybe_int("impossible_usage").is_some(),
                 drafts: self.drafts(),
             },
+            media: self.media(),
             reply: None,
             // Rows are also read alone, where the request is known: from ranks, and from disk.
             labels: self.labels()?,
@@ -191,6 +192,17 @@ impl<'a> Cells<'a> {
     fn token_count_source(&self) -> Result<Option<tacho_core::TokenCountSource>, String> {
         let named = |name| source_of(name).ok_or_else(|| format!("mark_source {name:?} is not known"));
         self.text("mark_source").map(named).transpose()
+    }
+
+    fn media(&self) -> Option<Media> {
+        let small = |name: &str| self.maybe_int(name).and_then(|value| u32::try_from(value).ok());
+        if let Some(count) = small("images") {
+            return Some(Media::Images(count));
+        }
+        let rate = small("audio_rate")?;
+        let frame_bytes = small("audio_frame_bytes").and_then(|bytes| u16::try_from(bytes).ok());
+        let format = frame_bytes.filter(|bytes| rate > 0 && *bytes > 0);
+        Some(Media::audio(format.map(|frame_bytes| AudioFormat { rate, frame_bytes })))
     }
 
     fn outcome(&self) -> Result<Outcome, String> {

@@ -7,7 +7,7 @@ use arrow_array::builder::{ListBuilder, PrimitiveBuilder};
 use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type};
 use arrow_array::{ArrayRef, BinaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, SchemaRef};
-use tacho_core::{FailureKind, Observation, Timestamp};
+use tacho_core::{FailureKind, Media, Observation, Timestamp};
 
 use super::{follows, source_name};
 use crate::{Origin, RequestInfo};
@@ -54,6 +54,9 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         int(rows, |(request, _)| request.input_sequences as i64),
         Arc::new(rows.iter().map(|(request, _)| request.audio_seconds).collect::<Float64Array>()),
         text(rows, |(request, _)| request.lora.as_deref()),
+        maybe_int(rows, |(_, row)| media(row)[0]),
+        maybe_int(rows, |(_, row)| media(row)[1]),
+        maybe_int(rows, |(_, row)| media(row)[2]),
         Arc::new(rows.iter().map(|(request, row)| labels(request, row)).collect::<StringArray>()),
         text(rows, |(request, row)| request.request_id.as_deref().filter(|id| !is_implied(id, row.index))),
         Arc::new((0..rows.len()).map(|at| prefix.filter(|_| at == 0)).collect::<StringArray>()),
@@ -111,6 +114,16 @@ fn steps(numbers: impl Iterator<Item = u32>, out: &mut PrimitiveBuilder<Int32Typ
     for number in numbers {
         out.append_value(number.wrapping_sub(before) as i32);
         before = number;
+    }
+}
+
+/// Rate and frame size of audio, and the number of images.
+fn media(row: &Observation) -> [Option<i64>; 3] {
+    match row.media {
+        Some(Media::Audio { rate, frame_bytes }) => [Some(i64::from(rate)), Some(i64::from(frame_bytes)), None],
+        Some(Media::UnknownAudio) => [Some(0), None, None],
+        Some(Media::Images(count)) => [None, None, Some(i64::from(count))],
+        None => [None; 3],
     }
 }
 

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::option::of;
 use proptest::prelude::*;
 use tacho_core::json::Value;
-use tacho_core::{Drafts, FailureKind, Labels, Observation, Outcome, Timestamp, TokenCountSource, Usage};
+use tacho_core::{Drafts, FailureKind, Labels, Media, Observation, Outcome, Timestamp, TokenCountSource, Usage};
 use tacho_rowlog::{Log, Manifest, Origin, RequestInfo, Row, Stored, this_host};
 
 pub(crate) const ORIGIN: Origin = Origin { timestamp: Timestamp(5_000_000), unix_ns: 1_800_000_000_000_000_000 };
@@ -57,7 +57,14 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             impossible: index % 2 == 1,
             drafts,
         };
+        let media = match retries % 4 {
+            0 => None,
+            1 => Some(Media::Images(coalesced)),
+            2 => Some(Media::UnknownAudio),
+            _ => Some(Media::Audio { rate: coalesced | 1, frame_bytes: coalesced as u16 | 1 }),
+        };
         let observation = Observation {
+            media,
             sent,
             done,
             first_byte,

@@ -49,7 +49,8 @@ impl<'a> Stops<'a> {
             rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
         }
         if let Some(wanted) = &plan.precision {
-            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, identity.setup.task))));
+            let (task, buffer) = (identity.setup.task, identity.setup.playback_buffer);
+            rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, task, buffer))));
         }
         // vLLM sends its whole schedule even if the server is unreachable.
         if !timeline.is_at_once() && !identity.setup.strict_parity {

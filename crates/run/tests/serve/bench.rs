@@ -99,6 +99,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            playback_buffer: 0.0,
             price_per_hour: None,
             gpus: None,
             keep_texts: false,

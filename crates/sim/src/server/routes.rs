@@ -14,7 +14,8 @@ use tacho_core::json::Value;
 
 use super::app::App;
 use super::protocol::pooling::{self, Pooling};
-use super::protocol::{anthropic, audio, info, listing, metrics, sglang, tokenize};
+use super::protocol::speech::{self, SpeechStream};
+use super::protocol::{anthropic, audio, images, info, listing, metrics, sglang, tokenize};
 use super::request::ask::Endpoint;
 use super::request::fields::Fields;
 use super::request::form::Form;
@@ -39,6 +40,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(crate) enum ResponseBody {
     Whole(Full<Bytes>),
     Stream(Box<EventStream>),
+    Speech(Box<SpeechStream>),
 }
 
 impl Body for ResponseBody {
@@ -49,13 +51,14 @@ impl Body for ResponseBody {
         match self.get_mut() {
             ResponseBody::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
             ResponseBody::Stream(body) => Pin::new(body.as_mut()).poll_frame(cx),
+            ResponseBody::Speech(body) => Pin::new(body.as_mut()).poll_frame(cx),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             ResponseBody::Whole(body) => body.size_hint(),
-            ResponseBody::Stream(_) => SizeHint::default(),
+            ResponseBody::Stream(_) | ResponseBody::Speech(_) => SizeHint::default(),
         }
     }
 }
@@ -74,6 +77,9 @@ fn methods(path: &str) -> Option<&'static str> {
         | "/"
         | "/v1/audio/transcriptions"
         | "/v1/audio/translations"
+        | "/v1/audio/speech"
+        | "/v1/images/generations"
+        | "/v1/images/edits"
         | "/generate"
         | "/generate_stream"
         | "/v1/embeddings"
@@ -146,6 +152,8 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/v1/responses" => return generate(app, Endpoint::Responses, request, reset).await,
         "/v1/audio/transcriptions" => return generate(app, Endpoint::Transcription, request, reset).await,
         "/v1/audio/translations" => return generate(app, Endpoint::Translation, request, reset).await,
+        "/v1/audio/speech" => return speak(app, request, reset).await,
+        "/v1/images/generations" | "/v1/images/edits" => return draw(app, request, reset).await,
         "/v1/messages" => return generate(app, Endpoint::Messages, request, reset).await,
         "/" => return generate(app, Endpoint::TgiWhole, request, reset).await,
         "/generate" => return generate(app, Endpoint::Demo, request, reset).await,
@@ -308,6 +316,70 @@ async fn pool(app: &Arc<App>, pooling: Pooling, request: Request<Incoming>, rese
     };
     let id = named.unwrap_or_else(|| app.random_id());
     Ok(computed.map(|prompts| pooling_response(ask.respond(app, &id, &model, &prompts), fault)))
+}
+
+/// Generates speech. The audio model has no queue.
+async fn speak(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
+    let asked = fields(request).await?.and_then(|fields| speech::Ask::read(&fields));
+    let started = match asked {
+        Ok(ask) => media(app, ask.model.as_deref(), &ask.input).await.map(|(tokens, fault)| (ask, tokens, fault)),
+        Err(problem) => Err(problem),
+    };
+    Ok(started.map(|(ask, tokens, fault)| {
+        let kind = HeaderValue::from_static(ask.content_type());
+        let stream = SpeechStream::new(ask, app.spec.media, tokens, fault, reset.clone());
+        let mut response = Response::new(ResponseBody::Speech(Box::new(stream)));
+        response.headers_mut().insert(CONTENT_TYPE, kind);
+        response
+    }))
+}
+
+/// Generates images. The image model has no queue.
+async fn draw(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -> Outcome {
+    let is_form = request.uri().path().ends_with("/edits");
+    let read = if is_form { image_form_fields(request).await? } else { fields(request).await? };
+    let started = match read.and_then(|fields| images::Ask::read(&fields)) {
+        Ok(ask) => media(app, ask.model.as_deref(), &ask.prompt).await.map(|(_, fault)| (ask, fault)),
+        Err(problem) => Err(problem),
+    };
+    let (ask, fault) = match started {
+        Ok(started) => started,
+        Err(problem) => return Ok(Err(problem)),
+    };
+    let stall = if let Fault::Stall(_, pause) = fault { pause } else { std::time::Duration::ZERO };
+    tokio::time::sleep(ask.takes(app.spec.media.image_step) + stall).await;
+    if let Fault::Disconnect(_) | Fault::StreamError(_) = fault {
+        reset.pull();
+        return Err(io::ErrorKind::ConnectionReset.into());
+    }
+    let mut body = ask.respond(app).into_bytes();
+    if let Fault::Truncate(_) = fault {
+        body.truncate(body.len() / 2);
+    }
+    Ok(Ok(json(body)))
+}
+
+/// The fields of a form with an image.
+async fn image_form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
+    let received = received(request).await?;
+    let form = received.and_then(|(content_type, body)| Form::parse(content_type.as_deref(), &body));
+    Ok(form.and_then(|form| match form.file {
+        Some(_) => Ok(Fields::from_texts(form.texts)),
+        None => Err(Problem::invalid(&[Fields::from_texts(form.texts).missing("image")])),
+    }))
+}
+
+/// The tokens of the text of a request for media, and its fault, after the API server's time.
+async fn media(app: &Arc<App>, model: Option<&str>, text: &str) -> Result<(usize, Fault), Problem> {
+    app.resolve(model)?;
+    let prompts = tokenised(app, vec![Source::Text(text.to_owned(), false)]).await?;
+    let fault = app.strike();
+    if fault == Fault::Error {
+        return Err(Problem::internal(ON_PURPOSE));
+    }
+    let tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
+    app.front.pass(tokens).await;
+    Ok((tokens, fault))
 }
 
 fn pooling_response(reply: pooling::Reply, fault: Fault) -> Response<ResponseBody> {

@@ -1,6 +1,6 @@
 //! Checks of `tacho serve` before the first request. vLLM detects most of these errors during or after the run.
 
-use tacho_client::{BackendKind, Headers};
+use tacho_client::{BackendKind, Headers, Task};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
 use tacho_metrics::MetricKind;
@@ -179,12 +179,13 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
     let is_file = backend.file_digest().is_some();
     let (flag, other) = ("--strict-parity", "a backend from a file");
     ensure(!(is_file && args.own.strict_parity), || Refusal::Together { flag, other })?;
-    let samples = !backend.is_openai_compatible() && !args.is_pooling();
+    let samples = !backend.is_openai_compatible() && !args.is_textless();
     if let Some((field, _)) = args.content.sampling().iter().next().filter(|_| samples) {
         return Err(Refusal::Sampling { flag: field.replace('_', "-"), backend: name });
     }
     let probes = args.load.probe_request_rate > 0.0;
-    let unprobed = matches!(backend, BackendKind::OpenAiAudio | BackendKind::VllmRerank);
+    let unprobed =
+        matches!(backend, BackendKind::OpenAiAudio | BackendKind::VllmRerank | BackendKind::OpenAiImageEdits);
     ensure(!(probes && unprobed), || Refusal::Probe { backend: name })?;
     if args.own.workload.is_some() {
         return Ok(());
@@ -194,10 +195,14 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
         (BackendKind::OpenAiAudio, dataset @ "random") => {
             Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
         }
+        (BackendKind::OpenAiImageEdits, dataset @ "random") => {
+            Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "images" })
+        }
         (BackendKind::VllmRerank, "random") if !lists => Err(Refusal::RerankBatch),
         (BackendKind::VllmGenerate | BackendKind::Tgi | BackendKind::TensorRtLlm, "random") if lists => {
             Err(Refusal::Batch { backend: name })
         }
+        (media, "random") if lists && media.task() == Task::Media => Err(Refusal::Batch { backend: name }),
         _ => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Flags with structured text: URLs, `KEY=VALUE` items, SLOs, percentiles, the range ratio.
 
 use tacho_args::number::python_float;
-use tacho_client::host_and_port;
+use tacho_client::{Task, host_and_port};
 use tacho_core::json::{Value, float_repr, parse};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
 use tacho_decide::threshold::Threshold;
@@ -112,7 +112,11 @@ impl ServeArgs {
     /// The latencies to report; unknown names are kept and select nothing.
     pub(crate) fn percentile_metrics(&self) -> Vec<String> {
         let typed = self.report.percentile_metrics.as_deref().filter(|names| !names.is_empty());
-        let preset = if self.is_pooling() { "e2el" } else { "ttft,tpot,itl" };
+        let preset = match self.target.backend().task() {
+            Task::Generation => "ttft,tpot,itl",
+            Task::Pooling => "e2el",
+            Task::Media => "e2el,audio_ttfp,audio_rtf,audio_duration,audio_underrun",
+        };
         typed.unwrap_or(preset).split(',').map(str::to_owned).collect()
     }
 }

@@ -295,7 +295,7 @@ impl TargetArgs {
         let carries: &[Need] = match name {
             "vllm" | "openai" => &[Need::TokenIds],
             "openai-chat" => &[Need::Chat, Need::Media, Need::Tools],
-            "openai-audio" => &[Need::Media],
+            "openai-audio" | "openai-image-edits" => &[Need::Media],
             _ if name.contains("embeddings-") => &[Need::EmbeddedMedia],
             _ => &[],
         };

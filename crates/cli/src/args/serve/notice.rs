@@ -40,7 +40,7 @@ impl ServeArgs {
         let unstreamed = matches!(stream, Some(Value::Bool(false)));
         let whole = unstreamed || target.backend().answers_whole();
         let cases = [
-            (pooling && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
+            (self.is_textless() && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
             (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
             (
                 target.backend() == BackendKind::VllmRerank && self.content.extra_body.is_some(),
@@ -49,6 +49,7 @@ impl ServeArgs {
             ),
             (whole && self.own.first_token_timeout.is_some(), "--first-token-timeout", "answers come whole"),
             (self.own.ca_file.is_some() && !tls, "--ca-file", "the server is not spoken to over TLS"),
+            (self.media.omni, "--omni", "the backends of vLLM-Omni are always available"),
             (target.trust_remote_code, "--trust-remote-code", "tacho never runs code from a model repository"),
             (
                 !target.backend().sends_logprobs() && self.content.logprobs.is_some(),

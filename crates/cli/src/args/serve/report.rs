@@ -36,12 +36,13 @@ flags! {
         ]
         METRICS [
             percentile_metrics: Option<String> = vllm(&["--percentile-metrics"], Str, "NAMES", Unset, &REPORT,
-                "Latencies to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue. Separated by commas; \
-                 default ttft,tpot,itl, or e2el for responses that are not streamed.");
+                "Latencies to report: ttft, tpot, itl, e2el, client_queue_time, e2el_including_client_queue; of generated speech \
+                 audio_ttfp, audio_rtf, audio_duration, audio_underrun. Separated by commas; default ttft,tpot,itl, or e2el for \
+                 responses that are not streamed, and all of speech.");
             metric_percentiles: String = vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &REPORT,
                 "Percentiles to report, from 0 to 100, such as 50,90,99.");
             goodput: Option<Vec<String>> = vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &REPORT,
-                "SLOs per request, in milliseconds, on ttft, tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
+                "SLOs per request, in milliseconds, on ttft (of speech: the first audio), tpot or e2el. --goodput ttft:200 e2el:5000 reports the rate of requests \
                  that meet all of them.");
         ]
         PLOTS [

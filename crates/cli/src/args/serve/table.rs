@@ -4,8 +4,8 @@ use tacho_args::flag::{Flag, HELP, Table, rows};
 
 use super::groups::*;
 use super::{
-    NEEDS_A_SERVER, content, dataset, load, multi_turn, own, points, repeats, replicas, report, sessions, stages,
-    stops, target, telemetry,
+    NEEDS_A_SERVER, content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions,
+    stages, stops, target, telemetry,
 };
 use crate::args::live;
 use crate::args::ranks;
@@ -29,7 +29,7 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[
         &SERVER, &MODEL, &LOAD, &ENDING, &WARMUP, &DATASET, &MIX, &RANDOM, &MULTIMODAL, &CACHE, &PREFIX, &SHARED, &SONNET,
-        &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING,
+        &SHAREGPT, &CUSTOM, &HF, &ASR, &BLAZEDIT, &BFCL, &SPEC_BENCH, &SPEED_BENCH, &TIMED_TRACE, &CONTENT, &SAMPLING, &media::MEDIA,
         &sessions::SESSIONS, &sessions::PART, &sessions::USERS, &multi_turn::MULTI_TURN, &REPORT, &CHECKS, &COST, &FILES,
         &LOG, &TELEMETRY, &repeats::REPEATS, &points::POINTS, &MEASURE, &CONNECTION, &SIGN_IN, &replicas::REPLICAS,
         &ranks::GROUP,
@@ -108,6 +108,7 @@ const OURS: &[Flag] = rows!(
     own::SERVER_CACHE,
     load::LIMITS,
     dataset::FURTHER,
+    media::FLAGS,
     own::CLIENT,
     report::PAGE,
     VIEWS,

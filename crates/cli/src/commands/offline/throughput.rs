@@ -244,6 +244,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             metric_percentiles: vec![99.0],
             goodput: None,
             class_goodput: Vec::new(),
+            playback_buffer: 0.0,
             price_per_hour: None,
             gpus: None,
             keep_texts: false,

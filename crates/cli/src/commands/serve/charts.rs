@@ -42,17 +42,17 @@ pub(super) fn draw(
     result: &Path,
     sink: &dyn EventSink,
 ) -> anyhow::Result<()> {
-    let pooling = record.setup.task == Task::Pooling;
+    let textless = record.setup.task != Task::Generation;
     if args.report.plot_timeline {
         let (low, high) = args.report.thresholds()?;
         let path = names::side_path(result, "timeline.html");
         let drawn = || timeline::save(record, Thresholds(low, high), &path);
-        report_chart(sink, ("Timeline plot", "No timeline data to plot"), pooling, &path, drawn);
+        report_chart(sink, ("Timeline plot", "No timeline data to plot"), textless, &path, drawn);
     }
     if args.report.plot_dataset_stats {
         let path = names::side_path(result, "dataset_stats.png");
         let words = ("Dataset statistics plot", "No data available for dataset statistics plot");
-        report_chart(sink, words, pooling, &path, || dataset::save(record, note, &path));
+        report_chart(sink, words, textless, &path, || dataset::save(record, note, &path));
     }
     Ok(())
 }
@@ -60,12 +60,12 @@ pub(super) fn draw(
 fn report_chart(
     sink: &dyn EventSink,
     (name, nothing): (&str, &str),
-    pooling: bool,
+    textless: bool,
     path: &Path,
     draw: impl FnOnce() -> Result<bool, Error>,
 ) {
-    sink.event(match (pooling, draw) {
-        (true, _) => RunEvent::warning(format!("{name} skipped: pooling requests have no tokens to show")),
+    sink.event(match (textless, draw) {
+        (true, _) => RunEvent::warning(format!("{name} skipped: responses have no tokens to show")),
         (false, draw) => match draw() {
             Ok(true) => RunEvent::status(format!("{name} saved to: {}", path.display())),
             Ok(false) => RunEvent::status(nothing),

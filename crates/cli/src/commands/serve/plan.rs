@@ -129,7 +129,7 @@ fn key_of_environment(variable: &dyn Fn(&str) -> Option<String>) -> Option<Secre
 fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
     let (load, content) = (&args.load, &args.content);
     let backend = args.target.backend();
-    let mut extra_body = if args.is_pooling() { Dict::new() } else { content.sampling() };
+    let mut extra_body = if args.is_textless() { Dict::new() } else { content.sampling() };
     if let Some(Value::Dict(extra)) = &content.extra_body {
         extra_body.update(extra);
     }
@@ -158,7 +158,8 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         logprobs: content.logprobs,
         chat_temperature: None,
         extra_body,
-        temperature_given: content.temperature.is_some() || args.is_pooling() || backend.fixes_temperature(),
+        pcm: Some(args.pcm()),
+        temperature_given: content.temperature.is_some() || args.is_textless() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,
         warmups_must_pass: false,
@@ -234,6 +235,7 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         metric_percentiles: report.percentiles()?,
         goodput: goodput(args)?,
         class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
+        playback_buffer: args.media.playback_buffer.as_secs_f64(),
         price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
         gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some()).then(|| args.own.gpus.value.unsigned_abs()),
         keep_texts: report.save_detailed,

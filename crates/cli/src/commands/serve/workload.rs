@@ -55,7 +55,7 @@ fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::
     let mut args = args.clone();
     args.load.seed = (run.load.seed + place).rem_euclid(1 << 32);
     args.load.num_prompts = i64::try_from(count)?;
-    let mut body = if args.is_pooling() { Dict::new() } else { args.content.sampling() };
+    let mut body = if args.is_textless() { Dict::new() } else { args.content.sampling() };
     if let Some(Value::Dict(extra)) = &args.content.extra_body {
         body.update(extra);
     }

@@ -48,6 +48,10 @@ pub trait Row {
     fn session(&self) -> Option<u32>;
     /// Whether it met the goodput limits.
     fn good(&self) -> Option<bool>;
+    /// The sample, which has its generated media.
+    fn sample(&self) -> Option<&Sample> {
+        None
+    }
 }
 
 /// Calls `see` for each; `None` if any call returns `None`.
@@ -105,8 +109,17 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         "tpot" => each(&per_token),
         "ntpot" => each(&|row| Some(row.latency()? / row.output().filter(|tokens| *tokens > 0.0)?)),
         "itl" => gaps(rows, units.as_deref(), scheduled.as_deref()),
+        "audio_ttfp" => each(&|row| audio(row, Sample::audio_ttfp)),
+        "audio_rtf" => each(&|row| audio(row, Sample::audio_rtf)),
+        "audio_duration" => each(&|row| audio(row, |sample| Some(sample.audio()?.duration))),
+        "audio_underrun" => each(&|row| audio(row, |sample| Some(sample.audio()?.underrun))),
         _ => None,
     }
+}
+
+/// A value of generated audio; NaN marks requests without one.
+fn audio(row: &dyn Row, of: fn(&Sample) -> Option<f64>) -> Option<f64> {
+    Some(of(row.sample()?).unwrap_or(f64::NAN))
 }
 
 /// Scheduled times, where a plan fixed the arrivals; `None` where the source lacks them.
@@ -196,7 +209,11 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     all(rows, |_, row| {
         let start = row.start()?;
         match key {
-            "request_throughput" | "input_sequence_throughput" | "request_goodput" => {
+            "request_throughput"
+            | "input_sequence_throughput"
+            | "request_goodput"
+            | "audio_throughput"
+            | "image_throughput" => {
                 add(start + row.latency()?, amount(row, key)?);
             }
             "output_throughput" => tokens(row, start, &mut add)?,
@@ -239,6 +256,8 @@ fn amount(row: &dyn Row, key: &str) -> Option<f64> {
     match key {
         "request_throughput" | "input_sequence_throughput" => Some(1.0),
         "request_goodput" => row.good().map(|good| f64::from(u8::from(good))),
+        "audio_throughput" => Some(row.sample()?.audio().map_or(0.0, |audio| audio.duration)),
+        "image_throughput" => Some(row.sample()?.images().unwrap_or(0) as f64),
         "output_throughput" => row.output(),
         "total_token_throughput" => Some(row.input()? + row.output()?),
         _ => None,
@@ -340,6 +359,9 @@ impl Row for Held<'_> {
     fn good(&self) -> Option<bool> {
         let setup = self.setup.filter(|setup| setup.has_goodput())?;
         Some(setup.limits_of(self.sample).is_none_or(|limits| limits.met(self.sample, 0.0)))
+    }
+    fn sample(&self) -> Option<&Sample> {
+        Some(self.sample)
     }
 }
 

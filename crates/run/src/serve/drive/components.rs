@@ -46,6 +46,7 @@ impl Components {
             logprobs: traffic.logprobs,
             ignore_eos: traffic.ignore_eos,
             chat_temperature: traffic.chat_temperature,
+            pcm: traffic.pcm,
             extra_body: traffic.extra_body.clone(),
         };
         let connections = prepared.connections(traffic.max_concurrency);

@@ -66,6 +66,7 @@ fn task(backend: BackendKind) -> Task {
     match backend.task() {
         tacho_client::Task::Generation => Task::Generation,
         tacho_client::Task::Pooling => Task::Pooling,
+        tacho_client::Task::Media => Task::Media,
     }
 }
 
@@ -108,11 +109,12 @@ pub(crate) fn compute(
     record
 }
 
-pub(crate) fn of_log(request: &RequestInfo) -> InputSize {
+pub(crate) fn of_log(request: &RequestInfo, playback_buffer: f64) -> InputSize {
     InputSize {
         prompt_len: request.prompt_len,
         num_input_sequences: request.input_sequences,
         input_audio_duration: request.audio_seconds,
+        playback_buffer,
     }
 }
 
@@ -174,6 +176,7 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         metric_percentiles: plan.report.metric_percentiles.clone(),
         goodput: plan.report.goodput,
         class_goodput: plan.report.class_goodput.clone(),
+        playback_buffer: plan.report.playback_buffer,
         price_per_hour: plan.report.price_per_hour,
         gpus: plan.report.gpus,
         strict_parity: plan.endpoint.rules == Rules::Vllm,

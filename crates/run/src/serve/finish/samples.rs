@@ -19,6 +19,8 @@ pub(crate) struct SampleSpec<'a> {
     /// The requests, by the rows' indices.
     pub(crate) requests: &'a Compact,
     pub(crate) keep_texts: bool,
+    /// Seconds from the first audio of a response to the start of its playback.
+    pub(crate) playback_buffer: f64,
     /// Whether requests that the end of the run aborted are excluded.
     pub(crate) leaves_cut_off: bool,
 }
@@ -27,7 +29,8 @@ impl<'a> SampleSpec<'a> {
     /// The settings of a plan.
     pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, requests: &'a Compact) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
-        SampleSpec { task, tokenizer, requests, keep_texts: plan.report.keep_texts, leaves_cut_off: false }
+        let (keep_texts, playback_buffer) = (plan.report.keep_texts, plan.report.playback_buffer);
+        SampleSpec { task, tokenizer, requests, keep_texts, playback_buffer, leaves_cut_off: false }
     }
 
     /// Converts a row.
@@ -42,7 +45,8 @@ impl<'a> SampleSpec<'a> {
         let count: Option<TokenCounter<'_>> = self.tokenizer.is_some().then_some(&counter);
         let known = self.requests.get(row.index).unwrap_or_default();
         let labels = pool.share(known.labels(&row.labels));
-        let mut sample = Sample::from_observation(row, of_log(&known), self.task, count).labelled(labels);
+        let input = of_log(&known, self.playback_buffer);
+        let mut sample = Sample::from_observation(row, input, self.task, count).labelled(labels);
         if !self.keep_texts {
             sample.rare.forget_text();
         }

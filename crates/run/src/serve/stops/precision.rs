@@ -24,14 +24,16 @@ pub(super) struct Precise<'a> {
     wanted: &'a Precision,
     requests: &'a RequestTable,
     task: Task,
+    playback_buffer: f64,
     samples: Samples,
     next_check: f64,
     agreed: usize,
 }
 
 impl<'a> Precise<'a> {
-    pub(super) fn new(wanted: &'a Precision, requests: &'a RequestTable, task: Task) -> Self {
-        Precise { wanted, requests, task, samples: Samples::default(), next_check: MIN_INTERVAL, agreed: 0 }
+    pub(super) fn new(wanted: &'a Precision, requests: &'a RequestTable, task: Task, playback_buffer: f64) -> Self {
+        let samples = Samples::default();
+        Precise { wanted, requests, task, playback_buffer, samples, next_check: MIN_INTERVAL, agreed: 0 }
     }
 
     fn is_precise(&mut self, seconds: f64) -> bool {
@@ -44,9 +46,9 @@ impl Rule for Precise<'_> {
     fn rows(&mut self, rows: &[Observation]) {
         let requests = self.requests.lock();
         let sample = |row: &Observation| {
-            let known = of_log(&requests.get(row.index)?);
+            let known = of_log(&requests.get(row.index)?, self.playback_buffer);
             // No metric with an interval needs the text.
-            let row = Observation { text: Vec::new(), text_ends: Vec::new(), ..row.clone() };
+            let row = Observation { text: Vec::new(), ..row.clone() };
             Some(Sample::from_observation(row, known, self.task, None))
         };
         self.samples.extend(rows.iter().filter_map(sample));
@@ -77,7 +79,7 @@ mod tests {
         let wanted = Precision { metric: "mean_ttft_ms".into(), share: 0.05 };
         let asks = RequestTable::default();
         asks.lock().extend(vec![RequestInfo::default(); 100_000]);
-        let mut rule = Precise::new(&wanted, &asks, Task::Generation);
+        let mut rule = Precise::new(&wanted, &asks, Task::Generation, 0.0);
         let mut noise = 12345_u64;
         for second in 0..60_u64 {
             let row = |at: u64| {

@@ -1,0 +1,43 @@
+//! Flags of `tacho serve` for generated audio.
+
+use std::time::Duration;
+
+use tacho_args::flag::{Group, Kind, Preset, group, own, switch};
+use tacho_args::flags;
+use tacho_core::AudioFormat;
+
+use super::ServeArgs;
+
+use Kind::{Int, Seconds};
+
+pub(super) static MEDIA: Group = group("audio options", "tacho options", "Generated speech: its format and playback.");
+
+/// Bytes of a sample of PCM audio.
+const SAMPLE_BYTES: u16 = 2;
+
+flags! {
+    /// Flags for generated audio.
+    MediaArgs {
+        FLAGS [
+            pcm_sample_rate: i64 = own(&["--pcm-sample-rate"], Int, "HZ", Preset::Int(24_000), &MEDIA,
+                "Sample rate of audio with a response_format of pcm, which has no header. WAV files state their own.").between(1.0, 1e9);
+            pcm_channels: i64 = own(&["--pcm-channels"], Int, "N", Preset::Int(1), &MEDIA,
+                "Channels of audio with a response_format of pcm. Samples have 16 bits.").between(1.0, 64.0);
+            /// Seconds.
+            playback_buffer: Duration = own(&["--playback-buffer"], Seconds, "SEC", Preset::Float(0.0), &MEDIA,
+                "Seconds from the first audio of a response to the start of its playback. Audio that arrives later than it is played is \
+                 an underrun.");
+            omni: bool = switch(&["--omni"], &MEDIA,
+                "Accepted for commands of vLLM-Omni, where it enables the backends for speech and images. Here they always are.");
+        ]
+    }
+}
+
+impl ServeArgs {
+    /// The format of generated audio without a header.
+    pub(crate) fn pcm(&self) -> AudioFormat {
+        let rate = u32::try_from(self.media.pcm_sample_rate).unwrap_or(u32::MAX);
+        let frame_bytes = SAMPLE_BYTES.saturating_mul(u16::try_from(self.media.pcm_channels).unwrap_or(1));
+        AudioFormat { rate, frame_bytes }
+    }
+}

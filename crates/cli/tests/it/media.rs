@@ -1,0 +1,138 @@
+//! Generated speech and images, measured against a simulator whose speed is known.
+
+use serde_json::json;
+
+use crate::backends::{Run, Sim, bench};
+
+/// Twelve requests, three at a time.
+const LOAD: [&str; 6] = ["--num-prompts", "12", "--max-concurrency", "3", "--random-input-len", "8"];
+
+fn speak(sim: &Sim, flags: &[&str]) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    let run = bench(sim, directory.path(), &[&LOAD, flags].concat());
+    assert_eq!(run.output.status.code(), Some(0), "{}", run.stderr());
+    run
+}
+
+impl Run {
+    fn number(&self, key: &str) -> f64 {
+        self.result[key].as_f64().unwrap_or_else(|| panic!("{key} is missing: {}", self.stderr()))
+    }
+
+    /// Checks that a value is at least `truth`, and not more than a busy machine explains.
+    fn near(&self, key: &str, truth: f64, late: f64) {
+        let value = self.number(key);
+        assert!(value >= truth * 0.98 && value <= truth + late, "{key}: {value} for {truth}");
+    }
+}
+
+#[test]
+fn speech_is_measured_as_the_simulator_makes_it() {
+    // 8 tokens of 0.1 s each, in chunks of 0.2 s that take 0.1 s.
+    let flags = ["--speech-seconds-per-token", "0.1", "--speech-rtf", "0.5", "--speech-chunk", "0.2"];
+    let sim = Sim::start(&flags);
+    let stream = r#"{"stream_format": "sse"}"#;
+    let wav = r#"{"response_format": "wav"}"#;
+    for (backend, body) in
+        [("openai-speech", "{}"), ("openai-audio-speech", "{}"), ("openai-speech", wav), ("openai-speech", stream)]
+    {
+        let run = speak(&sim, &["--backend", backend, "--extra-body", body]);
+        let tokens = run.number("total_input_tokens");
+        assert_eq!(run.result["completed"], 12, "{backend} {body}: {}", run.stderr());
+        let seconds = run.number("total_audio_duration_s");
+        assert!((seconds - tokens * 0.1).abs() < 1e-6, "{backend} {body}: {seconds} s for {tokens} tokens");
+        assert_eq!(run.number("total_audio_frames"), (tokens * 2400.0).round(), "{backend} {body}");
+        run.near("median_audio_ttfp_ms", 100.0, 80.0);
+        run.near("median_audio_rtf", 0.5, 0.2);
+        run.near("median_e2el_ms", 400.0, 160.0);
+        let throughput = seconds / run.number("duration");
+        assert!((run.number("audio_throughput") - throughput).abs() < 1e-9, "{backend} {body}");
+        let interval = &run.result["tacho"]["intervals"]["mean_audio_rtf"];
+        let (low, mean) = (interval[0].as_f64().unwrap(), run.number("mean_audio_rtf"));
+        assert!(low <= mean && low > 0.4, "{interval} {mean}");
+        assert!(run.result.get("mean_ttft_ms").is_none() && run.result.get("output_throughput").is_none());
+    }
+}
+
+#[test]
+fn planted_gaps_are_found() {
+    // 8 chunks of 0.1 s, one every 0.05 s: after k chunks, 0.05 k s of audio are ahead of a pause.
+    let flags = ["--speech-seconds-per-token", "0.1", "--speech-rtf", "0.5", "--speech-chunk", "0.1"];
+    let smooth = Sim::start(&flags);
+    let stalling = Sim::start(&[&flags[..], &["--stall-rate", "1", "--stall-seconds", "0.6"]].concat());
+    let buffered = ["--backend", "openai-speech", "--playback-buffer", "0.3"];
+    let run = speak(&smooth, &buffered);
+    assert_eq!((run.number("mean_audio_underrun_s"), run.number("audio_continuity_ok_rate")), (0.0, 1.0));
+    assert_eq!(run.result["tacho"]["audio_underruns"], 0);
+    let run = speak(&stalling, &["--backend", "openai-speech"]);
+    assert_eq!(run.result["tacho"]["audio_underruns"], 12, "{}", String::from_utf8_lossy(&run.output.stdout));
+    assert_eq!(run.number("audio_continuity_ok_rate"), 0.0);
+    let gap = run.number("median_audio_underrun_s");
+    assert!((0.22..0.62).contains(&gap), "{gap}");
+    let shorter = speak(&stalling, &buffered).number("median_audio_underrun_s");
+    assert!(shorter < gap - 0.2, "{shorter} with a buffer of 0.3 s, {gap} without");
+    let passed = speak(&stalling, &["--backend", "openai-speech", "--playback-buffer", "2"]);
+    assert_eq!(passed.number("mean_audio_underrun_s"), 0.0);
+}
+
+#[test]
+fn images_are_counted_and_timed_by_their_end() {
+    // 10 steps of 10 ms for each of two images.
+    let sim = Sim::start(&["--image-step", "0.01"]);
+    let body = r#"{"n": 2, "num_inference_steps": 10}"#;
+    for extra in [body, r#"{"n": 2, "num_inference_steps": 10, "response_format": "url"}"#] {
+        let run = speak(&sim, &["--backend", "openai-images", "--extra-body", extra]);
+        assert_eq!((&run.result["completed"], &run.result["total_images"]), (&json!(12), &json!(24)));
+        run.near("median_e2el_ms", 200.0, 100.0);
+        let rate = 24.0 / run.number("duration");
+        assert!((run.number("image_throughput") - rate).abs() < 1e-9);
+        assert!(rate > 10.0 && rate <= 30.5, "three at a time, ten images a second each: {rate}");
+        assert!(run.result["tacho"]["intervals"]["image_throughput"][0].as_f64().unwrap() > 0.0);
+        assert!(run.result.get("mean_ttft_ms").is_none() && run.result.get("audio_throughput").is_none());
+    }
+}
+
+#[test]
+fn images_are_edited() {
+    let sim = Sim::start(&["--image-step", "0.001"]);
+    let flags =
+        ["--backend", "openai-image-edits", "--dataset-name", "random-mm", "--random-mm-base-items-per-request", "2"];
+    let limits = ["--random-mm-limit-mm-per-prompt", r#"{"image": 2, "video": 0}"#];
+    let run = speak(&sim, &[&flags[..], &limits].concat());
+    assert_eq!((&run.result["completed"], &run.result["total_images"]), (&json!(12), &json!(12)), "{}", run.stderr());
+}
+
+#[test]
+fn faults_of_speech_and_images_are_failures() {
+    let directory = tempfile::tempdir().unwrap();
+    for (fault, backend, body, expected) in [
+        ("--error-rate", "openai-speech", "{}", "http_error"),
+        ("--disconnect-rate", "openai-speech", "{}", "connection_lost"),
+        ("--stream-error-rate", "openai-speech", r#"{"stream_format": "sse"}"#, "error_in_stream"),
+        ("--truncate-rate", "openai-speech", r#"{"stream_format": "sse"}"#, "truncated"),
+        ("--truncate-rate", "openai-images", "{}", "malformed"),
+        ("--disconnect-rate", "openai-images", "{}", "connection_lost"),
+    ] {
+        let sim = Sim::start(&[fault, "1"]);
+        let run = bench(&sim, directory.path(), &[&LOAD[..], &["--backend", backend, "--extra-body", body]].concat());
+        assert_eq!(run.outcomes()[expected], 12, "{fault} {backend}: {} {}", run.outcomes(), run.stderr());
+        assert_eq!(run.output.status.code(), Some(1), "{fault} {backend}");
+    }
+}
+
+#[test]
+fn conditions_and_logs_know_the_metrics_of_speech() {
+    let sim = Sim::start(&["--speech-seconds-per-token", "0.05"]);
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let flags = ["--backend", "openai-speech", "--fail-if", "p99_audio_rtf>0.001", "--log", log.to_str().unwrap()];
+    let run = bench(&sim, directory.path(), &[&LOAD[..], &flags].concat());
+    assert_eq!(run.output.status.code(), Some(3), "{}", run.stderr());
+    let again = std::process::Command::new(env!("CARGO_BIN_EXE_tacho")).arg("report").arg(&log).output().unwrap();
+    let text = String::from_utf8_lossy(&again.stdout).into_owned();
+    for line in ["Total audio frames generated:", "Median AUDIO_RTF:", "Mean AUDIO_TTFP (ms):"] {
+        let found = |text: &str| text.lines().find(|one| one.starts_with(line)).map(str::to_owned);
+        let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
+        assert!(found(&text).is_some() && found(&text) == found(&printed), "{line}\n{text}\n{printed}");
+    }
+}

@@ -1,0 +1,34 @@
+//! `/v1/audio/speech`: the body. `audio_stream` decodes the responses.
+
+use tacho_core::json::Dict;
+use tacho_core::{AudioFormat, Request};
+
+use super::PayloadSpec;
+
+/// The format of `pcm` in OpenAI's API: 24 kHz, mono, 16 bits.
+pub(super) const PCM: AudioFormat = AudioFormat { rate: 24_000, frame_bytes: 2 };
+
+/// The body, before the fields that all backends share.
+pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("input", text(request)?);
+    body.set("voice", "alloy");
+    body.set("response_format", "pcm");
+    Ok(body)
+}
+
+/// The body as vLLM-Omni's benchmark sends it.
+pub(super) fn omni_body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'static str> {
+    let mut body = Dict::new();
+    body.set("model", payload.model_for(request));
+    body.set("input", text(request)?);
+    body.set("stream", true);
+    body.set("stream_format", "audio");
+    body.set("response_format", "pcm");
+    Ok(body)
+}
+
+fn text(request: &Request) -> Result<&str, &'static str> {
+    request.content.as_text().ok_or("its prompt is not a text")
+}

@@ -1,0 +1,56 @@
+//! `/v1/images/generations` and `/v1/images/edits`: a prompt in, small images out after a known time.
+
+use std::time::Duration;
+
+use crate::server::app::App;
+use crate::server::request::fields::Fields;
+use crate::server::request::problem::Problem;
+
+/// A PNG file of one transparent pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+/// Denoising steps of a request that sets none.
+const STEPS: i64 = 20;
+/// Most images of a request.
+const MAX_IMAGES: i64 = 10;
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) model: Option<String>,
+    pub(crate) prompt: String,
+    images: u32,
+    steps: u32,
+    as_url: bool,
+}
+
+impl Ask {
+    pub(crate) fn read(fields: &Fields) -> Result<Self, Problem> {
+        let prompt = fields.text("prompt")?.ok_or_else(|| Problem::invalid(&[fields.missing("prompt")]))?;
+        let limited = |name: &str, preset: i64, most: i64| {
+            let number = fields.int(name)?.unwrap_or(preset);
+            let message = format!("{name} must be between 1 and {most}.");
+            if (1..=most).contains(&number) { Ok(number as u32) } else { Err(Problem::parameter(&message, name, None)) }
+        };
+        Ok(Ask {
+            model: fields.text("model")?.map(str::to_owned),
+            prompt: prompt.to_owned(),
+            images: limited("n", 1, MAX_IMAGES)?,
+            steps: limited("num_inference_steps", STEPS, 1000)?,
+            as_url: fields.text("response_format")? == Some("url"),
+        })
+    }
+
+    /// Time to generate the images, one after the other.
+    pub(crate) fn takes(&self, step: Duration) -> Duration {
+        step * self.steps * self.images
+    }
+
+    pub(crate) fn respond(&self, app: &App) -> String {
+        let item = |index: u32| match self.as_url {
+            true => format!(r#"{{"url":"http://127.0.0.1/images/{index}.png"}}"#),
+            false => format!(r#"{{"b64_json":"{PIXEL}"}}"#),
+        };
+        let items: Vec<String> = (0..self.images).map(item).collect();
+        format!(r#"{{"created":{},"data":[{}]}}"#, app.unix_time(), items.join(","))
+    }
+}
