@@ -44,7 +44,7 @@ class Dataset(unittest.TestCase):
     def sent(self, rows, *flags):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "w.jsonl")
-            result = tacho_bench.run(["serve", "--sim", "--save-workload", path, *flags], dataset=rows)
+            result = tacho_bench.run(["serve", "--sim", "--ignore-eos", "--save-workload", path, *flags], dataset=rows)
             with open(path, encoding="utf-8") as file:
                 return result, [json.loads(line) for line in file]
 

@@ -13,8 +13,17 @@ const ENDLESS: &str = r#"n=0; while :; do n=$((n+1)); echo "{\"prompt\": \"row $
 
 /// Runs with these flags and returns the saved workload and the result.
 fn run(place: &Place, flags: &[&str]) -> (Vec<Value>, Value) {
-    let fixed =
-        ["serve", "--sim", "--quiet", "--save-workload", "w.jsonl", "--save-result", "--result-filename", "r.json"];
+    let fixed = [
+        "serve",
+        "--sim",
+        "--quiet",
+        "--ignore-eos",
+        "--save-workload",
+        "w.jsonl",
+        "--save-result",
+        "--result-filename",
+        "r.json",
+    ];
     let output = place.run(&[&fixed[..], flags].concat());
     assert!(output.status.success(), "{flags:?}: {}", stderr(&output));
     let saved = std::fs::read_to_string(place.file("w.jsonl")).unwrap();
