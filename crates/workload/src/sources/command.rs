@@ -85,8 +85,8 @@ enum Piece {
     Line(Vec<u8>),
     TooLong,
 }
+
 /// Sends the lines of a stream until the receiver is gone.
-/// Sends the lines of a stream until nobody receives them.
 fn split(stream: impl Read, limit: usize, lines: &SyncSender<Piece>) {
     let mut stream = BufReader::new(stream);
     loop {
