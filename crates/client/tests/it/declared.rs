@@ -10,6 +10,7 @@ use tacho_client::backends::{Expected, Flow, ResponseDecoder, built_in_file};
 use tacho_client::{BackendKind, PayloadSpec, Rules};
 use tacho_core::json::parse;
 use tacho_core::{FailureKind, Observation, Outcome, Request, Secret, Timestamp};
+use tacho_testkit::peak;
 use tacho_testkit::wire::aws_event;
 
 use crate::decode::{expected, read};
@@ -337,5 +338,29 @@ fn no_cut_of_a_body_changes_what_is_read() {
     };
     for size in 1..body.len() {
         assert_eq!(row(size), row(body.len()), "in pieces of {size}");
+    }
+}
+
+/// Whether events are like the one before or read in full, reading them allocates nothing once buffers have grown.
+#[test]
+fn events_cost_no_allocation() {
+    let chat = |text: &str, more: &str| {
+        format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{text}\"}}, \"finish_reason\": null{more}}}]}}\n\n").into_bytes()
+    };
+    let usage = |at: usize| chat("xyz", &format!("}}], \"usage\": {{\"completion_tokens\": {at}}}, \"x\": [{{"));
+    let alike: Vec<_> = (0..200).map(|at| chat(&format!("{:03}", at), "")).collect();
+    let escaped: Vec<_> = (0..200).map(|at| chat(["\\n", "\\t\\u00e9"][at % 2], "")).collect();
+    let counted: Vec<_> = (0..200).map(|at| usage(100 + at)).collect();
+    for (name, events) in [("alike", alike), ("escaped", escaped), ("counted", counted)] {
+        let file = backend(built_in_file("openai-chat").unwrap());
+        let mut decoder = ResponseDecoder::new(file, Rules::Standard, &Expected::default());
+        let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
+        (row.chunks.reserve(300), row.text.reserve(4000), row.text_ends.reserve(300), row.token_counts.reserve(300));
+        let mut feed = |events: &[Vec<u8>]| {
+            events.iter().for_each(|event| assert_eq!(decoder.feed(event, Timestamp(1), &mut row), Flow::Continue));
+        };
+        feed(&events[..4]);
+        assert_eq!(peak(|| feed(&events[4..])).1, 0, "{name}");
+        assert_eq!(row.chunks.len(), 200, "{name}");
     }
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use tacho_client::BackendKind;
+use tacho_client::backends::BUILT_IN_FILES;
+use tacho_testkit::fuzz;
 
 const GOOD: &str = "request:
   path: /x
@@ -176,4 +178,15 @@ fn a_file_is_named_in_its_messages() {
     std::fs::write(&path, vec![b' '; 2 << 20]).unwrap();
     assert!(read(&path).unwrap_err().ends_with("is larger than 1024 KiB: is it a backend file?"));
     let _ = std::fs::remove_dir_all(&directory);
+}
+
+/// A damaged file is read or refused, whatever it is.
+#[test]
+fn fuzz_backend_files() {
+    let good: Vec<Vec<u8>> = BUILT_IN_FILES.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
+    fuzz("backend files", &good, 400, |bytes| {
+        if let Err(error) = BackendKind::from_text(&String::from_utf8_lossy(bytes), "fuzz") {
+            assert!(!error.to_string().contains('\n'), "{error}");
+        }
+    });
 }
