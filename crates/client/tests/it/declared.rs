@@ -345,7 +345,10 @@ fn no_cut_of_a_body_changes_what_is_read() {
 #[test]
 fn events_cost_no_allocation() {
     let chat = |text: &str, more: &str| {
-        format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{text}\"}}, \"finish_reason\": null{more}}}]}}\n\n").into_bytes()
+        format!(
+            "data: {{\"choices\": [{{\"delta\": {{\"content\": \"{text}\"}}, \"finish_reason\": null{more}}}]}}\n\n"
+        )
+        .into_bytes()
     };
     let usage = |at: usize| chat("xyz", &format!("}}], \"usage\": {{\"completion_tokens\": {at}}}, \"x\": [{{"));
     let alike: Vec<_> = (0..200).map(|at| chat(&format!("{:03}", at), "")).collect();

@@ -89,7 +89,7 @@ const BAD: &[(&str, &str, &str)] = &[
     (
         "text: a.b",
         "texts: a.b",
-        "line 7: response.texts: unknown key; known are unstreamed, framing, status, text, text_is, echoes_prompt, reasoning, other_content, token_event, tokens, count, usage, finish, failed_finish, error, done, ignore, data",
+        "line 7: response.texts: unknown key; known are framing, status, text, text_is, echoes_prompt, reasoning, other_content, token_event, tokens, count, usage, finish, failed_finish, error, done, ignore, data, unstreamed",
     ),
     (
         "text: a.b",

@@ -105,17 +105,24 @@ impl DeclaredDecoder {
         if is(&response.ignored) {
             return Ok(());
         }
-        let said = self.read(data, "an event", row)?;
+        let said = self.read(data, "an event", row).inspect_err(|_| self.trace(data, timestamp, (false, false)))?;
         self.done |= said.done;
         let before = row.chunks.len();
         self.note(&said, timestamp, row);
         let is_token = row.chunks.len() > before;
         if self.spec.trace.is_on() {
-            self.spec.trace.note((data, timestamp), &self.found, &response.selectors, (is_token, said.done));
+            self.trace(data, timestamp, (is_token, said.done));
         } else {
             self.learn(data, &said, is_token);
         }
         Ok(())
+    }
+
+    /// Records the event, if that was asked for.
+    fn trace(&self, data: &[u8], timestamp: Timestamp, marks: (bool, bool)) {
+        if self.spec.trace.is_on() {
+            self.spec.trace.note((data, timestamp), &self.found, &self.response.selectors, marks);
+        }
     }
 
     /// Reads an event, fails if it reports an error, and notes usage. The text is in `self.text` then.
@@ -332,17 +339,10 @@ impl DeclaredDecoder {
 
     /// Decodes a response that is not streamed.
     pub(in crate::backends) fn whole(&mut self, body: &[u8], row: &mut Observation) -> Result<(), Failure> {
-        let said = self.read(body, "the response", row)?;
+        let said = self.read(body, "the response", row);
+        self.trace(body, row.first_byte.unwrap_or(Timestamp::ZERO), (false, said.is_ok()));
+        let said = said?;
         row.text.extend_from_slice(&self.text);
-        if self.spec.trace.is_on() {
-            let selectors = &self.response.selectors;
-            self.spec.trace.note(
-                (body, row.first_byte.unwrap_or(Timestamp::ZERO)),
-                &self.found,
-                selectors,
-                (false, true),
-            );
-        }
         self.settle_counts(row);
         let needs_data = self.response.of(Use::Data).next().is_some();
         let has_tokens = row.usage.completion_tokens.unwrap_or(0) > 0;

@@ -120,7 +120,6 @@ pub(super) struct ResponseSpec {
 const WHOLE_KEYS: [&str; 7] = ["text", "tokens", "usage", "finish", "failed_finish", "error", "data"];
 
 const KEYS: [&str; 18] = [
-    "unstreamed",
     "framing",
     "status",
     "text",
@@ -138,6 +137,7 @@ const KEYS: [&str; 18] = [
     "done",
     "ignore",
     "data",
+    "unstreamed",
 ];
 
 /// Reads the section `response`, and in it the one for responses that are not streamed.
