@@ -89,6 +89,7 @@ fn framed(message: &str) -> Vec<u8> {
 
 const GAP: Duration = Duration::from_millis(40);
 const TOLERANCE: Duration = Duration::from_millis(15);
+const ATTEMPTS: usize = 20;
 
 /// A server that writes each message after a pause, and says when it did.
 fn paced(status: &'static str, messages: Vec<Vec<u8>>) -> (Scripted, Receiver<Vec<Instant>>) {
@@ -109,8 +110,23 @@ fn paced(status: &'static str, messages: Vec<Vec<u8>>) -> (Scripted, Receiver<Ve
     (serve(script), times)
 }
 
-/// Sends a request to a server with these messages, of which the first `tokens` are token events; checks the times.
+/// Sends a request to a server with these messages, of which the first `tokens` are token events; checks the times. A
+/// busy machine delays some of them, so it has several attempts: a wrong time is wrong by a whole gap in all of them.
 fn ask(file: &str, status: &'static str, messages: Vec<Vec<u8>>, tokens: usize) -> (Observation, Scripted) {
+    let mut errors = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let (row, server, error) = ask_once(file, status, messages.clone());
+        assert_eq!(row.chunks.len(), tokens, "{row:?}");
+        if error < TOLERANCE {
+            return (row, server);
+        }
+        errors.push(error);
+    }
+    panic!("times are wrong by {errors:?}");
+}
+
+/// Sends the request once; returns the largest error of TTFT and the gaps too.
+fn ask_once(file: &str, status: &'static str, messages: Vec<Vec<u8>>) -> (Observation, Scripted, Duration) {
     let backend = backend(file);
     let (server, times) = paced(status, messages);
     let mut endpoint = endpoint(&format!("{}{}", server.url(), backend.default_endpoint()), backend, Rules::Standard);
@@ -118,15 +134,11 @@ fn ask(file: &str, status: &'static str, messages: Vec<Vec<u8>>, tokens: usize) 
     let payload = PayloadSpec { model: "org/m 1".into(), ..PayloadSpec::default() };
     let row = send(endpoint, &payload, &[Request::text("once", 1, 3)]).remove(0);
     let truth = times.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert_eq!(row.chunks.len(), tokens, "{row:?}");
-    let near = |measured: Duration, truth: Duration| {
-        assert!(measured.abs_diff(truth) < TOLERANCE, "{measured:?}, in truth {truth:?}");
-    };
-    near(row.chunks[0].since(row.sent), truth[1] - truth[0]);
-    for (at, pair) in row.chunks.windows(2).enumerate() {
-        near(pair[1].since(pair[0]), truth[at + 2] - truth[at + 1]);
-    }
-    (row, server)
+    let first = row.chunks[0].since(row.sent).abs_diff(truth[1] - truth[0]);
+    let gaps = row.chunks.windows(2).zip(truth.windows(2).skip(1));
+    let errors = gaps.map(|(ours, theirs)| ours[1].since(ours[0]).abs_diff(theirs[1] - theirs[0]));
+    let largest = errors.fold(first, Duration::max);
+    (row, server, largest)
 }
 
 fn text(row: &Observation) -> &str {
@@ -358,7 +370,10 @@ fn events_cost_no_allocation() {
         let file = backend(built_in_file("openai-chat").unwrap());
         let mut decoder = ResponseDecoder::new(file, Rules::Standard, &Expected::default());
         let mut row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
-        (row.chunks.reserve(300), row.text.reserve(4000), row.text_ends.reserve(300), row.token_counts.reserve(300));
+        row.chunks.reserve(300);
+        row.text.reserve(4000);
+        row.text_ends.reserve(300);
+        row.token_counts.reserve(300);
         let mut feed = |events: &[Vec<u8>]| {
             events.iter().for_each(|event| assert_eq!(decoder.feed(event, Timestamp(1), &mut row), Flow::Continue));
         };
