@@ -6,7 +6,8 @@
 mod paired;
 mod side;
 
-use tacho_record::metric::{Better, Known};
+use tacho_metrics::statistics::Statistic;
+use tacho_record::metric::{Better, Known, TIMES};
 use tacho_record::{Error, ResultKind, StoredRun};
 
 use self::paired::Paired;
@@ -298,18 +299,31 @@ fn startup_keys(base: &[StoredRun]) -> Vec<String> {
         .collect()
 }
 
+/// The rates of serving results.
+const RATES: [&str; 6] = [
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+    "audio_throughput",
+    "image_throughput",
+];
+/// The latencies of serving results.
+const LATENCIES: [&str; 6] = ["ttft", "tpot", "itl", "e2el", "audio_ttfp", "audio_rtf"];
+
 fn serving_keys(base: &[StoredRun]) -> Vec<String> {
-    let rates = ["request_throughput", "request_goodput", "output_throughput", "total_token_throughput"];
-    let mut keys: Vec<String> = rates.map(str::to_owned).to_vec();
-    for name in ["ttft", "tpot", "itl", "e2el"] {
-        let mut of_metric: Vec<String> = ["mean", "median"].map(|word| format!("{word}_{name}_ms")).to_vec();
+    let mut keys: Vec<String> = RATES.map(str::to_owned).to_vec();
+    for times in TIMES.iter().filter(|times| LATENCIES.contains(&times.name)) {
+        let mut of_metric = vec![times.key(Statistic::Mean), times.key(Statistic::Percentile(50.0))];
         let recorded = base.first().into_iter().flat_map(|run| run.fields.iter()).map(|(key, _)| key);
         let percentile = |key: &&str| {
-            key.starts_with('p') && matches!(Known::find(key), Some(Known::Timed(timed)) if timed.times.name == name)
+            let is_own = |known| matches!(known, Known::Timed(timed) if timed.times.name == times.name);
+            key.starts_with('p') && Known::find(key).is_some_and(is_own)
         };
         of_metric.extend(recorded.filter(percentile).map(str::to_owned));
-        if !of_metric.contains(&format!("p99_{name}_ms")) {
-            of_metric.push(format!("p99_{name}_ms"));
+        let p99 = times.key(Statistic::Percentile(99.0));
+        if !of_metric.contains(&p99) {
+            of_metric.push(p99);
         }
         keys.extend(of_metric);
     }

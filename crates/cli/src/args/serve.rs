@@ -225,6 +225,9 @@ impl ServeArgs {
         if args.stages.is_closed_loop() {
             return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
         }
+        if args.target.backend().task() == Task::Media {
+            return Err(Refusal::NotPredicted { flag: "a --backend for speech or images" }.into());
+        }
         Ok(args)
     }
 

@@ -121,6 +121,22 @@ fn faults_of_speech_and_images_are_failures() {
 }
 
 #[test]
+fn what_speech_does_not_have_is_said() {
+    let tacho = |words: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tacho")).args(words).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = tacho(&["predict", "--backend", "openai-speech"]);
+    assert!(code == Some(2) && text.contains("a --backend for speech or images"), "{text}");
+    let (code, text) = tacho(&["serve", "--sim", "--backend", "openai-image-edits"]);
+    assert!(code == Some(2) && text.contains("images"), "{text}");
+    let flags = ["--num-prompts", "1", "--random-input-len", "2", "--goodput", "tpot:5", "ttft:1000", "--omni"];
+    let (code, text) = tacho(&[&["serve", "--sim", "--backend", "openai-speech"], &flags[..]].concat());
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("--goodput tpot has no effect") && text.contains("--omni has no effect"), "{text}");
+}
+
+#[test]
 fn conditions_and_logs_know_the_metrics_of_speech() {
     let sim = Sim::start(&["--speech-seconds-per-token", "0.05"]);
     let directory = tempfile::tempdir().unwrap();

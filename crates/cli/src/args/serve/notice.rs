@@ -43,6 +43,13 @@ impl ServeArgs {
             (self.is_textless() && !self.content.sampling().is_empty(), "a sampling flag", "no text is generated"),
             (pooling && self.report.goodput.is_some(), "--goodput", "it is defined for generated text only"),
             (
+                self.is_textless()
+                    && !pooling
+                    && self.report.goodput.iter().flatten().any(|slo| slo.starts_with("tpot")),
+                "--goodput tpot",
+                "no tokens are generated",
+            ),
+            (
                 target.backend() == BackendKind::VllmRerank && self.content.extra_body.is_some(),
                 "--extra-body",
                 "reranking requests have fixed fields",
