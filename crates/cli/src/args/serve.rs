@@ -185,6 +185,7 @@ impl ServeArgs {
             telemetry: TelemetryArgs::read(&values)?,
             values,
         };
+        args.fill_moderate_load();
         args.unabbreviate();
         Ok(args)
     }

@@ -100,10 +100,14 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
 
 /// What a run with `--sim` and no load flag sends.
 fn moderate(args: &ServeArgs) -> String {
-    let load = &args.load;
+    let (load, dataset) = (&args.load, &args.dataset);
     format!(
-        "--sim without a load: {} requests, {} per second (vLLM's default: --num-prompts 1000 --request-rate inf)",
-        load.num_prompts, load.request_rate
+        "--sim without a load: {} requests, {} per second, {} input and {} output tokens (vLLM's default: --num-prompts 1000 \
+         --request-rate inf --random-input-len 1024 --random-output-len 128)",
+        load.num_prompts,
+        load.request_rate,
+        dataset.input_len(),
+        dataset.output_len()
     )
 }
 

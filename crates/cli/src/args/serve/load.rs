@@ -83,7 +83,7 @@ flags! {
 }
 
 /// Flags that set a load or a workload.
-const SETTING_A_LOAD: [&str; 15] = [
+const SETTING_A_LOAD: [&str; 16] = [
     "--num-prompts",
     "--request-rate",
     "--burstiness",
@@ -94,6 +94,7 @@ const SETTING_A_LOAD: [&str; 15] = [
     "--duration",
     "--dataset-name",
     "--dataset-path",
+    "--dataset-command",
     "--workload",
     "--sessions",
     "--multi-turn",
@@ -113,13 +114,30 @@ impl LoadArgs {
     pub(super) fn read(values: &Values, own: &OwnArgs) -> Self {
         let load = LoadArgs::from(values);
         match own.has_moderate_load(values) {
-            true => LoadArgs { num_prompts: 200, request_rate: 20.0, ..load },
+            true => LoadArgs { num_prompts: 100, request_rate: 10.0, ..load },
             false => load,
         }
     }
 }
 
 impl ServeArgs {
+    /// Completes the load of `--sim`, unless flags set parts of it: a server whose latencies are well above the error of
+    /// a client on a shared machine, and lengths that keep it far from its capacity.
+    pub(super) fn fill_moderate_load(&mut self) {
+        if !self.has_moderate_load() {
+            return;
+        }
+        if self.own.sim_args.is_none() {
+            self.own.sim_profile.get_or_insert_with(|| "h100-8b".to_owned());
+        }
+        let flags = &mut self.dataset.flags;
+        for (length, tokens) in [(&mut flags.random_input_len, 256), (&mut flags.random_output_len, 32)] {
+            if !length.is_given {
+                length.value = tokens;
+            }
+        }
+    }
+
     /// Whether the load is that of `--sim` rather than vLLM's.
     pub(crate) fn has_moderate_load(&self) -> bool {
         self.own.has_moderate_load(&self.values)

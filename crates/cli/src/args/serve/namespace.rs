@@ -64,6 +64,7 @@ impl ServeArgs {
         if self.has_moderate_load() {
             dict.set("num_prompts", self.load.num_prompts);
             dict.set("request_rate", self.load.request_rate);
+            dict.set("random_output_len", dataset.output_len());
         }
         dict.set("random_input_len", dataset.input_len());
         if let Some(len) = dataset.flags.output_len {

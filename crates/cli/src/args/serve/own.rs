@@ -19,8 +19,8 @@ flags! {
     OwnArgs {
         SIMULATOR [
             sim: bool = switch(&["--sim"], &SERVER,
-                "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 200 requests at 20 \
-                 per second.");
+                "Benchmark the built-in simulator. It is started for the run; no server or GPU needed. Without load flags, 100 requests at 10 \
+                 per second to the profile h100-8b.");
             sim_profile: Option<String> = own(&["--sim-profile"], Str, "NAME", Unset, &SERVER,
                 "Speed of the simulator: a name of tacho help simulator, or a file of tacho fit. Needs --sim.");
             sim_args: Option<String> = own(&["--sim-args"], Str, "FLAGS", Unset, &SERVER,

@@ -190,7 +190,7 @@ fn the_simulator_has_a_moderate_load_unless_one_is_given() {
         (args.load.num_prompts, args.load.request_rate)
     };
     let burst = (1000, f64::INFINITY);
-    assert_eq!(of(&["--sim", "--seed", "3", "--save-result", "--random-input-len", "8"]), (200, 20.0));
+    assert_eq!(of(&["--sim", "--seed", "3", "--save-result", "--random-input-len", "8"]), (100, 10.0));
     assert_eq!(of(&[]), burst);
     assert_eq!(of(&["--sim", "--strict-parity"]), burst);
     assert_eq!(of(&["--sim", "--num-prompts", "7"]), (7, f64::INFINITY));
@@ -198,8 +198,20 @@ fn the_simulator_has_a_moderate_load_unless_one_is_given() {
     assert_eq!(of(&["--sim", "--request-rate", "5"]), (1000, 5.0));
     assert_eq!(of(&["--sim", "--sweep-request-rate", "5"]), burst);
     let namespace = |words: &[&str]| serve(words).unwrap().final_namespace();
-    assert_eq!(namespace(&["--sim"]).get("num_prompts").unwrap().as_i64(), Some(200));
+    assert_eq!(namespace(&["--sim"]).get("num_prompts").unwrap().as_i64(), Some(100));
     assert_eq!(namespace(&[]).get("num_prompts").unwrap().as_i64(), Some(1000));
+    let filled = |words: &[&str]| {
+        let args = serve(words).unwrap();
+        (args.own.sim_profile.clone(), args.dataset.input_len(), args.dataset.output_len())
+    };
+    assert_eq!(filled(&["--sim"]), (Some("h100-8b".to_owned()), 256, 32));
+    assert_eq!(
+        filled(&["--sim", "--sim-profile", "tiny", "--random-output-len", "5"]),
+        (Some("tiny".to_owned()), 256, 5)
+    );
+    assert_eq!(filled(&["--sim", "--sim-args", "--max-num-seqs 4"]), (None, 256, 32));
+    assert_eq!(filled(&["--sim", "--num-prompts", "9"]), (None, 1024, 128));
+    assert_eq!(namespace(&["--sim"]).get("random_output_len").unwrap().as_i64(), Some(32));
 }
 
 #[test]
