@@ -15,6 +15,10 @@ fn request(backend: BackendKind) -> Request {
     if backend == BackendKind::OpenAiAudio {
         request.media = Some(parse(r#"{"audio": [[0.0], 8000]}"#).unwrap());
     }
+    if backend == BackendKind::OpenAiImageEdits {
+        let image = r#"{"image_url": {"url": "data:image/png;base64,eHl6"}}"#;
+        request.media = Some(tacho_core::json::parse(image).unwrap());
+    }
     request
 }
 
