@@ -201,7 +201,9 @@ fn variables_in_source() -> BTreeSet<String> {
 fn is_variable(text: &str) -> bool {
     let capitals = text.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let several = text.split('_').filter(|word| !word.is_empty()).count() > 1 && text.starts_with(char::is_alphabetic);
-    let other = NOT_VARIABLES.contains(&text) || text.starts_with("DCGM_") || text.ends_with('_');
+    let other = NOT_VARIABLES.contains(&text)
+        || ["DCGM_", "AUDIO_"].iter().any(|prefix| text.starts_with(prefix))
+        || text.ends_with('_');
     capitals && (several && !other || ONE_WORD.contains(&text))
 }
 

@@ -103,7 +103,7 @@ fn mistakes_are_one_line() {
         (
             &["--dataset-command", "echo no rows today >&2; exit 4"][..],
             1,
-            "--dataset-command failed with exit code 4 after 0 of 200 rows: no rows today",
+            "--dataset-command failed with exit code 4 after 0 of 1000 rows: no rows today",
         ),
         (
             &["--dataset-command", "sleep 60", "--dataset-command-timeout", "0.3"],
