@@ -76,6 +76,18 @@ fn edge(bucket: usize) -> f64 {
     f64::from_bits(MIN_BITS + ((bucket as u64) << (52 - BUCKET_BITS)))
 }
 
+/// What responses consist of: it decides what live views show.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Output {
+    /// A stream of tokens.
+    #[default]
+    Tokens,
+    /// A stream of audio.
+    Audio,
+    /// One piece: embeddings, scores, images.
+    Whole,
+}
+
 /// Title of the live views: model, server and load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoadTitle {
@@ -90,13 +102,15 @@ pub struct LoadTitle {
 /// Metrics of the finished requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveMetrics {
-    /// From sending to the first token event.
+    /// What responses consist of.
+    pub output: Output,
+    /// From sending to the first token event, or to the first audio.
     pub ttft: Histogram,
     /// Mean time per output token after the first, of each request.
     pub tpot: Histogram,
     /// Between token events.
     pub itl: Histogram,
-    /// From sending to the last token event.
+    /// From sending to the last token event, or to the last byte.
     pub e2el: Histogram,
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
@@ -145,10 +159,13 @@ impl LiveMetrics {
             *self.failures.entry(failure.kind.name()).or_default() += 1;
             return;
         }
-        if let Some(first) = row.chunks.first() {
+        if let Some(first) = row.chunks.first().filter(|_| self.output != Output::Whole) {
             self.ttft.add(first.secs_since(row.sent));
         }
         self.e2el.add(row.chunks.last().unwrap_or(&row.done).secs_since(row.sent));
+        if self.output != Output::Tokens {
+            return;
+        }
         if let (Some(first), Some(last)) = (row.chunks.first(), row.chunks.last()) {
             let tokens = row.usage.completion_tokens.unwrap_or(row.chunks.len() as u64);
             if tokens > 1 {
@@ -243,6 +260,19 @@ mod tests {
         let band = usize::from(band);
         assert!(Histogram::band_edge(band) <= 1.1 && Histogram::band_edge(band + 1) > 1.1);
         assert_eq!(Histogram::default().since(&Histogram::default()).bands(), []);
+    }
+
+    #[test]
+    fn audio_has_a_first_packet_but_no_tokens() {
+        let at = Timestamp::from_secs;
+        let chunks = vec![at(1.5), at(2.0)];
+        let row = Observation { chunks, done: at(2.0), ..Observation::dispatched(0, at(1.0), at(1.0)) };
+        let counts = |output| {
+            let mut metrics = LiveMetrics { output, ..LiveMetrics::default() };
+            metrics.add(&row);
+            [&metrics.ttft, &metrics.tpot, &metrics.itl, &metrics.e2el].map(Histogram::count)
+        };
+        assert_eq!([Output::Tokens, Output::Audio, Output::Whole].map(counts), [[1; 4], [1, 0, 0, 1], [0, 0, 0, 1]]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod tui;
 pub mod web;
 
 pub use bar::{Live, Progress};
-pub use monitor::{LATENCIES, Monitor, Percentiles, Point, Snapshot};
+pub use monitor::{Monitor, Percentiles, Point, Snapshot};
 pub use screen::{Page, View, text};
 pub use tty::{DeferredStderr, restore, suspended};
 pub use tui::Tui;

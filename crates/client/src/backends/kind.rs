@@ -2,6 +2,7 @@
 
 use tacho_core::Request;
 use tacho_core::json::Dict;
+use tacho_core::live::Output;
 
 use super::declared::Declared;
 use super::format::ResponseFormat;
@@ -371,6 +372,15 @@ impl BackendKind {
     /// The task.
     pub fn task(self) -> Task {
         self.row().task
+    }
+
+    /// What its responses consist of.
+    pub fn output(self) -> Output {
+        match (self.row().task, self.row().format) {
+            (Task::Generation, _) => Output::Tokens,
+            (Task::Media, ResponseFormat::Speech) => Output::Audio,
+            (Task::Media | Task::Pooling, _) => Output::Whole,
+        }
     }
 
     /// Whether sampling flags and the automatic `ignore_eos` apply.

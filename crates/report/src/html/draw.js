@@ -205,7 +205,9 @@ const Draw = (() => {
         const lists = this.shown(name).map(inside), most = lists.flat().reduce((a, b) => Math.max(a, b), 0);
         // A limit far above everything would flatten the curves.
         for (const layer of this.shown(name)) if (layer.kind === "level" && layer.at <= most * 3) lists.push([layer.at]);
-        return axis.fit(lists);
+        const [low, high] = axis.fit(lists);
+        // Names of stages are above the curves.
+        return [low, high + (high - low) * (this.shown().some((layer) => layer.stage) ? 0.18 : 0)];
       };
       return { x, y: fit(this.y, "y"), right: this.right ? fit(this.right, "right") : null };
     }
@@ -313,7 +315,7 @@ const Draw = (() => {
       let open = false, before = 0;
       pen.beginPath();
       for (let i = 0; i < x.length; i++) {
-        if (!Number.isFinite(y[i])) { open = false; continue; }
+        if (!Number.isFinite(y[i])) { if (open && step) pen.lineTo(this.px(x[i]), before); open = false; continue; }
         const px = this.px(x[i]), py = this.py(y[i], layer.axis);
         if (!open) pen.moveTo(px, py);
         else { if (step) pen.lineTo(px, before); pen.lineTo(px, py); }
@@ -515,6 +517,7 @@ const Draw = (() => {
       pen.textAlign = "center";
       pen.textBaseline = "top";
       let end = -Infinity;
+      const rows = [];
       for (const layer of this.shown().filter((layer) => layer.kind === "rule").sort((a, b) => a.at - b.at)) {
         const x = this.px(layer.at);
         if (!(x >= area.left && x <= area.left + area.w)) continue;
@@ -527,10 +530,9 @@ const Draw = (() => {
         pen.setLineDash([]);
         const half = pen.measureText(layer.text).width / 2;
         if (layer.slo || layer.stage) {
-          const room = x + 2 * half + 6 < area.left + area.w;
-          pen.textAlign = room ? "left" : "right";
-          this.words(layer.text, x + (room ? 4 : -4), area.top + 4);
-          pen.textAlign = "center";
+          // In the first of three rows where it covers no other name.
+          const middle = x + 2 * half + 6 < area.left + area.w ? x + 4 + half : x - 4 - half, row = [0, 1, 2].find((k) => middle - half > (rows[k] ?? -Infinity) + 4);
+          if (row !== undefined) { this.words(layer.text, middle, area.top + 4 + 12 * row); rows[row] = middle + half; }
         } else if (x - half > end + 4) { pen.fillText(layer.text, x, area.top - 10); end = x + half; }
       }
     }

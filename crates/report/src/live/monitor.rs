@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tacho_core::live::{Histogram, LiveMetrics, LoadTitle};
-use tacho_core::{Counters, EventSink, RunEvent, Work};
+use tacho_core::live::{Histogram, LiveMetrics, LoadTitle, Output};
+use tacho_core::{Counters, EventSink, RunEvent, StageSpan, Work};
 
 use crate::sentence;
 use crate::style::harmless_line;
@@ -24,8 +24,14 @@ const TARGET_SECONDS: f64 = 5.0;
 /// Seconds of the moving mean of rates: a rate of one interval jumps.
 const MEAN_SECONDS: f64 = 10.0;
 
-/// The latencies of live views, in the order of the arrays below.
-pub const LATENCIES: [&str; 4] = ["TTFT", "TPOT", "ITL", "E2EL"];
+/// The latencies of a live view: their places in the arrays below, and their names.
+pub(super) fn latencies(output: Output) -> &'static [(usize, &'static str)] {
+    match output {
+        Output::Tokens => &[(0, "TTFT"), (1, "TPOT"), (2, "ITL"), (3, "E2EL")],
+        Output::Audio => &[(0, "TTFP"), (3, "E2EL")],
+        Output::Whole => &[(3, "E2EL")],
+    }
+}
 
 /// Median, 90th and 99th percentile, in milliseconds.
 pub type Percentiles = [f64; 3];
@@ -104,7 +110,11 @@ pub struct Snapshot {
     pub elapsed: f64,
     /// Estimated seconds to the end.
     pub left: Option<f64>,
-    /// Percentiles of all finished requests, in the order of [`LATENCIES`].
+    /// What responses consist of.
+    pub output: Output,
+    /// The stages of the load, if there are any.
+    pub stages: Arc<[StageSpan]>,
+    /// Percentiles of all finished requests: TTFT or TTFP, TPOT, ITL, E2EL.
     pub latency: [Option<Percentiles>; 4],
     /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
@@ -318,6 +328,8 @@ impl Watched {
             tokens,
             elapsed,
             left,
+            output: board.output,
+            stages: board.stages.clone(),
             latency: histograms(&board).map(percentiles),
             failures: board.failures.clone(),
             history: self.history.clone(),
@@ -330,7 +342,7 @@ impl Watched {
     }
 }
 
-/// In the order of [`LATENCIES`].
+/// In the order of [`Snapshot::latency`].
 fn histograms(board: &LiveMetrics) -> [&Histogram; 4] {
     [&board.ttft, &board.tpot, &board.itl, &board.e2el]
 }

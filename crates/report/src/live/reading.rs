@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tacho_core::Counters;
+use tacho_core::live::Output;
 
 /// The values of a line.
 #[derive(Debug, Clone, Default)]
@@ -14,8 +15,9 @@ pub(super) struct Reading {
     pub(super) total: u64,
     pub(super) unit: &'static str,
     pub(super) elapsed: Duration,
-    /// Median and 99th percentile of the time to the first token so far, in milliseconds.
+    /// Median and 99th percentile of the time to the first token or audio so far, in milliseconds.
     pub(super) ttft_ms: Option<(f64, f64)>,
+    pub(super) output: Output,
 }
 
 impl Reading {
@@ -25,7 +27,8 @@ impl Reading {
         let (unit, size) = unit;
         let state = counters.live.lock();
         let ttft_ms = state.ttft.quantile(0.5).zip(state.ttft.quantile(0.99)).map(|(p50, p99)| (p50 * 1e3, p99 * 1e3));
-        Reading { finished: finished / size, failed, tokens, in_flight, total: total / size, unit, elapsed, ttft_ms }
+        let (finished, total, output) = (finished / size, total / size, state.output);
+        Reading { finished, failed, tokens, in_flight, total, unit, elapsed, ttft_ms, output }
     }
 
     /// `3/10 [00:02<00:05, 1.50 req/s, 120 tok/s, TTFT 35/80 ms, 1 failed]`, as far as it fits into `width`. Parts
@@ -80,12 +83,14 @@ impl Reading {
     fn parts(&self) -> Vec<Part> {
         let seconds = self.elapsed.as_secs_f64();
         let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+        let first = if self.output == Output::Audio { "TTFP" } else { "TTFT" };
         let part = |weight, text: String| Some(Part { weight, alarm: false, text });
         [
             part(4, format!("{:.2} {}", rate(self.finished), self.unit)),
-            part(2, format!("{:.0} tok/s", rate(self.tokens))).filter(|_| self.tokens > 0),
+            part(2, format!("{:.0} tok/s", rate(self.tokens)))
+                .filter(|_| self.tokens > 0 && self.output == Output::Tokens),
             part(1, format!("{} in flight", self.in_flight)).filter(|_| self.in_flight > 0),
-            self.ttft_ms.and_then(|(p50, p99)| part(3, format!("TTFT {}/{} ms", short(p50), short(p99)))),
+            self.ttft_ms.and_then(|(p50, p99)| part(3, format!("{first} {}/{} ms", short(p50), short(p99)))),
             (self.failed > 0).then(|| Part { weight: 5, alarm: true, text: format!("{} failed", self.failed) }),
         ]
         .into_iter()
@@ -130,6 +135,7 @@ mod tests {
             unit: "req/s",
             elapsed: Duration::from_secs(2),
             ttft_ms: Some((35.4, 80.2)),
+            output: Output::Tokens,
         }
     }
 

@@ -5,8 +5,9 @@ mod overview;
 
 use self::chart::{BLUE, Chart, Curve, GRAY, GREEN, RED, SAND, Span, heat_strip, rule};
 use super::cells::{Area, Grid, Style, columns};
-use super::monitor::{LATENCIES, Snapshot};
+use super::monitor::{Snapshot, latencies};
 use super::reading::{clock, done};
+use tacho_core::live::Output;
 
 /// From this size on there is room for the whole view.
 const FULL_SIZE: (usize, usize) = (60, 16);
@@ -38,7 +39,7 @@ const PAGES: [(Page, &str); 4] =
 pub struct View {
     /// The page.
     pub page: Page,
-    /// The latency of the heat strip.
+    /// The latency of the heat strip, counted around.
     pub metric: usize,
     /// Whether charts show the last minute instead of the whole run.
     pub recent: bool,
@@ -55,7 +56,7 @@ impl View {
         match key {
             b'1'..=b'4' => self.page = PAGES[usize::from(key - b'1')].0,
             b'\t' => self.page = PAGES[(at + 1) % PAGES.len()].0,
-            b'm' => self.metric = (self.metric + 1) % LATENCIES.len(),
+            b'm' => self.metric += 1,
             b'w' => self.recent = !self.recent,
             b'h' | b'?' => {
                 self.help = !self.help;
@@ -80,7 +81,7 @@ pub(super) fn draw(shown: &Snapshot, view: View, (width, height): (usize, usize)
         small(&mut grid, area, shown);
         return grid;
     }
-    let span = Span::of(&shown.history, view.recent.then_some(RECENT_SECONDS));
+    let span = Span::of(shown, view.recent.then_some(RECENT_SECONDS));
     let (head, rest) = area.split_rows(2);
     overview::title(&mut grid, head.split_rows(1).0, shown);
     overview::progress(&mut grid, head.split_rows(1).1, shown);
@@ -88,8 +89,8 @@ pub(super) fn draw(shown: &Snapshot, view: View, (width, height): (usize, usize)
     match view.page {
         _ if view.help => help(&mut grid, body),
         Page::Overview => overview::draw(&mut grid, body, shown, (span, view.metric)),
-        Page::Latency => latency(&mut grid, body, span),
-        Page::Load => load(&mut grid, body, span),
+        Page::Latency => latency(&mut grid, body, span, shown.output),
+        Page::Load => load(&mut grid, body, span, shown.output),
         Page::Messages => messages(&mut grid, body, shown),
     }
     keys(&mut grid, foot, view);
@@ -101,8 +102,8 @@ fn small(grid: &mut Grid, area: Area, shown: &Snapshot) {
     let progress = format!("{} {}", done(shown.finished, shown.total, "/"), clock(shown.elapsed as u64));
     let mut rows = vec![vec![(progress, Style::BOLD)]];
     rows.extend(flow(overview::rates(shown), area.width));
-    for (at, (name, values)) in LATENCIES.iter().zip(shown.latency).enumerate() {
-        let Some([p50, _, p99]) = values else { continue };
+    for (at, name) in latencies(shown.output).iter().copied() {
+        let Some([p50, _, p99]) = shown.latency[at] else { continue };
         let text = format!("{name} p50 {} p99 {} ms", chart::compact(p50), chart::compact(p99));
         rows.push(vec![(text, Style::color([BLUE, GREEN, SAND, GRAY][at]))]);
     }
@@ -132,23 +133,22 @@ fn flow(parts: Vec<Part>, width: usize) -> Vec<Vec<Part>> {
 }
 
 /// The latency panel of each metric, in two columns if there is space.
-fn latency(grid: &mut Grid, area: Area, span: Span<'_>) {
+fn latency(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
     let curves = [
         Curve { name: "p50", color: BLUE, filled: true, of: |point, at| point.latency[at].map(|values| values[0]) },
         Curve { name: "p99", color: SAND, filled: false, of: |point, at| point.latency[at].map(|values| values[2]) },
     ];
-    let rows = area.height / 2;
-    for half in 0..2 {
-        let row = if half == 0 { area.split_rows(rows).0 } else { area.split_rows(rows).1 };
-        for (column, cell) in row.columns(2, 2).into_iter().enumerate() {
-            let metric = 2 * half + column;
+    let shown: Vec<_> = latencies(output).chunks(2).collect();
+    for (at, pair) in shown.iter().enumerate() {
+        let row = part(area, at, shown.len());
+        for ((metric, name), cell) in pair.iter().copied().zip(row.columns(pair.len(), 2)) {
             // If there is space, the distribution is below the percentiles.
             let (top, below) =
                 if cell.height >= 14 { cell.split_rows(cell.height * 3 / 5) } else { cell.split_rows(cell.height) };
-            let title = format!("{} ms", LATENCIES[metric]);
+            let title = format!("{name} ms");
             Chart { title: &title, curves: &curves, metric }.draw(grid, top, span);
             if below.height >= 4 {
-                heat_strip(grid, below, span, metric);
+                heat_strip(grid, below, span, (metric, name));
             }
         }
     }
@@ -167,16 +167,28 @@ const CONCURRENCY: [Curve; 2] = [
     Curve { name: "in flight", color: GREEN, filled: true, of: |point, _| Some(point.in_flight as f64) },
     Curve { name: "queued", color: RED, filled: false, of: |point, _| point.waiting.map(|waiting| waiting as f64) },
 ];
-const LOAD: [(&str, &[Curve]); 3] = [("requests/s", &RATES), ("output tok/s", &TOKENS), ("requests", &CONCURRENCY)];
+type LoadChart = (&'static str, &'static [Curve]);
+const LOAD: [LoadChart; 3] = [("requests/s", &RATES), ("output tok/s", &TOKENS), ("requests", &CONCURRENCY)];
+
+/// The charts of the load: the last two or all three where there is room; tokens only where responses have them.
+fn load_charts(output: Output, has_room: bool) -> Vec<LoadChart> {
+    let from = usize::from(!has_room && output == Output::Tokens);
+    let shown = LOAD.into_iter().enumerate().filter(|(at, _)| *at != 1 || output == Output::Tokens);
+    shown.map(|(_, chart)| chart).skip(from).collect()
+}
+
+/// One of `count` equal parts of an area, below each other.
+fn part(area: Area, at: usize, count: usize) -> Area {
+    let (from, to) = (area.height * at / count, area.height * (at + 1) / count);
+    Area { y: area.y + from, height: to - from, ..area }
+}
 
 /// Rates, throughput, concurrency and queue below each other.
-fn load(grid: &mut Grid, area: Area, span: Span<'_>) {
+fn load(grid: &mut Grid, area: Area, span: Span<'_>, output: Output) {
     // Two charts with axes need ten rows.
-    let shown = if area.height >= 15 { &LOAD[..] } else { &LOAD[1..] };
+    let shown = load_charts(output, area.height >= 15);
     for (at, (title, curves)) in shown.iter().enumerate() {
-        let (from, to) = (area.height * at / shown.len(), area.height * (at + 1) / shown.len());
-        let row = Area { y: area.y + from, height: to - from, ..area };
-        Chart { title, curves, metric: 0 }.draw(grid, row, span);
+        Chart { title, curves, metric: 0 }.draw(grid, part(area, at, shown.len()), span);
     }
 }
 

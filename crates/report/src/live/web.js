@@ -8,16 +8,18 @@
   const plot = (host, title, unit, layers) => {
     const made = new Plot(host, { title, group: "time", height: 190, x, y: { label: unit, zero: true }, layers: layers.map(([name, key, color, kind]) => ({ name, key, kind, color, x: [], y: [] })) });
     for (const layer of made.layers) { layer.head = (k) => clock(layer.x[k]); layer.tip = (k) => [[layer.name, fmt(layer.y[k]) + " " + unit]]; }
-    return (series) => {
-      for (const layer of made.layers) { const at = series.time.map((_, k) => k).filter((k) => series[layer.key][k] !== null); layer.x = at.map((k) => series.time[k]); layer.y = at.map((k) => series[layer.key][k]); }
-      made.figure.hidden = !made.layers.some((layer) => layer.x.length);
+    const curves = made.layers;
+    return ({ series, stages }) => {
+      for (const layer of curves) { const at = series.time.map((_, k) => k).filter((k) => (series[layer.key]?.[k] ?? null) !== null); layer.x = at.map((k) => series.time[k]); layer.y = at.map((k) => series[layer.key][k]); }
+      made.layers = [...curves, ...stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, shown: true, axis: "y", x: [], y: [] }))];
+      made.figure.hidden = !curves.some((layer) => layer.x.length);
       made.redraw();
     };
   };
   const section = (title) => { const place = node("div", undefined, "grid"); main.append(node("h2", title), place); return place; };
   const table = node("table", undefined, "facts"); table.hidden = true;
   const latency = section("Latency"); latency.before(table);
-  const updates = ["TTFT", "TPOT", "ITL", "E2EL"].map((name) => plot(latency, name, "ms", [["p50", name + " p50", 0, "line"], ["p99", name + " p99", 1, "line"]]));
+  const updates = ["TTFT", "TTFP", "TPOT", "ITL", "E2EL"].map((name) => plot(latency, name, "ms", [["p50", name + " p50", 0, "line"], ["p99", name + " p99", 1, "line"]]));
   const load = section("Load");
   updates.push(plot(load, "Requests per second", "req/s", [["achieved", "requests", 2, "line"], ["target", "target", 1, "line"]]),
     plot(load, "Output throughput", "tok/s", [["output", "tokens", 0, "area_under"]]),
@@ -39,7 +41,8 @@
     $("progress").value = share;
     const kinds = Object.entries(state.failures).map(([kind, count]) => `${kind} ${count}`).join(", ");
     $("cards").replaceChildren(
-      card("achieved", known(state.achieved, " req/s"), state.target === null ? "mean of 10 s" : `target ${fmt(state.target)}, mean of 10 s`), card("output", known(state.output, " tok/s"), "mean of 10 s"),
+      card("achieved", known(state.achieved, " req/s"), state.target === null ? "mean of 10 s" : `target ${fmt(state.target)}, mean of 10 s`),
+      ...(state.output === undefined ? [] : [card("output", known(state.output, " tok/s"), "mean of 10 s")]),
       card("in flight", fmt(state.in_flight), state.waiting === null ? "" : `${fmt(state.waiting)} queued`), card("failed", fmt(state.failed), kinds, state.failed > 0),
       ...(state.late_ms === null ? [] : [card("client", state.is_late ? "LATE" : "ok", `sent p99 ${fmt(state.late_ms)} ms behind schedule`, state.is_late)]),
       ...Object.entries(state.gauges).map(([name, value]) => card(`server: ${name}`, fmt(value))));
@@ -49,7 +52,7 @@
     table.hidden = !rows.length;
     table.replaceChildren(row(["ms", "p50", "p90", "p99"], "th"), ...rows.map(([name, values]) => row([name, ...values.map(fmt)], "td")));
     messages.textContent = state.lines.slice(-12).join("\n") || "none";
-    updates.forEach((update) => update(state.series));
+    updates.forEach((update) => update(state));
     document.documentElement.dataset.ready = "yes";
   };
   const source = new EventSource("events" + location.search);

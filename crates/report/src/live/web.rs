@@ -1,10 +1,11 @@
 //! The live view for a browser: the page, its events, and the same state as OpenMetrics text.
 
 use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::live::Output;
 
 use crate::html::Document;
 
-use super::monitor::{LATENCIES, Percentiles, Point, Snapshot};
+use super::monitor::{Percentiles, Point, Snapshot, latencies};
 use super::reading::done;
 
 const SCRIPT: &str = include_str!("web.js");
@@ -48,22 +49,27 @@ pub fn event(snapshot: &Snapshot) -> String {
     let mean = |of: fn(&Point) -> Option<f64>| snapshot.mean(of);
     dict.set("target", mean(|point| point.target_per_s));
     dict.set("achieved", mean(|point| Some(point.requests_per_s)));
-    dict.set("output", mean(|point| Some(point.tokens_per_s)));
-    let percentiles = LATENCIES.iter().zip(snapshot.latency);
-    let percentiles = percentiles.map(|(name, values)| {
-        ((*name).to_owned(), Value::from(values.map(|values| values.map(Value::Float).to_vec())))
+    if snapshot.output == Output::Tokens {
+        dict.set("output", mean(|point| Some(point.tokens_per_s)));
+    }
+    let percentiles = latencies(snapshot.output).iter().map(|(at, name)| {
+        let values = snapshot.latency[*at].map(|values| values.map(Value::Float).to_vec());
+        ((*name).to_owned(), Value::from(values))
     });
     dict.set("latency", percentiles.collect::<Dict>());
     let failures = snapshot.failures.iter().map(|(kind, count)| ((*kind).to_owned(), Value::from(*count)));
     dict.set("failures", failures.collect::<Dict>());
-    dict.set("series", series(&snapshot.history));
+    dict.set("series", series(snapshot));
+    let stages = snapshot.stages.iter();
+    let stages = stages.map(|stage| Value::List(vec![stage.name.as_str().into(), stage.start.into()]));
+    dict.set("stages", stages.collect::<Vec<_>>());
     let lines = snapshot.lines.iter().map(|line| Value::from(line.as_str()));
     dict.set("lines", lines.collect::<Vec<_>>());
     dumps(&Value::Dict(dict))
 }
 
 /// The history as columns; null where there is no value.
-fn series(history: &[Point]) -> Dict {
+fn series(Snapshot { history, output, .. }: &Snapshot) -> Dict {
     let column = |of: &dyn Fn(&Point) -> Option<f64>| -> Vec<Value> {
         // Four digits: more than a chart can show.
         let digits = |value: f64| Value::Float((value * 1e3).round() / 1e3);
@@ -73,10 +79,12 @@ fn series(history: &[Point]) -> Dict {
     series.set("time", column(&|point| Some(point.time)));
     series.set("requests", column(&|point| Some(point.requests_per_s)));
     series.set("target", column(&|point| point.target_per_s));
-    series.set("tokens", column(&|point| Some(point.tokens_per_s)));
+    if *output == Output::Tokens {
+        series.set("tokens", column(&|point| Some(point.tokens_per_s)));
+    }
     series.set("in_flight", column(&|point| Some(point.in_flight as f64)));
     series.set("queued", column(&|point| point.waiting.map(|waiting| waiting as f64)));
-    for (at, name) in LATENCIES.iter().enumerate() {
+    for (at, name) in latencies(*output).iter().copied() {
         for (percentile, word) in [(0, "p50"), (2, "p99")] {
             series.set(format!("{name} {word}"), column(&|point| point.latency[at].map(|values| values[percentile])));
         }
@@ -109,15 +117,21 @@ pub fn openmetrics(snapshot: &Snapshot) -> String {
     };
     counter("tacho_requests_finished", "Finished requests.", snapshot.finished);
     counter("tacho_requests_failed", "Failed requests.", snapshot.failed);
-    counter("tacho_token_events", "Token events received.", snapshot.tokens);
+    if snapshot.output == Output::Tokens {
+        counter("tacho_token_events", "Token events received.", snapshot.tokens);
+    }
     if !snapshot.failures.is_empty() {
         text += "# TYPE tacho_failures counter\n# HELP tacho_failures Failures by kind.\n";
         for (kind, count) in &snapshot.failures {
             text += &format!("tacho_failures_total{{kind=\"{kind}\"}} {count}\n");
         }
     }
+    let first = match snapshot.output {
+        Output::Audio => ("tacho_audio_ttfp_seconds", "Time to first packet."),
+        Output::Tokens | Output::Whole => ("tacho_ttft_seconds", "Time to first token."),
+    };
     let latencies = [
-        ("tacho_ttft_seconds", "Time to first token."),
+        first,
         ("tacho_tpot_seconds", "Time per output token after the first."),
         ("tacho_itl_seconds", "Inter-token latency."),
         ("tacho_e2el_seconds", "End-to-end latency."),
@@ -138,6 +152,7 @@ fn summary(name: &str, help: &str, values: Option<Percentiles>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::StageSpan;
     use tacho_core::json::parse;
 
     fn snapshot() -> Snapshot {
@@ -169,6 +184,20 @@ mod tests {
         assert_eq!(series.get("tokens"), Some(&Value::List(vec![Value::Float(60.0)])));
         assert_eq!(series.get("TTFT p99"), Some(&Value::List(vec![Value::Null])), "nothing measured is not zero");
         assert_eq!(value.get("latency").unwrap().get("ITL"), Some(&Value::Null));
+    }
+
+    #[test]
+    fn audio_is_not_counted_as_tokens() {
+        let stages = [StageSpan { name: "peak".into(), start: 2.5, ..StageSpan::default() }].into();
+        let speech = Snapshot { output: Output::Audio, stages, ..snapshot() };
+        let value = parse(&event(&speech)).unwrap();
+        assert!(value.get("output").is_none() && value.get("series").unwrap().get("tokens").is_none());
+        let names =
+            |value: &Value| value.as_dict().unwrap().iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(value.get("latency").unwrap()), ["TTFP", "E2EL"]);
+        assert_eq!(dumps(value.get("stages").unwrap()), r#"[["peak", 2.5]]"#);
+        let text = openmetrics(&speech);
+        assert!(text.contains("tacho_audio_ttfp_seconds{") && !text.contains("ttft") && !text.contains("token"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tacho_core::live::{Histogram, LoadTitle};
+use tacho_core::StageSpan;
+use tacho_core::live::{Histogram, LoadTitle, Output};
 use tacho_report::live::{Page, Point, Snapshot, View, text};
 
 /// Pseudorandom numbers from 0 to 1, the same in every run.
@@ -59,7 +60,11 @@ fn running() -> Snapshot {
 }
 
 fn check(name: &str, view: View, size: (usize, usize)) {
-    let found = text(&running(), view, size);
+    check_of(&running(), name, view, size);
+}
+
+fn check_of(shown: &Snapshot, name: &str, view: View, size: (usize, usize)) {
+    let found = text(shown, view, size);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live").join(name).with_extension("txt");
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -81,6 +86,13 @@ fn the_other_pages() {
     for (name, page) in [("latency", Page::Latency), ("load", Page::Load), ("messages", Page::Messages)] {
         check(name, View { page, ..View::default() }, (80, 24));
     }
+    let stage = |name: &str, start| StageSpan { name: name.into(), start, ..StageSpan::default() };
+    let stages = [stage("warm", 0.0), stage("peak", 58.0), stage("spike", 66.0), stage("later", 99.0)].into();
+    check_of(&Snapshot { stages, ..running() }, "stages", View::default(), (80, 24));
+    let latency = [Some([45.6, 71.2, 118.0]), None, None, Some([912.0, 1140.0, 12_345.0])];
+    let speech = Snapshot { output: Output::Audio, latency, ..running() };
+    check_of(&speech, "speech", View { metric: 2, ..View::default() }, (80, 24));
+    check_of(&speech, "speech-latency", View { page: Page::Latency, ..View::default() }, (80, 24));
     check("help", View { help: true, frozen: true, ..View::default() }, (60, 16));
 }
 

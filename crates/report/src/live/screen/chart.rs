@@ -1,9 +1,10 @@
 //! Charts over time in text: braille lines and areas with axes, sparklines, and a heat strip of latencies.
 
+use tacho_core::StageSpan;
 use tacho_core::live::Histogram;
 
 use crate::live::cells::{Area, Grid, Style, columns};
-use crate::live::monitor::{LATENCIES, Point};
+use crate::live::monitor::{Point, Snapshot};
 use crate::live::reading::clock;
 use crate::style::{round_up, short_tick};
 
@@ -27,15 +28,31 @@ pub(super) struct Span<'a> {
     pub(super) points: &'a [Point],
     pub(super) from: f64,
     pub(super) to: f64,
+    /// The stages of the load.
+    pub(super) stages: &'a [StageSpan],
 }
 
 impl<'a> Span<'a> {
     /// The whole history, or its last `seconds`.
-    pub(super) fn of(points: &'a [Point], seconds: Option<f64>) -> Self {
+    pub(super) fn of(shown: &'a Snapshot, seconds: Option<f64>) -> Self {
+        let points = &shown.history;
         let end = points.last().map_or(0.0, |point| point.time);
         let from = seconds.map_or(0.0, |seconds| (end - seconds).max(0.0));
         let first = points.partition_point(|point| point.time <= from);
-        Span { points: &points[first..], from, to: end.max(from + MIN_SPAN) }
+        Span { points: &points[first..], from, to: end.max(from + MIN_SPAN), stages: &shown.stages }
+    }
+
+    /// The column of a time in a plot of this width.
+    fn column(self, time: f64, width: usize) -> usize {
+        ((time - self.from) / (self.to - self.from) * width as f64).max(0.0) as usize
+    }
+
+    /// Draws a line where a stage begins; data drawn later covers it.
+    fn draw_stages(self, grid: &mut Grid, plot: Area) {
+        for stage in self.stages.iter().filter(|stage| stage.start > self.from && stage.start < self.to) {
+            let x = plot.x + self.column(stage.start, plot.width);
+            (0..plot.height).for_each(|row| grid.set(x, plot.y + row, '┊', Style::color(GRAY)));
+        }
     }
 
     /// The points of each of `count` equal steps.
@@ -110,6 +127,7 @@ impl Chart<'_> {
             }
         }
         (0..plot.height).for_each(|row| grid.set(left - 1, plot.y + row, '│', Style::color(GRAY)));
+        span.draw_stages(grid, Area { x: left, width, ..plot });
         let mut dots = Dots::new(width, plot.height);
         for (curve, values) in self.curves.iter().zip(values(2 * width)) {
             dots.curve(&values, top, curve);
@@ -119,7 +137,7 @@ impl Chart<'_> {
     }
 }
 
-/// Start and end of the time on an axis.
+/// Start and end of the time on an axis; between them the names of stages, where they fit.
 fn time_axis(grid: &mut Grid, area: Area, span: Span<'_>) {
     let style = Style::color(GRAY);
     let (from, to) = (clock(span.from as u64), clock(span.to as u64));
@@ -127,6 +145,15 @@ fn time_axis(grid: &mut Grid, area: Area, span: Span<'_>) {
     let room = area.width.saturating_sub(columns(&to));
     if room > columns(&from) {
         grid.put((area.x + room, area.y), area.width, &to, style);
+    }
+    let mut free = columns(&from) + 1;
+    for (place, stage) in span.stages.iter().enumerate().filter(|(_, stage)| stage.start < span.to) {
+        let start = span.column(stage.start, area.width).max(free);
+        let next = span.stages.get(place + 1).map_or(room, |next| span.column(next.start, area.width).min(room));
+        let width = next.saturating_sub(start + 1);
+        if width >= columns(&stage.name).min(3) {
+            free = grid.put((area.x + start, area.y), width, &stage.name, style) + 1 - area.x;
+        }
     }
 }
 
@@ -208,9 +235,9 @@ pub(super) fn sparkline(grid: &mut Grid, area: Area, span: Span<'_>, color: u8, 
 }
 
 /// The distribution of a latency over time: a column per step, a row per band, darker for more requests.
-pub(super) fn heat_strip(grid: &mut Grid, area: Area, span: Span<'_>, metric: usize) {
+pub(super) fn heat_strip(grid: &mut Grid, area: Area, span: Span<'_>, (metric, name): (usize, &str)) {
     let (head, rest) = area.split_rows(1);
-    rule(grid, head, &format!("{} over time, ms", LATENCIES[metric]), &[]);
+    rule(grid, head, &format!("{name} over time, ms"), &[]);
     let bands = || span.points.iter().flat_map(|point| point.bands[metric].iter().map(|(band, _)| *band));
     let (Some(low), Some(high)) = (bands().min(), bands().max()) else {
         grid.put((rest.x + 1, rest.y), rest.width, "no response yet", Style::color(GRAY));
@@ -226,6 +253,7 @@ pub(super) fn heat_strip(grid: &mut Grid, area: Area, span: Span<'_>, metric: us
     }
     (0..rows).for_each(|row| grid.set(plot.x + margin - 1, plot.y + row, '│', Style::color(GRAY)));
     let width = plot.width.saturating_sub(margin);
+    span.draw_stages(grid, Area { x: plot.x + margin, width, ..plot });
     let (mut left, mut before) = (span.points.len(), &[][..]);
     for (column, own) in span.steps(width).enumerate() {
         // A step between two points repeats the earlier one.
@@ -275,14 +303,14 @@ fn tenths(value: f64) -> String {
 mod tests {
     use super::*;
 
-    fn points(count: usize) -> Vec<Point> {
+    fn points(count: usize) -> Snapshot {
         let one = |at: usize| Point {
             time: at as f64 * 0.5 + 0.5,
             requests_per_s: at as f64,
             bands: [vec![(30, 9), (33, 1)], Vec::new(), Vec::new(), Vec::new()],
             ..Point::default()
         };
-        (0..count).map(one).collect()
+        Snapshot { history: (0..count).map(one).collect(), ..Snapshot::default() }
     }
 
     #[test]
@@ -292,8 +320,8 @@ mod tests {
         assert_eq!(span.steps(7).map(<[Point]>::len).sum::<usize>(), 40);
         let values = span.values(200, |point| Some(point.requests_per_s));
         assert!(values[0].is_none() && values[199] == Some(39.0) && values[20..].iter().all(Option::is_some));
-        let early = &points[..2];
-        let values = Span::of(early, None).values(10, |point| Some(point.requests_per_s));
+        let early = Snapshot { history: points.history[..2].to_vec(), ..Snapshot::default() };
+        let values = Span::of(&early, None).values(10, |point| Some(point.requests_per_s));
         assert!(values[0].is_some() && values[9].is_none(), "the future is empty: {values:?}");
         assert_eq!(Span::of(&points, Some(5.0)).points.len(), 10);
     }
@@ -318,11 +346,11 @@ mod tests {
         let points = points(40);
         let mut grid = Grid::new(30, 5, false);
         let area = grid.area();
-        heat_strip(&mut grid, area, Span::of(&points, None), 0);
+        heat_strip(&mut grid, area, Span::of(&points, None), (0, "TTFT"));
         let text = grid.text();
         assert!(text.lines().nth(1).unwrap().contains('▒') && text.lines().nth(4).unwrap().contains('█'), "{text}");
         assert!(!text.lines().nth(2).unwrap().contains(['░', '▒', '▓', '█']), "{text}");
-        heat_strip(&mut grid, area, Span::of(&points, None), 1);
+        heat_strip(&mut grid, area, Span::of(&points, None), (1, "TPOT"));
         assert!(grid.text().contains("no response yet"));
     }
 

@@ -1,11 +1,12 @@
 //! The overview page: title, progress, rates, latencies, charts, messages.
 
 use super::chart::{BLUE, Chart, GRAY, GREEN, RED, SAND, Span, compact, heat_strip, rule, sparkline};
-use super::{LOAD, Part, flow, messages};
+use super::{Part, flow, load_charts, messages};
 use crate::live::cells::{Area, Grid, Style, columns};
-use crate::live::monitor::{LATENCIES, Percentiles, Snapshot};
+use crate::live::monitor::{Percentiles, Snapshot, latencies};
 use crate::live::reading::{clock, done};
 use crate::style::short;
+use tacho_core::live::Output;
 
 /// Columns of the latency table before the sparklines.
 const TABLE: usize = 31;
@@ -72,7 +73,9 @@ pub(super) fn rates(shown: &Snapshot) -> Vec<Part> {
     let style = if behind { Style::color(SAND) } else { Style::PLAIN };
     let word = if target.is_some() { "achieved " } else { "" };
     parts.push((format!("{word}{} req/s", number(achieved)), style));
-    parts.push((format!("{} tok/s", number(shown.mean(|point| Some(point.tokens_per_s)))), Style::PLAIN));
+    if shown.output == Output::Tokens {
+        parts.push((format!("{} tok/s", number(shown.mean(|point| Some(point.tokens_per_s)))), Style::PLAIN));
+    }
     parts.push((format!("{} in flight", shown.in_flight), Style::PLAIN));
     parts.extend(shown.waiting.map(|waiting| (format!("{waiting} queued"), Style::PLAIN)));
     let style = if shown.failed > 0 { Style { bold: true, ..Style::color(RED) } } else { Style::color(GRAY) };
@@ -107,17 +110,18 @@ pub(super) fn draw(grid: &mut Grid, area: Area, shown: &Snapshot, (span, metric)
     for (at, row) in rows.iter().enumerate() {
         grid.line(Area { x: 1, width: area.width - 2, ..numbers.split_rows(at).1 }, row);
     }
-    let (table, rest) = rest.split_rows(1 + LATENCIES.len());
-    latencies(grid, table, shown, span);
+    let names = latencies(shown.output);
+    let (table, rest) = rest.split_rows(1 + names.len());
+    latency_table(grid, table, shown, span);
     let last = if rest.height >= 12 { (rest.height / 5).clamp(3, 8) } else { usize::from(rest.height >= 6) * 2 };
     let (rest, lines) = rest.split_rows(rest.height - last);
     let strip = if rest.height >= 9 { (rest.height * 2 / 5).clamp(4, 12) } else { 0 };
     let (strip, charts) = rest.split_rows(strip);
     if strip.height > 0 {
-        heat_strip(grid, strip, span, metric);
+        heat_strip(grid, strip, span, names[metric % names.len()]);
     }
-    let wide = if area.width >= 100 { &LOAD[..] } else { &LOAD[1..] };
-    for ((title, curves), cell) in wide.iter().zip(charts.columns(wide.len(), 2)) {
+    let load = load_charts(shown.output, area.width >= 100);
+    for ((title, curves), cell) in load.iter().zip(charts.columns(load.len(), 2)) {
         Chart { title, curves, metric: 0 }.draw(grid, cell, span);
     }
     if lines.height > 0 {
@@ -126,7 +130,7 @@ pub(super) fn draw(grid: &mut Grid, area: Area, shown: &Snapshot, (span, metric)
 }
 
 /// Percentiles of all requests, and sparklines over time.
-fn latencies(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
+fn latency_table(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
     let (head, rest) = area.split_rows(1);
     rule(grid, head, "latency ms", &[]);
     for (at, word) in [" p50 ", " p90 ", " p99 "].into_iter().enumerate() {
@@ -138,8 +142,8 @@ fn latencies(grid: &mut Grid, area: Area, shown: &Snapshot, span: Span<'_>) {
         let word = if half.width > 16 { format!("{word}over time ") } else { word.to_owned() };
         grid.put((half.x, head.y), half.width, &word, Style::color(GRAY));
     }
-    for (at, name) in LATENCIES.iter().enumerate() {
-        let y = rest.y + at;
+    for (row, (at, name)) in latencies(shown.output).iter().copied().enumerate() {
+        let y = rest.y + row;
         grid.put((area.x + 1, y), 12, name, Style::BOLD);
         grid.put((area.x + 10, y), TABLE, &cells(shown.latency[at]), Style::PLAIN);
         for (half, (percentile, color)) in halves.iter().zip([(0, BLUE), (2, SAND)]) {

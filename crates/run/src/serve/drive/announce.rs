@@ -43,11 +43,18 @@ pub(crate) fn on_board(plan: &ServePlan, prepared: &Prepared, board: &LiveBoard)
         },
         load: load(prepared, limit),
     });
+    metrics.output = plan.endpoint.backend.output();
     metrics.stages = prepared.timeline.stages().into();
     if prepared.sessions.is_none() {
         metrics.scheduled = prepared.timeline.shared_schedule();
-        metrics.is_limited = limit.is_some();
+        metrics.is_limited = limit.is_some() && !is_burst(&prepared.timeline);
     }
+}
+
+/// Whether all requests are due at once: with a concurrency limit a closed loop, in which none of them queues.
+fn is_burst(timeline: &Timeline) -> bool {
+    let process = timeline.arrivals();
+    !process.rate.is_finite() && process.ramp.is_none() && !process.replayed
 }
 
 /// Short description of arrivals and concurrency limit.
@@ -61,9 +68,7 @@ fn load(prepared: &Prepared, limit: Option<usize>) -> String {
         None => "burst".to_owned(),
     };
     match limit {
-        Some(limit) if !process.rate.is_finite() && process.ramp.is_none() && !process.replayed => {
-            format!("concurrency {limit}")
-        }
+        Some(limit) if is_burst(&prepared.timeline) => format!("concurrency {limit}"),
         Some(limit) => format!("{arrivals}, concurrency {limit}"),
         None => arrivals,
     }
