@@ -28,8 +28,10 @@ fn table(record: &RunRecord, key: &str) -> GroupTable {
     if record.setup.has_goodput() {
         headings.push("goodput".to_owned());
     }
-    headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("p{high}")]);
-    headings.extend(["TPOT p50".to_owned(), format!("E2EL p{high}")]);
+    if record.summary.generation().is_some() {
+        headings.extend(["tok/s".to_owned(), "TTFT p50".to_owned(), format!("p{high}"), "TPOT p50".to_owned()]);
+    }
+    headings.push(format!("E2EL p{high}"));
     let rows = record.groups_by(key).map(|group| row(group, percentile, record.setup.has_goodput())).collect();
     let note = if key == STAGE { recovery(record) } else { None };
     GroupTable { title: format!("By {key}"), headings, rows, note }
@@ -58,7 +60,7 @@ fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {
     let record = &group.record;
     let summary = &record.summary;
     let unknown = || "–".to_owned();
-    let generation = summary.generation();
+    let (generation, media) = (summary.generation(), summary.media());
     let mut cells = vec![
         group.name.clone(),
         (summary.completed + summary.failed).to_string(),
@@ -66,9 +68,9 @@ fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {
         short(summary.request_throughput),
     ];
     if goodput {
-        cells.push(generation.and_then(|generation| generation.request_goodput).map_or_else(unknown, short));
+        let rate = generation.and_then(|generation| generation.request_goodput);
+        cells.push(rate.or(media.and_then(|media| media.request_goodput)).map_or_else(unknown, short));
     }
-    cells.push(generation.map_or_else(unknown, |generation| short(generation.output_throughput)));
     let at = |of: &Statistics, percentile: f64| match percentile {
         50.0 => Some(of.median_ms),
         other => of.percentile_ms(other),
@@ -77,7 +79,11 @@ fn row(group: &Group, percentile: f64, goodput: bool) -> Vec<String> {
         let known = summary.statistics(metric).filter(|of| of.count > 0).and_then(|of| at(of, percentile));
         known.map_or_else(unknown, short)
     };
-    cells.extend([(MetricKind::Ttft, 50.0), (MetricKind::Ttft, percentile)].map(|(metric, of)| latency(metric, of)));
-    cells.extend([(MetricKind::Tpot, 50.0), (MetricKind::E2el, percentile)].map(|(metric, of)| latency(metric, of)));
+    if let Some(generation) = generation {
+        cells.push(short(generation.output_throughput));
+        let shown = [(MetricKind::Ttft, 50.0), (MetricKind::Ttft, percentile), (MetricKind::Tpot, 50.0)];
+        cells.extend(shown.map(|(metric, of)| latency(metric, of)));
+    }
+    cells.push(latency(MetricKind::E2el, percentile));
     cells
 }

@@ -162,8 +162,17 @@ fn rates(record: &RunRecord) -> Vec<Row> {
     rows
 }
 
+/// A percentile of a latency of generated audio.
+pub(crate) struct AudioTime {
+    pub(crate) name: &'static str,
+    pub(crate) percentile: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) value: Option<f64>,
+    pub(crate) key: String,
+}
+
 /// The median and the highest percentile of the latencies of generated audio.
-fn audio(record: &RunRecord) -> Vec<Row> {
+pub(crate) fn audio_times(record: &RunRecord) -> Vec<AudioTime> {
     let names = [
         (MetricKind::AudioTtfp, "TTFP", "ms"),
         (MetricKind::AudioRtf, "RTF", ""),
@@ -172,23 +181,30 @@ fn audio(record: &RunRecord) -> Vec<Row> {
     let families = names
         .into_iter()
         .filter_map(|(metric, name, unit)| Some((Times::of(metric), record.summary.statistics(metric)?, name, unit)));
-    let rows = families.flat_map(|(times, found, short_name, unit)| {
+    let times = families.flat_map(|(times, found, name, unit)| {
         let highest = found.percentiles_ms.iter().map(|(percent, _)| *percent).filter(|percent| *percent != 50.0);
         let highest = highest.max_by(f64::total_cmp);
-        let row = move |(order, percentile): (usize, f64)| {
-            let head = if order == 0 { short_name } else { "" };
+        let time = move |percentile: f64| {
             let statistic = Statistic::Percentile(percentile);
             let value = Timed { times, statistic }.read(record);
-            Row {
-                name: format!("{head:<5}p{} {unit}", percent(percentile)).trim_end().to_owned(),
-                value: value.map_or_else(|| "–".to_owned(), short),
-                interval: interval(record, &times.key(statistic)),
-                scheduled: String::new(),
-            }
+            AudioTime { name, percentile, unit, value, key: times.key(statistic) }
         };
-        std::iter::once(50.0).chain(highest).enumerate().map(row)
+        std::iter::once(50.0).chain(highest).map(time)
     });
-    rows.collect()
+    times.collect()
+}
+
+fn audio(record: &RunRecord) -> Vec<Row> {
+    let row = |AudioTime { name, percentile, unit, value, key }: AudioTime| {
+        let head = if percentile == 50.0 { name } else { "" };
+        Row {
+            name: format!("{head:<5}p{} {unit}", percent(percentile)).trim_end().to_owned(),
+            value: value.map_or_else(|| "–".to_owned(), short),
+            interval: interval(record, &key),
+            scheduled: String::new(),
+        }
+    };
+    audio_times(record).into_iter().map(row).collect()
 }
 
 /// Gaps in the playback of generated audio, if there are any.
@@ -254,11 +270,15 @@ pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
 }
 
 /// An interval as text; an end that the run is too short for is open.
-pub(crate) fn bounds(Interval { low, high }: Interval) -> String {
+pub(crate) fn bounds(interval: Interval) -> String {
+    bounds_as(interval, short)
+}
+
+fn bounds_as(Interval { low, high }: Interval, text: fn(f64) -> String) -> String {
     match (low.is_finite(), high.is_finite()) {
-        (true, true) => format!("{} – {}", short(low), short(high)),
-        (true, false) => format!("≥ {}", short(low)),
-        (false, true) => format!("≤ {}", short(high)),
+        (true, true) => format!("{} – {}", text(low), text(high)),
+        (true, false) => format!("≥ {}", text(low)),
+        (false, true) => format!("≤ {}", text(high)),
         (false, false) => "–".to_owned(),
     }
 }
@@ -348,24 +368,34 @@ fn acceptance(record: &RunRecord) -> Fact {
     Some(("acceptance", format!("{:.1}% of draft tokens{length} ({} requests)", found.rate * 100.0, found.responses)))
 }
 
-/// What the requests cost, if the price of the machines is known.
-fn cost(record: &RunRecord) -> Fact {
-    let value = |key: &str, times: f64, name: &str| {
+/// What the requests cost, if the price of the machines is known: for what, the amount, and its interval.
+pub(crate) fn costs(record: &RunRecord) -> Vec<(&'static str, String, Option<String>)> {
+    let cost = |(key, times, name): (&str, f64, &'static str)| {
         let value = Known::find(key)?.read(record)? * times;
         let interval =
             record.intervals.get(key).map(|Interval { low, high }| Interval { low: low * times, high: high * times });
-        let interval = interval.map_or_else(String::new, |interval| format!(" ({})", bounds(interval)));
-        Some(format!("{}{interval} per {name}", short(value)))
+        Some((name, amount(value), interval.map(|interval| bounds_as(interval, amount))))
     };
-    let parts: Vec<String> = [
-        value("cost_per_million_output_tokens", 1.0, "1M output tokens"),
-        value("cost_per_million_tokens", 1.0, "1M tokens"),
-        value("cost_per_request", 1000.0, "1,000 requests"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let costs = [
+        ("cost_per_million_output_tokens", 1.0, "1M output tokens"),
+        ("cost_per_million_tokens", 1.0, "1M tokens"),
+        ("cost_per_request", 1000.0, "1,000 requests"),
+    ];
+    costs.into_iter().filter_map(cost).collect()
+}
+
+fn cost(record: &RunRecord) -> Fact {
+    let part = |(name, value, interval): (&str, String, Option<String>)| {
+        format!("{value}{} per {name}", interval.map_or_else(String::new, |interval| format!(" ({interval})")))
+    };
+    let parts: Vec<String> = costs(record).into_iter().map(part).collect();
     (!parts.is_empty()).then(|| ("cost", parts.join(" · ")))
+}
+
+/// An amount of money: three digits of a small one.
+fn amount(value: f64) -> String {
+    let digits = if value > 0.0 { (2.0 - value.log10().floor()).clamp(2.0, 8.0) as usize } else { 2 };
+    if value >= 1.0 { short(value) } else { format!("{value:.digits$}") }
 }
 
 /// The server's own metrics. A gauge that was not sampled during the run is not 0.

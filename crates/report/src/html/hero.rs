@@ -146,7 +146,7 @@ pub(crate) fn card(name: &str, value: f64, unit: &str, interval: Option<(f64, f6
     fact_card(name, &format!("{text}{unit}"), &interval)
 }
 
-fn fact_card(name: &str, value: &str, below: &str) -> String {
+pub(crate) fn fact_card(name: &str, value: &str, below: &str) -> String {
     let below = if below.is_empty() { String::new() } else { format!("<small>{}</small>", escape(below)) };
     format!("<div class=\"card\"><span>{}</span><b>{}</b>{below}</div>", escape(name), escape(value))
 }

@@ -2,7 +2,7 @@
 //! installed, the page is opened and used in it.
 
 use tacho_core::{FailureKind, Labels};
-use tacho_metrics::{Rare, Sample, Setup};
+use tacho_metrics::{Audio, Media, Rare, Sample, Setup, Task};
 use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
 
@@ -83,6 +83,39 @@ fn texts_of_others_stay_texts_and_nothing_is_fetched() {
     assert!(page.contains("default-src 'none'") && page.contains("<h2>By adapter</h2>"));
     for way in ["http:", "https:", "url(", "@import", "src=\"", "href="] {
         assert!(!page.contains(way), "{way}");
+    }
+}
+
+/// The page of a closed loop of speech or images, with a price.
+fn media_page(media: Media) -> String {
+    let setup = Setup { task: Task::Media, request_rate: f64::INFINITY, price_per_hour: Some(2.0), ..setup() };
+    let rare = Rare { media: Some(media), ..Rare::default() };
+    let one = |index| Sample { rare: rare.clone().into(), output_len: 0, ..sample(index) };
+    let samples: Vec<Sample> = (0..6).map(one).collect();
+    let measured = Measured { samples: samples.into(), duration: 1.0, ..Measured::default() };
+    let mut out = Vec::new();
+    write_page(&RunRecord::compute(setup, measured), &About::default(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn media_have_their_own_metrics_and_no_tokens() {
+    let speech = media_page(Media::Audio(Some(Audio { frames: 48_000, duration: 2.0, underrun: 0.0, underruns: 0 })));
+    let images = media_page(Media::Images(2));
+    for (page, has) in [
+        (&speech, &["Audio s/s", "P99 TTFP", "P99 RTF", "Time to first packet (TTFP)", r#""first": "TTFP""#][..]),
+        (&images, &["Images/s", "P99 E2EL", r#""first": null"#]),
+    ] {
+        for text in has.iter().chain(&["Cost per 1,000 requests"]) {
+            assert!(page.contains(text), "{text}");
+        }
+        let (words, _) = page.split_once("<script>").unwrap();
+        for text in ["tok/s", "TTFT", "TPOT", "ITL", "Wait for a concurrency slot"] {
+            assert!(!words.contains(text), "{text}");
+        }
+        if let Some(text) = used(page, "") {
+            assert!(text.contains("data-ready=\"yes\""), "{text}");
+        }
     }
 }
 

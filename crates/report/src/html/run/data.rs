@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
+use tacho_core::live::Output;
 use tacho_metrics::latency::{itls, successes, tpot};
 use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;
@@ -44,20 +45,42 @@ pub(super) fn facts(record: &RunRecord) -> Dict {
     let outcomes = outcomes(samples).into_iter().map(Value::from);
     dict.set("outcomes", outcomes.collect::<Vec<_>>());
     dict.set("distributions", distributions(record));
-    dict.set("over", over_time(samples));
+    dict.set("over", over_time(record));
+    dict.set("tokens", output(record) == Output::Tokens);
+    dict.set("first", first(record));
+    dict.set("paced", record.setup.is_paced());
     dict.set("steady", steady(record));
     dict.set("stages", stages(record));
     dict.set("slo", slo(record));
     dict.set("series", served::sets(record));
-    dict.set("slowest", slowest(samples));
+    dict.set("slowest", slowest(record));
     dict
+}
+
+/// What responses consist of.
+fn output(record: &RunRecord) -> Output {
+    match (record.summary.generation(), record.summary.media().map(|media| media.audio.is_some())) {
+        (Some(_), _) => Output::Tokens,
+        (None, Some(true)) => Output::Audio,
+        (None, _) => Output::Whole,
+    }
+}
+
+/// The name of the time to the first part of a response; `None` if responses are not streamed.
+fn first(record: &RunRecord) -> Option<&'static str> {
+    match output(record) {
+        Output::Tokens => Some("TTFT"),
+        Output::Audio => Some("TTFP"),
+        Output::Whole => None,
+    }
 }
 
 /// Least and most time steps of a run.
 const STEPS: (f64, f64) = (40.0, 300.0);
 
 /// The time series; `None` without requests.
-fn over_time(samples: &Samples) -> Option<Dict> {
+fn over_time(record: &RunRecord) -> Option<Dict> {
+    let samples = &record.measured.samples;
     let over = OverTime::of(samples, STEPS)?;
     let mut dict = Dict::new();
     dict.set("end", over.end);
@@ -67,13 +90,14 @@ fn over_time(samples: &Samples) -> Option<Dict> {
         dict.set(name, floats(values.into_iter()));
     }
     let latency = |(name, median, upper): (&str, &[f64], &[f64])| {
+        let name = if name == "ttft" { first(record)?.to_owned() } else { name.to_uppercase() };
         let mut dict = Dict::new();
-        dict.set("name", name.to_uppercase());
+        dict.set("name", name);
         dict.set("median", floats(median.iter().copied()));
         dict.set("upper", floats(upper.iter().copied()));
-        Value::Dict(dict)
+        Some(Value::Dict(dict))
     };
-    dict.set("latencies", latencies.known().map(latency).collect::<Vec<_>>());
+    dict.set("latencies", latencies.known().filter_map(latency).collect::<Vec<_>>());
     dict.set("upper", format!("p{}", series::UPPER_PERCENTILE));
     Some(dict)
 }
@@ -161,15 +185,19 @@ fn distributions(record: &RunRecord) -> Vec<Value> {
     let ttft = requests(|sample| Some(sample.ttft));
     let (tpot, e2el) = (requests(tpot), requests(|sample| Some(sample.latency)));
     let queue = requests(|sample| Some(sample.queue_time()));
-    let limited = record.setup.max_concurrency.is_some();
+    // In a closed loop no request is due before its slot is free.
+    let limited = record.setup.max_concurrency.is_some() && record.setup.is_paced();
+    let output = output(record);
+    let has_tokens = output == Output::Tokens;
+    let title = if output == Output::Audio { "Time to first packet (TTFP)" } else { "Time to first token (TTFT)" };
     let all = [
-        distribution("Time to first token (TTFT)", "requests", limits.ttft_ms, ttft),
-        distribution("Time per output token (TPOT)", "requests", limits.tpot_ms, tpot),
-        distribution("Inter-token latency (ITL)", "gaps", None, || itls(samples)),
-        distribution("End-to-end latency (E2EL)", "requests", limits.e2el_ms, e2el),
-        limited.then(|| distribution("Wait for a concurrency slot", "requests", None, queue)).flatten(),
+        (output != Output::Whole).then(|| distribution(title, "requests", limits.ttft_ms, ttft)),
+        has_tokens.then(|| distribution("Time per output token (TPOT)", "requests", limits.tpot_ms, tpot)),
+        has_tokens.then(|| distribution("Inter-token latency (ITL)", "gaps", None, || itls(samples))),
+        Some(distribution("End-to-end latency (E2EL)", "requests", limits.e2el_ms, e2el)),
+        limited.then(|| distribution("Wait for a concurrency slot", "requests", None, queue)),
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().flatten().flatten().collect()
 }
 
 /// The histogram of some latencies in seconds, with percentiles and the SLO in ms; `None` for fewer than two values.
@@ -204,9 +232,11 @@ fn distribution<I: Iterator<Item = f64>>(
     Some(Value::Dict(dict))
 }
 
-fn slowest(samples: &Samples) -> Vec<Value> {
+fn slowest(record: &RunRecord) -> Vec<Value> {
+    let samples = &record.measured.samples;
     let origin = series::origin(samples);
-    let whole = |sample: &Sample| sample.queue_time() + sample.latency;
+    let queue = |sample: &Sample| if record.setup.is_paced() { sample.queue_time() } else { 0.0 };
+    let whole = |sample: &Sample| queue(sample) + sample.latency;
     let mut order: Vec<Cow<'_, Sample>> = Vec::new();
     for sample in successes(samples) {
         order.push(sample);
@@ -217,14 +247,14 @@ fn slowest(samples: &Samples) -> Vec<Value> {
     }
     order.sort_by(|a, b| whole(b).total_cmp(&whole(a)));
     order.truncate(SLOWEST);
-    order.into_iter().map(|sample| Value::Dict(slow(&sample, origin))).collect()
+    order.into_iter().map(|sample| Value::Dict(slow(&sample, (origin, queue(&sample))))).collect()
 }
 
-fn slow(sample: &Sample, origin: f64) -> Dict {
+fn slow(sample: &Sample, (origin, queue): (f64, f64)) -> Dict {
     let mut dict = Dict::new();
     dict.set("index", sample.index);
     dict.set("sent", sample.sent - origin);
-    dict.set("queue", sample.queue_time() * 1e3);
+    dict.set("queue", queue * 1e3);
     dict.set("ttft", sample.ttft * 1e3);
     dict.set("e2el", sample.latency * 1e3);
     dict.set("prompt", sample.prompt_len);
@@ -263,7 +293,7 @@ mod tests {
     #[test]
     fn a_long_answer_is_shown_in_fewer_pieces() {
         let sample = Sample { itl: vec![0.001; 2500].into(), latency: 3.0, ..Sample::default() };
-        let slow = slow(&sample, 0.0);
+        let slow = slow(&sample, (0.0, 0.0));
         let pieces = slow.get("gaps").unwrap().as_list().unwrap();
         assert_eq!((pieces.len(), pieces[0].as_f64()), (834, Some(3.0)));
     }

@@ -18,7 +18,7 @@ fn section(GroupTable { title, headings, rows, note }: &GroupTable) -> String {
     };
     let rows: String = rows.iter().map(row).collect();
     format!(
-        "<section><h2>{}</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><th></th>{head}</tr>\n{rows}</table></div>\
+        "<section><h2>{}</h2>\n<div class=\"wide\" tabindex=\"0\"><table class=\"cells\"><tr><td></td>{head}</tr>\n{rows}</table></div>\
          <p class=\"note\">Latencies in ms.{}</p></section>\n",
         escape(title),
         note.as_ref().map_or_else(String::new, |note| format!(" {}.", escape(note)))

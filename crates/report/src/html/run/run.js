@@ -63,23 +63,24 @@
     const stages = facts.stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, x: [], y: [] }));
     steady.push(...stages);
     const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
-    new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
+    if (facts.tokens) new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
     new Plot(place, { title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
-    const waits = over.waiting.some((v) => v >= 0.05);
+    const waits = facts.paced && over.waiting.some((v) => v >= 0.05);
     new Plot(place, { title: "Requests in flight" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [...steady, series("in flight", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
     for (const latency of over.latencies) {
       const line = (name, values, color) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => values[step(k)] ?? NaN), head, tip: (k) => [[name, fmt(values[step(k)] ?? NaN) + " ms"]] });
       const limit = SLO[latency.name.toLowerCase()], level = limit ? [{ kind: "level", color: 3, at: limit, text: `SLO ${fmt(limit)} ms`, x: [], y: [] }] : [];
       new Plot(place, { title: `${latency.name} by time sent`, group: "time", x, y: { label: "ms", zero: true }, layers: [...steady, line("median", latency.median, 0), line(over.upper, latency.upper, 1), ...level] });
     }
-    const request = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["TTFT", fmt(columns.ttft[i]) + " ms"], ["E2EL", fmt(columns.e2el[i]) + " ms"],
-      ["prompt", fmt(columns.prompt[i]) + " tokens"], ["output", fmt(columns.output[i]) + " tokens"], ["wait for a slot", fmt(columns.queue[i]) + " ms"]];
+    const request = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ...(facts.first ? [[facts.first, fmt(columns.ttft[i]) + " ms"]] : []), ["E2EL", fmt(columns.e2el[i]) + " ms"],
+      ["prompt", fmt(columns.prompt[i]) + " tokens"], ...(facts.tokens ? [["output", fmt(columns.output[i]) + " tokens"]] : []), ...(facts.paced ? [["wait for a slot", fmt(columns.queue[i]) + " ms"]] : [])];
     const failure = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["failed", facts.outcomes[columns.outcome[i]]]];
-    const timed = good.filter((i) => columns.ttft[i] > 0);
-    const least = timed.reduce((low, i) => Math.min(low, columns.ttft[i]), timed.length ? Infinity : 1);
+    const [shown, times] = facts.first ? [facts.first, columns.ttft] : ["E2EL", columns.e2el];
+    const timed = good.filter((i) => times[i] > 0);
+    const least = timed.reduce((low, i) => Math.min(low, times[i]), timed.length ? Infinity : 1);
     if (timed.length || bad.length) {
-      new Plot(place, { title: (count < facts.total ? `TTFT of ${fmt(count)} of ${fmt(facts.total)} requests` : "TTFT of each request") + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [...stages,
-        { name: "TTFT", kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => columns.ttft[i]), tip: (k) => request(timed[k]) },
+      new Plot(place, { title: (count < facts.total ? `${shown} of ${fmt(count)} of ${fmt(facts.total)} requests` : `${shown} of each request`) + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [...stages,
+        { name: shown, kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => times[i]), tip: (k) => request(timed[k]) },
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
       ] });
     }
@@ -95,21 +96,24 @@
       if (some.length < 2 || !varied) return;
       new Plot(pair, { title, x: { label: xlabel, whole: true }, y: { label: ylabel, zero: true }, layers: [{ name: "requests", kind: "points", color: 0, x: some.map((i) => columns[xname][i]), y: some.map((i) => columns[yname][i]), tip: (k) => request(some[k]) }] });
     };
-    scatter("TTFT against prompt length", "prompt", "prompt tokens", "ttft", "TTFT, ms");
+    if (facts.first) scatter(`${facts.first} against prompt length`, "prompt", "prompt tokens", "ttft", `${facts.first}, ms`);
     scatter("E2EL against output length", "output", "output tokens", "e2el", "E2EL, ms");
     if (pair.children.length) section("Latency against length", count < facts.total ? `Points are ${fmt(count)} of ${fmt(facts.total)} requests.` : "Each point is a request.").append(pair);
   }
 
   // The slowest requests, each as a bar of its own time.
   if (facts.slowest && facts.slowest.length) {
-    const host = section("Slowest requests", "Each bar is one request: wait for a slot, time to first token, then the gaps between tokens. A stall shows as a wide segment.");
+    const parts = [[1, "wait for a slot", facts.slowest.some((one) => one.queue > 0)], [2, facts.tokens ? "to the first token" : facts.first ? "to the first audio" : "whole response", true], [0, facts.tokens ? "gaps between tokens" : "gaps between packets", facts.first]].filter(([, , has]) => has);
+    const host = section("Slowest requests", "Each bar is one request." + (facts.first ? " A stall shows as a wide segment." : ""));
     const table = node("table", undefined, "slow"), headings = node("tr");
-    for (const text of ["request", "sent, s", "prompt", "output", "TTFT, ms", "E2EL, ms", "longest gap, ms", "time"]) headings.append(node("th", text));
+    const cells = [["request", (one) => String(one.index)], ["sent, s", (one) => fmt(one.sent)], ["prompt", (one) => fmt(one.prompt)], ...(facts.tokens ? [["output", (one) => fmt(one.output)]] : []),
+      ...(facts.first ? [[facts.first + ", ms", (one) => fmt(one.ttft)]] : []), ["E2EL, ms", (one) => fmt(one.e2el)], ...(facts.first ? [["longest gap, ms", (one) => fmt(one.longest)]] : [])];
+    for (const text of [...cells.map(([text]) => text), "time"]) headings.append(node("th", text));
     table.append(headings);
     const longest = Math.max(...facts.slowest.map((one) => one.queue + one.e2el));
     for (const one of facts.slowest) {
       const row = node("tr");
-      for (const value of [String(one.index), fmt(one.sent), fmt(one.prompt), fmt(one.output), fmt(one.ttft), fmt(one.e2el), fmt(one.longest)]) row.append(node("td", value, "n"));
+      for (const [, value] of cells) row.append(node("td", value(one), "n"));
       const cell = node("td", undefined, "bar"), canvas = node("canvas");
       cell.append(canvas);
       row.append(cell);
@@ -121,8 +125,8 @@
         let x = 0;
         const piece = (ms, color, alpha) => { const wide = ms / longest * w; pen.globalAlpha = alpha; pen.fillStyle = Draw.css(color); pen.fillRect(x, 2, wide, h - 4); x += wide; };
         piece(one.queue, "--c1", 0.9);
-        piece(one.ttft, "--c2", 0.9);
-        one.gaps.forEach((ms, k) => piece(ms, "--c0", k % 2 ? 0.55 : 0.9));
+        piece(facts.first ? one.ttft : one.e2el, "--c2", 0.9);
+        if (facts.first) one.gaps.forEach((ms, k) => piece(ms, "--c0", k % 2 ? 0.55 : 0.9));
       };
       Draw.plots.push({ paint });
       new ResizeObserver(paint).observe(cell);
@@ -131,7 +135,7 @@
     wrap.tabIndex = 0;
     wrap.append(table);
     const key = node("p", undefined, "legend");
-    for (const [color, text] of [[1, "wait for a slot"], [2, "to the first token"], [0, "gaps between tokens"]]) {
+    for (const [color, text] of parts) {
       const item = node("span"), field = node("i");
       field.style.background = `var(--c${color})`;
       item.append(field, text);

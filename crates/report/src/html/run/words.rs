@@ -4,9 +4,9 @@ use tacho_metrics::{MetricKind, RankUse, Statistics};
 use tacho_record::RunRecord;
 
 use super::About;
-use crate::console::interval_of;
+use crate::console::{audio_times, costs, interval_of};
 use crate::html::escape;
-use crate::html::hero::{self, Head, Tone, card, load};
+use crate::html::hero::{self, Head, Tone, card, fact_card, load};
 use crate::style::{grouped, short};
 use crate::verdict::{Finding, Severity, Verdict};
 
@@ -78,10 +78,35 @@ fn headline(record: &RunRecord) -> Vec<String> {
         Some(generation) => {
             card("Output tok/s", generation.output_throughput, "", interval(record, "output_throughput"))
         }
-        None => card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput")),
+        None => media_rates(record).into_iter().next().unwrap_or_else(|| {
+            card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput"))
+        }),
     };
     let latencies = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::E2el].into_iter().filter_map(highest);
+    let latencies = audio_cards(record, |percentile| percentile != 50.0).into_iter().chain(latencies);
     std::iter::once(throughput).chain(latencies.take(2)).collect()
+}
+
+/// Audio and images per second.
+fn media_rates(record: &RunRecord) -> Vec<String> {
+    let Some(media) = record.summary.media() else { return Vec::new() };
+    let audio = media.audio.as_ref().and_then(|audio| audio.totals).map(|totals| totals.throughput);
+    let audio = audio.map(|rate| card("Audio s/s", rate, "", interval(record, "audio_throughput")));
+    let images = media.images.map(|_| media.image_throughput);
+    let images = images.map(|rate| card("Images/s", rate, "", interval(record, "image_throughput")));
+    audio.into_iter().chain(images).collect()
+}
+
+/// The latencies of generated audio, at the percentiles that are `wanted`.
+fn audio_cards(record: &RunRecord, wanted: impl Fn(f64) -> bool) -> Vec<String> {
+    let times = audio_times(record).into_iter().filter(|time| wanted(time.percentile));
+    let cards = times.filter_map(|time| {
+        let percentile = crate::style::percent(time.percentile);
+        let head = if time.percentile == 50.0 { "Median".to_owned() } else { format!("P{percentile}") };
+        let unit = if time.unit.is_empty() { String::new() } else { format!(" {}", time.unit) };
+        Some(card(&format!("{head} {}", time.name), time.value?, &unit, interval(record, &time.key)))
+    });
+    cards.collect()
 }
 
 /// The other metrics. A metric that was not measured has no card.
@@ -92,10 +117,13 @@ pub(super) fn cards(record: &RunRecord) -> String {
     }
     let generation = summary.generation();
     let goodput = generation.and_then(|generation| generation.request_goodput);
-    let mut cards = vec![
-        card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput")),
-        card("Total tok/s", summary.total_token_throughput, "", interval(record, "total_token_throughput")),
-    ];
+    let goodput = goodput.or(summary.media().and_then(|media| media.request_goodput));
+    let mut cards = vec![card("Requests/s", summary.request_throughput, "", interval(record, "request_throughput"))];
+    cards.extend(media_rates(record));
+    if summary.media().is_none() {
+        let tokens = summary.total_token_throughput;
+        cards.push(card("Total tok/s", tokens, "", interval(record, "total_token_throughput")));
+    }
     if let Some(generation) = generation {
         let low = interval(record, "output_throughput");
         cards.insert(0, card("Output tok/s", generation.output_throughput, "", low));
@@ -107,6 +135,12 @@ pub(super) fn cards(record: &RunRecord) -> String {
             cards.extend(of_times(record, metric, statistics));
         }
     }
+    cards.extend(audio_cards(record, |_| true));
+    let cost = |(name, value, interval): (&str, String, Option<String>)| {
+        let below = interval.map_or_else(String::new, |interval| format!("95% CI {interval}"));
+        fact_card(&format!("Cost per {name}"), &value, &below)
+    };
+    cards.extend(costs(record).into_iter().map(cost));
     let hero = headline(record);
     cards.retain(|card| !hero.contains(card));
     format!("<div class=\"cards\" style=\"--columns: {}\">{}</div>\n", columns(cards.len()), cards.concat())
