@@ -66,11 +66,10 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
     if let Some(path) = &args.plot {
         let machine = &planner.spec().machine.name;
-        // If exactly one SLO is violated, its value is shown below it.
-        let (factor, value) =
-            limiting.split_once(" (").filter(|(_, rest)| !rest.contains(", ")).unwrap_or((&limiting, ""));
+        // The first violated SLO; its value and the other violations are below it.
+        let (factor, value) = limiting.split_once(" (").unwrap_or((&limiting, ""));
         let at =
-            if value.is_empty() { String::new() } else { format!("{} at 5% more load", value.trim_end_matches(')')) };
+            if value.is_empty() { String::new() } else { format!("{} at 5% more load", value.replacen(')', "", 1)) };
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
             .fact("workload", args.bench_cmd.as_str())

@@ -192,10 +192,13 @@ impl Layout {
             escape(title),
             self.left + self.width + self.right
         );
-        for (at, text) in [(range.0, change(range.0)), (0.0, "0".to_owned()), (range.1, change(range.1))] {
+        // On a narrow screen the ends are to the left of their lines: away from zero, and inside the picture.
+        let end = if self.is_stacked { "end" } else { "middle" };
+        let ticks = [(range.0, change(range.0), end), (0.0, "0".to_owned(), "middle"), (range.1, change(range.1), end)];
+        for (at, text, anchor) in ticks {
             let (at, bottom, below) = (self.x(range, at), height - 26, height - 8);
             out += &format!("<line class=\"axis\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"4\" y2=\"{bottom}\"/>");
-            out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{text}</text>");
+            out += &format!("<text class=\"tick\" x=\"{at:.1}\" y=\"{below}\" text-anchor=\"{anchor}\">{text}</text>");
         }
         for (at, row) in rows.iter().enumerate() {
             let top = (at * self.row) as f64;
