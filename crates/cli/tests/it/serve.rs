@@ -138,6 +138,15 @@ fn bad_input_gets_one_clear_line() {
 }
 
 #[test]
+fn an_unreachable_server_is_reported_once() {
+    let place = Place::new();
+    let words =
+        ["serve", "--base-url", "http://127.0.0.1:1", "--model", "m", "--tokenizer", "gpt2", "--num-prompts", "3"];
+    let output = place.run(&[&words[..], &["--random-input-len", "8", "--ready-check-timeout-sec", "0"]].concat());
+    assert_eq!(stderr(&output).matches("metrics are left out").count(), 1, "{}", stderr(&output));
+}
+
+#[test]
 fn a_wrong_model_fails_with_the_servers_words() {
     let place = Place::new();
     let output = sim(&place, &["--model", "right", "--extra-body", "{\"model\": \"wrong\"}"]);

@@ -2,7 +2,7 @@
 
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Interval, MetricKind, Statistics, Steady};
+use tacho_metrics::{Interval, MetricKind, Statistics, Steady, TrustVerdict};
 use tacho_record::metric::{Known, Timed, Times};
 use tacho_record::{Estimate, RunRecord};
 
@@ -445,8 +445,10 @@ fn gpu(record: &RunRecord) -> Fact {
 
 fn client(record: &RunRecord) -> Fact {
     let trust = record.trust.as_ref()?;
-    let mut parts = vec![if trust.is_ok() { "ok" } else { "not reliable" }.to_owned()];
-    parts.push(format!("error p99 {} ms", short(trust.error_p99_ms)));
+    let is_known = trust.verdict != TrustVerdict::Unknown;
+    let word = if trust.is_ok() { "ok" } else { "not reliable" };
+    let mut parts = vec![if is_known { word } else { "unknown: no response could be timed" }.to_owned()];
+    parts.extend(is_known.then(|| format!("error p99 {} ms", short(trust.error_p99_ms))));
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
     parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);

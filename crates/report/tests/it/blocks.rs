@@ -116,6 +116,14 @@ fn failing_server_shows_what_failed() {
 }
 
 #[test]
+fn a_client_without_a_response_has_no_error() {
+    let fail = |sample: Sample| Sample { failure: Some(FailureKind::Connect), ..sample };
+    let samples = healthy(0.0).into_iter().map(fail).collect();
+    let text = own_report(&record(paced(10.0), samples, 40.2), BlockStyle::PLAIN);
+    assert!(text.contains("unknown: no response could be timed") && !text.contains("error p99"), "{text}");
+}
+
+#[test]
 fn untrusted_client_is_bad() {
     let text = check("late_client", &record(paced(10.0), healthy(0.05), 40.2));
     assert!(text.lines().nth(1).unwrap().starts_with("✗ warning["), "{text}");

@@ -26,6 +26,8 @@ pub(crate) struct Scrape {
     pub(crate) diffusion: Option<DiffusionCounters>,
     /// Time in seconds of the run's clock, and the response body.
     page: Option<(f64, String)>,
+    /// Whether it failed, which was reported.
+    pub(crate) failed: bool,
 }
 
 impl Scrape {
@@ -36,14 +38,14 @@ impl Scrape {
             Ok(first) => first,
             Err(error) => {
                 sink.event(RunEvent::warning(ServeNote::NoMetrics { reason: error.to_string() }));
-                return Scrape::default();
+                return Scrape { failed: true, ..Scrape::default() };
             }
         };
         let page = first.map(|text| (clock.now().secs(), text));
         let speculative = page.as_ref().and_then(|(_, text)| SpeculativeCounters::parse(text));
         let again = joined_pages(callers).ok().flatten();
         let diffusion = again.and_then(|text| DiffusionCounters::parse(&text));
-        Scrape { speculative, diffusion, page }
+        Scrape { speculative, diffusion, page, failed: false }
     }
 
     /// The response body; empty if there is none.

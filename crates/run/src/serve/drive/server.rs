@@ -47,10 +47,11 @@ impl<'a> Server<'a> {
         Server { before: Scrape::take(&callers, components.clock, sink), callers, profiling }
     }
 
-    /// Scrapes the metrics after the run.
+    /// Scrapes the metrics after the run. What failed before is not reported twice.
     pub(crate) fn scrape_after(&self, components: &Components, stop: &StopSignal, sink: &dyn EventSink) -> Scrape {
         let hurried = |caller: &Caller| caller.with_timeout(INTERRUPTED_TIMEOUT);
         let hurried: Option<Vec<Caller>> = stop.draining().then(|| self.callers.iter().map(hurried).collect());
+        let sink = if self.before.failed { &() } else { sink };
         Scrape::take(hurried.as_ref().unwrap_or(&self.callers), components.clock, sink)
     }
 
