@@ -50,14 +50,17 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Gate);
         }
     };
-    let limiting = if limiting.is_empty() { "none up to +5% load".to_owned() } else { joined(&limiting) };
+    let (limiting, suffix) = match limiting.is_empty() {
+        true => ("none up to +5% load".to_owned(), ""),
+        false => (joined(&limiting), ", at 5% more load"),
+    };
     let levels = planner.levels(largest_rate)?;
     let simulations = levels.first().map_or(1, Level::simulations);
     let mut lines = vec![
         format!("replicas for {} requests/s: {replicas} ({})", args.rate, args.router),
         format!("largest sustainable rate of one replica: {largest_rate:.2} requests/s"),
         format!("headroom of {replicas}: {:+.0}%", headroom * 100.0),
-        format!("limiting factor: {limiting}"),
+        format!("limiting factor: {limiting}{suffix}"),
         format!("latency of one replica by load, in ms{}:", range_text(simulations)),
     ];
     let table = table(&levels);
@@ -68,8 +71,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         let machine = &planner.spec().machine.name;
         // The first violated SLO; its value and the other violations are below it.
         let (factor, value) = limiting.split_once(" (").unwrap_or((&limiting, ""));
-        let at =
-            if value.is_empty() { String::new() } else { format!("{} at 5% more load", value.replacen(')', "", 1)) };
+        let at = if value.is_empty() { String::new() } else { value.replacen(')', "", 1) + suffix };
         let head = Head::new(format!("Capacity plan: {replicas} replicas for {} requests/s", args.rate))
             .fact("profile", machine.as_str())
             .fact("workload", args.bench_cmd.as_str())

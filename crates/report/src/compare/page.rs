@@ -32,7 +32,9 @@ impl Comparison {
             put(&mut body, &format!("<h2>Every run</h2>\n{}", html_table(&table, |_, _| "")));
             head
         } else {
-            verdicts.iter().fold(head, |head, verdict| stated(head, verdict, spec))
+            // Cards of several pairs would not say which pair they are about.
+            let shown = if verdicts.len() == 1 { 3 } else { 0 };
+            verdicts.iter().fold(head, |head, verdict| stated(head, verdict, spec, shown))
         };
         for verdict in verdicts {
             put(&mut body, &effects(verdict, spec));
@@ -161,8 +163,8 @@ fn verdict_class(table: &Table, row: usize, at: usize) -> &'static str {
     }
 }
 
-/// The head with a verdict: its sentence, and the change of three metrics if there is one pair.
-fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec) -> Head {
+/// The head with a verdict: its sentence, and the change of the first `shown` metrics.
+fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec, shown: usize) -> Head {
     let verdict = |effect: &Effect| effect.verdict(spec.margin);
     let any = |wanted: Verdict| verdicts.effects.iter().any(|effect| verdict(effect) == wanted);
     let tone = match () {
@@ -173,15 +175,24 @@ fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec) -> Head {
     let differs = Some(verdicts.differs.as_str()).filter(|text| !text.is_empty());
     let differs = differs.map(|text| format!("Settings that differ: {text}"));
     let head = head.verdict(tone, &verdicts.sentence(spec), differs.as_deref(), None);
-    let shown = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
-    shown.take(3).fold(head, |head, effect| {
+    let known = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
+    known.take(shown).fold(head, |head, effect| {
         let values = format!("{} → {}, {}", short(effect.base), short(effect.new), verdict(effect).text());
         head.card(&in_words(&effect.key), &change(effect.change), &values)
     })
 }
 
 /// Metrics of the head, the first three that were compared.
-const HEADLINES: [&str; 5] = ["output_throughput", "p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms"];
+const HEADLINES: [&str; 8] = [
+    "output_throughput",
+    "audio_throughput",
+    "image_throughput",
+    "p99_ttft_ms",
+    "p99_tpot_ms",
+    "p99_itl_ms",
+    "p99_audio_ttfp_ms",
+    "p99_e2el_ms",
+];
 
 /// A pair of sides: forest plot and table.
 fn effects(verdicts: &Verdicts, spec: &CompareSpec) -> String {

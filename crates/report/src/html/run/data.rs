@@ -215,10 +215,12 @@ fn distribution<I: Iterator<Item = f64>>(
     }
     let (least, most) = (least.log10(), times.max_ms.log10());
     let width = ((most - least) / BARS as f64).max(1e-3);
-    let edges = (0..=BARS).map(|bar| 10f64.powf(least + bar as f64 * width));
-    let mut counts = vec![0u64; BARS];
+    // Values within 5% have few bars rather than narrow ones.
+    let bars = (((most - least) / width).ceil() as usize).clamp(1, BARS);
+    let edges = (0..=bars).map(|bar| 10f64.powf(least + bar as f64 * width));
+    let mut counts = vec![0u64; bars];
     for value in values() {
-        counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(BARS - 1)] += 1;
+        counts[((((value * 1e3).log10() - least) / width).max(0.0) as usize).min(bars - 1)] += 1;
     }
     let mark =
         |(percent, value): &(f64, f64)| Value::List(vec![Value::from(format!("p{percent}")), Value::from(*value)]);

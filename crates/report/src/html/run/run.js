@@ -63,7 +63,7 @@
     const stages = facts.stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, x: [], y: [] }));
     steady.push(...stages);
     const series = (name, key, color, more = {}) => ({ name, kind: "line", step: true, color, x: edges, y: edges.map((_, k) => over[key][step(k)]), head, tip: (k) => [[name, fmt(over[key][step(k)])]], ...more });
-    if (facts.tokens) new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
+    if (facts.tokens && good.length) new Plot(place, { title: "Output throughput", group: "time", x, y: { label: "tok/s", zero: true }, layers: [...steady, series("output tok/s", "tokens", 0, { kind: "area_under" })] });
     new Plot(place, { title: "Requests per second", group: "time", x, y: { label: "requests/s", zero: true }, layers: [...steady, series("sent/s", "sent", 2), series("completed/s", "finished", 0), ...(bad.length ? [series("failed/s", "failed", 3)] : [])] });
     const waits = facts.paced && over.waiting.some((v) => v >= 0.05);
     new Plot(place, { title: "Requests in flight" + (waits ? " and waiting for a slot" : ""), group: "time", x, y: { label: "requests", zero: true }, layers: [...steady, series("in flight", "running", 0), ...(waits ? [series("waiting for a slot", "waiting", 1)] : [])] });
@@ -77,8 +77,8 @@
     const failure = (i) => [["request", String(columns.index[i])], ["sent", fmt(columns.sent[i]) + " s"], ["failed", facts.outcomes[columns.outcome[i]]]];
     const [shown, times] = facts.first ? [facts.first, columns.ttft] : ["E2EL", columns.e2el];
     const timed = good.filter((i) => times[i] > 0);
-    const least = timed.reduce((low, i) => Math.min(low, times[i]), timed.length ? Infinity : 1);
-    if (timed.length || bad.length) {
+    const least = timed.reduce((low, i) => Math.min(low, times[i]), Infinity);
+    if (timed.length) {
       new Plot(place, { title: (count < facts.total ? `${shown} of ${fmt(count)} of ${fmt(facts.total)} requests` : `${shown} of each request`) + (bad.length ? ", failures marked ✕" : ""), group: "time", height: 260, x, y: { label: "ms (log scale)", log: true }, layers: [...stages,
         { name: shown, kind: "points", color: 0, x: timed.map((i) => columns.sent[i]), y: timed.map((i) => times[i]), tip: (k) => request(timed[k]) },
         ...(bad.length ? [{ name: "failed", kind: "cross", color: 3, x: pick("sent", bad), y: bad.map(() => least), tip: (k) => failure(bad[k]) }] : []),
@@ -106,7 +106,7 @@
     const parts = [[1, "wait for a slot", facts.slowest.some((one) => one.queue > 0)], [2, facts.tokens ? "to the first token" : facts.first ? "to the first audio" : "whole response", true], [0, facts.tokens ? "gaps between tokens" : "gaps between packets", facts.first]].filter(([, , has]) => has);
     const host = section("Slowest requests", "Each bar is one request." + (facts.first ? " A stall shows as a wide segment." : ""));
     const table = node("table", undefined, "slow"), headings = node("tr");
-    const cells = [["request", (one) => String(one.index)], ["sent, s", (one) => fmt(one.sent)], ["prompt", (one) => fmt(one.prompt)], ...(facts.tokens ? [["output", (one) => fmt(one.output)]] : []),
+    const cells = [["request", (one) => String(one.index)], ["sent, s", (one) => String(+one.sent.toFixed(3))], ["prompt", (one) => fmt(one.prompt)], ...(facts.tokens ? [["output", (one) => fmt(one.output)]] : []),
       ...(facts.first ? [[facts.first + ", ms", (one) => fmt(one.ttft)]] : []), ["E2EL, ms", (one) => fmt(one.e2el)], ...(facts.first ? [["longest gap, ms", (one) => fmt(one.longest)]] : [])];
     for (const text of [...cells.map(([text]) => text), "time"]) headings.append(node("th", text));
     table.append(headings);
