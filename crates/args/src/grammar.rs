@@ -4,10 +4,10 @@
 use tacho_core::json::{Value, parse as parse_json};
 
 use super::flag::{Flag, Kind, Origin, Table};
-use super::number::{python_float, python_int};
 use super::repr::repr;
 use super::tokens;
 use crate::error::{OutOfBounds, UsageError};
+use tacho_core::json::{python_float, python_int};
 
 /// The result of parsing.
 #[derive(Debug)]

@@ -1,10 +1,12 @@
 //! JSON as Python's `json` module reads and writes it: `NaN` and `Infinity` are numbers, key order is kept,
 //! integers keep all their digits, floats print as `repr` does, and text is ASCII with `, ` and `: ` between.
 
+mod number;
 mod read;
 mod repr;
 mod write;
 
+pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
 pub use repr::{python_str, quoted, repr};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};

@@ -17,6 +17,7 @@ pub mod rows;
 pub mod secret;
 pub mod spill;
 pub mod stage;
+pub mod yaml;
 
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use event::{Counters, EventSink, Note, RunEvent, Work};

@@ -12,6 +12,9 @@ mod ranges;
 mod vocabulary;
 mod words;
 
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+
 pub(crate) use added::{Added, AddedTokens, Piece};
 pub(crate) use alphabet::{byte_of, char_of};
 use cache::{CachePool, WordCache};
@@ -35,9 +38,18 @@ pub(crate) struct Parts {
     pub(crate) frame: (Vec<u32>, Vec<u32>),
 }
 
+/// Not checked yet.
+const UNKNOWN: u8 = 0;
+/// The token's bytes merge to the token.
+const WHOLE: u8 = 1;
+/// The token's bytes merge to several other tokens.
+const PARTS: u8 = 2;
+
 /// A byte-level BPE tokenizer.
 pub(crate) struct ByteLevel {
     vocabulary: Vocabulary,
+    /// What is known of each ID's token as a whole word: [`UNKNOWN`], [`WHOLE`] or [`PARTS`].
+    matches: Vec<AtomicU8>,
     byte_ids: [u32; 256],
     merges: Merges,
     caches: CachePool,
@@ -49,21 +61,25 @@ pub(crate) struct ByteLevel {
 impl ByteLevel {
     pub(crate) fn new(parts: Parts) -> Self {
         let merges = Merges::new(&parts.merges);
+        let unknown = if parts.ignore_merges { WHOLE } else { UNKNOWN };
+        let matches = parts.tokens.iter().map(|_| AtomicU8::new(unknown)).collect();
         let base_size = parts.tokens.iter().filter(|token| token.is_some()).count();
         let mut vocabulary = Vocabulary::new(&parts.tokens);
-        let mut scratch = Scratch::default();
-        for (id, token) in parts.tokens.iter().enumerate() {
-            let Some(token) = token else { continue };
-            if parts.ignore_merges || merges.makes_whole(&parts.byte_ids, token, id as u32, &mut scratch) {
-                vocabulary.add_word(id as u32);
-            }
-        }
         for added in &parts.added {
             vocabulary.set_bytes(added.id, &alphabet::bytes_of_token(&added.content));
         }
         let added = AddedTokens::new(parts.added);
         let caches = CachePool::default();
-        ByteLevel { vocabulary, byte_ids: parts.byte_ids, merges, caches, added, frame: parts.frame, base_size }
+        ByteLevel {
+            vocabulary,
+            matches,
+            byte_ids: parts.byte_ids,
+            merges,
+            caches,
+            added,
+            frame: parts.frame,
+            base_size,
+        }
     }
 
     /// Encodes a text to IDs.
@@ -94,10 +110,24 @@ impl ByteLevel {
             }
             let before = ids.len();
             match self.vocabulary.word(hash, word) {
-                Some(id) => ids.push(id),
-                None => self.merges.encode(&self.byte_ids, word, scratch, ids),
+                Some(id) if self.is_whole(id, word, scratch) => ids.push(id),
+                _ => self.merges.encode(&self.byte_ids, word, scratch, ids),
             }
             cache.put(hash, word, &ids[before..]);
+        }
+    }
+
+    /// Whether a word that is a token merges to that token. Checked at a token's first use: checking all of them would
+    /// take most of the time of loading.
+    fn is_whole(&self, id: u32, word: &[u8], scratch: &mut Scratch) -> bool {
+        let known = &self.matches[id as usize];
+        match known.load(Relaxed) {
+            UNKNOWN => {
+                let whole = self.merges.makes_whole(&self.byte_ids, word, id, scratch);
+                known.store(if whole { WHOLE } else { PARTS }, Relaxed);
+                whole
+            }
+            state => state == WHOLE,
         }
     }
 

@@ -3,8 +3,8 @@
 use tacho_args::flag::{Flag, Group, Kind, Preset, group, own, switch};
 use tacho_args::flags;
 use tacho_args::grammar::Setting;
-use tacho_args::number::python_float;
 use tacho_core::json::Value;
+use tacho_core::json::python_float;
 
 use super::error::Refusal;
 

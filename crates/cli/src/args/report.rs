@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use tacho_args::flag::{Flag, Group, HELP, Kind, Preset, Table, group, own, rows};
 use tacho_args::grammar::Setting;
-use tacho_args::number::python_float;
 use tacho_args::{Values, flags};
+use tacho_core::json::python_float;
 use tacho_metrics::{GoodputLimits, MetricKind};
 use tacho_report::console::Shown;
 use tacho_run::rebuild::{Changes, Window};

@@ -9,7 +9,6 @@ mod path;
 mod program;
 mod spec;
 mod trace;
-mod yaml;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -29,8 +28,8 @@ pub use files::{BUILT_IN_FILES, built_in_file};
 use path::Step;
 use spec::ResponseSpec;
 pub(super) use spec::{Framing, Prefix};
+use tacho_core::yaml::{self, Node, SyntaxError, Tree};
 pub use trace::{Trace, TraceEvent};
-use yaml::{Node, Tree};
 
 /// Maximum size of a file.
 const MAX_FILE: u64 = 1 << 20;
@@ -79,6 +78,12 @@ impl Problem {
     fn in_field(line: usize, field: &str, problem: impl Into<String>) -> Self {
         let problem = problem.into();
         Problem { line, problem: if field.is_empty() { problem } else { format!("{field}: {problem}") } }
+    }
+}
+
+impl From<SyntaxError> for Problem {
+    fn from(SyntaxError { line, problem }: SyntaxError) -> Self {
+        Problem { line, problem }
     }
 }
 
@@ -207,7 +212,11 @@ impl BackendKind {
 
 impl Declared {
     fn read(text: &str, name: &str) -> Result<Declared, Problem> {
-        let document = yaml::document(text)?;
+        let empty = "the file is empty: see `tacho backend init openai` for an example";
+        let document = yaml::document(text)?.ok_or_else(|| Problem::at(1, empty))?;
+        if let Some(key) = document.repeated_key() {
+            return Err(Problem::at(key.line, format!("{:?} is there twice: keep one", key.name)));
+        }
         let fields = Fields::of(&document, "", &["name", "task", "request", "response", "models", "ready"])?;
         let name = fields.text("name")?.unwrap_or(name);
         if name.is_empty() || name.chars().any(|c| c.is_control() || c == '/') {

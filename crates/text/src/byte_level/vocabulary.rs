@@ -1,4 +1,4 @@
-//! Tokens by ID and by bytes: one arena, and an open-addressed table of the tokens that match whole words.
+//! Tokens by ID and by bytes: one arena, and an open-addressed table.
 
 const EMPTY: u32 = u32::MAX;
 
@@ -9,12 +9,15 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Tokens by ID; none matches a whole word yet.
+    /// Tokens by ID.
     pub(crate) fn new(tokens: &[Option<Vec<u8>>]) -> Self {
         let slots = (tokens.len() * 2).next_power_of_two();
         let mut vocabulary = Vocabulary { arena: Vec::new(), spans: Vec::new(), slots: vec![(0, EMPTY); slots] };
         for (id, token) in tokens.iter().enumerate() {
             vocabulary.set_bytes(id as u32, token.as_deref().unwrap_or_default());
+            if token.is_some() {
+                vocabulary.add_word(id as u32);
+            }
         }
         vocabulary
     }
@@ -28,8 +31,7 @@ impl Vocabulary {
         self.arena.extend_from_slice(bytes);
     }
 
-    /// Lets this token match a whole word.
-    pub(crate) fn add_word(&mut self, id: u32) {
+    fn add_word(&mut self, id: u32) {
         let hash = hash(self.bytes(id));
         let mut at = self.home(hash);
         while self.slots[at].1 != EMPTY {
@@ -38,7 +40,7 @@ impl Vocabulary {
         self.slots[at] = (hash, id);
     }
 
-    /// The token that matches a whole word with this hash.
+    /// The token with these bytes, whose hash is given.
     pub(crate) fn word(&self, hash: u32, word: &[u8]) -> Option<u32> {
         let mut at = self.home(hash);
         loop {
@@ -61,7 +63,7 @@ impl Vocabulary {
         (0..self.spans.len() as u32).filter(|&id| !self.bytes(id).is_empty()).collect()
     }
 
-    /// The ID of the token with these bytes, whether or not it matches whole words.
+    /// The ID of the token or added token with these bytes.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
         self.word(hash(bytes), bytes).or_else(|| self.ids().into_iter().find(|&id| self.bytes(id) == bytes))
     }

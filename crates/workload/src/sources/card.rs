@@ -1,7 +1,6 @@
 //! The dataset card, `README.md`: which files belong to which split of which configuration.
 
-use saphyr_parser::{Event, Parser};
-use tacho_core::json::{Dict, Value};
+use tacho_core::yaml::{self, Node};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Configuration {
@@ -15,72 +14,31 @@ pub(crate) struct Configuration {
 pub(crate) fn configurations(card: &str) -> Vec<Configuration> {
     let Some(rest) = card.strip_prefix("---\n") else { return Vec::new() };
     let Some((front, _)) = rest.split_once("\n---") else { return Vec::new() };
-    let configs = yaml(front).and_then(|value| value.get("configs").cloned());
-    configs.as_ref().and_then(Value::as_list).unwrap_or_default().iter().filter_map(configuration).collect()
+    let Ok(Some(front)) = yaml::document(front) else { return Vec::new() };
+    front.get("configs").and_then(Node::items).unwrap_or_default().iter().map(configuration).collect()
 }
 
-fn configuration(config: &Value) -> Option<Configuration> {
-    let directory =
-        config.get("data_dir").and_then(Value::as_str).map(|directory| format!("{}/", directory.trim_matches('/')));
-    let patterns = |paths: &Value| -> Vec<String> {
+fn configuration(config: &Node) -> Configuration {
+    let text = |name: &str| config.get(name).and_then(Node::text);
+    let directory = text("data_dir").map(|directory| format!("{}/", directory.trim_matches('/')));
+    let patterns = |paths: &Node| -> Vec<String> {
         let one = std::slice::from_ref(paths);
-        let texts = paths.as_list().unwrap_or(one).iter().filter_map(Value::as_str);
+        let texts = paths.items().unwrap_or(one).iter().filter_map(Node::text);
         texts.map(|path| format!("{}{path}", directory.as_deref().unwrap_or_default())).collect()
     };
     let files = config.get("data_files");
-    let entries =
-        files.and_then(Value::as_list).filter(|entries| entries.iter().all(|entry| entry.as_dict().is_some()));
+    let entries = files.and_then(Node::items).filter(|entries| entries.iter().all(|entry| entry.text().is_none()));
     let splits = match (files, entries) {
         (_, Some(entries)) => entries
             .iter()
-            .filter_map(|entry| Some((entry.get("split")?.as_str()?.to_owned(), patterns(entry.get("path")?))))
+            .filter_map(|entry| Some((entry.get("split")?.text()?.to_owned(), patterns(entry.get("path")?))))
             .collect(),
         (Some(files), None) => vec![("train".to_owned(), patterns(files))],
         (None, None) => Vec::new(),
     };
-    let name = config.get("config_name").and_then(Value::as_str).unwrap_or("default").to_owned();
-    let default = config.get("default").and_then(Value::as_str) == Some("true") || name == "default";
-    Some(Configuration { name, default, splits })
-}
-
-/// Parses a document of mappings, lists and strings.
-fn yaml(text: &str) -> Option<Value> {
-    let mut events = Parser::new_from_str(text).map_while(Result::ok).map(|(event, _)| event);
-    loop {
-        match events.next()? {
-            Event::StreamStart | Event::DocumentStart(_) => {}
-            event => return node(event, &mut events),
-        }
-    }
-}
-
-fn node<'e>(event: Event<'e>, events: &mut impl Iterator<Item = Event<'e>>) -> Option<Value> {
-    match event {
-        Event::Scalar(text, ..) => Some(Value::Str(text.into_owned())),
-        Event::SequenceStart(..) => {
-            let mut items = Vec::new();
-            loop {
-                match events.next()? {
-                    Event::SequenceEnd => return Some(Value::List(items)),
-                    event => items.push(node(event, events)?),
-                }
-            }
-        }
-        Event::MappingStart(..) => {
-            let mut dict = Dict::new();
-            loop {
-                match events.next()? {
-                    Event::MappingEnd => return Some(Value::Dict(dict)),
-                    Event::Scalar(key, ..) => {
-                        let event = events.next()?;
-                        dict.set(key.into_owned(), node(event, events)?);
-                    }
-                    _ => return None,
-                }
-            }
-        }
-        _ => None,
-    }
+    let name = text("config_name").unwrap_or("default").to_owned();
+    let default = text("default") == Some("true") || name == "default";
+    Configuration { name, default, splits }
 }
 
 #[cfg(test)]

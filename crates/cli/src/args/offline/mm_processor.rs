@@ -3,7 +3,7 @@
 use tacho_args::flag::{Flag, Kind, Preset, Table, own, rows, switch, vllm};
 use tacho_args::flags;
 use tacho_args::grammar::Values;
-use tacho_args::number::python_float;
+use tacho_core::json::python_float;
 
 use super::dataset::{SOURCE_ROWS, SourceArgs};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};

@@ -1,7 +1,7 @@
 //! Flags with structured text: URLs, `KEY=VALUE` items, SLOs, percentiles, the range ratio.
 
-use tacho_args::number::python_float;
 use tacho_client::{Task, host_and_port};
+use tacho_core::json::python_float;
 use tacho_core::json::{Value, float_repr, parse};
 use tacho_core::secret::{REDACTED, is_secret_name, redact_header_text};
 use tacho_decide::threshold::Threshold;

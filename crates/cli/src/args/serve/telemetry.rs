@@ -2,11 +2,11 @@
 
 use tacho_args::flag::{Kind, Preset, own, switch};
 use tacho_args::grammar::Setting;
-use tacho_args::number::python_float;
 use tacho_args::typed::FromFlag;
 use tacho_args::{Values, flags};
 use tacho_client::Url;
 use tacho_core::json::Value;
+use tacho_core::json::python_float;
 use tacho_core::secret::redact_url;
 
 use super::groups::TELEMETRY;

@@ -9,8 +9,8 @@ use tacho_core::json::{Dict, Value, dumps, write_value};
 use tacho_core::{Content, Request};
 
 use super::Problem;
-use super::yaml::{Node, Tree};
 use crate::backends::{PayloadSpec, chat};
+use tacho_core::yaml::{Node, Tree};
 
 /// Steps of one expression: far more than a body needs, and less than a second.
 const FUEL: u64 = 1_000_000;
@@ -291,7 +291,7 @@ impl Compiler {
             Tree::Scalar { .. } => Part::Literal(node.value()),
             Tree::List(items) => Part::List(items.iter().map(|item| self.part(item)).collect::<Result<_, _>>()?),
             Tree::Dict(entries) => {
-                let member = |(key, node): &(super::yaml::Key, Node)| Ok((key.name.clone(), self.part(node)?));
+                let member = |(key, node): &(tacho_core::yaml::Key, Node)| Ok((key.name.clone(), self.part(node)?));
                 Part::Dict(entries.iter().map(member).collect::<Result<_, Problem>>()?)
             }
         })

@@ -3,7 +3,7 @@
 use tacho_core::json::Value;
 
 use super::Problem;
-use super::yaml::{Key, Node, Tree};
+use tacho_core::yaml::{Key, Node, Tree};
 
 /// A mapping of the file.
 pub(super) struct Fields<'n> {

@@ -8,7 +8,7 @@ use super::Problem;
 use super::fields::Fields;
 use super::path;
 use super::program::{Accepted, MAX, Program};
-use super::yaml::{Node, Tree};
+use tacho_core::yaml::{Node, Tree};
 
 /// What a selector finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

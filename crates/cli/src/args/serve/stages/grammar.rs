@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tacho_args::config;
 use tacho_args::repr::quoted;
 use tacho_core::json::{Dict, Value, dumps, float_repr};
+use tacho_core::yaml;
 use tacho_loadgen::{Curve, Stage, StageLength, StageLoad};
 
 use super::StageArg;
@@ -49,7 +49,8 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, R
 fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, Refusal> {
     let refused = |problem: String| Refusal::Stages { problem: format!("{}: {problem}", path.display()) };
     let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
-    let value = config::value(&text).map_err(|problem| refused(problem.to_string()))?;
+    let document = yaml::document(&text).map_err(|problem| refused(problem.to_string()))?;
+    let value = document.map_or(Value::Null, |node| node.value());
     let list = value.as_list().or_else(|| value.get("stages")?.as_list());
     let list = list.ok_or_else(|| refused("write a list of stages, or a mapping with the key stages".to_owned()))?;
     let mut stages = Vec::new();
