@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tacho_testkit::place::wait_for;
 
-use crate::tacho::{Place, stderr};
+use crate::tacho::{Place, at_once, stderr};
 
 /// Prints rows forever: a counter and the seed in the prompt, lengths that follow from the counter.
 const ENDLESS: &str = r#"n=0; while :; do n=$((n+1)); echo "{\"prompt\": \"row $n of $TACHO_SEED for $TACHO_MODEL\", \"output_len\": $((n%5+1)), \"labels\": {\"part\": \"$((n%2))\"}}"; done"#;
@@ -197,13 +197,12 @@ fn row_caveat(place: &Place, command: &str) -> (String, Duration) {
 
 #[test]
 fn a_command_that_dies_is_a_warning() {
-    let place = Place::new();
-    let (text, _) = row_caveat(&place, "read line; echo 'disk full' >&2; exit 5");
+    let commands = ["read line; echo 'disk full' >&2; exit 5", "no-such-program-anywhere", "sleep 60"];
+    let [(text, _), (missing, _), (slow, took)]: [_; 3] =
+        at_once(&commands, |command| row_caveat(&Place::new(), command)).try_into().unwrap();
     assert!(text.contains("--on-row-command") && text.contains("failed with exit code 5: disk full"), "{text}");
-    let (text, _) = row_caveat(&place, "no-such-program-anywhere");
-    assert!(text.contains("exit code 127"), "{text}");
-    let (text, took) = row_caveat(&place, "sleep 60");
-    assert!(text.contains("of 120 rows: it had not ended 10 s after the run and was killed"), "{text}");
+    assert!(missing.contains("exit code 127"), "{missing}");
+    assert!(slow.contains("of 120 rows: it had not ended 10 s after the run and was killed"), "{slow}");
     assert!(took < Duration::from_secs(40), "{took:?}");
 }
 

@@ -10,7 +10,7 @@ use tacho_testkit::scripted::{Keep, Scripted};
 use tacho_testkit::wire::write_plain;
 
 use crate::backends::Sim;
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, at_once, stderr, stdout};
 
 const LOAD: [&str; 13] = [
     "serve",
@@ -58,10 +58,13 @@ fn each_replica_is_measured_as_if_it_were_alone() {
     let together = place.json("r.json");
     assert_eq!(together["completed"], 120);
     let mut medians = Vec::new();
-    for url in &urls {
+    let alone = at_once(&urls, |url| {
+        let place = Place::new();
         let output = place.run(&words(std::slice::from_ref(url), "8", "40", &["--num-warmups", "2"]));
         assert!(output.status.success(), "{}", stderr(&output));
-        let alone = place.json("r.json");
+        place.json("r.json")
+    });
+    for (url, alone) in urls.iter().zip(alone) {
         let group = &together["tacho"]["groups"]["replica"][name(url)];
         assert_eq!((&group["completed"], &group["failed"]), (&40.into(), &0.into()), "{url}");
         for key in ["median_ttft_ms", "median_tpot_ms"] {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::tacho::{Place, stderr, stdout};
+use crate::tacho::{Place, at_once, stderr, stdout};
 
 const LOAD: [&str; 8] =
     ["--sim", "--random-input-len", "50", "--random-output-len", "10", "--temperature", "0", "--save-result"];
@@ -10,10 +10,6 @@ const LOAD: [&str; 8] =
 fn run(place: &Place, name: &str, words: &[&str]) -> (Value, std::process::Output) {
     let output = place.run(&[&["serve"], &LOAD[..], &["--result-filename", name], words].concat());
     (place.json(name), output)
-}
-
-fn median_ttft(result: &Value) -> f64 {
-    result["median_ttft_ms"].as_f64().unwrap()
 }
 
 #[test]
@@ -26,14 +22,16 @@ fn each_stage_has_the_metrics_of_a_run_with_its_load() {
     assert!(output.status.success(), "{}", stderr(&output));
     let own = &result["tacho"];
     let stage = |name: &str| &own["groups"]["stage"][name];
-    for (name, rate, requests) in [("calm", "15", 45), ("peak", "40", 120), ("late", "15", 30)] {
-        assert_eq!(stage(name)["completed"], requests, "{name}");
+    let loads = [("calm", "15", 45), ("peak", "40", 120), ("late", "15", 30)];
+    let alone = at_once(&loads, |(_, rate, requests)| {
         let load = ["--request-rate", rate, "--num-prompts", &requests.to_string(), "--seed", "5"];
-        let (alone, output) = run(&place, "alone.json", &load);
+        let (alone, output) = run(&Place::new(), "alone.json", &load);
         assert!(output.status.success(), "{}", stderr(&output));
-        // A shared machine makes latencies of a few ms noisy: virtual time shows that they agree within their intervals.
-        let ratio = median_ttft(stage(name)) / median_ttft(&alone);
-        assert!((0.3..3.0).contains(&ratio), "{name}: {ratio}");
+        alone
+    });
+    for ((name, _, requests), alone) in loads.into_iter().zip(alone) {
+        assert_eq!(stage(name)["completed"], requests, "{name}");
+        // Latencies of a few ms are noise on a shared machine: a test in virtual time compares them.
         let [staged, alone] = [stage(name), &alone].map(|run| run["request_throughput"].as_f64().unwrap());
         assert!((staged / alone - 1.0).abs() < 0.2, "{name}: {staged} and {alone}");
     }

@@ -35,3 +35,11 @@ pub(crate) fn each<T: Sync>(items: &[T], check: impl Fn(&T) + Sync) {
         }
     });
 }
+
+/// Results of runs that do not disturb each other, all at once: they wait more than they compute.
+pub(crate) fn at_once<T: Sync, R: Send>(items: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = items.iter().map(|item| scope.spawn(|| run(item))).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    })
+}

@@ -121,10 +121,8 @@ impl Online<'_> {
 /// Hit rates of an unbounded cache: for the list sent for the first time, and sent again.
 fn reusable(requests: &[Request], tokenizer: Option<&Tokenizer>) -> (f64, f64) {
     let Some(tokenizer) = tokenizer else { return (0.0, 0.0) };
-    let once = PrefixSharing::new(requests, tokenizer);
-    let twice = PrefixSharing::new(&[requests, requests].concat(), tokenizer);
-    let again = (twice.cached - once.cached) as f64 / once.tokens.max(1) as f64;
-    (once.cached_share(), again)
+    let sharing = PrefixSharing::new(requests, tokenizer);
+    (sharing.cached_share(), sharing.cached_again as f64 / sharing.tokens.max(1) as f64)
 }
 
 /// Notifies when the warm-up requests are complete.

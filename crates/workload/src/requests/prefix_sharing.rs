@@ -22,6 +22,8 @@ pub struct PrefixSharing {
     /// Tokens that an unlimited cache of whole blocks serves if requests arrive one after another. Never all of a
     /// prompt, because its last token is always computed.
     pub cached: u64,
+    /// The same if the prompts are sent a second time.
+    pub cached_again: u64,
     /// Number of distinct first blocks.
     pub beginnings: usize,
 }
@@ -30,11 +32,14 @@ impl PrefixSharing {
     /// Counts the prompts in sending order. Texts are encoded as the server would encode them.
     pub fn new(requests: &[Request], tokenizer: &Tokenizer) -> Self {
         let mut prompts = parallel::map(requests, |(_, request)| ids(&request.content, tokenizer));
-        let (mut known, mut firsts, mut cached) = (HashSet::new(), HashSet::new(), 0);
+        let (mut known, mut firsts) = (HashSet::new(), HashSet::new());
+        let (mut cached, mut cached_again) = (0, 0);
         for chain in parallel::map(&prompts, |(_, prompt)| chain(prompt)) {
             firsts.insert(chain.blocks.first().copied().unwrap_or(chain.whole));
             let hits = chain.blocks.iter().take_while(|block| known.contains(*block)).count();
-            cached += hits.min(chain.tokens.saturating_sub(1) / BLOCK) * BLOCK;
+            let most = chain.tokens.saturating_sub(1) / BLOCK;
+            cached += hits.min(most) * BLOCK;
+            cached_again += most * BLOCK;
             known.extend(chain.blocks);
         }
         prompts.par_sort_unstable();
@@ -44,6 +49,7 @@ impl PrefixSharing {
             // In sorted order, each prompt has its longest common prefix with a neighbour.
             repeated: prompts.par_windows(2).map(|pair| common(pair) as u64).sum(),
             cached: cached as u64,
+            cached_again: cached_again as u64,
             beginnings: firsts.len(),
         }
     }
@@ -99,7 +105,7 @@ mod tests {
         let requests =
             [prompt(shared.clone().chain([100; 10])), prompt(shared.clone().chain([200; 10])), prompt(500..520)];
         let sharing = PrefixSharing::new(&requests, &Tokenizer::builtin());
-        let expected = PrefixSharing { tokens: 120, repeated: 40, cached: 32, beginnings: 2 };
+        let expected = PrefixSharing { tokens: 120, repeated: 40, cached: 32, cached_again: 112, beginnings: 2 };
         assert_eq!(sharing, expected);
         assert_eq!(sharing.repeated_share(), 40.0 / 120.0);
     }
@@ -108,7 +114,7 @@ mod tests {
     fn the_last_token_is_always_computed() {
         let requests = [prompt(0..32), prompt(0..32)];
         let sharing = PrefixSharing::new(&requests, &Tokenizer::builtin());
-        assert_eq!((sharing.repeated, sharing.cached, sharing.beginnings), (32, 16, 1));
+        assert_eq!((sharing.repeated, sharing.cached, sharing.cached_again, sharing.beginnings), (32, 16, 32, 1));
         assert_eq!(PrefixSharing::new(&[], &Tokenizer::builtin()), PrefixSharing::default());
     }
 }
