@@ -7,6 +7,7 @@ mod dump;
 mod error;
 mod format;
 mod generate;
+mod in_progress;
 mod kind;
 mod limits;
 
@@ -29,6 +30,7 @@ use std::path::Path;
 pub use dump::{Converted, DumpSpec, Language, conversations_text, convert_dump};
 pub use error::{Place, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
+pub use in_progress::InProgress;
 pub use kind::Format;
 pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, RareNotes, Step, Take, Trace, Turn};
 pub use options::Options;

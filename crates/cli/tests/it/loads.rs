@@ -139,6 +139,43 @@ fn conversations_of_a_dataset_grow_by_their_answers() {
 }
 
 #[test]
+fn sessions_in_progress_have_the_context_of_steady_state_from_the_first_request_on() {
+    let place = Place::new();
+    let flags = ["--multi-turn", "--dataset-name", "random", "--num-prompts", "60", "--random-input-len", "40"];
+    let more = ["--per-turn-input-len", "40", "--random-output-len", "8", "--multi-turn-num-turns", "10"];
+    let load = ["--sessions-concurrency", "12"];
+    let run = |flags_of_start: &[&str]| result(&place, &[&flags[..], &more, &load, flags_of_start].concat());
+    // The mean prompt length of the first 60 requests, half a session of each user, against that of all.
+    let early = |result: &Value| {
+        let mut sent: Vec<(f64, f64)> = column(result, "sent").into_iter().zip(lens(result)).collect();
+        sent.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let mean = |part: &[(f64, f64)]| part.iter().map(|(_, len)| len).sum::<f64>() / part.len() as f64;
+        mean(&sent[..60]) / mean(&sent)
+    };
+    let cold = run(&["--sessions-in-progress", "cold"]);
+    let from_turn_one = run(&[]);
+    assert!(early(&from_turn_one) < 0.6, "{}", early(&from_turn_one));
+    assert!((0.8..1.25).contains(&early(&cold)), "{}", early(&cold));
+    assert!(cold["completed"].as_u64().unwrap() < 600, "{}", cold["completed"]);
+    assert_eq!((&from_turn_one["completed"], &cold["failed"]), (&json!(600), &json!(0)));
+    // The same requests, with their contexts in the cache.
+    let warm = run(&["--sessions-in-progress", "warm"]);
+    let cached = |result: &Value| result["tacho"]["sessions"]["prefix_cache"]["ideal_hit_rate"].as_f64().unwrap();
+    assert_eq!(warm["total_input_tokens"], cold["total_input_tokens"]);
+    assert!(cached(&warm) > cached(&cold), "{} {}", cached(&warm), cached(&cold));
+    let refused =
+        |flags: &[&str]| place.run(&[&CHAT[..], &["--multi-turn", "--sessions-in-progress", "cold"], flags].concat());
+    for flags in [&[][..], &["--sessions-concurrency", "2", "--warmup-sessions", "1"]] {
+        assert_eq!(refused(flags).status.code(), Some(2), "{}", stderr(&refused(flags)));
+    }
+}
+
+/// Prompt lengths in the order of the rows.
+fn lens(result: &Value) -> Vec<f64> {
+    result["input_lens"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
+}
+
+#[test]
 fn a_server_that_keeps_the_history_is_told_only_what_is_new() {
     let place = Place::new();
     let file = conversations(&place, 3, 3);

@@ -88,13 +88,7 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn complete_step(
-        &mut self,
-        index: usize,
-        eligible: Timestamp,
-        end: Timestamp,
-        worker: &mut Option<&mut dyn Worker>,
-    ) {
+    fn complete_step(&mut self, index: usize, eligible: Timestamp, end: Timestamp, worker: &mut dyn Worker) {
         let graph = self.plan.graph;
         let session = graph.steps[index].session;
         let Some(active) = self.active.get_mut(&session) else { return };
@@ -120,13 +114,12 @@ impl<'a> Sessions<'a> {
         }
     }
 
-    fn make_ready(&mut self, index: usize, eligible: Timestamp, worker: &mut Option<&mut dyn Worker>) {
+    fn make_ready(&mut self, index: usize, eligible: Timestamp, worker: &mut dyn Worker) {
         if !self.plan.graph.steps[index].sends {
             // The time of a join is known now: its successors are built with this worker.
             return self.complete_step(index, eligible, eligible, worker);
         }
-        let script = self.plan.script;
-        if let (Some(worker), Some(request)) = (worker, script.request(index, &self.completions)) {
+        if let Some(request) = self.plan.script.request(index, &self.completions) {
             worker.supply(index, &request);
         }
         self.ready.push(Reverse((eligible.max(self.tools_done(index)), index)));
@@ -141,7 +134,7 @@ impl<'a> Sessions<'a> {
         self.completions.get(&caller).map_or(Timestamp::ZERO, |completion| completion.ended + pause + time)
     }
 
-    fn start_sessions(&mut self, now: Timestamp) {
+    fn start_sessions(&mut self, now: Timestamp, worker: &mut dyn Worker) {
         while let Some((session, start)) = self.next_start().filter(|(_, start)| *start <= now) {
             let (session, start) = match &mut self.supply {
                 Supply::Own { next, step } => {
@@ -157,16 +150,16 @@ impl<'a> Sessions<'a> {
                     (session, now)
                 }
             };
-            self.start(session, start);
+            self.start(session, start, worker);
         }
     }
 
-    fn start(&mut self, session: usize, start: Timestamp) {
+    fn start(&mut self, session: usize, start: Timestamp, worker: &mut dyn Worker) {
         let graph = self.plan.graph;
         let steps = &graph.sessions[session];
         self.active.insert(session, Active { start, left: steps.len(), in_flight: 0, ended: false });
         for &step in steps.iter().filter(|&&step| graph.steps[step].parents.is_empty()) {
-            self.ready.push(Reverse((start + graph.steps[step].at, step)));
+            self.make_ready(step, start + graph.steps[step].at, worker);
         }
     }
 
@@ -210,8 +203,8 @@ impl LoadModel for Sessions<'_> {
         self.active.is_empty() && self.next_start().is_none()
     }
 
-    fn take(&mut self, in_flight: usize, now: Timestamp, _: &mut dyn Worker) -> Option<(usize, Timestamp)> {
-        self.start_sessions(now);
+    fn take(&mut self, in_flight: usize, now: Timestamp, worker: &mut dyn Worker) -> Option<(usize, Timestamp)> {
+        self.start_sessions(now, worker);
         while let Some(&Reverse((eligible, index))) = self.ready.peek() {
             if eligible > now || in_flight >= self.slots {
                 return None;
@@ -219,13 +212,8 @@ impl LoadModel for Sessions<'_> {
             self.ready.pop();
             let step = &self.plan.graph.steps[index];
             let Some(active) = self.active.get_mut(&step.session).filter(|active| !active.ended) else { continue };
-            if step.sends {
-                active.in_flight += 1;
-                return Some((index, eligible));
-            }
-            // A join at the start of a session: no completion can be part of its successors.
-            self.complete_step(index, eligible, eligible, &mut None);
-            self.start_sessions(now);
+            active.in_flight += 1;
+            return Some((index, eligible));
         }
         None
     }
@@ -242,7 +230,7 @@ impl LoadModel for Sessions<'_> {
         if row.outcome.is_complete() && self.plan.script.keeps(row.index) {
             self.completions.insert(row.index, Completion { text: row.text.clone(), reply, ended: row.done });
         }
-        self.complete_step(row.index, row.scheduled, row.done, &mut Some(worker));
+        self.complete_step(row.index, row.scheduled, row.done, worker);
         true
     }
 }

@@ -28,6 +28,10 @@ pub(super) fn known(steps: &[SessionStep], samples: &[Option<&Sample>], block: u
     }
     sent.sort_by(|left, right| left.1.sent.total_cmp(&right.1.sent));
     let mut there: HashMap<u64, f64> = HashMap::new();
+    for (place, _) in steps.iter().enumerate().filter(|(_, step)| step.warmed) {
+        let context = line(steps, place, samples);
+        there.extend(context.iter().rev().skip(1).map(|(name, _)| (*name, f64::NEG_INFINITY)));
+    }
     let mut all = HashMap::new();
     for (place, sample) in sent {
         let line = line(steps, place, samples);
@@ -122,6 +126,16 @@ mod tests {
 
     fn sample(sent: f64, prompt_len: u64) -> Sample {
         Sample { sent, ttft: 1.0, done: sent + 2.0, prompt_len, output_len: 20, ..Sample::default() }
+    }
+
+    #[test]
+    fn contexts_sent_before_the_run_are_known_without_their_last_response() {
+        let warm = SessionStep { warmed: true, ..step(&[(1, 64), (2, 16)], &[]) };
+        let steps = [warm, step(&[(3, 40)], &[0])];
+        let sent = sample(0.0, 120);
+        let ideal = |steps: &[SessionStep]| known(steps, &[None, Some(&sent)], BLOCK).unwrap()[&1].ideal;
+        assert_eq!(ideal(&steps), 64);
+        assert_eq!(ideal(&[SessionStep { warmed: false, ..steps[0].clone() }, steps[1].clone()]), 0);
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct SessionStep {
     pub parents: Vec<(usize, f64)>,
     /// Whether it sends a request.
     pub sends: bool,
+    /// Whether its prompt was sent before the run, without its last segment: its response.
+    pub warmed: bool,
     /// The segments of its own part of the prompt: hashes and tokens. Empty where unknown.
     pub own: Vec<(u64, u64)>,
     /// Steps whose own parts and responses precede it, and the choice of each; 0 is the first.

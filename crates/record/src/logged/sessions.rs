@@ -26,6 +26,9 @@ fn step_json(step: &SessionStep, place: usize) -> Dict {
     }
     dict.set("parents", step.parents.iter().map(pair).collect::<Vec<_>>());
     dict.set("sends", step.sends);
+    if step.warmed {
+        dict.set("warmed", true);
+    }
     dict.set("own", step.own.iter().map(piece).collect::<Vec<_>>());
     dict.set("before", step.before.iter().map(reference).collect::<Vec<Value>>());
     dict
@@ -87,6 +90,7 @@ fn read_step(fields: &Fields<'_>, count: usize) -> Result<SessionStep, Error> {
         at: fields.maybe_float("at")?,
         parents: parents.ok_or_else(|| fields.wrong("parents", "a list of steps and pauses"))?,
         sends: fields.flag("sends")?,
+        warmed: fields.maybe("warmed").is_some_and(Value::truthy),
         own: maybe_list(fields, "own", &piece)?,
         before: maybe_list(fields, "before", &|value| read_reference(value).filter(|(before, _)| *before < count))?,
     })

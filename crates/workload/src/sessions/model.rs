@@ -59,6 +59,8 @@ pub struct Step {
     pub deltas: bool,
     /// The prompt.
     pub prompt: Prompt,
+    /// The response, if the request was completed before the run: it is sent only as part of the history of others.
+    pub answered: Option<String>,
     /// Recorded prompt tokens; only of the new part if the options say `delta`.
     pub input_tokens: Option<u64>,
     /// Output tokens.
@@ -220,6 +222,7 @@ impl Step {
             choice: 0,
             deltas: false,
             prompt: Prompt::Synthetic,
+            answered: None,
             input_tokens: None,
             output_tokens: None,
             blocks: None,
@@ -239,7 +242,7 @@ impl Step {
 
     /// Whether it sends a request.
     pub fn sends(&self) -> bool {
-        self.prompt != Prompt::Nothing
+        self.prompt != Prompt::Nothing && self.answered.is_none()
     }
 }
 
@@ -346,9 +349,10 @@ impl Trace {
         set(&mut dict, "gap_ms", step.gap_ms.map(number));
         set(&mut dict, "starts_with", step.starts_with.map(|place| self.steps[place].id()));
         set(&mut dict, "root", step.root);
-        if !step.sends() {
+        if step.prompt == Prompt::Nothing {
             dict.set("request", false);
         }
+        set(&mut dict, "answered", step.answered.as_deref());
         set(&mut dict, "input_tokens", step.input_tokens);
         set(&mut dict, "output_tokens", step.output_tokens);
         if let Some(blocks) = &step.blocks {

@@ -71,6 +71,7 @@ fn step(row: &Row<'_>, places: &HashMap<&str, usize>) -> Result<Step, TraceError
         Some(Value::Str(word)) if word == "synthetic" => Prompt::Synthetic,
         Some(_) => Prompt::Given(row.need("content", row.object("content")?)?.clone()),
     };
+    step.answered = row.text("answered")?.map(str::to_owned);
     step.input_tokens = row.count("input_tokens")?;
     step.output_tokens = row.count("output_tokens")?;
     step.blocks = blocks(row)?;

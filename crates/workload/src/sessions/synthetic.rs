@@ -164,24 +164,29 @@ impl<'t> Maker<'t> {
 
     /// Consecutive tokens from `start` on, as a text of `len` tokens.
     fn text(&self, start: usize, len: u64) -> String {
-        let target = len as usize;
-        let mut count = target;
-        let mut best = (usize::MAX, String::new());
-        for _ in 0..ROUNDS {
-            let ids: Vec<u32> = (0..count).map(|at| self.allowed[(start + at) % self.allowed.len()]).collect();
-            let text = self.tokenizer.decode(&ids);
-            let found = self.tokenizer.count(&text, false);
-            if found.abs_diff(target) < best.0 {
-                best = (found.abs_diff(target), text);
-            }
-            match found {
-                _ if found == target || target == 0 => break,
-                _ if found < target => count += target - found,
-                _ => count = count.saturating_sub(found - target).max(1),
-            }
-        }
-        best.1
+        let ids = |count| (0..count).map(|at| self.allowed[(start + at) % self.allowed.len()]).collect();
+        text_of_len(self.tokenizer, len, ids)
     }
+}
+
+/// The text of `len` tokens, or close to it, that `ids` of some count decode to.
+pub(super) fn text_of_len(tokenizer: &Tokenizer, len: u64, mut ids: impl FnMut(usize) -> Vec<u32>) -> String {
+    let target = len as usize;
+    let mut count = target;
+    let mut best = (usize::MAX, String::new());
+    for _ in 0..ROUNDS {
+        let text = tokenizer.decode(&ids(count));
+        let found = tokenizer.count(&text, false);
+        if found.abs_diff(target) < best.0 {
+            best = (found.abs_diff(target), text);
+        }
+        match found {
+            _ if found == target || target == 0 => break,
+            _ if found < target => count += target - found,
+            _ => count = count.saturating_sub(found - target).max(1),
+        }
+    }
+    best.1
 }
 
 #[cfg(test)]

@@ -53,6 +53,10 @@ flags! {
             num_sessions: Option<usize> = own(&["--num-sessions"], Int, "N", Unset, &PART,
                 "Number of sessions to run. The file's sessions are repeated if it has fewer.").at_least(1);
             max_turns: Option<usize> = own(&["--sessions-max-turns", "--agentic-max-turns"], Int, "N", Unset, &PART, "Only the first N turns of each session.").at_least(1);
+            in_progress: Option<String> = own(&["--sessions-in-progress"], Choice(&["cold", "warm"]), "CACHE", Unset, &PART,
+                "Begin with sessions in progress, as in steady state: the first --sessions-concurrency or --num-users sessions \
+                 start at a random turn, drawn by --seed, with the turns before it as context. warm sends each context once \
+                 before the run, for a prefix cache; cold does not.");
             branches: String = own(&["--session-branches"], Choice(&["first", "all"]), "WHICH", Preset::Str("first"), &SESSIONS,
                 "Response that a session continues from after a request with n > 1: the first, or all, as parallel branches.");
             rounds: usize = own(&["--mooncake-num-rounds"], Int, "N", Preset::Int(1), &PART,
@@ -130,6 +134,9 @@ impl SessionArgs {
         if let (false, Some(flag)) = (is_known, given(&FLAGS[1..])) {
             return Err(Refusal::Alone { flag, other: "--sessions" });
         }
+        if let (Some(_), Some(_)) = (&self.in_progress, &args.own.workload) {
+            return Err(Refusal::Together { flag: "--sessions-in-progress", other: "--workload" });
+        }
         match (multi_turn, given(&multi_turn::FLAGS[1..])) {
             (None, Some(flag)) => return Err(Refusal::Alone { flag, other: "--multi-turn" }),
             (flags, _) => flags.map_or(Ok(()), |flags| flags.check())?,
@@ -159,6 +166,17 @@ impl SessionArgs {
             }
             (Some(_), None) => return Err(Refusal::Alone { flag: "--num-users", other: "--user-centric-rate" }),
             (None, Some(_)) => return Err(Refusal::Alone { flag: "--user-centric-rate", other: "--num-users" }),
+        }
+        if self.in_progress.is_some() {
+            let flag = "--sessions-in-progress";
+            if self.concurrency.is_none() && self.users.is_none() {
+                return Err(Refusal::Alone { flag, other: "--sessions-concurrency or --num-users" });
+            }
+            let others =
+                [("--session-rate", self.rate.is_some_and(f64::is_finite)), ("--warmup-sessions", self.warmup > 0)];
+            if let Some((other, _)) = others.into_iter().find(|(_, given)| *given) {
+                return Err(Refusal::Together { flag, other });
+            }
         }
         if !self.ramp_up.is_zero() && self.concurrency.is_none() && self.rate.is_none() {
             let other = "--sessions-concurrency or --session-rate";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tacho_client::BackendKind;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
-use tacho_workload::sessions::{Format, Options, SyntheticSpec, ThinkTime};
+use tacho_workload::sessions::{Format, InProgress, Options, SyntheticSpec, ThinkTime};
 
 use super::dataset::source;
 use crate::args::serve::{MultiTurnFlags, ServeArgs};
@@ -47,6 +47,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
         max_sessions: flags.concurrency.map(usize::try_from).transpose()?,
         ramp: flags.ramp_up,
         warmup: usize::try_from(flags.warmup)?,
+        in_progress: flags.in_progress.as_deref().map(|cache| in_progress(args, cache)).transpose()?,
         on_failure: flags.on_failure,
         server_history: flags.server_history,
         output_len: u64::try_from(flags.output_len)?,
@@ -97,6 +98,12 @@ fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
         (_, _, Some(rate)) => SessionStart::Rate { rate, burstiness: args.load.burstiness.value },
         _ => SessionStart::Recorded,
     })
+}
+
+/// As many sessions as run at the same time.
+fn in_progress(args: &ServeArgs, cache: &str) -> anyhow::Result<InProgress> {
+    let sessions = [args.sessions.concurrency, args.sessions.users].into_iter().flatten().min().unwrap_or(0);
+    Ok(InProgress { sessions: usize::try_from(sessions)?, warm: cache == "warm" })
 }
 
 /// Whether a saved workload contains sessions: a single JSON document instead of JSON lines.

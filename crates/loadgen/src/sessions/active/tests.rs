@@ -141,7 +141,8 @@ fn a_turn_is_scheduled_after_the_completion_and_its_pause() {
     let nodes = vec![node(0, 0, &[]), node(0, 0, &[(0, 250)]), node(0, 1000, &[(1, 10)])];
     let ran = run(nodes, &[0.0], None, &[], OnFailure::End);
     assert_eq!(ran.rows, [(0, 0, 0), (1, 350, 350), (2, 1000, 1000)], "the latest of its own time and its parents'");
-    assert_eq!(ran.supplied, [(1, "0".to_owned()), (2, "0,1".to_owned())]);
+    let supplied = [(0, ""), (1, "0"), (2, "0,1")].map(|(index, text)| (index, text.to_owned()));
+    assert_eq!(ran.supplied, supplied, "the first may have a context too");
 }
 
 #[test]
@@ -170,7 +171,7 @@ fn a_failed_request_ends_its_session_and_no_other() {
     assert_eq!(ended.rows.iter().map(|row| row.0).collect::<Vec<usize>>(), [0, 2, 3]);
     let went_on = run(nodes(), &[0.0, 0.0], None, &[0], OnFailure::Continue);
     assert_eq!(went_on.rows.iter().map(|row| row.0).collect::<Vec<usize>>(), [0, 1, 2, 3]);
-    assert_eq!(went_on.supplied[0], (1, String::new()), "a failed answer is no part of what follows");
+    assert!(went_on.supplied.contains(&(1, String::new())), "a failed answer is no part of what follows");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tacho_loadgen::OnFailure;
 use tacho_workload::SharedPrefixSpec;
-use tacho_workload::sessions::{Format, Options, Scaling, SyntheticSpec, ThinkTime, TraceError};
+use tacho_workload::sessions::{Format, InProgress, Options, Scaling, SyntheticSpec, ThinkTime, TraceError};
 
 use super::starts::SessionStart;
 
@@ -28,6 +28,8 @@ pub struct SessionsPlan {
     pub ramp: Duration,
     /// Number of warm-up sessions, which are not measured.
     pub warmup: usize,
+    /// Sessions that are in progress when the run begins.
+    pub in_progress: Option<InProgress>,
     /// How a failed request affects its session.
     pub on_failure: OnFailure,
     /// Whether the server stores the history and requests refer to the previous response.

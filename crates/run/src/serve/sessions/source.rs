@@ -49,6 +49,9 @@ pub(in crate::serve) fn ready(
     if let Some(think) = &plan.think {
         trace.think(think, seed)?;
     }
+    if let Some(wanted) = plan.in_progress {
+        trace.start_in_progress(wanted.sessions, seed, plan.output_len, tokenizer)?;
+    }
     Ok(trace)
 }
 

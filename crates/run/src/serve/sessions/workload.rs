@@ -1,5 +1,6 @@
 //! The requests of sessions and their dependencies.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct SessionWorkload {
     pub trace: Trace,
     replay: Replay,
     graph: Graph,
+    /// The contexts to send before the run, and the number of sessions in progress.
+    contexts: Option<Contexts>,
     /// Start of each session in seconds, ascending.
     pub starts: Vec<f64>,
     /// The index of each tree in that order.
@@ -76,18 +79,25 @@ impl SessionWorkload {
         let starts = plan.start.plan(recorded, &turns, plan.ramp, random)?;
         if let Some(gap) = plan.start.gap() {
             keep_distance(&mut trace, gap * 1000.0);
-            let notice = "users begin at their first turn, so that prompts are shorter at the beginning than later: leave the \
-                          beginning out with --warmup-sessions";
+        }
+        if plan.start.gap().is_some() && plan.in_progress.is_none() {
+            let notice = "users begin at their first turn, so that prompts are shorter at the beginning than later: use \
+                          --sessions-in-progress, or leave the beginning out with --warmup-sessions";
             trace.notices.push(notice.to_owned());
         }
         let (chat, server_history, output_len) = (chat, plan.server_history, plan.output_len);
-        let replay = trace.replay(&ReplaySpec { chat, server_history, output_len, seed }, tokenizer)?;
+        let mut replay = trace.replay(&ReplaySpec { chat, server_history, output_len, seed }, tokenizer)?;
         // Sessions are taken in the order of their starts.
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by(|&left, &right| starts[left].total_cmp(&starts[right]));
         let mut rank = vec![0; count];
         order.iter().enumerate().for_each(|(at, &tree)| rank[tree] = at);
         let graph = graph(&trace, &trees, &begins, &rank);
+        let warm = plan.in_progress.filter(|wanted| wanted.warm);
+        let contexts = warm.map(|wanted| Contexts::new(wanted.sessions.min(count), &trace, &trees, &rank));
+        for place in contexts.iter().flat_map(|contexts| &contexts.last) {
+            replay.requests[*place].output_len = 1;
+        }
         let mut tools = RandomState::new(seed.wrapping_add(TOOL_SEED));
         let latency = |_: &sessions::Step| plan.tool_latency.map_or(0.0, |time| time.draw(&mut tools));
         Ok(SessionWorkload {
@@ -97,6 +107,7 @@ impl SessionWorkload {
             trace,
             replay,
             graph,
+            contexts,
             rank,
             trees,
             max_sessions: plan.max_sessions,
@@ -176,8 +187,11 @@ impl SessionWorkload {
                 turn: depths[place],
                 child: lines[self.trees[place]] != Some(step.session.as_str()),
                 at: step.at_ms.map(|at| (at - begins[self.trees[place]]) / 1000.0),
-                parents: step.parents.iter().map(|edge| (among[edge.parent], edge.after_ms / 1000.0)).collect(),
+                parents: waits_for(&self.trace, step)
+                    .map(|edge| (among[edge.parent], edge.after_ms / 1000.0))
+                    .collect(),
                 sends: step.sends(),
+                warmed: self.contexts.as_ref().is_some_and(|contexts| contexts.last.contains(&place)),
                 own: self.replay.pieces(place).to_vec(),
                 before: self.replay.before(place).iter().map(|&(before, choice)| (among[before], choice)).collect(),
             }
@@ -193,6 +207,9 @@ impl SessionWorkload {
     /// The warm-up sessions, for the load generator.
     pub(in crate::serve) fn warmup_plan(&self) -> Option<SessionPlan<'_>> {
         // Rank 0 warms up for all.
+        if let Some(Contexts { graph, sessions, .. }) = &self.contexts {
+            return Some(SessionPlan { graph, max_sessions: None, ..self.part(0..*sessions, Some((0, 1))) });
+        }
         (self.warmup > 0).then(|| self.part(0..self.warmup, Some((0, 1))))
     }
 
@@ -245,11 +262,22 @@ impl SessionWorkload {
                 let own = step.at_ms.unwrap_or(begins[tree]) - begins[tree];
                 step.at_ms = Some(self.starts[self.rank[tree]] * 1000.0 + own);
             }
-            if step.sends() {
+            if step.prompt != sessions::Prompt::Nothing {
                 step.sent = Some(self.replay.sent(place));
             }
         }
         saved
+    }
+}
+
+impl SessionWorkload {
+    /// The response to a step: from before the run, or received.
+    fn response<'a>(&'a self, place: usize, answers: &'a Completions) -> Option<ReceivedResponse<'a>> {
+        if let Some(text) = &self.trace.steps[place].answered {
+            return Some(ReceivedResponse { text: text.as_bytes(), reply: None });
+        }
+        let completion: &Completion = answers.get(&place)?;
+        Some(ReceivedResponse { text: &completion.text, reply: completion.reply.as_deref() })
     }
 }
 
@@ -259,7 +287,7 @@ impl Script for SessionWorkload {
     }
 
     fn request(&self, index: usize, answers: &Completions) -> Option<Request> {
-        self.replay.request(index, &|place| answers.get(&place).map(received))
+        self.replay.request(index, &|place| self.response(place, answers))
     }
 
     fn tools(&self, index: usize, answers: &Completions) -> Option<(usize, Duration)> {
@@ -267,12 +295,13 @@ impl Script for SessionWorkload {
         if latency.is_zero() {
             return None;
         }
-        Some((self.replay.simulated_tools(index, &|place| answers.get(&place).map(received))?, latency))
+        Some((self.replay.simulated_tools(index, &|place| self.response(place, answers))?, latency))
     }
 }
 
-fn received(completion: &Completion) -> ReceivedResponse<'_> {
-    ReceivedResponse { text: &completion.text, reply: completion.reply.as_deref() }
+/// The steps that a step waits for: those that were not completed before the run.
+fn waits_for<'t>(trace: &'t Trace, step: &'t sessions::Step) -> impl Iterator<Item = &'t sessions::Edge> {
+    step.parents.iter().filter(|edge| trace.steps[edge.parent].answered.is_none())
 }
 
 /// The turn of each step: its number, or the length of the longest chain before it.
@@ -306,21 +335,49 @@ fn begins(trace: &Trace, trees: &[usize], count: usize) -> Vec<f64> {
     begins.into_iter().map(|begin| if begin.is_finite() { begin } else { 0.0 }).collect()
 }
 
-/// Number of sequential requests of each session.
+/// Number of sequential requests of each session that are left to send.
 fn turns(trace: &Trace, trees: &[usize], count: usize) -> Vec<usize> {
-    let mut turns = vec![0; count];
-    for (depth, &tree) in depths(trace).into_iter().zip(trees) {
-        turns[tree] = turns[tree].max(depth + 1);
+    let mut turns = vec![(usize::MAX, 0); count];
+    for ((depth, &tree), step) in depths(trace).into_iter().zip(trees).zip(&trace.steps) {
+        let (first, end) = &mut turns[tree];
+        *first = if step.answered.is_none() { depth.min(*first) } else { *first };
+        *end = (depth + 1).max(*end);
     }
-    turns
+    turns.into_iter().map(|(first, end)| end.saturating_sub(first)).collect()
 }
 
 /// Schedules each turn a fixed time after the previous one, regardless of recorded times and pauses.
 fn keep_distance(trace: &mut Trace, gap_ms: f64) {
     for step in trace.steps.iter_mut().filter(|step| !step.parents.is_empty()) {
         step.at_ms = None;
+        step.start_delay_ms = None;
         step.gap_ms = Some(gap_ms);
         step.parents.iter_mut().for_each(|edge| edge.after_ms = 0.0);
+    }
+}
+
+/// The contexts of sessions in progress, which are sent before the run as requests for one token.
+#[derive(Debug)]
+struct Contexts {
+    graph: Graph,
+    /// Number of sessions in progress.
+    sessions: usize,
+    /// The last completed request of each branch.
+    last: HashSet<usize>,
+}
+
+impl Contexts {
+    fn new(sessions: usize, trace: &Trace, trees: &[usize], rank: &[usize]) -> Self {
+        let answered = || trace.steps.iter().enumerate().filter(|(_, step)| step.answered.is_some());
+        let parents: HashSet<usize> = answered().flat_map(|(_, step)| &step.parents).map(|edge| edge.parent).collect();
+        let last = answered().filter(|(_, step)| step.prompt != sessions::Prompt::Nothing);
+        let last: HashSet<usize> = last.map(|(place, _)| place).filter(|place| !parents.contains(place)).collect();
+        let node = |(place, &tree): (usize, &usize)| Node {
+            session: rank[tree],
+            sends: last.contains(&place),
+            ..Node::default()
+        };
+        Contexts { graph: Graph::new(trees.iter().enumerate().map(node).collect()), sessions, last }
     }
 }
 
@@ -330,7 +387,7 @@ fn graph(trace: &Trace, trees: &[usize], begins: &[f64], rank: &[usize]) -> Grap
     let node = |(step, &tree): (&sessions::Step, &usize)| Node {
         session: rank[tree],
         at: ms(step.at_ms.map_or(0.0, |at| at - begins[tree]) + step.start_delay_ms.unwrap_or(0.0)),
-        parents: step.parents.iter().map(|edge| (edge.parent, ms(edge.after_ms))).collect(),
+        parents: waits_for(trace, step).map(|edge| (edge.parent, ms(edge.after_ms))).collect(),
         gap: ms(step.gap_ms.unwrap_or(0.0)),
         sends: step.sends(),
     };

@@ -69,6 +69,9 @@ impl<'t> Maker<'t> {
                 pieces = self.message_pieces(&request);
             }
         }
+        if let (Some(answer), Some(tokenizer)) = (&step.answered, self.tokenizer) {
+            pieces.push((hash(answer), tokenizer.count(answer, false) as u64));
+        }
         request.overrides = (!overrides.is_empty()).then(|| overrides.into());
         request.id = Some(step.id());
         request.session = Some(self.names[self.trees[place]].to_owned());
