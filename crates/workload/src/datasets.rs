@@ -29,7 +29,7 @@ pub use custom::{CustomReplaySpec, CustomSpec};
 pub use custom_audio::CustomAudioSpec;
 pub use custom_image::CustomImageSpec;
 pub use hf::{HfSpec, HfTextSpec};
-pub use mix::{ClassSpec, MixSpec};
+pub use mix::{ClassSpec, MixOrder, MixSpec};
 pub use mooncake::MooncakeSpec;
 pub use openai::OpenAiSpec;
 pub use prefix_repetition::PrefixRepetitionSpec;

@@ -56,6 +56,11 @@ pub enum Error {
     LengthRow { path: PathBuf, line: usize, form: &'static str },
     #[error("{} has no row with a weight above 0: write {form} on each line", path.display())]
     NoLengths { path: PathBuf, form: &'static str },
+    #[error(
+        "stage {name:?} sends {wanted} requests and its dataset has {found}: shorten the stage, use a larger dataset, or \
+         leave out --no-oversample"
+    )]
+    StageTooShort { name: String, wanted: usize, found: usize },
     #[error("the tokenizer has no token to make prompts of: its {vocab_size} tokens are all special")]
     NoAllowedTokens { vocab_size: usize },
     #[error("cannot read {}", path.display())]

@@ -198,10 +198,16 @@ impl ServeArgs {
         if let Some(urls) = args.target.base_url.as_mut().filter(|_| !args.own.strict_parity) {
             *urls = replicas::expanded(urls)?;
         }
-        check::check(&args)?;
-        args.classes = classes::read(&args)?;
-        args.check_groups()?;
+        args.read_classes()?;
         Ok(args)
+    }
+
+    /// Checks the values and reads those of classes and stages.
+    fn read_classes(&mut self) -> Result<(), ArgError> {
+        check::check(self)?;
+        self.classes = classes::read(self)?;
+        self.stages.datasets = classes::of_stages(self)?;
+        Ok(self.check_groups()?)
     }
 
     /// `--log 5` is vLLM's abbreviation of `--logprobs 5`; a directory is not a number.
@@ -220,9 +226,7 @@ impl ServeArgs {
         }
         let mut args = Self::new(values)?;
         args.own.sim = true;
-        check::check(&args)?;
-        args.classes = classes::read(&args)?;
-        args.check_groups()?;
+        args.read_classes()?;
         if args.stages.is_closed_loop() {
             return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
         }

@@ -56,6 +56,47 @@ fn each_stage_has_the_metrics_of_a_run_with_its_load() {
 }
 
 #[test]
+fn a_stage_with_its_own_dataset_sends_the_requests_of_a_run_of_its_own() {
+    let place = Place::new();
+    let lines: String = (0..7).map(|at| format!("{{\"prompt\": \"{}\"}}\n", "word ".repeat(at + 3))).collect();
+    std::fs::write(place.file("talk.jsonl"), lines).unwrap();
+    let plan = r#"
+- {name: chat, duration: 1s, rate: 20, dataset-name: custom, dataset-path: talk.jsonl, custom-output-len: 5, skip-chat-template: true}
+- {name: pause, duration: 100ms, rate: 0}
+- {name: long, requests: 25, rate: 50, random-input-len: 300, random-range-ratio: 0.5}
+- {name: dist, requests: 25, rate: 50, input_len: "uniform(10,90)"}
+"#;
+    std::fs::write(place.file("plan.yaml"), plan).unwrap();
+    let (result, output) = run(&place, "r.json", &["--stages", "plan.yaml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let custom = [
+        "--dataset-name",
+        "custom",
+        "--dataset-path",
+        "talk.jsonl",
+        "--custom-output-len",
+        "5",
+        "--skip-chat-template",
+    ];
+    let long = ["--random-input-len", "300", "--random-range-ratio", "0.5"];
+    let dist = ["--input-len-dist", "uniform(10,90)"];
+    let alone = [("chat", "0", "20", &custom[..]), ("long", "2", "25", &long), ("dist", "3", "25", &dist)];
+    for (name, seed, count, flags) in alone {
+        let load = ["--seed", seed, "--num-prompts", count, "--request-rate", "200"];
+        let (alone, output) = run(&place, "alone.json", &[&load[..], flags].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        let stage = &result["tacho"]["groups"]["stage"][name];
+        for key in ["completed", "total_input_tokens", "total_output_tokens"] {
+            assert_eq!(stage[key], alone[key], "{name}: {key}");
+        }
+    }
+    let refused = |spec: &str| stderr(&place.run(&["serve", "--sim", "--stages", spec]));
+    assert!(refused("a:1s@5 header=x").contains("--header applies to the whole run"), "{}", refused("a:1s@5 header=x"));
+    assert!(refused("a:1s@c5 dataset-name=random").contains("lengths or dataset"));
+    assert!(refused("a:1s@5 inputs=7").contains("inputs"), "{}", refused("a:1s@5 inputs=7"));
+}
+
+#[test]
 fn a_condition_on_one_stage_fails_the_run() {
     let place = Place::new();
     let (result, output) =

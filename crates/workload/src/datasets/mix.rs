@@ -1,4 +1,4 @@
-//! Several classes of traffic in one workload, drawn by weight.
+//! Several classes of traffic in one workload, drawn by weight or one after another.
 
 use tacho_core::json::{Dict, Value};
 use tacho_core::{Counters, Request};
@@ -18,12 +18,23 @@ pub struct MixSpec {
     pub num_prompts: usize,
     /// The classes.
     pub classes: Vec<ClassSpec>,
+    /// The order of their requests.
+    pub order: MixOrder,
+}
+
+/// The order of the requests of a mix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MixOrder {
+    /// The class of each request is drawn by weight.
+    Drawn,
+    /// One class after another, each with this number of requests: they are the stages of the run.
+    Stages(Vec<usize>),
 }
 
 /// One class of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSpec {
-    /// Its name, which is the label `class` of its requests.
+    /// Its name, which is the label `class` of its requests unless it is a stage.
     pub name: String,
     /// Its share of the requests is this weight divided by the sum of all.
     pub weight: f64,
@@ -60,6 +71,19 @@ impl MixSpec {
         counts
     }
 
+    /// The class of each request.
+    fn places(&self) -> Vec<usize> {
+        match &self.order {
+            MixOrder::Drawn => {
+                let weights: Vec<f64> = self.classes.iter().map(|class| class.weight).collect();
+                order(self.seed, &weights, self.num_prompts)
+            }
+            MixOrder::Stages(counts) => {
+                counts.iter().enumerate().flat_map(|(place, &count)| std::iter::repeat_n(place, count)).collect()
+            }
+        }
+    }
+
     /// The same mix with other draws, for requests after these.
     pub(crate) fn reseeded(&self, by: i64) -> MixSpec {
         let seed = i64::from(self.seed).wrapping_add(by).rem_euclid(1 << 32) as u32;
@@ -73,17 +97,31 @@ impl MixSpec {
 pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters: &Counters) -> Result<Sampled, Error> {
     let (mut notices, mut digests) = (Vec::new(), Vec::new());
     let mut queues = Vec::new();
+    let stages = match &spec.order {
+        MixOrder::Stages(counts) => Some(counts),
+        MixOrder::Drawn => None,
+    };
     for (place, class) in (0..).zip(&spec.classes) {
+        let wanted = stages.map(|counts| counts[place as usize]);
+        if wanted == Some(0) {
+            queues.push(<_>::default());
+            continue;
+        }
         let mut globals = Globals::seeded(spec.seed.wrapping_add(place));
         let sampled = sample(&class.workload, tokenizer, &mut globals, counters)?;
-        notices.extend(sampled.notices.into_iter().map(|notice| format!("class {}: {notice}", class.name)));
+        let found = sampled.requests.len();
+        if let Some(wanted) = wanted.filter(|wanted| found < *wanted) {
+            return Err(Error::StageTooShort { name: class.name.clone(), wanted, found });
+        }
+        let kind = if stages.is_some() { "stage" } else { "class" };
+        notices.extend(sampled.notices.into_iter().map(|notice| format!("{kind} {}: {notice}", class.name)));
         digests.extend(sampled.digests);
-        let requests = (0..).zip(sampled.requests).map(|(at, request)| (at, class.applied(at, request)));
+        let requests = (0..).zip(sampled.requests);
+        let requests = requests.map(|(at, request)| (at, class.applied(at, request, stages.is_none())));
         queues.push(requests.collect::<std::collections::VecDeque<_>>());
     }
-    let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
     let mut requests = Vec::with_capacity(spec.num_prompts);
-    for class in order(spec.seed, &weights, spec.num_prompts) {
+    for class in spec.places() {
         if let Some((at, mut request)) = queues[class].pop_front() {
             renumber(&mut request, at, requests.len());
             requests.push(request);
@@ -93,9 +131,11 @@ pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters
 }
 
 impl ClassSpec {
-    /// A request with the class's own settings.
-    fn applied(&self, at: usize, mut request: Request) -> Request {
-        request.labels = request.labels.with("class", &self.name);
+    /// A request with the class's own settings, and its label if it is not a stage.
+    fn applied(&self, at: usize, mut request: Request, labelled: bool) -> Request {
+        if labelled {
+            request.labels = request.labels.with("class", &self.name);
+        }
         let mut body = self.body.clone();
         if let Some(model) = &self.model {
             request.labels = request.labels.with("model", model);
@@ -150,7 +190,28 @@ mod tests {
         let mut batch = class("batch", 1.0, 64, counts[1]);
         batch.body.set("priority", 1_i64);
         batch.model = Some("large".to_owned());
-        MixSpec { seed: 7, num_prompts, classes: vec![class("chat", 3.0, 8, counts[0]), batch] }
+        MixSpec { seed: 7, num_prompts, classes: vec![class("chat", 3.0, 8, counts[0]), batch], order: MixOrder::Drawn }
+    }
+
+    #[test]
+    fn stages_follow_each_other_with_the_requests_of_runs_of_their_own() {
+        let classes = vec![class("a", 1.0, 8, 3), class("pause", 1.0, 8, 0), class("b", 1.0, 64, 2)];
+        let alone = |place: u32, class: &ClassSpec| {
+            let mut globals = Globals::seeded(7 + place);
+            sample(&class.workload, Some(&Tokenizer::builtin()), &mut globals, &Counters::default()).unwrap().requests
+        };
+        let mut expected = alone(0, &classes[0]);
+        expected.extend(alone(2, &classes[2]));
+        let spec = MixSpec { seed: 7, num_prompts: 5, classes, order: MixOrder::Stages(vec![3, 0, 2]) };
+        let sampled = sample_mix(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap();
+        for (at, (request, expected)) in sampled.requests.iter().zip(&expected).enumerate() {
+            let id = Some(format!("r{at}"));
+            assert_eq!(*request, Request { id, ..expected.clone() });
+        }
+        assert_eq!(sampled.requests.len(), 5);
+        let short = MixSpec { order: MixOrder::Stages(vec![4, 0, 2]), ..spec };
+        let error = sample_mix(&short, Some(&Tokenizer::builtin()), &Counters::default()).unwrap_err();
+        assert!(error.to_string().starts_with("stage \"a\" sends 4 requests and its dataset has 3"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::groups::{
     ASR, BFCL, BLAZEDIT, CACHE, CONTENT, CUSTOM, DATASET, HF, MULTIMODAL, PREFIX, RANDOM, SAMPLING, SHARED, SHAREGPT,
     SONNET, SPEC_BENCH, SPEED_BENCH,
 };
+use super::stages::{FLAG, StageArg};
 use super::{ServeArgs, TABLE};
 use crate::args::error::Refusal;
 
@@ -32,8 +33,10 @@ static SECTIONS: [&Group; 17] = [
     &CONTENT,
     &SAMPLING,
 ];
-/// Further flags that a class can set.
-const OTHERS: [&str; 4] = ["--model", "--lora-modules", "--goodput", "--header"];
+/// Further flags that a class or a stage can set.
+const OTHERS: [&str; 2] = ["--model", "--lora-modules"];
+/// Further flags that only a class can set.
+const OF_CLASSES: [&str; 2] = ["--goodput", "--header"];
 /// Flags of those sections that concern the whole run.
 const OF_THE_RUN: [&str; 6] =
     ["--workload", "--save-workload", "--cache-salt", "--reset-prefix-cache", "--request-id-prefix", "--logprobs"];
@@ -56,18 +59,7 @@ pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         if classes.iter().any(|class| class.name == given.name) {
             return Err(refused(format!("the name {} is given twice", given.name)));
         }
-        let own = given.values().map_err(refused)?;
-        let mut values = args.values.clone();
-        values.forget("--class");
-        values.take_over(&own);
-        let class = ServeArgs::new(values).map_err(|error| refused(error.to_string()))?;
-        if class.self_timed() {
-            return Err(refused(format!(
-                "{} sets its own send times: classes share one schedule",
-                class.dataset.kind.name
-            )));
-        }
-        super::check::check_class(&class).map_err(|error| refused(error.to_string()))?;
+        let class = with(args, "--class", &given.words).map_err(refused)?;
         classes.push(ClassArgs { name: given.name, weight: given.weight, args: class });
     }
     if let Some(other) =
@@ -76,6 +68,42 @@ pub(super) fn read(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
         return Err(Refusal::Together { flag: "--class", other });
     }
     Ok(classes)
+}
+
+/// The stages of the run as classes, if one of them has dataset flags of its own.
+pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
+    if !args.stages.have_datasets() {
+        return Ok(Vec::new());
+    }
+    if !args.own.class.is_empty() {
+        return Err(Refusal::Together { flag: "a dataset in --stages", other: "--class" });
+    }
+    let class = |(stage, requests): (&StageArg, usize)| {
+        let name = stage.stage.name.clone();
+        let mut words = words_of(&stage.flags);
+        for (flag, text) in ["--input-len-dist", "--output-len-dist"].iter().zip(&stage.lengths) {
+            words.extend(text.as_ref().map(|text| format!("{flag}={text}")));
+        }
+        let refused = |problem: String| Refusal::Stages { problem: format!("stage {name:?}: {problem}") };
+        let args = with(args, FLAG, &words).map_err(refused)?;
+        Ok(ClassArgs { name, weight: requests as f64, args })
+    };
+    args.stages.with_requests().map(class).collect()
+}
+
+/// The run's arguments without `flag`, and with those of a class or a stage.
+fn with(args: &ServeArgs, flag: &'static str, words: &[String]) -> Result<ServeArgs, String> {
+    let own = own_values(flag, words)?;
+    let mut values = args.values.clone();
+    values.forget(flag);
+    values.take_over(&own);
+    let args = ServeArgs::new(values).map_err(|error| error.to_string())?;
+    if args.self_timed() {
+        let name = args.dataset.kind.name;
+        return Err(format!("{name} sets its own send times, and the run has one schedule"));
+    }
+    super::check::check_class(&args).map_err(|error| error.to_string())?;
+    Ok(args)
 }
 
 /// A class as it was written.
@@ -115,25 +143,26 @@ impl Given {
         let weight = dict.remove("weight").map_or(Some(1.0), |weight| weight.as_f64()).unwrap_or(f64::NAN);
         Ok(Given { name, weight, words: words_of(&dict) })
     }
+}
 
-    /// The values of its own flags.
-    fn values(&self) -> Result<Values, String> {
-        let values = match Values::defaults(&TABLE).read(&self.words).map_err(|error| error.to_string())? {
-            Parsed::Values(values) => values,
-            Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
-        };
-        values.check().map_err(|error| error.to_string())?;
-        let allowed = |names: &[&str], group: &'static Group| {
-            let named = |list: &[&str]| names.iter().any(|name| list.contains(name));
-            named(&OTHERS) || SECTIONS.iter().any(|section| std::ptr::eq(*section, group)) && !named(&OF_THE_RUN)
-        };
-        let mut given = values.iter().map(|(flag, _)| flag).filter(|flag| values.is_given(flag.names[0]));
-        match given.find(|flag| !allowed(flag.names, flag.group)) {
-            Some(flag) => Err(format!("{} applies to the whole run: write it outside of --class", flag.names[0])),
-            None => {
-                drop(given);
-                Ok(values)
-            }
+/// The values of the flags of a class or a stage, which only concern its requests.
+fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
+    let values = match Values::defaults(&TABLE).read(words).map_err(|error| error.to_string())? {
+        Parsed::Values(values) => values,
+        Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
+    };
+    values.check().map_err(|error| error.to_string())?;
+    let allowed = |names: &[&str], group: &'static Group| {
+        let named = |list: &[&str]| names.iter().any(|name| list.contains(name));
+        let listed = named(&OTHERS) || outer == "--class" && named(&OF_CLASSES);
+        listed || SECTIONS.iter().any(|section| std::ptr::eq(*section, group)) && !named(&OF_THE_RUN)
+    };
+    let mut given = values.iter().map(|(flag, _)| flag).filter(|flag| values.is_given(flag.names[0]));
+    match given.find(|flag| !allowed(flag.names, flag.group)) {
+        Some(flag) => Err(format!("{} applies to the whole run: write it outside of {outer}", flag.names[0])),
+        None => {
+            drop(given);
+            Ok(values)
         }
     }
 }

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tacho_args::flag::{Kind, Preset, own};
 use tacho_args::{Values, flags};
+use tacho_core::json::Dict;
 use tacho_loadgen::{Stage, Stages};
 
 use super::groups::LOAD;
 use super::stops::StopArgs;
-use super::{LoadArgs, ServeArgs};
+use super::{ClassArgs, LoadArgs, ServeArgs};
 use crate::args::error::Refusal;
 
 use Kind::OneOrMore;
@@ -49,7 +50,8 @@ flags! {
             stages: Option<Vec<String>> = own(&[FLAG], OneOrMore, "STAGES", Unset, &LOAD,
                 "Change the load during the run: NAME:LENGTH@LOAD, separated by commas, or a YAML or JSON file. LENGTH is 30s, 5m, 1h or \
                  200r (requests). LOAD is a rate (5), a ramp (5..40), steps (5..40/4), a sine (mean~amplitude/period: 20~15/60s), or a \
-                 concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=.");
+                 concurrency limit (c32). Options of a stage: burstiness=, input_len=, output_len=, \
+                 and flags of its dataset, such as dataset-name=.");
         ]
     }
 }
@@ -60,6 +62,8 @@ pub(crate) struct StageArg {
     pub(crate) stage: Stage,
     /// Lengths of prompts and outputs, as distributions.
     pub(crate) lengths: [Option<String>; 2],
+    /// Flags of its dataset and requests, by name without dashes.
+    pub(crate) flags: Dict,
 }
 
 /// The stages of a run.
@@ -68,6 +72,8 @@ pub(crate) struct StageArgs {
     list: Vec<StageArg>,
     /// The checked stages, if there are any.
     pub(crate) stages: Option<Stages>,
+    /// The stages as classes, if one has a dataset of its own.
+    pub(crate) datasets: Vec<ClassArgs>,
 }
 
 impl StageArgs {
@@ -77,7 +83,7 @@ impl StageArgs {
         let list = grammar::read(&words, burstiness)?;
         let stages = Stages::new(list.iter().map(|arg| arg.stage.clone()).collect());
         let stages = stages.map_err(|error| Refusal::Stages { problem: error.to_string() })?;
-        Ok(StageArgs { list, stages: Some(stages) })
+        Ok(StageArgs { list, stages: Some(stages), datasets: Vec::new() })
     }
 
     /// Whether each stage is a concurrency limit.
@@ -110,10 +116,22 @@ impl StageArgs {
         (load, stops)
     }
 
-    /// The lengths of each stage: its requests and the texts of its distributions. Empty without stages.
+    /// The lengths of each stage: its requests and the texts of its distributions. Empty without stages, and if stages
+    /// have datasets, which then have the lengths.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = (usize, &[Option<String>; 2])> {
+        let own = self.with_requests().filter(|_| !self.have_datasets());
+        own.map(|(arg, requests)| (requests, &arg.lengths))
+    }
+
+    /// Each stage with its number of requests.
+    pub(super) fn with_requests(&self) -> impl Iterator<Item = (&StageArg, usize)> {
         let spans = self.stages.iter().flat_map(|stages| stages.spans());
-        spans.zip(&self.list).map(|(span, arg)| (span.requests, &arg.lengths))
+        self.list.iter().zip(spans.map(|span| span.requests))
+    }
+
+    /// Whether a stage has a dataset of its own.
+    pub(super) fn have_datasets(&self) -> bool {
+        self.list.iter().any(|arg| !arg.flags.is_empty())
     }
 
     /// Rejects invalid combinations.
@@ -130,11 +148,11 @@ impl StageArgs {
             let problem = format!("they send {} requests: use at most {MOST_REQUESTS}", stages.requests());
             return Err(Refusal::Stages { problem });
         }
-        let own = self.list.iter().find(|arg| arg.lengths.iter().any(Option::is_some));
+        let own = self.list.iter().find(|arg| arg.lengths.iter().any(Option::is_some) || !arg.flags.is_empty());
         match own {
             Some(arg) if closed => Err(Refusal::Stages {
                 problem: format!(
-                    "stage {:?} has its own lengths, but which requests a concurrency limit sends is not known in \
+                    "stage {:?} has its own lengths or dataset, but which requests a concurrency limit sends is not known in \
                      advance: remove them, or use a rate",
                     arg.stage.name
                 ),

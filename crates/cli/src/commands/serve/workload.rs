@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tacho_core::json::Dict;
 use tacho_core::json::Value;
 use tacho_run::WorkloadPlan;
-use tacho_workload::{ClassSpec, MixSpec, WorkloadSpec};
+use tacho_workload::{ClassSpec, MixOrder, MixSpec, WorkloadSpec};
 
 use super::{dataset, sessions};
 use crate::args::serve::{ClassArgs, ServeArgs};
@@ -21,7 +21,13 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
         return Ok(WorkloadPlan::File { path: PathBuf::from(path), time_scale: given.flags.time_scale() });
     }
     if !args.classes.is_empty() {
-        return mix(args);
+        let (seed, count) = (u32::try_from(args.load.seed)?, usize::try_from(args.load.num_prompts)?);
+        let weights: Vec<f64> = args.classes.iter().map(|class| class.weight).collect();
+        return mix(args, &args.classes, MixSpec::counts(seed, &weights, count), MixOrder::Drawn);
+    }
+    if !args.stages.datasets.is_empty() {
+        let counts: Vec<usize> = args.stages.datasets.iter().map(|stage| stage.weight as usize).collect();
+        return mix(args, &args.stages.datasets, counts.clone(), MixOrder::Stages(counts));
     }
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
@@ -34,17 +40,17 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     })
 }
 
-/// The mix of the classes.
-fn mix(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
-    let (seed, count) = (u32::try_from(args.load.seed)?, usize::try_from(args.load.num_prompts)?);
-    let weights: Vec<f64> = args.classes.iter().map(|class| class.weight).collect();
-    let counts = MixSpec::counts(seed, &weights, count);
-    let classes = (0..).zip(&args.classes).zip(counts).map(|((place, one), count)| class(args, one, place, count));
-    let spec = MixSpec { seed, num_prompts: count, classes: classes.collect::<anyhow::Result<_>>()? };
+/// The mix of these classes, with these numbers of requests.
+fn mix(args: &ServeArgs, classes: &[ClassArgs], counts: Vec<usize>, order: MixOrder) -> anyhow::Result<WorkloadPlan> {
+    let align = classes.iter().all(|class| class.args.dataset.kind.aligns_with_server);
+    let classes = (0..).zip(classes).zip(counts).map(|((place, one), count)| class(args, one, place, count));
+    let classes = classes.collect::<anyhow::Result<_>>()?;
+    let num_prompts = usize::try_from(args.load.num_prompts)?;
+    let spec = MixSpec { seed: u32::try_from(args.load.seed)?, num_prompts, classes, order };
     Ok(WorkloadPlan::Sample {
         spec: Box::new(WorkloadSpec::Mix(spec)),
         num_prompts: args.load.num_prompts,
-        align: args.classes.iter().all(|class| class.args.dataset.kind.aligns_with_server),
+        align,
         self_timed: false,
     })
 }

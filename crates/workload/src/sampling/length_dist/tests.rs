@@ -133,7 +133,7 @@ fn parts_have_their_own_lengths_and_the_rest_is_left() {
 
 #[test]
 fn a_class_has_its_own_distribution() {
-    use crate::{ClassSpec, MixSpec, RandomSpec, RangeRatio, WorkloadSpec};
+    use crate::{ClassSpec, MixOrder, MixSpec, RandomSpec, RangeRatio, WorkloadSpec};
     use tacho_core::Counters;
     use tacho_pyrand::Globals;
 
@@ -156,7 +156,7 @@ fn a_class_has_its_own_distribution() {
         ClassSpec { name, weight: 1.0, workload, model: None, adapters: Vec::new(), body: <_>::default() }
     };
     let classes = vec![class("chat", "lognormal(512,256)"), class("batch", "uniform(100,899)")];
-    let mix = WorkloadSpec::Mix(MixSpec { seed: 5, num_prompts: 6000, classes });
+    let mix = WorkloadSpec::Mix(MixSpec { seed: 5, num_prompts: 6000, classes, order: MixOrder::Drawn });
     let tokenizer = tacho_text::Tokenizer::builtin();
     let sampled = crate::sample(&mix, Some(&tokenizer), &mut Globals::seeded(5), &Counters::default()).unwrap();
     let lens = |class: &str| {

@@ -10,8 +10,9 @@ use tacho_loadgen::{Curve, Stage, StageLength, StageLoad};
 use super::StageArg;
 use crate::args::error::Refusal;
 
-/// The keys of a stage in a file.
-const KEYS: &str = "name, duration, requests, rate, concurrency, burstiness, input_len and output_len";
+/// The keys of a stage in a file; others are flags of its dataset.
+const KEYS: [&str; 8] =
+    ["name", "duration", "requests", "rate", "concurrency", "burstiness", "input_len", "output_len"];
 
 /// A stage, or a part of it, that cannot be read.
 struct Problem(String);
@@ -74,8 +75,11 @@ fn compact(text: &str, burstiness: f64) -> Read<StageArg> {
     let mut options = Dict::new();
     for word in words {
         match word.split_once('=') {
-            Some((key @ ("burstiness" | "input_len" | "output_len"), value)) => options.set(key, value),
-            _ => return problem(format!("{} is not burstiness=, input_len= or output_len=", quoted(word))),
+            Some((key, value)) if !KEYS[..5].contains(&key) => options.set(key, value),
+            _ => {
+                let known = "burstiness=, input_len=, output_len= or a flag of its dataset, such as dataset-name=";
+                return problem(format!("{} is not {known}", quoted(word)));
+            }
         }
     }
     stage(name, length, load, &options, burstiness)
@@ -84,11 +88,9 @@ fn compact(text: &str, burstiness: f64) -> Read<StageArg> {
 /// Reads a stage of a file.
 fn mapping(value: &Value, burstiness: f64) -> Result<StageArg, Refusal> {
     let read = || {
-        let Some(dict) = value.as_dict() else { return problem(format!("a stage is a mapping with {KEYS}")) };
-        let known = |key: &str| KEYS.split(", ").flat_map(|keys| keys.split(" and ")).any(|known| known == key);
-        if let Some((key, _)) = dict.iter().find(|(key, _)| !known(key)) {
-            return problem(format!("{} is not a key of a stage: use {KEYS}", quoted(key)));
-        }
+        let Some(dict) = value.as_dict() else {
+            return problem(format!("a stage is a mapping with {} and flags of its dataset", KEYS.join(", ")));
+        };
         let text = |key: &str| dict.get(key).filter(|value| !matches!(value, Value::Null)).map(words);
         let either = |first: &str, second: &str| match (text(first), text(second)) {
             (Some(first), None) => Ok((true, first)),
@@ -127,7 +129,9 @@ fn stage(name: &str, length: &str, load: &str, options: &Dict, burstiness: f64) 
         None => burstiness,
     };
     let stage = Stage { name: name.to_owned(), length: length_of(length)?, load: load_of(load)?, burstiness };
-    Ok(StageArg { stage, lengths: [option("input_len"), option("output_len")] })
+    let flags = options.iter().filter(|(key, _)| !KEYS.contains(key));
+    let flags = flags.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    Ok(StageArg { stage, lengths: [option("input_len"), option("output_len")], flags })
 }
 
 fn length_of(text: &str) -> Read<StageLength> {

@@ -5,7 +5,11 @@ fn stages(words: &[&str]) -> Vec<StageArg> {
 }
 
 fn plain(name: &str, length: StageLength, load: StageLoad) -> StageArg {
-    StageArg { stage: Stage { name: name.to_owned(), length, load, burstiness: 2.0 }, lengths: [None, None] }
+    StageArg {
+        stage: Stage { name: name.to_owned(), length, load, burstiness: 2.0 },
+        lengths: [None, None],
+        flags: Dict::new(),
+    }
 }
 
 #[test]
