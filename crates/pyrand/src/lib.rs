@@ -3,6 +3,7 @@
 
 pub mod cpython;
 mod discrete;
+mod gamma;
 pub mod generator;
 pub mod globals;
 mod interval;
@@ -13,6 +14,7 @@ pub mod seedseq;
 pub mod strhash;
 
 pub use cpython::Random;
+pub use gamma::ln_gamma;
 pub use generator::Generator;
 pub use globals::Globals;
 pub use mt19937::Mt19937;

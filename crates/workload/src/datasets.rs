@@ -16,6 +16,7 @@ mod random;
 mod random_mm;
 mod random_rerank;
 mod rows;
+mod servegen;
 pub(crate) mod shared_prefix;
 mod sharegpt;
 pub(crate) mod slices;
@@ -37,6 +38,7 @@ pub use random::{CachedShare, RandomSpec};
 pub use random_mm::RandomMmSpec;
 pub use random_rerank::RandomRerankSpec;
 pub use rows::{RowSource, RowsSpec};
+pub use servegen::ServeGenSpec;
 pub use shared_prefix::SharedPrefixSpec;
 pub use sharegpt::ShareGptSpec;
 pub use sonnet::SonnetSpec;
@@ -77,6 +79,7 @@ pub const DATASETS: &[DatasetKind] = &[
     DatasetKind { fixed_output: true, offline: WithFile, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::vllm("timed_trace") },
     DatasetKind { rows: Generated, ignores_eos: true, ..DatasetKind::named("generated-shared-prefix") },
     DatasetKind { fixed_output: true, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("mooncake") },
+    DatasetKind { fixed_output: true, times: Times::All, needs: Some(TokenIds), ignores_eos: true, ..DatasetKind::named("servegen") },
     DatasetKind { rows: ReadWhole, times: Times::Some, needs: Some(Chat), works_without_tokenizer: true, ..DatasetKind::named("openai") },
     DatasetKind { offline: Listed(8), ..DatasetKind::named("sonnet") },
 ];
@@ -124,6 +127,8 @@ pub enum WorkloadSpec {
     TimedTrace(TimedTraceSpec),
     /// A Mooncake trace.
     Mooncake(MooncakeSpec),
+    /// Composed clients of production traffic.
+    ServeGen(ServeGenSpec),
     /// Lines of a poem.
     Sonnet(SonnetSpec),
     /// Structured output.
@@ -157,7 +162,7 @@ impl WorkloadSpec {
         match self {
             WorkloadSpec::Random(_) | WorkloadSpec::RandomMm(_) | WorkloadSpec::RandomRerank(_) => true,
             WorkloadSpec::PrefixRepetition(_) | WorkloadSpec::BurstGpt(_) | WorkloadSpec::BurstReplay(_) => true,
-            WorkloadSpec::TimedTrace(_) | WorkloadSpec::Mooncake(_) => true,
+            WorkloadSpec::TimedTrace(_) | WorkloadSpec::Mooncake(_) | WorkloadSpec::ServeGen(_) => true,
             WorkloadSpec::OutputLengths(own) => own.workload.is_random_text(),
             WorkloadSpec::Mix(mix) => mix.classes.iter().all(|class| class.workload.is_random_text()),
             _ => false,
@@ -262,6 +267,7 @@ fn make(
         WorkloadSpec::SpeedBench(spec) => speed_bench::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::TimedTrace(spec) => timed_trace::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::Mooncake(spec) => mooncake::sample(spec, tokenizer, globals, counters),
+        WorkloadSpec::ServeGen(spec) => servegen::sample(spec, tokenizer, counters),
         WorkloadSpec::Sonnet(spec) => sonnet::sample(spec, tokenizer, globals, counters),
         WorkloadSpec::Structured(spec) => scenarios::sample_structured(spec, tokenizer, globals),
         WorkloadSpec::PrefixCaching(spec) => scenarios::sample_prefix_caching(spec, tokenizer, globals),

@@ -61,6 +61,12 @@ pub enum Error {
          leave out --no-oversample"
     )]
     StageTooShort { name: String, wanted: usize, found: usize },
+    #[error("{} has no chunk-N-trace.csv: pass a directory of ServeGen's data, such as data/language/m-large", path.display())]
+    NoClients { path: PathBuf },
+    #[error("{}: no client sends anything from second {start} on: change --servegen-start", path.display())]
+    NoArrivals { path: PathBuf, start: f64 },
+    #[error("{}: {problem}", path.display())]
+    ServeGenLengths { path: PathBuf, problem: String },
     #[error("the tokenizer has no token to make prompts of: its {vocab_size} tokens are all special")]
     NoAllowedTokens { vocab_size: usize },
     #[error("cannot read {}", path.display())]

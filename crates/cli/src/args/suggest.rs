@@ -14,13 +14,14 @@ use super::{migrating, scripts, topics};
 const SERVE: &str = "tacho serve";
 
 /// Download locations of dataset files.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     ("sonnet", "the poem is benchmarks/sonnet.txt in vLLM's repository; any text of many lines will do"),
     (
         "sharegpt",
         "the usual file is ShareGPT_V3_unfiltered_cleaned_split.json of anon8231489123/ShareGPT_Vicuna_unfiltered on the Hub",
     ),
     ("burstgpt", "the usual file is BurstGPT_without_fails_2.csv of the releases of HPMLL/BurstGPT on GitHub"),
+    ("servegen", "the directories are under data of alibaba/ServeGen on GitHub"),
     ("spec_bench", "the file is data/spec_bench/question.jsonl of hemingkx/Spec-Bench on GitHub"),
     ("speed_bench", "the directory is what the preparing script of nvidia/SPEED-Bench on the Hub writes"),
 ];

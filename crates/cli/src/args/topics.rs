@@ -49,6 +49,7 @@ that reads a file takes it, a directory or a Hub id as --dataset-path. All flags
   custom_image, custom_audio           the same with media
   --dataset-command, --map             prompts of your own script, or of any columns of a CSV, JSONL or Parquet file
   timed_trace, mooncake, burstgpt      recorded lengths and times
+  servegen                             clients of production traffic, composed
   hf                                   datasets of the Hub; --hf-text-column for any other
   spec_bench, speed_bench              question sets of that name
   sonnet                               lines of a poem, or of any text, behind a shared beginning

@@ -12,7 +12,8 @@ use tacho_workload::{
     Buckets, BurstGptSpec, BurstReplaySpec, CachedShare, Carrier, CommandSpec, CustomAudioSpec, CustomImageSpec,
     CustomReplaySpec, CustomSpec, FieldMap, HfSpec, HfTextSpec, LengthPlan, MooncakeSpec, OpenAiSpec,
     PrefixRepetitionSpec, RandomMmSpec, RandomRerankSpec, RandomSpec, RangeRatio, RowSource, RowsSpec, Selection,
-    ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec, TimedTraceSpec, WorkloadSpec,
+    ServeGenSpec, ShareGptSpec, SharedPrefixSpec, SonnetSpec, SpecBenchSpec, SpeedBenchSpec, TimedTraceSpec,
+    WorkloadSpec,
 };
 
 use super::supervise;
@@ -86,6 +87,7 @@ impl Source<'_> {
                 trace: self.timed_trace(512, 0.001),
                 workload: self.flags.mooncake_workload.clone(),
             }),
+            "servegen" => WorkloadSpec::ServeGen(self.servegen()),
             "generated-shared-prefix" => WorkloadSpec::SharedPrefix(self.shared_prefix()),
             "openai" => WorkloadSpec::OpenAi(self.openai()),
             "sonnet" => WorkloadSpec::Sonnet(self.sonnet()),
@@ -189,6 +191,19 @@ impl Source<'_> {
             selection: self.selection(),
             output_len: self.general(self.flags.sharegpt_output_len),
             multimodal_chat: self.multimodal_chat,
+        }
+    }
+
+    /// The rate and the duration are those of the run, if it sets them.
+    fn servegen(&self) -> ServeGenSpec {
+        ServeGenSpec {
+            path: self.path(),
+            selection: self.selection(),
+            start: self.flags.servegen_start,
+            rate: None,
+            duration: None,
+            time_scale: self.flags.time_scale(),
+            hash_seed: self.hash_seed,
         }
     }
 

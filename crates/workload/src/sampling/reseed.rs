@@ -37,6 +37,7 @@ impl WorkloadSpec {
             WorkloadSpec::HfText(spec) => &mut spec.hf.selection.seed,
             WorkloadSpec::OutputLengths(spec) => &mut spec.seed,
             WorkloadSpec::BurstGpt(spec) => &mut spec.selection.seed,
+            WorkloadSpec::ServeGen(spec) => &mut spec.selection.seed,
             _ => return None,
         })
     }

@@ -100,7 +100,7 @@ pub(crate) enum Refusal {
     #[error("--dataset-name {name} needs --dataset-path with its file, directory or Hub id")]
     PathMissing { name: String },
     #[error(
-        "--self-timed/--no-self-timed is only for --dataset-name timed_trace, mooncake, burstgpt, custom and openai, not \
+        "--self-timed/--no-self-timed is only for --dataset-name timed_trace, mooncake, servegen, burstgpt, custom and openai, not \
          for {name}: remove it"
     )]
     SelfTimed { name: String },

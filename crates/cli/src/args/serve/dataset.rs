@@ -166,7 +166,7 @@ flags! {
                 "Column of the prompts, for any other dataset of the Hub. Nested columns with dots: conversations.0.value. The chat \
                  template is applied, and the output length is 256 without --hf-output-len.");
             time_scale: f64 = own(&["--time-scale"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
-                "Factor on recorded send times; 2 is half speed. For timed_trace, mooncake, --self-timed and --workload.");
+                "Factor on recorded send times; 2 is half speed. For timed_trace, mooncake, servegen, --self-timed and --workload.");
             gsp_num_groups: i64 = own(&["--gsp-num-groups"], Int, "N", Preset::Int(64), &SHARED,
                 "System prompts of generated-shared-prefix. The number of requests is groups times prompts per group, whatever \
                  --num-prompts is.");
@@ -189,6 +189,8 @@ flags! {
                 "Trace of mooncake to read if --dataset-path is a directory.");
             mooncake_slowdown_factor: f64 = own(&["--mooncake-slowdown-factor"], Float, "FACTOR", Preset::Float(1.0), &TIMED_TRACE,
                 "Alias of --time-scale, its name in SGLang.");
+            servegen_start: f64 = own(&["--servegen-start"], Float, "SEC", Preset::Float(0.0), &TIMED_TRACE,
+                "Time in servegen's data at which the run starts; 72000 is 20:00 of the first day.").at_least(0);
             hf_order: StreamOrder = own(&["--hf-order"], Choice(&["5.1", "5.0", "4"]), "RELEASE", Preset::Str("5.1"), &HF,
                 "Order of streamed rows, by release of the `datasets` library. 5.1 and later, 5.0, or 4 and earlier.") => stream_order;
         ]

@@ -49,7 +49,7 @@ flags! {
         TIMES [
             /// `None` means the dataset's default.
             self_timed: Option<bool> = vllm(&["--self-timed", "--no-self-timed"], TriState, "", Unset, &LOAD,
-                "Send requests at the dataset's timestamps. Default for timed_trace and mooncake; also for burstgpt, and for custom and \
+                "Send requests at the dataset's timestamps. Default for timed_trace, mooncake and servegen; also for burstgpt, and for custom and \
                  openai rows that have a timestamp.");
         ]
         RAMP [

@@ -32,8 +32,14 @@ pub(super) fn workload(args: &ServeArgs) -> anyhow::Result<WorkloadPlan> {
     let groups = || given.flags.gsp_num_groups.saturating_mul(given.flags.gsp_prompts_per_group);
     let num_prompts = if given.kind.name == "generated-shared-prefix" { groups() } else { args.load.num_prompts };
     let source = Source { length_plan: args.length_plan()?, ..dataset::source(args) };
+    let mut spec = source.spec(given.kind.name)?;
+    if let WorkloadSpec::ServeGen(clients) = &mut spec {
+        clients.rate = Some(args.load.request_rate).filter(|rate| rate.is_finite());
+        clients.duration =
+            args.stops.duration.filter(|_| !args.values.is_given("--num-prompts")).map(|time| time.as_secs_f64());
+    }
     Ok(WorkloadPlan::Sample {
-        spec: Box::new(source.spec(given.kind.name)?),
+        spec: Box::new(spec),
         num_prompts,
         align: given.kind.aligns_with_server,
         self_timed: args.self_timed(),
