@@ -38,7 +38,7 @@ pub use observed::diffusion::{DiffusionCounters, DiffusionStatistics};
 pub use observed::server_metrics::{SeriesKind, ServerMetrics};
 pub use observed::speculative::{SpeculativeCounters, SpeculativeStatistics};
 pub use observed::telemetry::Telemetry;
-pub use observed::{dcgm, server_metrics, telemetry, vocabulary};
+pub use observed::{dcgm, phase_energy, server_metrics, telemetry, vocabulary};
 pub use open_loop::{OpenLoopMetrics, Rates};
 pub use probe::ProbeStatistics;
 pub use ranks::{RankClock, RankUse};

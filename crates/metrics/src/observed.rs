@@ -3,6 +3,7 @@
 mod accessors;
 pub mod dcgm;
 pub(crate) mod diffusion;
+pub mod phase_energy;
 mod prometheus;
 pub mod server_metrics;
 pub(crate) mod speculative;

@@ -51,7 +51,7 @@ const DETAILED: [&str; 19] = [
 ];
 
 /// Keys that require a GPU, ranks, a reasoning or a draft model, or a run long enough for a steady state.
-const NOT_SEEN: [&str; 21] = [
+const NOT_SEEN: [&str; 23] = [
     "draft_acceptance_rate",
     "mean_acceptance_length",
     "median_acceptance_length",
@@ -60,6 +60,8 @@ const NOT_SEEN: [&str; 21] = [
     "mean_power_w",
     "joules_per_output_token",
     "joules_per_request",
+    "energy_by_phase",
+    "energy_by_phase_unknown",
     "reasoning_tokens",
     "answer_tokens",
     "itl_per_token_source",

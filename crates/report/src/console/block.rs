@@ -1,5 +1,6 @@
 //! The block after vLLM's report, on one screen: verdict, one table, the load, the server, the client, the next step.
 
+use tacho_metrics::phase_energy::{Coefficient, by_phase};
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, Statistics, Steady, TrustVerdict};
@@ -60,6 +61,7 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
         underruns(record),
         server(record),
         gpu(record),
+        energy_by_phase(record),
         cost(record),
         client(record),
     ];
@@ -441,6 +443,26 @@ fn gpu(record: &RunRecord) -> Fact {
     let tokens = record.summary.generation().map_or(0, |generation| generation.total_output);
     let each = per(energy.joules, tokens).map_or_else(String::new, |joules| format!(" · {joules:.4} J/token"));
     Some(("GPUs", format!("{} J · {} W mean{each}", short(energy.joules), short(energy.mean_watts))))
+}
+
+/// Energy per million tokens of each phase, or why it is not known.
+fn energy_by_phase(record: &RunRecord) -> Fact {
+    let measured = &record.measured;
+    let found = by_phase(&measured.telemetry, &measured.samples, measured.origin, measured.duration)?;
+    let text = found.map_or_else(
+        |reason| format!("not by phase: {reason}"),
+        |found| {
+            let part = |one: Coefficient, times: f64| {
+                let Interval { low, high } = one.interval;
+                let interval = Interval { low: low * times, high: high * times };
+                format!("{} ({})", short(one.value * times), bounds(interval))
+            };
+            let [prefill, decode] = [found.prefill, found.decode].map(|one| part(one, 1e3));
+            let idle = part(found.idle_watts, 1.0);
+            format!("prefill {prefill} · decode {decode} kJ per 1M tokens · idle {idle} W")
+        },
+    );
+    Some(("energy", text))
 }
 
 fn client(record: &RunRecord) -> Fact {

@@ -231,6 +231,12 @@ const TELEMETRY: Rows = &[
     ("mean_power_w", Number, "Mean power of the GPUs, W."),
     ("joules_per_output_token", NumberOrNull, "Energy per output token, J."),
     ("joules_per_request", NumberOrNull, "Energy per successful request, J."),
+    (
+        "energy_by_phase",
+        Any,
+        "Joules per million prefill and decode tokens and idle power: value, low and high of the 95% confidence interval.",
+    ),
+    ("energy_by_phase_unknown", Text, "Why the energy cannot be divided by phase."),
     ("summary", Any, "By source and track: unit, mean and max."),
     ("series", Any, "Sample times and values of every track."),
 ];
