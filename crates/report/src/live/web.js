@@ -12,6 +12,7 @@
     return ({ series, stages }) => {
       for (const layer of curves) { const at = series.time.map((_, k) => k).filter((k) => (series[layer.key]?.[k] ?? null) !== null); layer.x = at.map((k) => series.time[k]); layer.y = at.map((k) => series[layer.key][k]); }
       made.layers = [...curves, ...stages.map(([text, at]) => ({ kind: "rule", at, text, stage: true, shown: true, axis: "y", x: [], y: [] }))];
+      made.fields.forEach(([field], k) => { field.parentElement.style.display = curves[k].x.length ? "" : "none"; });
       made.figure.hidden = !curves.some((layer) => layer.x.length);
       made.redraw();
     };
