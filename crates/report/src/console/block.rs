@@ -104,8 +104,14 @@ fn findings(verdict: &Verdict, style: BlockStyle) -> Vec<String> {
     lines
 }
 
+/// A line ends between two parts, not within one that fits into a line.
 fn labelled(label: &str, text: &str, width: usize) -> Vec<String> {
-    fold(&format!("{label:<LABEL$} {text}"), width, LABEL + 1)
+    const GLUE: &str = "\u{a0}";
+    let room = width.saturating_sub(LABEL + 3);
+    let glued = |part: &str| if part.chars().count() <= room { part.replace(' ', GLUE) } else { part.to_owned() };
+    let parts: Vec<String> = text.split(" · ").map(glued).collect();
+    let line = format!("{label:<LABEL$} {}", parts.join(&format!("{GLUE}· ")));
+    fold(&line, width, LABEL + 1).into_iter().map(|line| line.replace(GLUE, " ")).collect()
 }
 
 /// A line of the table.
