@@ -26,6 +26,8 @@ use crate::verdict::{Severity, Verdict};
 
 /// Points per pixel of a card: one, so that it is 1200 by 630 pixels.
 const DPI: f64 = 72.0;
+/// The real-time factor, which has no unit.
+const RTF: &str = "audio_rtf";
 /// Least and most steps of a curve.
 const STEPS: (f64, f64) = (30.0, 120.0);
 
@@ -74,25 +76,31 @@ impl Metrics<'_> {
     }
 
     fn throughput(&self, task: &Task) -> Tile {
+        let known = |key: &str| self.value(key).is_some();
         let (name, key, unit) = match task {
             Task::Generation => ("Output throughput", "output_throughput", "tok/s"),
+            Task::Media if known("audio_throughput") => ("Audio throughput", "audio_throughput", "s/s"),
+            Task::Media if known("image_throughput") => ("Image throughput", "image_throughput", "images/s"),
             _ => ("Request throughput", "request_throughput", "req/s"),
         };
         let below = match task {
-            Task::Generation => self.value("request_throughput").map(|rate| format!("{} req/s", short(rate))),
-            _ => self.value("total_token_throughput").map(|rate| format!("{} tok/s", short(rate))),
+            Task::Pooling => self.value("total_token_throughput").map(|rate| format!("{} tok/s", short(rate))),
+            _ if key == "request_throughput" => None,
+            _ => self.value("request_throughput").map(|rate| format!("{} req/s", short(rate))),
         };
         self.tile(name, key, unit, below.unwrap_or_default())
     }
 
     /// The median of a latency, and its p99 below.
     fn latency(&self, name: &str) -> Tile {
-        let key = |what: &str| format!("{what}_{name}_ms");
+        let (label, suffix) = (name.trim_start_matches("audio_").to_uppercase(), if name == RTF { "" } else { "_ms" });
+        let unit = suffix.trim_start_matches('_');
+        let key = |what: &str| format!("{what}_{name}{suffix}");
         let p99 = self.value(&key("p99")).map(|p99| {
             let interval = self.interval(&key("p99")).map(|text| format!(" ({text})"));
-            format!("p99 {} ms{}", short(p99), interval.unwrap_or_default())
+            format!("p99 {}{}", format!("{} {unit}", short(p99)).trim_end(), interval.unwrap_or_default())
         });
-        self.tile(&format!("{} p50", name.to_uppercase()), &key("median"), "ms", p99.unwrap_or_default())
+        self.tile(&format!("{label} p50"), &key("median"), unit, p99.unwrap_or_default())
     }
 
     fn tile(&self, name: &str, key: &str, unit: &'static str, below: String) -> Tile {
@@ -106,8 +114,14 @@ impl Metrics<'_> {
         }
     }
 
-    fn tiles(&self, task: &Task) -> [Tile; 4] {
-        [self.throughput(task), self.latency("ttft"), self.latency("tpot"), self.latency("e2el")]
+    /// The throughput, and the latencies that responses of this kind have.
+    fn tiles(&self, task: &Task) -> Vec<Tile> {
+        let latencies: &[&str] = match task {
+            Task::Generation => &["ttft", "tpot", "e2el"],
+            Task::Media if self.value("median_audio_ttfp_ms").is_some() => &["audio_ttfp", RTF, "e2el"],
+            Task::Media | Task::Pooling => &["e2el"],
+        };
+        std::iter::once(self.throughput(task)).chain(latencies.iter().map(|name| self.latency(name))).collect()
     }
 }
 
@@ -154,7 +168,9 @@ fn of_stored(run: &StoredRun) -> Card {
         counts: (all, failed, run.number("duration").unwrap_or(0.0)),
     };
     let metrics = Metrics { value: &value, interval: &interval };
-    origin.card(stored_verdict(run), metrics.tiles(&setup.task), Vec::new())
+    // A file does not name its task.
+    let task = if any && metrics.value("output_throughput").is_none() { Task::Media } else { setup.task };
+    origin.card(stored_verdict(run), metrics.tiles(&task), Vec::new())
 }
 
 /// The provenance of a result for a card.
@@ -169,7 +185,7 @@ struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    fn card(&self, (tone, verdict): (Tone, String), tiles: [Tile; 4], curves: Vec<Curve>) -> Card {
+    fn card(&self, (tone, verdict): (Tone, String), tiles: Vec<Tile>, curves: Vec<Curve>) -> Card {
         let (setup, provenance) = (self.setup, self.provenance);
         let title = setup.label.as_deref().filter(|label| !label.is_empty()).unwrap_or(&setup.model_id);
         let model = (title != setup.model_id).then(|| setup.model_id.clone());
@@ -295,7 +311,8 @@ fn curves(record: &RunRecord) -> Vec<Curve> {
     };
     let latencies = LatencyOverTime::of(samples, &over);
     let curve = |name: String, values: &[f64]| Curve { name, values: values.to_vec(), end: over.end };
-    let latency = latencies.known().find(|(name, ..)| ["ttft", "e2el"].contains(name));
+    let shown = if record.setup.task == Task::Generation { &["ttft", "e2el"][..] } else { &["e2el"] };
+    let latency = latencies.known().find(|(name, ..)| shown.contains(name));
     let latency = latency.map(|(name, median, _)| curve(format!("{} p50, ms", name.to_uppercase()), median));
     std::iter::once(curve(name.to_owned(), over.row(row))).chain(latency).collect()
 }

@@ -48,7 +48,7 @@ pub(super) struct Card {
     pub(super) load: String,
     pub(super) tone: Tone,
     pub(super) verdict: String,
-    pub(super) tiles: [Tile; 4],
+    pub(super) tiles: Vec<Tile>,
     pub(super) curves: Vec<Curve>,
     pub(super) command: Vec<String>,
     pub(super) foot: String,
@@ -73,7 +73,8 @@ impl Card {
         let dot = (MARGIN + 7.0, 166.5);
         scene.shapes.push(Shape::Disc { center: dot, radius: 7.0, fill: tone, hint: None });
         text(&mut scene, (MARGIN + 24.0, 173.0), &self.verdict, 19.0, tone, WIDTH - 24.0);
-        let wide = (WIDTH - 3.0 * GAP) / 4.0;
+        let count = self.tiles.len().max(1) as f64;
+        let wide = (WIDTH - (count - 1.0) * GAP) / count;
         for (at, tile) in self.tiles.iter().enumerate() {
             tile.draw(&mut scene, MARGIN + at as f64 * (wide + GAP), wide);
         }

@@ -1,7 +1,7 @@
 //! Cards: their size, texts within the frame whatever a server sends, and no invented values.
 
 use tacho_core::json::{Value, parse};
-use tacho_metrics::Sample;
+use tacho_metrics::{Audio, Media, Rare, Sample};
 use tacho_record::{Measured, ServerFacts};
 
 use super::*;
@@ -121,6 +121,24 @@ fn hostile_texts_stay_in_their_place() {
             png(&card.scene(), DPI).unwrap();
         }
     }
+}
+
+#[test]
+fn media_have_no_tokens() {
+    let names = |media: Media| {
+        let rare = Rare { media: Some(media), ..Rare::default() };
+        let one = |at| Sample { rare: rare.clone().into(), ..sample(at) };
+        let setup = Setup { strict_parity: false, task: Task::Media, ..Setup::example() };
+        let samples = (0..5).map(one).collect::<Vec<_>>().into();
+        let record = RunRecord::compute(setup, Measured { samples, duration: 1.0, ..Measured::default() });
+        let card = of_record(&record, &About::default());
+        assert_fits(&card);
+        assert!(card.tiles.iter().all(|tile| tile.value != "–") && !card.curves[1].name.contains("TTFT"));
+        card.tiles.into_iter().map(|tile| tile.name).collect::<Vec<_>>()
+    };
+    let audio = Audio { frames: 48_000, duration: 2.0, underrun: 0.0, underruns: 0 };
+    assert_eq!(names(Media::Audio(Some(audio))), ["Audio throughput", "TTFP p50", "RTF p50", "E2EL p50"]);
+    assert_eq!(names(Media::Images(2)), ["Image throughput", "E2EL p50"]);
 }
 
 #[test]
