@@ -39,8 +39,11 @@ pub struct ServerFacts {
 impl ServerFacts {
     /// Engine and version for display; `None` if neither is known.
     pub fn name(&self) -> Option<String> {
-        let parts: Vec<&str> = [self.engine.as_deref(), self.version.as_deref()].into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(" "))
+        match (&self.engine, &self.version) {
+            (Some(engine), Some(version)) => Some(format!("{engine} {version}")),
+            (Some(engine), None) => Some(engine.clone()),
+            (None, version) => version.as_ref().map(|version| format!("version {version}")),
+        }
     }
 }
 

@@ -49,7 +49,8 @@ fn cards(run: &StoredRun) -> String {
     if run.is_empty() {
         return card("Successful requests", 0.0, "", None);
     }
-    let totals = METRICS.iter().filter(|metric| metric.part == Part::Totals).map(|metric| metric.key);
+    let is_total = |part: Part| matches!(part, Part::Totals | Part::Audio | Part::Images);
+    let totals = METRICS.iter().filter(|metric| is_total(metric.part)).map(|metric| metric.key);
     let times = run.fields.iter().map(|(key, _)| key).filter(|key| matches!(Known::find(key), Some(Known::Timed(_))));
     let wanted = totals.chain(times.filter(|key| !key.starts_with("std_")));
     let one = |key: &str| {
@@ -64,4 +65,18 @@ fn settings(run: &StoredRun) -> String {
         |(name, value): (String, String)| format!("<tr><th>{}</th><td>{}</td></tr>", escape(&name), escape(&value));
     let rows: String = crate::compare::settings::settings(run).into_iter().map(row).collect();
     format!("<table class=\"facts\">{rows}</table>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    #[test]
+    fn images_per_second_have_a_card() {
+        let text = r#"{"model_id": "m", "duration": 2.0, "completed": 3, "total_images": 6, "image_throughput": 3.25}"#;
+        let run = StoredRun::from_dict(parse(text).unwrap().as_dict().unwrap()).unwrap();
+        let page = page("t", &run);
+        assert!(page.contains("3.25") && !page.contains("Output token throughput"), "{page}");
+    }
 }
