@@ -72,8 +72,9 @@ fn planted_gaps_are_found() {
     assert_eq!(run.number("audio_continuity_ok_rate"), 0.0);
     let gap = run.number("median_audio_underrun_s");
     assert!((0.33..1.1).contains(&gap), "{gap}");
-    let shorter = shorter.number("median_audio_underrun_s");
-    assert!(shorter < gap - 0.2, "{shorter} with a buffer of 0.3 s, {gap} without");
+    // The pauses of two runs are at different places: their means differ by 0.3 s with a standard deviation of 0.07 s.
+    let [shorter, gap] = [&shorter, &run].map(|run| run.number("mean_audio_underrun_s"));
+    assert!(shorter < gap - 0.05, "{shorter} with a buffer of 0.3 s, {gap} without");
     assert_eq!(passed.number("mean_audio_underrun_s"), 0.0);
 }
 
