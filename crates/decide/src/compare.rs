@@ -152,11 +152,6 @@ impl Effect {
         }
     }
 
-    /// The relative change for the worse; negative if it improved.
-    pub fn harm(&self) -> f64 {
-        if self.better == Better::More { -self.change } else { self.change }
-    }
-
     /// The bounds of the harm at a confidence level, extrapolated to `data` times as much data of the same
     /// distribution.
     pub(crate) fn harm_bounds(&self, confidence: Confidence, data: f64) -> Option<(f64, f64)> {

@@ -41,10 +41,4 @@ impl Error {
     pub(crate) fn malformed(path: &Path, reason: impl ToString) -> Error {
         Error::Malformed { path: path.to_owned(), reason: reason.to_string() }
     }
-
-    /// Whether the disk or the quota is full.
-    pub fn is_full_disk(&self) -> bool {
-        let kinds = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded, io::ErrorKind::FileTooLarge];
-        matches!(self, Error::Write { source, .. } if kinds.contains(&source.kind()))
-    }
 }

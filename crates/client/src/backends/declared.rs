@@ -148,15 +148,6 @@ impl BackendKind {
         }
     }
 
-    /// Whether its bodies have token IDs.
-    pub fn sends_token_ids(self) -> bool {
-        match self {
-            BackendKind::Vllm | BackendKind::OpenAi => true,
-            BackendKind::Declared(declared) => declared.body.names("token_ids") || declared.body.names("prompt"),
-            _ => false,
-        }
-    }
-
     /// Whether its bodies have the number of log-probabilities.
     pub fn sends_logprobs(self) -> bool {
         match self {
