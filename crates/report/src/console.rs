@@ -15,7 +15,7 @@ use tacho_record::RunRecord;
 use tacho_record::metric::{self, Amount, Metric, Part, Times, Unit};
 
 pub use self::block::{BlockStyle, own_report};
-pub(crate) use self::block::{audio_times, bounds, costs, interval_of};
+pub(crate) use self::block::{audio_times, bounds, costs, interval_of, not_steady};
 pub use self::chart::Canvas;
 pub use self::charts::charts;
 use crate::style::{harmless, percent, title, two, value_line};

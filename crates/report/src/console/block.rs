@@ -328,22 +328,26 @@ fn failures(record: &RunRecord) -> Fact {
     (!parts.is_empty()).then(|| ("failed", parts.join(" · ")))
 }
 
-/// The steady state, or why there is none; `None` if the run is not checked for one.
-fn steady(record: &RunRecord) -> Fact {
-    let steady = record.steady.as_ref()?;
-    let Steady { start, end, request_throughput, .. } = steady;
-    let none = if steady.backlog.is_some() {
+/// Why there is no steady state; `None` if there is one.
+pub(crate) fn not_steady(steady: &Steady) -> Option<&'static str> {
+    if steady.backlog.is_some() {
         Some("the queue grew")
     } else if steady.drift.is_some() {
         Some("latency drifted")
     } else if !steady.reached {
         Some("the run is too short")
-    } else if request_throughput * (end - start) < MIN_STEADY_COMPLETIONS {
+    } else if steady.request_throughput * (steady.end - steady.start) < MIN_STEADY_COMPLETIONS {
         Some("too few requests ended in it")
     } else {
         None
-    };
-    let text = none.map_or_else(
+    }
+}
+
+/// The steady state, or why there is none; `None` if the run is not checked for one.
+fn steady(record: &RunRecord) -> Fact {
+    let steady = record.steady.as_ref()?;
+    let Steady { start, end, request_throughput, .. } = steady;
+    let text = not_steady(steady).map_or_else(
         || {
             let ttft = record.summary.generation().map(|_| format!(" · TTFT {}", short(steady.ttft.mean_ms)));
             format!(

@@ -11,6 +11,7 @@ use tacho_metrics::{Sample, Samples, Statistics};
 use tacho_record::RunRecord;
 
 use super::served;
+use crate::console::not_steady;
 use crate::series::{self, LatencyOverTime, OverTime};
 
 /// Bars of a histogram.
@@ -112,9 +113,8 @@ fn stages(record: &RunRecord) -> Vec<Value> {
 
 /// Start and end of the steady state, if there is one.
 fn steady(record: &RunRecord) -> Option<Vec<Value>> {
-    let steady = record.steady.as_ref()?;
-    let found = steady.reached && steady.drift.is_none() && steady.backlog.is_none();
-    found.then(|| vec![Value::Float(steady.start), Value::Float(steady.end)])
+    let steady = record.steady.as_ref().filter(|steady| not_steady(steady).is_none())?;
+    Some(vec![Value::Float(steady.start), Value::Float(steady.end)])
 }
 
 /// The goodput SLOs by latency, in ms.
@@ -290,6 +290,30 @@ mod tests {
         let samples: Samples = (0..3 * MAX_POINTS).map(one).collect();
         let indices: Vec<usize> = drawn(&samples).map(|sample| sample.index).collect();
         assert_eq!((indices.len(), &indices[..4]), (MAX_POINTS + 1, &[0, 3, 6, 7][..]));
+    }
+
+    #[test]
+    fn the_steady_state_is_that_of_the_terminal() {
+        let setup = tacho_metrics::Setup { strict_parity: false, ..tacho_metrics::Setup::example() };
+        let mut record = RunRecord::compute(setup, tacho_record::Measured::default());
+        let none = || Statistics::of(Vec::new(), &[]);
+        let mut shown = |request_throughput| {
+            let (start, end, requests, reached, drift, backlog) = (0.0, 10.0, 90, true, None, None);
+            let (ttft, e2el) = (none(), none());
+            record.steady = Some(tacho_metrics::Steady {
+                start,
+                end,
+                requests,
+                reached,
+                request_throughput,
+                ttft,
+                e2el,
+                drift,
+                backlog,
+            });
+            steady(&record).is_some()
+        };
+        assert_eq!([shown(9.0), shown(4.0)], [true, false], "40 requests are too few");
     }
 
     #[test]
