@@ -19,6 +19,7 @@ mod infinity;
 mod kind;
 mod messages;
 mod pooling;
+mod realtime;
 mod reply;
 mod response;
 mod responses;
@@ -40,6 +41,7 @@ pub use expected::Expected;
 use format::ResponseFormat;
 use kind::Sequences;
 pub use kind::{BackendKind, Task};
+pub(crate) use realtime::PacedInput;
 pub use response::ResponseDecoder;
 pub(crate) use row::excerpt;
 pub use stream::{Flow, StreamDecoder};
@@ -65,7 +67,12 @@ impl BackendKind {
             return declared.encode(payload, request);
         }
         let fields = self.fields(payload, request)?;
-        let expected = Expected::of(request);
+        let mut expected = Expected::of(request);
+        if self.is_websocket() {
+            let (body, input) = realtime::frames(fields, payload, request)?;
+            expected.input = Some(input.into());
+            return Ok(Encoded { body, expected });
+        }
         let expected = match self.row().format {
             ResponseFormat::Tgi => expected.fixed_by(payload),
             ResponseFormat::Generate => expected.repeating(generate::prompt(request)?),
@@ -107,7 +114,7 @@ impl BackendKind {
         match self {
             BackendKind::AnthropicMessages => tools::rewrite(tools::Form::Messages, &mut fields),
             // For other requests, upstream sends the content as given.
-            BackendKind::OpenAiResponses if request.session.is_some() => {
+            BackendKind::OpenAiResponses if request.session.is_some() || request.chat_messages.is_some() => {
                 tools::rewrite(tools::Form::Responses, &mut fields);
             }
             _ => {}
@@ -133,7 +140,8 @@ impl BackendKind {
 
     /// Seconds of audio in a request; vLLM's `input_audio_duration`. Zero unless the protocol sends audio files.
     pub fn audio_seconds(self, request: &Request) -> Result<f64, &'static str> {
-        if self.row().format == ResponseFormat::Audio { audio::seconds(request) } else { Ok(0.0) }
+        let sends_audio = matches!(self.row().format, ResponseFormat::Audio | ResponseFormat::Realtime);
+        if sends_audio { audio::seconds(request) } else { Ok(0.0) }
     }
 }
 
@@ -150,6 +158,8 @@ pub struct PayloadSpec {
     pub chat_temperature: Option<f64>,
     /// The format of generated audio without a header; `None` for OpenAI's.
     pub pcm: Option<AudioFormat>,
+    /// Speed of audio that is sent as it is recorded; `None` for real time.
+    pub audio_speed: Option<f64>,
     /// Fields that override all others: sampling flags, then `--extra-body`.
     pub extra_body: Dict,
 }

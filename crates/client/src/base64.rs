@@ -1,4 +1,4 @@
-//! Decoding of Base64, in both alphabets.
+//! Base64: decoding in both alphabets, encoding in the standard one.
 
 /// Appends the decoded bytes of `text`; `None` if it has other characters.
 pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
@@ -24,6 +24,23 @@ pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// Encodes bytes, with padding.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            out.push(if place <= group.len() {
+                char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize])
+            } else {
+                '='
+            });
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +57,12 @@ mod tests {
         assert_eq!(decoded(""), Some(Vec::new()));
         assert_eq!(decoded("=="), Some(Vec::new()));
         assert_eq!(decoded("A B"), None);
+    }
+
+    #[test]
+    fn bytes_are_padded_to_groups_of_three() {
+        for (text, code) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
+            assert_eq!(encode(text.as_bytes()), code);
+        }
     }
 }

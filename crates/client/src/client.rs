@@ -190,6 +190,9 @@ fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &R
     if let Some(session) = &request.session {
         headers.set_default(&endpoint.session_header, &header_text(session));
     }
+    if let Some(input) = &expected.input {
+        headers.set("Sec-WebSocket-Key", &input.key);
+    }
     headers.check()?;
     Ok(Prepared { bytes: encoded(replica, headers, &body), expected, place })
 }
@@ -199,18 +202,21 @@ fn encoded(replica: &Replica, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
     let Replica { endpoint, route, .. } = replica;
     route_headers(endpoint, &mut headers);
     let url = &endpoint.url;
+    let (frames, body) = if endpoint.backend.is_websocket() { (body, &[][..]) } else { (&[][..], body) };
     // A GET request may have no body.
     let body = Some(body).filter(|body| !body.is_empty() || endpoint.backend.method() != "GET");
     let request = |headers: &Headers| {
         http1::request(endpoint.backend.method(), &route.target(url), &url.host_header(), headers, body)
     };
-    match &endpoint.sign_in {
-        None => request(&headers).into(),
+    let mut bytes = match &endpoint.sign_in {
+        None => request(&headers),
         Some(sign_in) => {
             sign_in.describe_body(&mut headers, body.unwrap_or_default());
-            http1::after_host(&request(&headers)).into()
+            http1::after_host(&request(&headers)).to_vec()
         }
-    }
+    };
+    bytes.extend_from_slice(frames);
+    bytes.into()
 }
 
 /// A name as a header value: unprintable characters are percent-encoded, as in URLs.

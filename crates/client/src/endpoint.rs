@@ -137,6 +137,9 @@ impl EndpointSpec {
                 url: self.url.to_string(),
             });
         }
+        if self.http2 && self.backend.is_websocket() {
+            return Err(Error::Http2WebSocket { backend: self.backend.name() });
+        }
         if self.url.credentials.is_some() && self.names_authorization() {
             return Err(Error::TwoCredentials);
         }

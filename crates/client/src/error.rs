@@ -30,6 +30,8 @@ pub enum Error {
          this process may have {limit}: raise the limit (ulimit -n {needed}) or set --max-concurrency"
     )]
     OpenFiles { connections: u64, needed: u64, limit: u64 },
+    #[error("the {backend} backend opens a WebSocket, which is HTTP/1.1 here: remove --http2")]
+    Http2WebSocket { backend: &'static str },
     #[error("--http2 cannot go through the proxy {proxy} to an http:// server: use https://, or set NO_PROXY")]
     Http2Proxy { proxy: String },
     #[error(

@@ -18,6 +18,7 @@ pub mod sign_in;
 pub mod transport;
 mod url;
 pub mod watch;
+mod websocket;
 mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod counting;
 mod exchange;
+mod input;
 mod limits;
 mod outgoing;
 mod receive;

@@ -106,6 +106,8 @@ pub struct Observation {
     pub sent: Timestamp,
     /// Time to connect (TCP, TLS), part of `sent`..`first_byte`; zero on a reused connection.
     pub connect_ns: u64,
+    /// When the last of the input was sent, if it is sent while the response is received.
+    pub input_end: Option<Timestamp>,
     /// When the first byte of the response arrived.
     pub first_byte: Option<Timestamp>,
     /// When the first event with content (not just a role) arrived.
@@ -148,8 +150,11 @@ impl Observation {
     /// Converts all timestamps to another clock.
     pub fn shift(&mut self, to: impl Fn(Timestamp) -> Timestamp) {
         let timestamps = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done].into_iter();
-        let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer].into_iter().flatten();
-        timestamps.chain(maybe).chain(&mut self.chunks).for_each(|timestamp| *timestamp = to(*timestamp));
+        let maybe = [&mut self.input_end, &mut self.first_byte, &mut self.first_content, &mut self.first_answer];
+        timestamps
+            .chain(maybe.into_iter().flatten())
+            .chain(&mut self.chunks)
+            .for_each(|timestamp| *timestamp = to(*timestamp));
     }
 
     /// Rounds its timestamps up to a multiple of [`RESOLUTION_NS`] from `origin`: finer digits are clock noise and
@@ -167,6 +172,7 @@ impl Observation {
             dispatched,
             sent: dispatched,
             connect_ns: 0,
+            input_end: None,
             first_byte: None,
             first_content: None,
             chunks: Vec::new(),
@@ -194,11 +200,7 @@ impl Observation {
 
     /// Moves all timestamps so that the time `from` becomes `to`.
     pub fn move_clock(&mut self, from: Timestamp, to: Timestamp) {
-        let moved =
-            |timestamp: &mut Timestamp| *timestamp = Timestamp(timestamp.0.saturating_sub(from.0).saturating_add(to.0));
-        let always = [&mut self.scheduled, &mut self.dispatched, &mut self.sent, &mut self.done];
-        let maybe = [&mut self.first_byte, &mut self.first_content, &mut self.first_answer];
-        always.into_iter().chain(maybe.into_iter().flatten()).chain(&mut self.chunks).for_each(moved);
+        self.shift(|timestamp| Timestamp(timestamp.0.saturating_sub(from.0).saturating_add(to.0)));
     }
 }
 
@@ -233,6 +235,7 @@ mod tests {
     fn moving_the_clock_moves_every_timestamp() {
         let mut row = Observation {
             sent: Timestamp(12),
+            input_end: Some(Timestamp(14)),
             first_byte: Some(Timestamp(15)),
             first_content: Some(Timestamp(16)),
             first_answer: Some(Timestamp(17)),
@@ -247,8 +250,8 @@ mod tests {
             (Timestamp(110), Timestamp(111), Timestamp(112), Timestamp(121))
         );
         assert_eq!(
-            (row.first_byte, row.first_content, row.first_answer),
-            (Some(Timestamp(115)), Some(Timestamp(116)), Some(Timestamp(117)))
+            (row.input_end, row.first_byte, row.first_content, row.first_answer),
+            (Some(Timestamp(114)), Some(Timestamp(115)), Some(Timestamp(116)), Some(Timestamp(117)))
         );
         assert_eq!((row.chunks, row.connect_ns), (vec![Timestamp(116), Timestamp(120)], 2));
     }

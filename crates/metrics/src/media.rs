@@ -194,6 +194,16 @@ impl Sample {
         self.audio().filter(|audio| audio.duration > 0.0).map(|audio| self.latency / audio.duration)
     }
 
+    /// From the start of the audio input to the first text, if audio was sent as it was recorded.
+    pub fn ttft_from_audio(&self) -> Option<f64> {
+        self.input_end.filter(|_| self.success()).map(|_| self.ttft - self.connect)
+    }
+
+    /// From the end of the audio input to the complete transcript, if audio was sent as it was recorded.
+    pub fn finalization_latency(&self) -> Option<f64> {
+        self.input_end.filter(|_| self.success()).map(|end| self.done - self.sent - end)
+    }
+
     /// Number of its images.
     pub fn images(&self) -> Option<u64> {
         match self.media {

@@ -22,6 +22,10 @@ pub struct OpenLoopMetrics {
     pub ttft_first_content: Option<Statistics>,
     /// From sent to the first token after the reasoning; only where there was reasoning.
     pub ttft_first_answer: Option<Statistics>,
+    /// From the start of the audio input to the first text; only where audio is sent as it is recorded.
+    pub ttft_from_audio: Option<Statistics>,
+    /// From the end of the audio input to the complete transcript; only where audio is sent as it is recorded.
+    pub finalization_latency: Option<Statistics>,
     /// Time between tokens where events brought several, each gap divided among the tokens that ended it; and the
     /// source of the token counts.
     pub itl_per_token: Option<(Statistics, TokenSource)>,
@@ -82,6 +86,8 @@ impl OpenLoopMetrics {
             e2el_from_schedule: statistics(|sample| sample.latency + since_schedule(sample)),
             ttft_first_content: first_content(samples, percentiles),
             ttft_first_answer: first_answer(samples, percentiles),
+            ttft_from_audio: some(samples, percentiles, Sample::ttft_from_audio),
+            finalization_latency: some(samples, percentiles, Sample::finalization_latency),
             itl_per_token: per_token(samples, percentiles),
             reasoning_tokens: reasoning_tokens(samples),
             retried: retried(samples),
@@ -140,6 +146,12 @@ fn first_answer(samples: &Samples, percentiles: &[f64]) -> Option<Statistics> {
     let differs = successes(samples)
         .any(|sample| sample.first_answer.is_some_and(|_| sample.first_answer != sample.first_content));
     differs.then(|| Statistics::of(collect_some(samples, |sample| sample.first_answer), percentiles))
+}
+
+/// Statistics of a value, if any success has it.
+fn some(samples: &Samples, percentiles: &[f64], of: fn(&Sample) -> Option<f64>) -> Option<Statistics> {
+    let values = collect_some(samples, of);
+    (!values.is_empty()).then(|| Statistics::of(values, percentiles))
 }
 
 /// Reasoning tokens and other tokens of the responses whose reasoning is known.

@@ -66,6 +66,7 @@ pub static COLUMNS: &[Column] = &[
     always("dispatch_lag_ns", Kind::Int, "From the scheduled time until it was dispatched."),
     always("slot_wait_ns", Kind::Int, "From dispatch until sending began: the wait for a concurrency slot."),
     always("connect_ns", Kind::Int, "Time spent connecting; 0 on a connection that was open."),
+    maybe("input_end_ns", Kind::Int, "From the sending to the end of the input, where it was sent while the answer came: the last audio of openai-realtime."),
     maybe("first_byte_ns", Kind::Int, "From the sending to the first byte of the answer."),
     always("token_gaps_ns", Kind::Ints, "Token events: the first is the time from the sending to the first event (TTFT), each other the time since the event before (ITL)."),
     maybe("content_lag_ns", Kind::Int, "From the first token event to the first that carries content."),

@@ -106,10 +106,7 @@ impl Span {
         self.rows += 1;
         let shift = self.start.0.wrapping_sub(self.origin.timestamp.0);
         if shift != 0 {
-            let moments = [&mut row.scheduled, &mut row.dispatched, &mut row.sent, &mut row.done];
-            let maybe = [&mut row.first_byte, &mut row.first_content, &mut row.first_answer];
-            let all = moments.into_iter().chain(maybe.into_iter().flatten()).chain(&mut row.chunks);
-            all.for_each(|timestamp| timestamp.0 = timestamp.0.wrapping_add(shift));
+            row.shift(|timestamp| Timestamp(timestamp.0.wrapping_add(shift)));
         }
         self.end = self.end.max(row.done);
     }

@@ -173,7 +173,7 @@ impl Iterator for Batches {
 /// Whether all timestamps of a row are plausible for one run.
 fn is_plausible(row: &Observation, origin: Timestamp) -> bool {
     let timestamps = [row.scheduled, row.dispatched, row.sent, row.done];
-    let others = [row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
+    let others = [row.input_end, row.first_byte, row.first_content, row.first_answer].into_iter().flatten();
     let mut timestamps = timestamps.into_iter().chain(others).chain(row.chunks.iter().copied());
     timestamps.all(|timestamp| u128::from(timestamp.0.abs_diff(origin.0)) <= RunTime::MAX.as_nanos())
 }

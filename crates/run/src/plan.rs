@@ -156,6 +156,8 @@ pub struct TrafficPlan {
     pub extra_body: Dict,
     /// The format of generated audio without a header; `None` for OpenAI's.
     pub pcm: Option<AudioFormat>,
+    /// Speed of audio that is sent as it is recorded; `None` for real time.
+    pub audio_speed: Option<f64>,
     /// Whether `--temperature` was given; vLLM warns otherwise.
     pub temperature_given: bool,
     /// How long to wait until the server is ready; zero skips the check.
@@ -197,6 +199,7 @@ impl TrafficPlan {
             chat_temperature: None,
             extra_body: Dict::new(),
             pcm: None,
+            audio_speed: None,
             temperature_given: true,
             ready_timeout: Duration::ZERO,
             warmups: 0,

@@ -12,6 +12,7 @@ mod request;
 mod response;
 mod room;
 mod routes;
+mod websocket;
 mod wire;
 
 use std::net::SocketAddr;
@@ -178,5 +179,5 @@ async fn serve(socket: TcpStream, app: Arc<App>) {
     let wire = Wire::new(socket, reset.clone());
     let service = service_fn(move |request| routes::respond(Arc::clone(&app), request, reset.clone()));
     // An error here means that the client disconnected, or an injected fault.
-    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(wire, service).await;
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection_with_upgrades(wire, service).await;
 }

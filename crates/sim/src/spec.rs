@@ -21,11 +21,22 @@ pub struct MediaSpec {
     pub chunk: f64,
     /// Time per denoising step of an image.
     pub image_step: Duration,
+    /// Seconds of audio per word of a live transcript.
+    pub word: f64,
+    /// From the audio of a word to its text.
+    pub word_delay: Duration,
 }
 
 impl Default for MediaSpec {
     fn default() -> Self {
-        MediaSpec { seconds_per_token: 0.2, rtf: 0.25, chunk: 0.2, image_step: Duration::from_millis(10) }
+        MediaSpec {
+            seconds_per_token: 0.2,
+            rtf: 0.25,
+            chunk: 0.2,
+            image_step: Duration::from_millis(10),
+            word: 0.4,
+            word_delay: Duration::from_millis(100),
+        }
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
     "--session-header",
     "--pcm-sample-rate",
     "--pcm-channels",
+    "--audio-speed",
     "--playback-buffer",
     "--omni",
 ];

@@ -112,6 +112,12 @@ flags! {
             /// Seconds.
             image_step: Duration = own(&["--image-step"], Seconds, "SEC", Preset::Float(0.01), &MEDIA,
                 "Seconds per denoising step of an image. A request has 20 steps unless its num_inference_steps says otherwise.");
+            /// Seconds.
+            word_seconds: Duration = own(&["--word-seconds"], Seconds, "SEC", Preset::Float(0.4), &MEDIA,
+                "Seconds of audio per word that /v1/realtime transcribes.").positive();
+            /// Seconds.
+            word_delay: Duration = own(&["--word-delay"], Seconds, "SEC", Preset::Float(0.1), &MEDIA,
+                "Seconds from the audio of a word to its text, and from the end of the audio to the end of the transcript.");
             error_rate: f64 = own(&["--error-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
                 "Requests that get an HTTP error.").between(0.0, 1.0);
             stream_error_rate: f64 = own(&["--stream-error-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,

@@ -89,6 +89,8 @@ pub(crate) fn spec(args: &SimArgs) -> anyhow::Result<SimSpec> {
         rtf: args.speech_rtf,
         chunk: args.speech_chunk.as_secs_f64(),
         image_step: args.image_step,
+        word: args.word_seconds.as_secs_f64(),
+        word_delay: args.word_delay,
     };
     let engine = &mut spec.engine;
     let settings = [

@@ -181,11 +181,11 @@ fn every_pooling_backend_completes_and_writes_vllms_keys() {
     }
 }
 
-/// An audio workload.
-fn sounds(directory: &Path) -> PathBuf {
+/// An audio workload of three clips with this number of samples, at 8 kHz.
+pub(crate) fn sounds(directory: &Path, samples: u32) -> PathBuf {
     let path = directory.join("sounds.jsonl");
     let line = |index: usize| {
-        let samples: Vec<f64> = (0..1600).map(|at| f64::from(at % 7) / 10.0).collect();
+        let samples: Vec<f64> = (0..samples).map(|at| f64::from(at % 7) / 10.0).collect();
         let request = json!({
             "index": index, "prompt": "", "prompt_len": 4, "expected_output_len": 6, "request_id": format!("s{index}"),
             "multi_modal_data": {"audio": [samples, 8000]}, "planned_send_time": 0.0,
@@ -200,7 +200,7 @@ fn sounds(directory: &Path) -> PathBuf {
 fn sounds_are_transcribed_and_translated() {
     let sim = Sim::start(&[]);
     let directory = tempfile::tempdir().unwrap();
-    let workload = sounds(directory.path());
+    let workload = sounds(directory.path(), 1600);
     for endpoint in ["/v1/audio/transcriptions", "/v1/audio/translations"] {
         let flags = [
             "--backend",

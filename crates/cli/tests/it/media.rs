@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::backends::{Run, Sim, bench};
+use crate::backends::{Run, Sim, bench, sounds};
 use crate::tacho::at_once;
 
 /// Twelve requests, three at a time.
@@ -18,6 +18,14 @@ fn speak(sim: &Sim, flags: &[&str]) -> Run {
 impl Run {
     fn number(&self, key: &str) -> f64 {
         self.result[key].as_f64().unwrap_or_else(|| panic!("{key} is missing: {}", self.stderr()))
+    }
+
+    /// Checks that these lists have a number for every request.
+    fn lists(&self, keys: &[&str], requests: usize) {
+        for key in keys {
+            let list = self.result["tacho"][key].as_array().unwrap_or_else(|| panic!("{key}: {}", self.stderr()));
+            assert!(list.len() == requests && list.iter().all(|value| value.is_number()), "{key}: {list:?}");
+        }
     }
 
     /// Checks that a value is at least `truth`, and not more than a busy machine explains.
@@ -43,6 +51,8 @@ fn speech_is_measured_as_the_simulator_makes_it() {
         let seconds = run.number("total_audio_duration_s");
         assert!((seconds - tokens * 0.1).abs() < 1e-6, "{backend} {body}: {seconds} s for {tokens} tokens");
         assert_eq!(run.number("total_audio_frames"), (tokens * 2400.0).round(), "{backend} {body}");
+        let each = ["audio_ttfps", "audio_rtfs", "audio_durations", "audio_underrun_times", "audio_underrun_counts"];
+        run.lists(&each, 12);
         run.near("median_audio_ttfp_ms", 100.0, 500.0);
         run.near("median_audio_rtf", 0.5, 1.0);
         run.near("median_e2el_ms", 400.0, 800.0);
@@ -86,6 +96,7 @@ fn images_are_counted_and_timed_by_their_end() {
     for extra in [body, r#"{"n": 2, "num_inference_steps": 10, "response_format": "url"}"#] {
         let run = speak(&sim, &["--backend", "openai-images", "--extra-body", extra]);
         assert_eq!((&run.result["completed"], &run.result["total_images"]), (&json!(12), &json!(24)));
+        assert_eq!(run.result["tacho"]["image_counts"], json!(vec![2; 12]));
         run.near("median_e2el_ms", 200.0, 800.0);
         let rate = 24.0 / run.number("duration");
         assert!((run.number("image_throughput") - rate).abs() < 1e-9);
@@ -154,4 +165,48 @@ fn conditions_and_logs_know_the_metrics_of_speech() {
         let printed = String::from_utf8_lossy(&run.output.stdout).into_owned();
         assert!(found(&text).is_some() && found(&text) == found(&printed), "{line}\n{text}\n{printed}");
     }
+}
+
+#[test]
+fn a_live_transcript_is_measured_as_the_simulator_writes_it() {
+    // Audio is sent every 128 ms, so that a word of 0.256 s is heard with every second chunk.
+    let sim = Sim::start(&["--word-seconds", "0.256", "--word-delay", "0.2"]);
+    let directory = tempfile::tempdir().unwrap();
+    let workload = sounds(directory.path(), 8192);
+    let flags = ["--backend", "openai-realtime", "--workload", workload.to_str().unwrap()];
+    let run = bench(&sim, directory.path(), &flags);
+    assert_eq!((run.output.status.code(), &run.result["completed"]), (Some(0), &json!(3)), "{}", run.stderr());
+    let own = |key: &str| run.result["tacho"][key].as_f64().unwrap_or_else(|| panic!("{key}: {}", run.stderr()));
+    for (key, truth) in [("median_ttft_from_audio_ms", 456.0), ("median_finalization_latency_ms", 200.0)] {
+        assert!(own(key) >= truth * 0.98 && own(key) <= truth + 500.0, "{key}: {} for {truth}", own(key));
+    }
+    run.near("median_itl_ms", 256.0, 200.0);
+    assert_eq!(run.result["output_lens"], json!([4, 4, 4]));
+    run.lists(&["ttfts_from_audio", "finalization_latencies"], 3);
+    let seconds = run.number("rtfx") * run.number("duration");
+    assert!((seconds - 3.0 * 1.024).abs() < 1e-9, "three sounds of 1.024 s, not {seconds} s");
+    // Faster than real time, the audio is over sooner; the delays stay.
+    let fast = bench(&sim, directory.path(), &[&flags[..], &["--audio-speed", "4"]].concat());
+    let first = |run: &Run| run.result["tacho"]["median_ttft_from_audio_ms"].as_f64().unwrap();
+    assert!(first(&fast) >= 264.0 * 0.98 && first(&fast) < first(&run), "{} {}", first(&fast), first(&run));
+}
+
+#[test]
+fn every_fault_of_a_live_transcript_is_a_typed_outcome() {
+    let directory = tempfile::tempdir().unwrap();
+    let workload = sounds(directory.path(), 8192);
+    let flags = ["--backend", "openai-realtime", "--audio-speed", "inf", "--workload", workload.to_str().unwrap()];
+    for (fault, outcome) in [
+        ("--error-rate", "http_error"),
+        ("--stream-error-rate", "error_in_stream"),
+        ("--disconnect-rate", "connection_lost"),
+        ("--truncate-rate", "truncated"),
+    ] {
+        let sim = Sim::start(&["--word-seconds", "0.256", fault, "1"]);
+        let run = bench(&sim, directory.path(), &flags);
+        assert_eq!(run.outcomes()[outcome], 3, "{fault}: {}", run.outcomes());
+    }
+    let sim = Sim::start(&[]);
+    let refused = bench(&sim, directory.path(), &[&flags[..], &["--http2"]].concat());
+    assert!(refused.stderr().contains("remove --http2"), "{}", refused.stderr());
 }

@@ -82,6 +82,16 @@ pub(super) fn seconds(request: &Request) -> Result<f64, &'static str> {
     }
 }
 
+/// Samples of the request's audio in one channel.
+pub(super) fn samples(request: &Request, rate: u32) -> Result<Vec<i16>, &'static str> {
+    let file = match clip(request)? {
+        Clip::Samples(sound) => sound,
+        Clip::File { bytes, .. } => AudioFile::from_wav(&bytes)
+            .ok_or("its audio file is not a WAV file of PCM: convert it, such as with ffmpeg -i a.mp3 a.wav")?,
+    };
+    Ok(file.mono(rate))
+}
+
 enum Clip<'r> {
     Samples(AudioFile),
     File { path: &'r Path, bytes: Vec<u8> },

@@ -57,6 +57,63 @@ impl AudioFile {
         out
     }
 
+    /// Parses a WAV file with integers or floats of constant size.
+    pub(super) fn from_wav(bytes: &[u8]) -> Option<Self> {
+        if bytes.get(..4)? != b"RIFF" {
+            return None;
+        }
+        let (mut format, mut at) = (None, 12);
+        while let Some(length) = le32(bytes, at + 4) {
+            let end = at.checked_add(8)?.checked_add(length as usize)?;
+            match &bytes[at..at + 4] {
+                b"fmt " => {
+                    // The extended form names the code further on.
+                    let code = le16(bytes, at + 8).filter(|code| *code != 0xfffe).or_else(|| le16(bytes, at + 32))?;
+                    format = Some((code, le16(bytes, at + 10)?, le32(bytes, at + 12)?, le16(bytes, at + 22)?));
+                }
+                b"data" => {
+                    let (code, channels, rate, bits) = format?;
+                    let data = &bytes[at + 8..end.min(bytes.len())];
+                    let samples = match (code, bits) {
+                        (1, 8) => data.iter().map(|byte| (i16::from(*byte) - 128) << 8).collect(),
+                        // The upper 16 bits.
+                        (1, 16 | 24 | 32) => data
+                            .chunks_exact(bits as usize / 8)
+                            .filter_map(|sample| sample.last_chunk().map(|upper| i16::from_le_bytes(*upper)))
+                            .collect(),
+                        (3, 32) => {
+                            data.as_chunks().0.iter().map(|s| scaled(f64::from(f32::from_le_bytes(*s)))).collect()
+                        }
+                        _ => return None,
+                    };
+                    return (rate > 0).then_some(AudioFile { samples, channels: channels.max(1) as u16, rate });
+                }
+                _ => {}
+            }
+            at = end + (length as usize & 1);
+        }
+        None
+    }
+
+    /// Its samples at another rate, by linear interpolation, and the mean of its channels.
+    pub(super) fn mono(&self, rate: u32) -> Vec<i16> {
+        let channels = usize::from(self.channels);
+        let mean =
+            |frame: &[i16]| (frame.iter().map(|sample| i32::from(*sample)).sum::<i32>() / channels as i32) as i16;
+        let mono: Vec<i16> = self.samples.chunks_exact(channels).map(mean).collect();
+        if rate == self.rate {
+            return mono;
+        }
+        let step = f64::from(self.rate) / f64::from(rate);
+        let between = |at: usize| {
+            let place = at as f64 * step;
+            let (left, share) = (place as usize, place.fract());
+            let sample = |at: usize| f64::from(mono[at.min(mono.len() - 1)]);
+            (sample(left) * (1.0 - share) + sample(left + 1) * share).round() as i16
+        };
+        (0..(mono.len() as f64 / step) as usize).map(between).collect()
+    }
+
     /// Duration in seconds.
     pub(super) fn seconds(&self) -> f64 {
         (self.samples.len() / usize::from(self.channels).max(1)) as f64 / f64::from(self.rate)
@@ -214,6 +271,26 @@ mod tests {
         let stereo = sound("[[[0.0, 0.5], [0.25, -0.25], [-1.0, 1.0]], 44100]", None).unwrap();
         assert_eq!(file_seconds(&stereo.to_wav()), Some(3.0 / 44100.0));
         assert_eq!(stereo.seconds(), 3.0 / 44100.0);
+    }
+
+    #[test]
+    fn samples_of_a_file_are_mixed_and_resampled() {
+        let stereo = sound("[[[100, 200], [300, 500], [-100, -300], [0, 0]], 32000]", Some("int16")).unwrap();
+        let read = AudioFile::from_wav(&stereo.to_wav()).unwrap();
+        assert_eq!(read, stereo);
+        assert_eq!((read.mono(32_000), read.mono(16_000)), (vec![150, 400, -200, 0], vec![150, -200]));
+        assert_eq!(read.mono(64_000), [150, 275, 400, 100, -200, -100, 0, 0]);
+        let coded = |code: u16, bits: u16, data: &[u8]| {
+            let mut file = sound("[[1], 8000]", Some("int16")).unwrap().to_wav();
+            file[20..22].copy_from_slice(&code.to_le_bytes());
+            file[34..36].copy_from_slice(&bits.to_le_bytes());
+            file[40..44].copy_from_slice(&(data.len() as u32).to_le_bytes());
+            AudioFile::from_wav(&[&file[..44], data].concat()).map(|file| file.samples)
+        };
+        assert_eq!(coded(1, 8, &[0, 128, 255]), Some(vec![-32768, 0, 127 << 8]));
+        assert_eq!(coded(1, 24, &[9, 1, 0, 9, 0xff, 0xff]), Some(vec![1, -1]));
+        assert_eq!(coded(3, 32, &0.5_f32.to_le_bytes()), Some(vec![16384]));
+        assert_eq!((coded(6, 8, &[0]), AudioFile::from_wav(b"OggS")), (None, None));
     }
 
     #[test]

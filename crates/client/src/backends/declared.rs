@@ -168,7 +168,10 @@ impl BackendKind {
     /// Whether its bodies have images, videos or sounds.
     pub fn sends_media(self) -> bool {
         match self {
-            BackendKind::OpenAiChat | BackendKind::OpenAiAudio | BackendKind::OpenAiImageEdits => true,
+            BackendKind::OpenAiChat
+            | BackendKind::OpenAiAudio
+            | BackendKind::OpenAiRealtime
+            | BackendKind::OpenAiImageEdits => true,
             BackendKind::Declared(declared) => declared.body.names("messages") || declared.body.names("media"),
             _ => false,
         }

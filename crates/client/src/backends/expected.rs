@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{AudioFormat, Request};
 
-use super::{PayloadSpec, speech};
+use super::{PacedInput, PayloadSpec, speech};
 
 /// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Expected {
     pub(crate) cancel_after: Option<Duration>,
     /// Whether a stream may end without its end marker if its framing is complete.
     pub(super) end_marker_optional: bool,
+    /// Input that is sent while the response is received.
+    pub(crate) input: Option<Arc<PacedInput>>,
     /// Whether a later request needs more of the response than its text.
     pub(super) keeps_reply: bool,
 }

@@ -22,4 +22,6 @@ pub(super) enum ResponseFormat {
     Declared,
     /// Audio, as bytes or in events.
     Speech,
+    /// Events over a WebSocket, while audio is sent.
+    Realtime,
 }

@@ -7,8 +7,8 @@ use tacho_core::live::Output;
 use super::declared::Declared;
 use super::format::ResponseFormat;
 use super::{
-    PayloadSpec, audio, chat, completions, embeddings, form, generate, images, infinity, messages, pooling, responses,
-    speech, tgi, trt_llm,
+    PayloadSpec, audio, chat, completions, embeddings, form, generate, images, infinity, messages, pooling, realtime,
+    responses, speech, tgi, trt_llm,
 };
 
 /// The task of a protocol, which determines how responses are measured.
@@ -333,6 +333,20 @@ backends! {
         headers: &[("Content-Type", form::CONTENT_TYPE)],
         ..SPEECH
     },
+    /// `/v1/realtime` of vLLM.
+    OpenAiRealtime: Row {
+        name: "openai-realtime",
+        suffixes: &["realtime"],
+        endpoint: "/v1/realtime",
+        origin: Origin::Own,
+        body: realtime::session,
+        format: ResponseFormat::Realtime,
+        samples: false,
+        takes_ignore_eos: false,
+        headers: &[("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")],
+        method: "GET",
+        ..COMPLETIONS
+    },
 }
 
 static TABLE: [Row; BackendKind::ALL.len()] = ROWS;
@@ -401,6 +415,11 @@ impl BackendKind {
     /// Whether it is a legacy completions backend: fixed temperature, usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
         self.row().origin == Origin::Legacy && self.row().format == ResponseFormat::Completions
+    }
+
+    /// Whether its requests open a WebSocket, over which their bodies are sent while the response is received.
+    pub fn is_websocket(self) -> bool {
+        self.row().format == ResponseFormat::Realtime
     }
 
     /// Headers that contain the API key, and what precedes it there; empty if the server accepts none.

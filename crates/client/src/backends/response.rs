@@ -8,6 +8,7 @@ use super::format::ResponseFormat;
 use super::frames::Frames;
 use super::generate::GenerateDecoder;
 use super::messages::MessagesDecoder;
+use super::realtime::RealtimeDecoder;
 use super::responses::ResponsesDecoder;
 use super::row::excerpt;
 use super::scan::is_json;
@@ -44,6 +45,7 @@ enum Intake {
     Stream(Frames, Decoder),
     Whole(WholeDecoder),
     Speech(Box<AudioDecoder>),
+    Realtime(Box<RealtimeDecoder>),
 }
 
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl ResponseDecoder {
         let unstreamed = expected.unstreamed && rules == Rules::Standard;
         let decoder = match backend.row().format {
             _ if unstreamed => None,
-            ResponseFormat::Whole | ResponseFormat::Speech => None,
+            ResponseFormat::Whole | ResponseFormat::Speech | ResponseFormat::Realtime => None,
             ResponseFormat::Declared => {
                 let streamed = backend.declared().filter(|declared| declared.framing() != Framing::Whole);
                 streamed.map(|declared| Decoder::Declared(Box::new(DeclaredDecoder::new(declared, expected))))
@@ -85,6 +87,7 @@ impl ResponseDecoder {
             None if backend.row().format == ResponseFormat::Speech => {
                 Intake::Speech(Box::new(AudioDecoder::new(expected.pcm)))
             }
+            None if backend.is_websocket() => Intake::Realtime(Box::new(RealtimeDecoder::new(expected.input.clone()))),
             None => Intake::Whole(WholeDecoder::new(backend, rules, expected)),
         };
         ResponseDecoder { rules, intake, failure: None, held: None, other_type: None }
@@ -102,6 +105,7 @@ impl ResponseDecoder {
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
             Intake::Whole(decoder) => decoder.is_bytes(),
             Intake::Speech(decoder) => decoder.is_bytes(),
+            Intake::Realtime(_) => false,
         };
         unmarked && self.rules == Rules::Standard
     }
@@ -116,6 +120,7 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_closed(),
             Intake::Stream(_, Decoder::TrtLlm(_) | Decoder::Generate(_)) | Intake::Whole(_) => false,
             Intake::Speech(decoder) => decoder.is_closed(),
+            Intake::Realtime(decoder) => decoder.is_closed(),
         }
     }
 
@@ -125,6 +130,15 @@ impl ResponseDecoder {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.accepts(status),
             Intake::Whole(decoder) => decoder.accepts(status),
             Intake::Stream(..) | Intake::Speech(_) => status == 200,
+            Intake::Realtime(_) => status == 101,
+        }
+    }
+
+    /// Whether the server takes input over a WebSocket, and frames to send in response to its own.
+    pub(crate) fn answer(&mut self) -> (bool, Vec<u8>) {
+        match &mut self.intake {
+            Intake::Realtime(decoder) => (decoder.is_ready(), decoder.take_pongs()),
+            _ => (false, Vec::new()),
         }
     }
 
@@ -133,6 +147,7 @@ impl ResponseDecoder {
         match &mut self.intake {
             Intake::Whole(decoder) => decoder.head(content_type, metadata),
             Intake::Speech(decoder) => decoder.head(content_type),
+            Intake::Realtime(decoder) => decoder.head(metadata),
             // Only event streams have a content type of their own.
             Intake::Stream(
                 Frames::Lines(_) | Frames::Values(_) | Frames::Binary(_),
@@ -181,6 +196,7 @@ impl ResponseDecoder {
             }
             Intake::Whole(decoder) => decoder.feed(bytes).map(|()| Flow::Continue),
             Intake::Speech(decoder) => decoder.feed(bytes, timestamp, row).map(|()| Flow::Continue),
+            Intake::Realtime(decoder) => decoder.feed(bytes, timestamp, row),
         };
         read.unwrap_or_else(|found| stop(&mut self.failure, found))
     }
@@ -219,6 +235,7 @@ impl ResponseDecoder {
         let outcome = match &mut self.intake {
             Intake::Whole(decoder) => decoder.finish(row),
             Intake::Speech(decoder) => decoder.finish(row),
+            Intake::Realtime(decoder) => decoder.finish(row),
             Intake::Stream(_, decoder) => match decoder {
                 Decoder::Choices(decoder) => decoder.finish(row),
                 Decoder::Responses(decoder) => decoder.finish(row),

@@ -6,7 +6,7 @@ use tacho_core::Secret;
 
 use super::addresses::{Address, Addresses};
 use super::tls::Tls;
-use crate::{EndpointSpec, Error, Url};
+use crate::{EndpointSpec, Error, Url, base64};
 
 /// How to connect to the server.
 #[derive(Debug, Clone)]
@@ -70,23 +70,7 @@ fn connect_request(url: &Url, proxy: &Url) -> Vec<u8> {
 
 /// The value of an `Authorization` header for user and password.
 pub(crate) fn basic((user, password): &(String, Secret)) -> String {
-    format!("Basic {}", base64(format!("{user}:{}", password.expose()).as_bytes()))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0_u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            out.push(if place <= group.len() {
-                char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize])
-            } else {
-                '='
-            });
-        }
-    }
-    out
+    format!("Basic {}", base64::encode(format!("{user}:{}", password.expose()).as_bytes()))
 }
 
 /// Adds the headers that HTTP and the route require to a request.
@@ -106,9 +90,6 @@ mod tests {
     #[test]
     fn credentials_are_base64() {
         assert_eq!(basic(&("user".into(), "p@ss".into())), "Basic dXNlcjpwQHNz");
-        for (text, code) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
-            assert_eq!(base64(text.as_bytes()), code);
-        }
     }
 
     #[test]

@@ -22,9 +22,9 @@ pub(crate) struct Head {
     pub(crate) reason: String,
     pub(crate) location: Option<String>,
     pub(crate) encoding: Option<String>,
-    pub(crate) content_type: Option<String>,
-    /// Describes bytes in the body (vLLM's pooling responses).
-    pub(crate) metadata: Option<String>,
+    pub(crate) content_type: Option<Box<str>>,
+    /// Describes bytes in the body (vLLM's pooling responses), or answers the key of a WebSocket.
+    pub(crate) metadata: Option<Box<str>>,
     /// Whether the body ends with the connection, so that a lost connection looks like its end.
     pub(crate) open_ended: bool,
     keep_alive: bool,
@@ -38,9 +38,9 @@ impl Head {
         } else if name.eq_ignore_ascii_case("content-encoding") {
             self.encoding = Some(value.to_ascii_lowercase());
         } else if name.eq_ignore_ascii_case("content-type") {
-            self.content_type = Some(value.to_owned());
-        } else if name.eq_ignore_ascii_case("metadata") {
-            self.metadata = Some(value.to_owned());
+            self.content_type = Some(value.into());
+        } else if name.eq_ignore_ascii_case("metadata") || name.eq_ignore_ascii_case("sec-websocket-accept") {
+            self.metadata = Some(value.into());
         }
     }
 }
@@ -74,6 +74,10 @@ pub(crate) trait Sink {
     fn head(&mut self, head: &Head);
     /// Part of the body; returns `false` to stop.
     fn body(&mut self, bytes: &[u8]) -> bool;
+    /// Whether the request asks to switch to another protocol, whose bytes then follow the head.
+    fn upgrades(&self) -> bool {
+        false
+    }
     /// Whether to pass it every header, before the head.
     fn wants_headers(&self) -> bool {
         false
@@ -233,7 +237,10 @@ impl Reader {
                 // Free the memory for the rest of the stream.
                 self.head_bytes = Vec::new();
                 self.state = framing;
-                if (100..200).contains(&self.head.status) {
+                if self.head.status == 101 && sink.upgrades() {
+                    self.state = State::UntilClose;
+                    sink.head(&self.head);
+                } else if (100..200).contains(&self.head.status) {
                     self.state = State::Head;
                     self.informed += 1;
                     if self.informed > MAX_INFORMATIONAL {

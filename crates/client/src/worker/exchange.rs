@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
 
+use super::input::Input;
 use super::outgoing::Outgoing;
 use crate::EndpointSpec;
 use crate::backends::{Expected, Flow, ResponseDecoder, Rules, excerpt};
@@ -24,11 +25,16 @@ const MAX_KEPT_HEADER: usize = 256;
 const OPEN_ENDED: &str =
     "the response ended with the connection, and neither its length nor an end marker shows that it is complete";
 
+/// Error of a transcription that ended before its audio.
+const UNHEARD: &str = "the server ended the transcription before all of the audio was sent";
+
 /// A request in flight.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) request: Outgoing,
     pub(super) written: usize,
+    /// Boxed, because few requests have it: input that is sent while the response is received.
+    pub(super) input: Option<Box<Input>>,
     pub(super) reader: Reader,
     pub(super) response: ResponseState,
     /// Since when it has waited for a connection that is not open yet.
@@ -90,6 +96,7 @@ impl Exchange {
         Exchange {
             request,
             written: 0,
+            input: Input::of(expected),
             reader: Reader::new(),
             response: ResponseState {
                 row,
@@ -168,7 +175,7 @@ impl Exchange {
         }
         let progress = match used {
             Err(broken) => Progress::Done(self.broken(broken)),
-            Ok(()) if self.response.stopped && self.response.accepted => Progress::Done(self.response.verdict()),
+            Ok(()) if self.response.stopped && self.response.accepted => Progress::Done(self.verdict()),
             Ok(()) if self.response.stopped => self.conclude(),
             Ok(()) if self.reader.ended() => {
                 self.response.ended = self.response.decoder.is_whole().then_some(timestamp);
@@ -177,6 +184,25 @@ impl Exchange {
             Ok(()) => Progress::More,
         };
         (progress, events)
+    }
+
+    /// Number of bytes of the request that may be sent now.
+    pub(super) fn sendable(&self) -> usize {
+        self.request.len() - self.input.as_ref().map_or(0, |input| input.held)
+    }
+
+    /// Whether bytes wait for the socket.
+    pub(super) fn wants_write(&self) -> bool {
+        self.written < self.sendable() || self.input.as_ref().is_some_and(|input| input.has_pongs())
+    }
+
+    /// The outcome of a response that has stopped; one that ended before its input is incomplete.
+    fn verdict(&mut self) -> Outcome {
+        let outcome = self.response.verdict();
+        if outcome.is_complete() && self.input.is_some() && self.written < self.request.len() {
+            return Outcome::failed(FailureKind::Truncated, UNHEARD);
+        }
+        outcome
     }
 
     /// The server has closed the connection.
@@ -219,6 +245,7 @@ impl Exchange {
     pub(super) fn restart(&mut self, request: Outgoing) {
         self.request = request;
         self.written = 0;
+        self.input = self.input.take().map(|input| input.restarted());
         self.reader = Reader::new();
         self.response.ended = None;
     }
@@ -292,6 +319,11 @@ impl ResponseState {
         !self.stopped
     }
 
+    /// Whether the server takes input, and frames that answer its own.
+    pub(super) fn answer(&mut self) -> (bool, Vec<u8>) {
+        self.decoder.answer()
+    }
+
     fn stop(&mut self, kind: FailureKind, message: &str) -> bool {
         self.failure = Some(Box::new(Outcome::failed(kind, message)));
         self.stopped = true;
@@ -307,6 +339,10 @@ fn label(value: &[u8]) -> String {
 }
 
 impl Sink for ResponseState {
+    fn upgrades(&self) -> bool {
+        self.decoder.accepts(101)
+    }
+
     fn wants_headers(&self) -> bool {
         self.kept_headers.is_some()
     }

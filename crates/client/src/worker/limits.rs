@@ -119,6 +119,9 @@ impl ClientWorker<'_> {
     /// Sets the timer for the cancellation of a request that was just sent, if it is to be cancelled.
     pub(super) fn set_cancellation(&mut self, token: usize) {
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else { return };
+        if exchange.input.is_some() && exchange.written == exchange.request.len() {
+            exchange.response.row.input_end.get_or_insert_with(|| self.client.clock.now());
+        }
         if let Some(delay) = exchange.cancel_after.take_if(|_| exchange.written == exchange.request.len()) {
             exchange.cancel_at = self.client.clock.now() + delay;
             self.timers.check_at(token, exchange.cancel_at);
@@ -161,6 +164,7 @@ impl ClientWorker<'_> {
     /// Ends what has timed out on this connection.
     fn check_limits(&mut self, token: usize, now: Timestamp) {
         self.try_next_address(token, now);
+        self.send_due(token, now);
         let Some(slot) = &self.slots[token] else { return };
         if slot.exchange.as_ref().is_some_and(|exchange| now >= exchange.cancel_at) {
             if let Some(exchange) = self.close(token) {

@@ -80,9 +80,12 @@ impl ClientWorker<'_> {
             return;
         };
         let (progress, events) = exchange.receive(&self.buffer[..received.count], timestamp);
+        let is_paced = exchange.input.is_some();
         self.count(events, timestamp, after);
         if progress != Progress::More {
             self.settle(token, progress);
+        } else if is_paced {
+            self.send_due(token, now);
         }
     }
 

@@ -94,6 +94,9 @@ impl ClientWorker<'_> {
     pub(super) fn settle(&mut self, token: usize, progress: Progress) {
         let slot = self.slots[token].as_mut().expect("settled connections exist");
         let exchange = slot.exchange.take().expect("settled connections carry a request");
+        if let Some(input) = &exchange.input {
+            input.close(&mut slot.link);
+        }
         if slot.is_reusable(&exchange) {
             slot.kept = true;
             self.pools[usize::from(slot.replica)].idle.push(token);
@@ -134,6 +137,7 @@ impl ClientWorker<'_> {
         let has_line = exchange.request.head.is_none();
         let line_end = memchr::memchr(b'\n', old).filter(|_| has_line).map_or(0, |at| at + 1);
         let head_end = memchr::memmem::find(old, b"\r\n\r\n").map_or(old.len(), |at| at + 2);
+        let as_get = as_get && self.client.endpoint.backend.method() != "GET";
         let method = if as_get { "GET" } else { self.client.endpoint.backend.method() };
         let line = if has_line { format!("{method} {} HTTP/1.1\r\n", route.target(url)) } else { String::new() };
         let mut new = line.into_bytes();

@@ -33,10 +33,14 @@ impl Slot {
             let mut request = unsent.map(|exchange| (exchange.request.bytes(), &mut exchange.written));
             http2.flush(&mut self.link, request.as_mut().map(|(bytes, written)| (&**bytes, &mut **written)))?;
         } else if let Some(exchange) = &mut self.exchange {
-            while exchange.written < exchange.request.len() {
-                match self.link.write(exchange.request.unsent(exchange.written))? {
-                    0 => break,
-                    count => exchange.written += count,
+            if let Some(input) = &mut exchange.input {
+                input.write(&exchange.request, &mut exchange.written, &mut self.link)?;
+            } else {
+                while exchange.written < exchange.request.len() {
+                    match self.link.write(exchange.request.unsent(exchange.written))? {
+                        0 => break,
+                        count => exchange.written += count,
+                    }
                 }
             }
         }
@@ -47,7 +51,7 @@ impl Slot {
     /// Whether output waits for the socket.
     pub(super) fn wants_write(&self) -> bool {
         let unsent = match &self.http2 {
-            None => self.exchange.as_ref().is_some_and(|exchange| exchange.written < exchange.request.len()),
+            None => self.exchange.as_ref().is_some_and(|exchange| exchange.wants_write()),
             Some(http2) => http2.has_output(),
         };
         unsent || self.link.wants_write()

@@ -11,6 +11,7 @@ mod endings;
 mod fuzz;
 mod http2;
 mod proxy;
+mod realtime;
 mod scale;
 mod scripted;
 mod secure;

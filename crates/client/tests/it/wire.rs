@@ -132,6 +132,7 @@ fn payload_of(case: &Json) -> PayloadSpec {
         ignore_eos: input["ignore_eos"].as_bool().unwrap_or(false),
         chat_temperature: None,
         extra_body: extra_body(case),
+        audio_speed: None,
         pcm: None,
     }
 }

@@ -28,7 +28,18 @@ packed!(Sample {
     failure,
     rare,
 });
-packed!(Rare { session, labels, per_token, reasoning_tokens, drafts, input_audio_duration, media, error, text });
+packed!(Rare {
+    session,
+    labels,
+    per_token,
+    reasoning_tokens,
+    drafts,
+    input_audio_duration,
+    input_end,
+    media,
+    error,
+    text
+});
 packed!(Audio { frames, duration, underrun, underruns });
 packed!(PerToken { source, gaps });
 
@@ -117,6 +128,7 @@ mod tests {
                 reasoning_tokens: Some(5),
                 drafts: Some(Drafts { steps: None, tokens: 9, accepted: 3 }),
                 input_audio_duration: 1.5,
+                input_end: Some(1.75),
                 media: Some(Media::Audio(Some(Audio { frames: 9, duration: 0.5, underrun: 0.25, underruns: 1 }))),
                 error: "late\n".to_owned(),
                 text: vec![0xed, 0xa0, 0x80],

@@ -21,6 +21,8 @@ pub struct Rare {
     pub drafts: Option<Drafts>,
     /// Seconds of audio in the request.
     pub input_audio_duration: f64,
+    /// From `sent` to the end of the input, if it is sent while the response is received.
+    pub input_end: Option<f64>,
     /// Generated media of a success, if the response is not a text.
     pub media: Option<Media>,
     /// The error message; empty for a success.
@@ -38,6 +40,7 @@ impl Rare {
         reasoning_tokens: None,
         drafts: None,
         input_audio_duration: 0.0,
+        input_end: None,
         media: None,
         error: String::new(),
         text: Vec::new(),

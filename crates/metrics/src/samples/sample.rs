@@ -130,6 +130,7 @@ impl Sample {
                 reasoning_tokens: observation.reasoning_tokens,
                 drafts: usage.drafts,
                 input_audio_duration: input.input_audio_duration,
+                input_end: observation.input_end.map(|time| time.secs_since(sent)),
                 media,
                 text: if failure.is_none() { observation.text } else { Vec::new() },
                 error,

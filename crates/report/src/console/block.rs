@@ -4,7 +4,7 @@ use tacho_metrics::phase_energy::{Coefficient, by_phase};
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{Interval, MetricKind, Statistics, Steady, TrustVerdict};
-use tacho_record::metric::{Known, Timed, Times};
+use tacho_record::metric::{Known, TIMES, Timed};
 use tacho_record::{Estimate, RunRecord};
 
 use super::{details, groups, joined, ranks, sessions};
@@ -170,7 +170,7 @@ fn rates(record: &RunRecord) -> Vec<Row> {
     rows
 }
 
-/// A percentile of a latency of generated audio.
+/// A percentile of a latency of audio.
 pub(crate) struct AudioTime {
     pub(crate) name: &'static str,
     pub(crate) percentile: f64,
@@ -179,16 +179,18 @@ pub(crate) struct AudioTime {
     pub(crate) key: String,
 }
 
-/// The median and the highest percentile of the latencies of generated audio.
+/// The median and the highest percentile of the latencies of audio: generated, or transcribed as it is recorded.
 pub(crate) fn audio_times(record: &RunRecord) -> Vec<AudioTime> {
     let names = [
-        (MetricKind::AudioTtfp, "TTFP", "ms"),
-        (MetricKind::AudioRtf, "RTF", ""),
-        (MetricKind::AudioUnderrun, "gaps", "s"),
+        ("audio_ttfp", "TTFP", "ms"),
+        ("audio_rtf", "RTF", ""),
+        ("audio_underrun", "gaps", "s"),
+        ("finalization_latency", "FIN", "ms"),
     ];
-    let families = names
-        .into_iter()
-        .filter_map(|(metric, name, unit)| Some((Times::of(metric), record.summary.statistics(metric)?, name, unit)));
+    let families = names.into_iter().filter_map(|(family, name, unit)| {
+        let times = TIMES.iter().find(|times| times.name == family)?;
+        Some((times, (times.read)(record)?, name, unit))
+    });
     let times = families.flat_map(|(times, found, name, unit)| {
         let highest = found.percentiles_ms.iter().map(|(percent, _)| *percent).filter(|percent| *percent != 50.0);
         let highest = highest.max_by(f64::total_cmp);

@@ -42,8 +42,15 @@ fn times(record: &RunRecord) -> Vec<String> {
 }
 
 /// The shown latencies of tacho's own.
-const SHOWN: [&str; 5] =
-    ["ttft_from_schedule", "e2el_from_schedule", "ttft_first_content", "ttft_first_answer", "itl_per_token"];
+const SHOWN: [&str; 7] = [
+    "ttft_from_schedule",
+    "e2el_from_schedule",
+    "ttft_first_content",
+    "ttft_first_answer",
+    "ttft_from_audio",
+    "finalization_latency",
+    "itl_per_token",
+];
 
 fn time_lines(name: &str, statistics: Option<&Statistics>) -> Vec<String> {
     let Some(statistics) = statistics.filter(|statistics| statistics.count > 0) else { return Vec::new() };

@@ -69,6 +69,7 @@ impl<'a> Cells<'a> {
             dispatched,
             sent,
             connect_ns: self.int("connect_ns") as u64,
+            input_end: self.maybe_after(sent, "input_end_ns"),
             first_byte: self.maybe_after(sent, "first_byte_ns"),
             first_content: self.maybe_after(first_event, "content_lag_ns"),
             text_ends: self.sums("event_bytes"),

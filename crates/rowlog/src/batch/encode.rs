@@ -25,6 +25,7 @@ pub(crate) fn batch(schema: SchemaRef, origin: Origin, rows: &[Parts<'_>]) -> Re
         int(rows, |(_, row)| since(row.dispatched, row.scheduled)),
         int(rows, |(_, row)| since(row.sent, row.dispatched)),
         int(rows, |(_, row)| row.connect_ns as i64),
+        maybe_int(rows, |(_, row)| row.input_end.map(|timestamp| since(timestamp, row.sent))),
         maybe_int(rows, |(_, row)| row.first_byte.map(|timestamp| since(timestamp, row.sent))),
         list::<Int64Type>(rows, |(_, row), out| gaps(row, out)),
         maybe_int(rows, |(_, row)| row.first_content.map(|timestamp| since(timestamp, first_event(row)))),

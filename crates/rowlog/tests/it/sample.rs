@@ -67,6 +67,7 @@ pub(crate) fn any_row() -> impl Strategy<Value = Row> {
             media,
             sent,
             done,
+            input_end: first_byte,
             first_byte,
             first_content,
             first_answer,

@@ -73,11 +73,8 @@ fn one(backend: BackendKind, index: usize, request: &Request) -> Result<RequestI
     })
 }
 
-/// Duration of a request's audio; `None` for protocols without audio.
+/// Duration of a request's audio; 0 for protocols without audio.
 fn audio_seconds(backend: BackendKind, index: usize, request: &Request) -> Result<f64, Error> {
-    if backend != BackendKind::OpenAiAudio {
-        return Ok(0.0);
-    }
     let unfit = |reason| tacho_client::Error::Unfit { index, backend: backend.name(), reason };
     backend.audio_seconds(request).map_err(|reason| unfit(reason.into()).into())
 }

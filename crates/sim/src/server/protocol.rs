@@ -9,6 +9,7 @@ pub(super) mod listing;
 pub(super) mod metrics;
 pub(super) mod openai;
 pub(super) mod pooling;
+pub(super) mod realtime;
 pub(super) mod responded;
 pub(super) mod responses;
 pub(super) mod sglang;

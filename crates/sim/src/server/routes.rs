@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tacho_core::json::Value;
 
 use super::app::App;
 use super::protocol::pooling::{self, Pooling};
 use super::protocol::speech::{self, SpeechStream};
-use super::protocol::{anthropic, audio, images, info, listing, metrics, sglang, tokenize};
+use super::protocol::{anthropic, audio, images, info, listing, metrics, realtime, sglang, tokenize};
 use super::request::ask::Endpoint;
 use super::request::fields::Fields;
 use super::request::form::Form;
@@ -26,6 +26,7 @@ use super::response::generation::Generation;
 use super::response::script::Script;
 use super::response::stream::EventStream;
 use super::response::whole;
+use super::websocket;
 use super::wire::ResetSwitch;
 use crate::faults::Fault;
 
@@ -69,6 +70,7 @@ fn methods(path: &str) -> Option<&'static str> {
         "/v1/models" | "/health" | "/version" | "/metrics" | "/metrics/" | "/load" | "/is_sleeping"
         | "/server_info" | "/docs" | "/openapi.json" => "GET",
         "/ping" => "GET, POST",
+        "/v1/realtime" => "GET",
         "/v1/completions"
         | "/v1/chat/completions"
         | "/v1/responses"
@@ -153,6 +155,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/v1/audio/transcriptions" => return generate(app, Endpoint::Transcription, request, reset).await,
         "/v1/audio/translations" => return generate(app, Endpoint::Translation, request, reset).await,
         "/v1/audio/speech" => return speak(app, request, reset).await,
+        "/v1/realtime" => return Ok(transcribe(app, request, reset)),
         "/v1/images/generations" | "/v1/images/edits" => return draw(app, request, reset).await,
         "/v1/messages" => return generate(app, Endpoint::Messages, request, reset).await,
         "/" => return generate(app, Endpoint::TgiWhole, request, reset).await,
@@ -357,6 +360,25 @@ async fn draw(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) -
         body.truncate(body.len() / 2);
     }
     Ok(Ok(json(body)))
+}
+
+/// Opens a WebSocket for a live transcript.
+fn transcribe(
+    app: &Arc<App>,
+    mut request: Request<Incoming>,
+    reset: &ResetSwitch,
+) -> Result<Response<ResponseBody>, Problem> {
+    let accept = websocket::accept(request.headers()).ok_or_else(Problem::not_found)?;
+    let fault = app.strike();
+    if fault == Fault::Error {
+        return Err(Problem::internal(ON_PURPOSE));
+    }
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(realtime::serve(Arc::clone(app), upgraded, fault, reset.clone()));
+    let mut response = Response::new(ResponseBody::Whole(Full::default()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response.headers_mut().extend(accept);
+    Ok(response)
 }
 
 /// The fields of a form with an image.

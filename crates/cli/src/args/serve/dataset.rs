@@ -281,7 +281,7 @@ impl ServeArgs {
 }
 
 impl TargetArgs {
-    /// Request features that the backend supports, by vLLM's rules.
+    /// Request features that the backend supports: by vLLM's rules, and conversations with all protocols that have them.
     pub(crate) fn carrier(&self) -> Carrier {
         let (backend, name) = (self.backend(), self.backend().name());
         if let BackendKind::Declared(_) = backend {
@@ -297,7 +297,9 @@ impl TargetArgs {
         let carries: &[Need] = match name {
             "vllm" | "openai" => &[Need::TokenIds],
             "openai-chat" => &[Need::Chat, Need::Media, Need::Tools],
-            "openai-audio" | "openai-image-edits" => &[Need::Media],
+            "anthropic-messages" => &[Need::Chat, Need::Tools],
+            "openai-responses" => &[Need::Chat],
+            "openai-audio" | "openai-realtime" | "openai-image-edits" => &[Need::Media],
             _ if name.contains("embeddings-") => &[Need::EmbeddedMedia],
             _ => &[],
         };

@@ -1,4 +1,4 @@
-//! Flags of `tacho serve` for generated audio.
+//! Flags of `tacho serve` for audio.
 
 use std::time::Duration;
 
@@ -8,15 +8,16 @@ use tacho_core::AudioFormat;
 
 use super::ServeArgs;
 
-use Kind::{Int, Seconds};
+use Kind::{Float, Int, Seconds};
 
-pub(super) static MEDIA: Group = group("audio options", "tacho options", "Generated speech: its format and playback.");
+pub(super) static MEDIA: Group =
+    group("audio options", "tacho options", "Speech: its format, its speed and its playback.");
 
 /// Bytes of a sample of PCM audio.
 const SAMPLE_BYTES: u16 = 2;
 
 flags! {
-    /// Flags for generated audio.
+    /// Flags for audio.
     MediaArgs {
         FLAGS [
             pcm_sample_rate: i64 = own(&["--pcm-sample-rate"], Int, "HZ", Preset::Int(24_000), &MEDIA,
@@ -27,6 +28,8 @@ flags! {
             playback_buffer: Duration = own(&["--playback-buffer"], Seconds, "SEC", Preset::Float(0.0), &MEDIA,
                 "Seconds from the first audio of a response to the start of its playback. Audio that arrives later than it is played is \
                  an underrun.");
+            audio_speed: f64 = own(&["--audio-speed"], Float, "FACTOR", Preset::Float(1.0), &MEDIA,
+                "Speed at which openai-realtime sends audio. 1 is real time, as a microphone records it; inf sends it at once.").positive();
             omni: bool = switch(&["--omni"], &MEDIA,
                 "Accepted for commands of vLLM-Omni, where it enables the backends for speech and images. Here they always are.");
         ]

@@ -34,6 +34,7 @@ flags! {
             backend: Given<BackendKind> = vllm(&["--backend"], BACKEND, "NAME", Preset::Str("openai"), &SERVER,
                 "Wire protocol of the server. vllm, openai, sglang, lmdeploy, scalellm, llama.cpp: completions; openai-chat: \
                  chat completions; openai-responses: responses; openai-audio: transcriptions or translations; \
+                 openai-realtime: transcriptions while audio is sent, over a WebSocket; \
                  openai-speech, openai-audio-speech: generated speech; openai-images, openai-image-edits: generated images; \
                  openai-embeddings, openai-embeddings-chat, openai-embeddings-clip, openai-embeddings-vlm2vec, \
                  infinity-embeddings, infinity-embeddings-clip, vllm-pooling, vllm-rerank: responses that are not streamed; tgi, \

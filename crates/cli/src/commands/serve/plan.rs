@@ -159,6 +159,7 @@ fn traffic(args: &ServeArgs) -> anyhow::Result<TrafficPlan> {
         chat_temperature: None,
         extra_body,
         pcm: Some(args.pcm()),
+        audio_speed: Some(args.media.audio_speed),
         temperature_given: content.temperature.is_some() || args.is_textless() || backend.fixes_temperature(),
         ready_timeout: Duration::from_secs(load.ready_check_timeout_sec.max(0).unsigned_abs()),
         warmups: usize::try_from(load.num_warmups.max(0))?,

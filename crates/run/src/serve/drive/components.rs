@@ -47,6 +47,7 @@ impl Components {
             ignore_eos: traffic.ignore_eos,
             chat_temperature: traffic.chat_temperature,
             pcm: traffic.pcm,
+            audio_speed: traffic.audio_speed,
             extra_body: traffic.extra_body.clone(),
         };
         let connections = prepared.connections(traffic.max_concurrency);

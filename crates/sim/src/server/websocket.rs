@@ -1,0 +1,128 @@
+//! The server's side of a WebSocket (RFC 6455), written for itself: sharing it with the client would hide mistakes.
+
+use std::io;
+
+use hyper::HeaderMap;
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::response::vectors::base64;
+
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Longest frame; audio comes in small ones.
+const MAX_FRAME: u64 = 16 << 20;
+
+pub(crate) const TEXT: u8 = 1;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
+
+/// The headers of the response to a handshake; `None` if the request is not one.
+pub(crate) fn accept(request: &HeaderMap) -> Option<[(HeaderName, HeaderValue); 3]> {
+    let text = |name: &str| request.get(name).and_then(|value| value.to_str().ok());
+    let is_handshake =
+        text("upgrade")?.eq_ignore_ascii_case("websocket") && text("sec-websocket-version") == Some("13");
+    let key = text("sec-websocket-key").filter(|_| is_handshake)?;
+    let answer = base64(&sha1(&[key.as_bytes(), GUID].concat()));
+    Some([
+        (UPGRADE, HeaderValue::from_static("websocket")),
+        (CONNECTION, HeaderValue::from_static("Upgrade")),
+        (HeaderName::from_static("sec-websocket-accept"), HeaderValue::from_str(&answer).ok()?),
+    ])
+}
+
+/// SHA-1 (FIPS 180-4), which only handshakes need.
+fn sha1(message: &[u8]) -> [u8; 20] {
+    let mut padded = message.to_vec();
+    padded.push(0x80);
+    padded.resize((padded.len() + 8).next_multiple_of(64) - 8, 0);
+    padded.extend((message.len() as u64 * 8).to_be_bytes());
+    let mut state = [0x6745_2301_u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    for block in padded.as_chunks::<64>().0 {
+        let mut words = [0_u32; 80];
+        for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
+            *word = u32::from_be_bytes(*bytes);
+        }
+        for at in 16..80 {
+            words[at] = (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
+        }
+        let [mut a, mut b, mut c, mut d, mut e] = state;
+        for (at, word) in words.into_iter().enumerate() {
+            let (mixed, constant) = match at / 20 {
+                0 => ((b & c) | (!b & d), 0x5a82_7999),
+                1 => (b ^ c ^ d, 0x6ed9_eba1),
+                2 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
+                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
+            };
+            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e).wrapping_add(constant).wrapping_add(word);
+            (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
+        }
+        for (sum, value) in state.iter_mut().zip([a, b, c, d, e]) {
+            *sum = sum.wrapping_add(value);
+        }
+    }
+    let mut out = [0; 20];
+    for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(state) {
+        *bytes = word.to_be_bytes();
+    }
+    out
+}
+
+/// A frame of a server, which is not masked.
+pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0x80 | kind];
+    match payload.len() {
+        length @ 0..=125 => out.push(length as u8),
+        length => {
+            out.push(126);
+            out.extend((length as u16).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(payload);
+    out
+}
+
+/// Reads the next frame; messages in fragments are not simulated.
+pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<(u8, Vec<u8>)> {
+    let mut head = [0; 2];
+    from.read_exact(&mut head).await?;
+    let length = match head[1] & 0x7f {
+        126 => u64::from(from.read_u16().await?),
+        127 => from.read_u64().await?,
+        length => u64::from(length),
+    };
+    let is_whole = head[0] & 0xf0 == 0x80 && head[1] & 0x80 != 0 && length <= MAX_FRAME;
+    if !is_whole {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut mask = [0; 4];
+    from.read_exact(&mut mask).await?;
+    let mut payload = vec![0; length as usize];
+    from.read_exact(&mut payload).await?;
+    payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+    Ok((head[0] & 0x0f, payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_are_answered_as_the_standard_shows() {
+        let mut headers = HeaderMap::new();
+        let handshake = [
+            ("upgrade", "WebSocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ];
+        for (name, value) in handshake {
+            assert!(accept(&headers).is_none());
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        let answer = accept(&headers).unwrap();
+        assert_eq!(answer[2].1, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        let hex = |bytes: [u8; 20]| bytes.map(|byte| format!("{byte:02x}")).concat();
+        assert_eq!(hex(sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(hex(sha1(&[b'a'; 119])), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
+    }
+}
