@@ -349,7 +349,8 @@ impl Source<'_> {
             input_len: input.unwrap_or(self.flags.sonnet_input_len),
             output_len: output.unwrap_or(self.flags.sonnet_output_len),
             prefix_len: prefix.unwrap_or(self.flags.sonnet_prefix_len),
-            plain: self.carrier.carries(tacho_workload::Need::Chat),
+            // vLLM renders the chat template for all protocols but openai-chat.
+            plain: self.carrier.carries(tacho_workload::Need::Chat) && self.carrier.name != "openai-responses",
             request_id_prefix: self.request_id_prefix.clone(),
         }
     }

@@ -22,9 +22,8 @@ pub(super) fn body(payload: &PayloadSpec, request: &Request) -> Result<Dict, &'s
     body.set(
         "input",
         match &request.chat_messages {
-            // For other requests, upstream sends the prompt.
-            Some(messages) if request.session.is_some() => input_items(messages)?,
-            _ => request.content.to_json(),
+            Some(messages) => input_items(messages)?,
+            None => request.content.to_json(),
         },
     );
     body.set("max_output_tokens", request.output_len);
@@ -41,12 +40,12 @@ fn input_items(messages: &Value) -> Result<Value, &'static str> {
         let content = message.get("content").filter(|content| content.truthy());
         if role == "tool" {
             let id = message.get("tool_call_id").cloned().unwrap_or(Value::Null);
-            let output = content.cloned().unwrap_or_else(|| Value::from(""));
+            let output = content.map_or_else(|| Value::from(""), |content| content_of("user", content));
             items.push(item([("type", "function_call_output".into()), ("call_id", id), ("output", output)]));
             continue;
         }
         if let Some(content) = content {
-            items.push(item([("role", role.into()), ("content", content.clone())]));
+            items.push(item([("role", role.into()), ("content", content_of(role, content))]));
         }
         for call in message.get("tool_calls").and_then(Value::as_list).unwrap_or_default() {
             let function =
@@ -58,6 +57,25 @@ fn input_items(messages: &Value) -> Result<Value, &'static str> {
         }
     }
     Ok(Value::List(items))
+}
+
+/// The content of a message. Its parts have other types than in the chat protocol; unknown ones are passed through.
+fn content_of(role: &str, content: &Value) -> Value {
+    let Value::List(parts) = content else { return content.clone() };
+    let part_of = |part: &Value| match part.get("type").and_then(Value::as_str) {
+        Some("text") => {
+            let kind = if role == "assistant" { "output_text" } else { "input_text" };
+            item([("type", kind.into()), ("text", part.get("text").cloned().unwrap_or(Value::Null))])
+        }
+        Some("image_url") => {
+            let image = part.get("image_url").unwrap_or(&Value::Null);
+            let detail = image.get("detail").cloned().unwrap_or_else(|| "auto".into());
+            let url = image.get("url").unwrap_or(image).clone();
+            item([("type", "input_image".into()), ("image_url", url), ("detail", detail)])
+        }
+        _ => part.clone(),
+    };
+    Value::List(parts.iter().map(part_of).collect())
 }
 
 fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
@@ -234,5 +252,30 @@ impl Event {
             _ => drop(cursor.skip()?),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chat_messages_become_input_items() {
+        let chat = r#"[{"role": "system", "content": "be brief"},
+            {"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": "http://h/a.png"}}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "so"}], "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "2"}]}]"#;
+        let request = Request { chat_messages: Some(parse(chat).unwrap()), ..Request::text("2", 1, 7) };
+        let body = body(&PayloadSpec { model: "m".into(), ..PayloadSpec::default() }, &request).unwrap();
+        assert_eq!(
+            dumps(body.get("input").unwrap()),
+            concat!(
+                r#"[{"role": "system", "content": "be brief"}, "#,
+                r#"{"role": "user", "content": [{"type": "input_text", "text": "hi"}, {"type": "input_image", "image_url": "http://h/a.png", "detail": "auto"}]}, "#,
+                r#"{"role": "assistant", "content": [{"type": "output_text", "text": "so"}]}, "#,
+                r#"{"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}, "#,
+                r#"{"type": "function_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "2"}]}]"#,
+            )
+        );
     }
 }

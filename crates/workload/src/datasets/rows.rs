@@ -262,7 +262,7 @@ impl Maker<'_> {
         let (at, backend) = (fields.place(), self.spec.carrier.name);
         let (what, remedy) = match need {
             Need::TokenIds => ("token IDs", "openai or vllm"),
-            _ => ("messages", "openai-chat"),
+            _ => ("messages", "openai-chat, openai-responses or anthropic-messages"),
         };
         Err(Error::FieldBackend { at, field, what, backend, remedy })
     }

@@ -106,7 +106,10 @@ pub(crate) enum Refusal {
     SelfTimed { name: String },
     #[error("--dataset-name {name} sends token ids, which --backend {backend} cannot: use vllm or openai")]
     TraceBackend { name: String, backend: &'static str },
-    #[error("--dataset-name {name} holds chat messages, which --backend {backend} does not send: use openai-chat")]
+    #[error(
+        "--dataset-name {name} holds chat messages, which --backend {backend} does not send: use openai-chat, \
+         openai-responses or anthropic-messages"
+    )]
     ChatOnly { name: String, backend: &'static str },
     #[error(
         "multi-modal content of --dataset-name {name} is not supported on --backend {backend}: use openai-chat or \
