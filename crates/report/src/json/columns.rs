@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use tacho_core::json::{Value, write_str, write_value, write_wtf8};
 use tacho_metrics::{Sample, Samples};
+use tacho_record::RunRecord;
 
 /// The value per request in an array.
 #[derive(Clone, Copy)]
@@ -27,6 +28,37 @@ pub(super) enum Column {
     Turns,
     CachedTokens,
     Labels,
+    /// A value that only some requests have.
+    Rare(fn(&Sample) -> Value),
+}
+
+/// The arrays of generated audio.
+const AUDIO: [(&str, Column); 5] = [
+    ("audio_ttfps", Column::Rare(|sample| sample.audio_ttfp().into())),
+    ("audio_rtfs", Column::Rare(|sample| sample.audio_rtf().into())),
+    ("audio_durations", Column::Rare(|sample| sample.audio().map(|audio| audio.duration).into())),
+    ("audio_underrun_times", Column::Rare(|sample| sample.audio().map(|audio| audio.underrun).into())),
+    ("audio_underrun_counts", Column::Rare(|sample| sample.audio().map(|audio| audio.underruns).into())),
+];
+
+/// The arrays of generated images.
+const IMAGES: [(&str, Column); 1] = [("image_counts", Column::Rare(|sample| sample.images().into()))];
+
+/// The arrays of audio that is sent as it is recorded.
+const RECORDED: [(&str, Column); 2] = [
+    ("ttfts_from_audio", Column::Rare(|sample| sample.ttft_from_audio().into())),
+    ("finalization_latencies", Column::Rare(|sample| sample.finalization_latency().into())),
+];
+
+/// The arrays of the media that a run has.
+pub(super) fn media(record: &RunRecord) -> impl Iterator<Item = (&'static str, Column)> {
+    let media = record.summary.media();
+    let parts: [(bool, &[(&str, Column)]); 3] = [
+        (media.is_some_and(|media| media.audio.is_some()), &AUDIO),
+        (media.is_some_and(|media| media.images.is_some()), &IMAGES),
+        (record.open_loop.finalization_latency.is_some(), &RECORDED),
+    ];
+    parts.into_iter().filter(|(has, _)| *has).flat_map(|(_, columns)| columns.iter().copied())
 }
 
 impl Column {
@@ -64,6 +96,7 @@ impl Column {
             Column::Turns => write_value(text, &Value::from(sample.session.map(|(_, turn)| u64::from(turn)))),
             Column::CachedTokens => write_value(text, &Value::from(sample.cached_tokens)),
             Column::Labels => text.extend_from_slice(sample.labels.to_json().as_bytes()),
+            Column::Rare(of) => write_value(text, &of(sample)),
             Column::Retries => write_value(text, &Value::from(u64::from(sample.retries))),
             Column::Outcomes => write_str(text, sample.failure.map_or("complete", |failure| failure.name())),
         }

@@ -6,7 +6,7 @@ use tacho_metrics::{Interval, MetricKind, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
 use tacho_record::metric::{Part, TIMES, Times};
 
-use super::columns::Column;
+use super::columns::{self, Column};
 use super::fields::Fields;
 use super::{Detail, group_fields, metric_fields, statistics_fields};
 use super::{server, telemetry};
@@ -67,6 +67,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("done", Column::Done);
         fields.set("outcome", Column::Outcomes);
         fields.set("request_retries", Column::Retries);
+        columns::media(record).for_each(|(key, column)| fields.set(key, column));
         if !record.groups.is_empty() {
             fields.set("labels", Column::Labels);
         }
