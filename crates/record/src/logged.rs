@@ -275,6 +275,7 @@ mod tests {
                 kernel_timestamps: true,
                 ..WorkerUse::default()
             }],
+            missed_rows: Some(3),
             ..Measured::default()
         };
         let mut record = RunRecord::compute(Setup::example(), measured.clone());

@@ -231,6 +231,7 @@ pub static METRICS: &[Metric] = &[
     row("image_throughput", "Image throughput (img/s):", 1, "Image Tput (img/s)", ImagesPerSecond, More, Images,
         |r| r.summary.media().and_then(|m| m.images.and_then(|_| real(m.image_throughput)))),
     row("audio_underruns", "", 0, "Audio underruns", Plain, Less, Own, |r| audio(r).and_then(|a| count(a.underruns))),
+    row("row_command_missed", "", 0, "Rows missed by the command", Plain, Less, Own, |r| r.measured.missed_rows.and_then(count)),
     row("fluidity_index", "", 0, "Fluidity index", Plain, More, Own, |r| r.open_loop.fluidity.and_then(|f| real(f.index))),
     row("fluid_goodput", "", 0, "Fluid goodput (req/s)", RequestsPerSecond, More, Own,
         |r| r.open_loop.fluidity.and_then(|f| real(f.goodput))),

@@ -35,6 +35,8 @@ pub struct Measured {
     pub workers: Vec<WorkerUse>,
     /// Statistics of each rank, if there are several.
     pub ranks: Vec<RankUse>,
+    /// Rows that the command of `--on-row-command` did not get; `None` without one.
+    pub missed_rows: Option<u64>,
 }
 
 impl Measured {

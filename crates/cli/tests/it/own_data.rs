@@ -157,6 +157,21 @@ fn a_resumed_run_gets_the_same_rows_or_none() {
 }
 
 #[test]
+fn rows_of_messages_are_sent_by_every_protocol_with_conversations() {
+    let place = Place::new();
+    let row = r#"{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "content": "ho"}, {"role": "user", "content": "and?"}], "output_len": 5}"#;
+    std::fs::write(place.file("talks.jsonl"), format!("{row}\n{row}\n")).unwrap();
+    for backend in ["openai-chat", "openai-responses", "anthropic-messages"] {
+        let flags = ["--backend", backend, "--dataset-command", "cat talks.jsonl", "--num-prompts", "2"];
+        let (requests, result) = run(&place, &flags);
+        assert_eq!(requests[0]["chat_messages"].as_array().map(Vec::len), Some(4), "{backend}");
+        assert_eq!((&result["completed"], &result["total_output_tokens"]), (&2.into(), &10.into()), "{backend}");
+        // The server counts all four messages, not just the last.
+        assert!(result["total_input_tokens"].as_u64().unwrap() > 16, "{backend}: {}", result["total_input_tokens"]);
+    }
+}
+
+#[test]
 fn a_command_gets_every_row() {
     let place = Place::new();
     let flags =
@@ -181,6 +196,7 @@ fn a_command_gets_every_row() {
         assert!(off.abs() < 1e-6, "times have the same zero: {off}");
     }
     assert!(!result["tacho"]["caveats"].to_string().contains("row_command"));
+    assert_eq!(result["tacho"]["row_command_missed"], 0);
 }
 
 /// The caveat about the command of a run with these flags, and how long the run took.
@@ -192,6 +208,7 @@ fn row_caveat(place: &Place, command: &str) -> (String, Duration) {
     assert_eq!(result["completed"], 120, "the run goes on");
     let all = result["tacho"]["caveats"].as_array().cloned().unwrap_or_default();
     let own = all.iter().find(|caveat| caveat["kind"] == "row_command");
+    assert!(result["tacho"]["row_command_missed"].as_u64().unwrap() > 0, "{}", result["tacho"]["row_command_missed"]);
     (own.map_or_else(String::new, |caveat| caveat["text"].as_str().unwrap().to_owned()), began.elapsed())
 }
 

@@ -25,6 +25,9 @@ pub(super) fn write(measured: &Measured) -> Dict {
     }
     dict.set("probe", measured.probe.map(probe));
     dict.set("workers", measured.workers.iter().map(|worker| Value::Dict(worker_use(worker))).collect::<Vec<_>>());
+    if let Some(missed) = measured.missed_rows {
+        dict.set("missed_rows", missed);
+    }
     if !measured.ranks.is_empty() {
         dict.set("ranks", measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict())).collect::<Vec<_>>());
     }
@@ -47,6 +50,7 @@ pub(super) fn read(fields: Fields<'_>) -> Result<Measured, Error> {
             Some(_) => fields.list("ranks")?.iter().filter_map(RankUse::from_value).collect(),
             None => Vec::new(),
         },
+        missed_rows: fields.maybe("missed_rows").map(|_| fields.count("missed_rows")).transpose()?,
     })
 }
 

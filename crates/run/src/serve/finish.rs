@@ -61,14 +61,15 @@ pub(crate) fn finish(
         num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off),
         ..setup
     };
-    let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks };
+    let (missed_rows, row_command) = row_command.unzip();
+    let observed = Observed { before, after, server, telemetry, probes, ranks: ranks.ranks, missed_rows };
     let mut record = record::compute(prepared, setup, &driven, sampled.samples, observed);
     record.provenance = provenance;
     drop(profiling);
     check_read_back(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let ended_by = ended.and_then(|by| early_stop::caveat(by, cut_off));
-    let run = [log.as_ref().and_then(RowLog::caveat), row_command, resumed, ended_by];
+    let run = [log.as_ref().and_then(RowLog::caveat), row_command.flatten(), resumed, ended_by];
     let checks = checks(plan, prepared, &record, ended);
     let replicas = replicas::caveats(&record.measured.samples, &replicas, record.measured.origin);
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);

@@ -46,7 +46,15 @@ fn record(plan: &ServePlan, prepared: &Prepared, rows: Vec<Observation>, driven:
     let setup = record::completed(setup, driven, ramp.reached(driven.origin, &wall), &wall);
     let nothing = Scrape::default;
     let (server, telemetry) = (ServerMetrics::default(), Telemetry::default());
-    let seen = Observed { before: nothing(), after: nothing(), server, telemetry, probes: None, ranks: Vec::new() };
+    let seen = Observed {
+        before: nothing(),
+        after: nothing(),
+        server,
+        telemetry,
+        probes: None,
+        ranks: Vec::new(),
+        missed_rows: None,
+    };
     let requests = requests.lock();
     let reading = SampleSpec::of(plan, prepared, setup.task, &requests);
     let sampled = SampledRows::of(rows.into(), &reading)?;

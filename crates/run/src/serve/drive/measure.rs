@@ -47,8 +47,8 @@ pub(crate) struct RunOutput<'a> {
     pub(crate) ranks: Merged,
     pub(crate) rate_changes: Vec<RateChange>,
     pub(crate) wall: WallClock,
-    /// What the command for rows missed.
-    pub(crate) row_command: Option<Caveat>,
+    /// How many rows the command for them missed, and why; `None` without a command.
+    pub(crate) row_command: Option<(u64, Option<Caveat>)>,
 }
 
 impl Measurement<'_> {
@@ -62,7 +62,7 @@ impl Measurement<'_> {
         std::thread::scope(|scope| {
             let mut command = RowCommand::start(scope, plan, self.row_lines(plan.write))?;
             let output = self.collect(coordinator, log, Some(&mut command))?;
-            Ok(RunOutput { row_command: command.finish(), ..output })
+            Ok(RunOutput { row_command: Some(command.finish()), ..output })
         })
     }
 

@@ -94,17 +94,17 @@ impl<'s> RowCommand<'s> {
         Ok(RowCommand { grace: plan.grace, child, messages, rows, began, writer, shared, seen: 0 })
     }
 
-    /// Lets the command read the rest and end. Returns what it missed.
-    pub(crate) fn finish(mut self) -> Option<Caveat> {
+    /// Lets the command read the rest and end. Returns the number of rows that it missed, and why.
+    pub(crate) fn finish(mut self) -> (u64, Option<Caveat>) {
         let problem = self.end();
         let missed = self.seen.saturating_sub(self.shared.written.load(Ordering::Relaxed));
         let problem = match (problem, missed) {
-            (None, 0) => return None,
+            (None, 0) => return (0, None),
             (Some(problem), _) => problem,
             (None, _) if self.shared.closed.load(Ordering::Relaxed) => "stopped reading".to_owned(),
             (None, _) => "read them too slowly".to_owned(),
         };
-        Some(Caveat::RowCommand { missed, rows: self.seen, problem })
+        (missed, Some(Caveat::RowCommand { missed, rows: self.seen, problem }))
     }
 
     /// Why the command did not end well.
@@ -200,7 +200,7 @@ mod tests {
             let row = Observation::dispatched(0, Timestamp::ZERO, Timestamp::ZERO);
             (0..rows / 100).for_each(|_| command.rows(&vec![row.clone(); 100]));
             assert!(began.elapsed() < Duration::from_secs(5), "the run does not wait");
-            command.finish()
+            command.finish().1
         });
         (caveat, began.elapsed())
     }

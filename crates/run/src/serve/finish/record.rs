@@ -59,6 +59,8 @@ pub(crate) struct Observed {
     pub(crate) probes: Option<ProbeStatistics>,
     /// Statistics of each rank, if there are several.
     pub(crate) ranks: Vec<RankUse>,
+    /// Rows that the user's command did not get; `None` without one.
+    pub(crate) missed_rows: Option<u64>,
 }
 
 /// How the metrics treat a backend's responses.
@@ -84,7 +86,7 @@ pub(crate) fn compute(
     }
     let (duration, origin) = (driven.end.secs_since(driven.origin), driven.origin.secs());
     let workers = driven.workers.iter().map(worker_use).collect();
-    let Observed { before, after, server, telemetry, probes, ranks } = seen;
+    let Observed { before, after, server, telemetry, probes, ranks, missed_rows } = seen;
     let speculative = before.speculative.zip(after.speculative);
     let speculative = speculative.and_then(|(before, after)| SpeculativeStatistics::between(&before, &after));
     let diffusion = before.diffusion.zip(after.diffusion);
@@ -100,6 +102,7 @@ pub(crate) fn compute(
         probe: probes,
         workers,
         ranks,
+        missed_rows,
     };
     // A duration-limited run has as many requests as it sent.
     let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
