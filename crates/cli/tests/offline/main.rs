@@ -108,6 +108,27 @@ fn simulated_throughput_has_vllms_lines_keys_and_records() {
 }
 
 #[test]
+fn throughput_takes_rows_of_a_command_or_of_mapped_columns() {
+    let directory = directory();
+    std::fs::write(directory.path().join("own.csv"), "question,len\nhow?,7\nwhy?,5\n").unwrap();
+    let words =
+        ["throughput", "--sim", "--tokenizer", "gpt2-folder", "--num-prompts", "2", "--save-workload", "w.jsonl"];
+    let command = r#"for n in 7 5; do echo "{\"prompt\": \"$TACHO_MODEL\", \"output_len\": $n}"; done"#;
+    let columns = ["--dataset-path", "own.csv", "--map", "prompt=question", "output_len=len", "--disable-shuffle"];
+    for flags in [&["--dataset-command", command][..], &columns] {
+        let output = tacho(directory.path(), &[&words[..], flags].concat());
+        assert!(output.status.success(), "{flags:?}: {}", text(&output.stderr));
+        let out = text(&output.stdout);
+        assert!(out.contains("Total num output tokens:  12") && !out.contains("default to random"), "{out}");
+        let saved = std::fs::read_to_string(directory.path().join("w.jsonl")).unwrap();
+        assert!(saved.contains(if flags.len() == 2 { "Qwen/Qwen3-0.6B" } else { "how?" }), "{saved}");
+    }
+    let refused = |flags: &[&str]| text(&tacho(directory.path(), &[&words[..], flags].concat()).stderr);
+    let both = refused(&["--dataset-command", command, "--dataset-path", "own.csv"]);
+    assert!(both.contains("--dataset-command") && both.contains("--dataset-path"), "{both}");
+}
+
+#[test]
 fn decode_bench_makes_prompts_free() {
     let directory = directory();
     let elapsed = |extra: &[&str]| {

@@ -47,7 +47,8 @@ impl Sampler<'_> {
     /// The requests of a workload.
     pub fn sample(&mut self, spec: &WorkloadSpec) -> Result<Vec<Request>, Error> {
         self.source.hub.fetch(spec, self.sink)?;
-        let sampled = sample(spec, self.tokenizer.as_ref(), &mut self.globals, &Arc::new(Counters::default()))?;
+        let spec = spec.for_model(&self.source.model_id);
+        let sampled = sample(&spec, self.tokenizer.as_ref(), &mut self.globals, &Arc::new(Counters::default()))?;
         for notice in sampled.notices {
             self.sink.event(RunEvent::warning(notice));
         }

@@ -7,7 +7,7 @@ use tacho_workload::{OFFLINE_NAMES, OFFLINE_NAMES_OF_VLLM};
 use super::rows::{DATASET, HUB};
 use crate::args::serve::SPEED_BENCH_SUBSETS;
 
-use Kind::{Choice, Float, Int, Json, Str, Switch};
+use Kind::{Choice, Float, Int, Json, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
 pub(crate) static QUESTIONS: Group =
@@ -51,6 +51,11 @@ const ORDER_ROWS: &[Flag] = &[
 pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
     own(&["--skip-chat-template"], Switch, "", Off, &DATASET, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),
     own(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET, "Variables for the chat template of custom and speed_bench."),
+    own(&["--dataset-command"], Str, "CMD", Unset, &DATASET,
+        "Command that prints the requests as JSON lines, as in `tacho serve`. Short for --dataset-name custom."),
+    own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &DATASET, "Longest time without a line of --dataset-command.").positive(),
+    own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &DATASET,
+        "Columns of a JSONL, CSV or Parquet file or of --dataset-command, as in `tacho serve`: --map prompt=question."),
     own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &QUESTIONS, "Tokens to generate for spec_bench."),
     own(&["--spec-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of spec_bench only."),
     own(&["--speed-bench-dataset-subset"], Choice(SPEED_BENCH_SUBSETS), "NAME", Preset::Str("qualitative"), &QUESTIONS,

@@ -234,6 +234,9 @@ impl ThroughputArgs {
     pub(crate) fn read(v: &Values) -> Result<Self, ArgError> {
         let mut args = Self::from(v);
         args.dataset_path = args.dataset_path.or(args.dataset.take());
+        if args.datasets.has_own_rows() && !v.is_given("--dataset-name") {
+            args.dataset_name = "custom".to_owned();
+        }
         args.check()?;
         Ok(args)
     }
@@ -261,7 +264,8 @@ impl ThroughputArgs {
 
     fn choice(&self) -> Result<(), UsageError> {
         let name = self.dataset_name.as_str();
-        if self.dataset_path.is_some() || self.source.workload.is_some() || without_file().contains(&name) {
+        let has_rows = self.dataset_path.is_some() || self.datasets.dataset_command.is_some();
+        if has_rows || self.source.workload.is_some() || without_file().contains(&name) {
             return Ok(());
         }
         let (flag, choices) = ("--dataset-name".to_owned(), without_file().to_vec());
@@ -273,7 +277,7 @@ impl ThroughputArgs {
     pub(crate) fn effective_dataset(&self) -> &str {
         let name = self.dataset_name.as_str();
         let synthetic = tacho_workload::dataset(name).is_some_and(DatasetKind::is_made_up);
-        let kept = self.dataset_path.is_some() || synthetic;
+        let kept = self.dataset_path.is_some() || self.datasets.dataset_command.is_some() || synthetic;
         if kept { &self.dataset_name } else { "random" }
     }
 

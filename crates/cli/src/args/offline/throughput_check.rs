@@ -72,6 +72,7 @@ fn dataset(args: &ThroughputArgs) -> Result<(), Refusal> {
     if args.source.workload.is_some() {
         return Ok(());
     }
+    args.datasets.check_own_rows(&args.dataset_name, args.dataset_path.is_some())?;
     let name = args.effective_dataset();
     match name {
         "random-rerank" => refuse_if(true, OfflineRefusal::Rerank),

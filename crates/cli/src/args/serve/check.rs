@@ -184,15 +184,20 @@ fn check_backend(args: &ServeArgs) -> Result<(), Refusal> {
         return Err(Refusal::Sampling { flag: field.replace('_', "-"), backend: name });
     }
     let probes = args.load.probe_request_rate > 0.0;
-    let unprobed =
-        matches!(backend, BackendKind::OpenAiAudio | BackendKind::VllmRerank | BackendKind::OpenAiImageEdits);
+    let unprobed = matches!(
+        backend,
+        BackendKind::OpenAiAudio
+            | BackendKind::OpenAiRealtime
+            | BackendKind::VllmRerank
+            | BackendKind::OpenAiImageEdits
+    );
     ensure(!(probes && unprobed), || Refusal::Probe { backend: name })?;
     if args.own.workload.is_some() {
         return Ok(());
     }
     let lists = args.dataset.flags.random_batch_size > 1;
     match (backend, args.dataset.kind.name) {
-        (BackendKind::OpenAiAudio, dataset @ "random") => {
+        (BackendKind::OpenAiAudio | BackendKind::OpenAiRealtime, dataset @ "random") => {
             Err(Refusal::DatasetBackend { dataset: dataset.to_owned(), backend: name, needs: "sounds" })
         }
         (BackendKind::OpenAiImageEdits, dataset @ "random") => {
@@ -246,20 +251,28 @@ fn check_dataset(args: &ServeArgs) -> Result<(), Refusal> {
 /// A command or a map describes the rows of `custom`.
 fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
     let (dataset, flags) = (&args.dataset, &args.dataset.flags);
-    let command = flags.dataset_command.as_deref();
-    let flag = if command.is_some() { "--dataset-command" } else { "--map" };
-    ensure(!flags.has_own_rows() || dataset.kind.name == "custom", || Refusal::Alone {
-        flag,
-        other: "--dataset-name custom",
-    })?;
     let multi_turn = flags.has_own_rows() && args.multi_turn().is_some();
-    ensure(!multi_turn, || Refusal::Together { flag, other: "--multi-turn" })?;
-    let path = dataset.path.is_some();
-    ensure(command.is_none() || !path, || Refusal::Together { flag, other: "--dataset-path" })?;
-    ensure(command.is_none_or(|line| !line.trim().is_empty()), || out_of_range(flag, "''", "a command"))?;
-    let (limit, alone) = ("--dataset-command-timeout", flags.dataset_command_timeout.is_given && command.is_none());
-    ensure(!alone, || Refusal::Alone { flag: limit, other: "--dataset-command" })?;
-    FieldMap::parse(&flags.map).map(drop).map_err(|error| Refusal::Map { problem: error.to_string() })
+    ensure(!multi_turn, || Refusal::Together { flag: flags.own_rows_flag(), other: "--multi-turn" })?;
+    flags.check_own_rows(dataset.kind.name, dataset.path.is_some())
+}
+
+impl DatasetFlags {
+    /// The flag that brings rows.
+    fn own_rows_flag(&self) -> &'static str {
+        if self.dataset_command.is_some() { "--dataset-command" } else { "--map" }
+    }
+
+    /// Rejects rows of a command or of mapped columns that do not fit the dataset.
+    pub(crate) fn check_own_rows(&self, dataset: &str, has_path: bool) -> Result<(), Refusal> {
+        let (command, flag) = (self.dataset_command.as_deref(), self.own_rows_flag());
+        let other = "--dataset-name custom";
+        ensure(!self.has_own_rows() || dataset == "custom", || Refusal::Alone { flag, other })?;
+        ensure(command.is_none() || !has_path, || Refusal::Together { flag, other: "--dataset-path" })?;
+        ensure(command.is_none_or(|line| !line.trim().is_empty()), || out_of_range(flag, "''", "a command"))?;
+        let (limit, alone) = ("--dataset-command-timeout", self.dataset_command_timeout.is_given && command.is_none());
+        ensure(!alone, || Refusal::Alone { flag: limit, other: "--dataset-command" })?;
+        FieldMap::parse(&self.map).map(drop).map_err(|error| Refusal::Map { problem: error.to_string() })
+    }
 }
 
 /// Distributions of prompt lengths are those of the random dataset, one text per request. Output lengths are drawn for
