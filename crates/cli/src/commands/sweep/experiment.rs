@@ -4,9 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use tacho_client::BackendKind;
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
 use tacho_core::secret::redact_words;
 use tacho_run::sweep::SweepPlan;
+use tacho_workload::file_digest;
 
 use crate::args::sweep::{PlaceArgs, SweepKind};
 
@@ -105,5 +107,42 @@ fn description(kind: &SweepKind, plan: &SweepPlan) -> Dict {
     made_with.set("sweep", kind);
     made_with.set("serve-cmd", words(&plan.serve_cmd));
     made_with.set("bench-cmd", words(&plan.bench_cmd));
+    let of_sets = plan.bench_sets.iter().filter_map(|set| set.values().get("backend")?.as_str());
+    let files = backend_files(&plan.bench_cmd, of_sets);
+    if !files.is_empty() {
+        made_with.set("backend-file", files);
+    }
     made_with
+}
+
+/// The digests of the backend files of a command and its parameter sets: their content is part of the command.
+fn backend_files<'w>(command: &'w [String], of_sets: impl Iterator<Item = &'w str>) -> Dict {
+    let joined = command.iter().filter_map(|word| word.strip_prefix("--backend="));
+    let apart = command.windows(2).filter(|pair| pair[0] == "--backend").map(|pair| pair[1].as_str());
+    let files = joined.chain(apart).chain(of_sets).filter(|name| BackendKind::from_name(name).is_none());
+    // The command itself reports a file that cannot be read.
+    files.filter_map(|name| Some((name.to_owned(), file_digest(Path::new(name)).ok()?.into()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_backend_file_is_another_command() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own.yaml");
+        let name = path.to_str().unwrap();
+        let command = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let digests =
+            || backend_files(&command(&["tacho", "serve", "--backend", name, "--label", "x"]), std::iter::empty());
+        assert!(digests().is_empty());
+        fs::write(&path, "a").unwrap();
+        let before = digests();
+        assert_eq!((before.len(), digests() == before), (1, true));
+        assert_eq!(backend_files(&command(&[&format!("--backend={name}")]), std::iter::empty()), before);
+        assert_eq!(backend_files(&command(&["--backend", "openai"]), [name].into_iter()), before);
+        fs::write(&path, "b").unwrap();
+        assert_ne!(digests(), before);
+    }
 }
