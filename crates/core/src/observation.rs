@@ -106,7 +106,7 @@ pub struct Observation {
     pub sent: Timestamp,
     /// Time to connect (TCP, TLS), part of `sent`..`first_byte`; zero on a reused connection.
     pub connect_ns: u64,
-    /// When the last of the input was sent, if it is sent while the response is received.
+    /// When the last of the input was due to be sent, if it is sent while the response is received.
     pub input_end: Option<Timestamp>,
     /// When the first byte of the response arrived.
     pub first_byte: Option<Timestamp>,

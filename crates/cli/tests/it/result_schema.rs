@@ -66,6 +66,8 @@ const NOT_SEEN: [&str; 23] = [
     "answer_tokens",
     "itl_per_token_source",
     "clock_bound_ms",
+    "finalization_latencies",
+    "ttfts_from_audio",
     "ranks",
     "steady_state",
     "rule",
@@ -86,7 +88,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 9] = [
+    let runs: [&[&str]; 11] = [
         &[
             "--request-rate",
             "80",
@@ -111,6 +113,8 @@ fn results() -> Vec<Value> {
         &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
         &["--dataset-command", "while :; do echo '{\"prompt\": \"p\", \"output_len\": 4}'; done"],
         &["--backend", "openai-embeddings"],
+        &["--backend", "openai-speech", "--save-detailed"],
+        &["--backend", "openai-images", "--save-detailed"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];
     let result = |(at, further): (usize, &&[&str])| {

@@ -115,6 +115,9 @@ impl ClientWorker<'_> {
             if let Some(next) = input.release(began, now) {
                 self.timers.check_at(token, next);
             }
+            if input.held == 0 {
+                row.input_end.get_or_insert(now);
+            }
         }
         if exchange.wants_write() {
             self.flush(token);

@@ -119,9 +119,6 @@ impl ClientWorker<'_> {
     /// Sets the timer for the cancellation of a request that was just sent, if it is to be cancelled.
     pub(super) fn set_cancellation(&mut self, token: usize) {
         let Some(exchange) = self.slots[token].as_mut().and_then(|slot| slot.exchange.as_mut()) else { return };
-        if exchange.input.is_some() && exchange.written == exchange.request.len() {
-            exchange.response.row.input_end.get_or_insert_with(|| self.client.clock.now());
-        }
         if let Some(delay) = exchange.cancel_after.take_if(|_| exchange.written == exchange.request.len()) {
             exchange.cancel_at = self.client.clock.now() + delay;
             self.timers.check_at(token, exchange.cancel_at);

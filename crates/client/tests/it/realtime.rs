@@ -106,7 +106,11 @@ fn audio_is_sent_in_chunks_and_text_is_timed() {
     assert_eq!((row.usage.prompt_tokens, row.usage.completion_tokens), (Some(9), Some(5)));
     let seen = server.seen.recv().unwrap();
     assert_eq!((seen.line.as_str(), seen.header("content-length")), ("GET /v1/realtime HTTP/1.1", None));
-    let frames: Vec<_> = frames.into_iter().collect();
+    let mut all = Vec::new();
+    while all.last().is_none_or(|(kind, _)| *kind != 8) {
+        all.push(frames.recv_timeout(Duration::from_secs(20)).expect("the client closes the WebSocket"));
+    }
+    let frames = all;
     let events: Vec<Value> = frames
         .iter()
         .filter(|(kind, _)| *kind == 1)

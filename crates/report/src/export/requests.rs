@@ -260,7 +260,10 @@ mod tests {
         let text = text(|out| csv(&samples(), out));
         assert!(!text.lines().next().unwrap().contains("itl_ms"));
         assert!(text.contains("\"a \"\"b\"\",\nc\""), "{text}");
-        assert!(text.ends_with("\n0,timed_out,too late,1.0,-1.0,-1.0,-1.0,0.0,0.0,,,,,,0,0,,0,0,0,\n"), "{text}");
+        assert!(
+            text.ends_with("\n0,timed_out,too late,1.0,-1.0,-1.0,-1.0,0.0,0.0,,,,,,0,0,,0,0,,,,,,,,,,0,\n"),
+            "{text}"
+        );
     }
 
     #[test]

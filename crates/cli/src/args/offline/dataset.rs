@@ -12,6 +12,8 @@ use Preset::{Off, Unset};
 
 pub(crate) static QUESTIONS: Group =
     group("question dataset options", "tacho options", "The question sets spec_bench and speed_bench.");
+pub(crate) static OWN_ROWS: Group =
+    group("own rows dataset options", "tacho options", "Requests of a command, or of any columns of a file.");
 pub(crate) static TIMED_TRACE: Group = group(
     "timed trace dataset options",
     "tacho options",
@@ -51,10 +53,10 @@ const ORDER_ROWS: &[Flag] = &[
 pub(crate) const THROUGHPUT_ROWS: &[Flag] = &[
     own(&["--skip-chat-template"], Switch, "", Off, &DATASET, "Leave the prompts of custom, speed_bench and Hub datasets as they are."),
     own(&["--chat-template-kwargs"], Json, "JSON", Unset, &DATASET, "Variables for the chat template of custom and speed_bench."),
-    own(&["--dataset-command"], Str, "CMD", Unset, &DATASET,
+    own(&["--dataset-command"], Str, "CMD", Unset, &OWN_ROWS,
         "Command that prints the requests as JSON lines, as in `tacho serve`. Short for --dataset-name custom."),
-    own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &DATASET, "Longest time without a line of --dataset-command.").positive(),
-    own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &DATASET,
+    own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &OWN_ROWS, "Longest time without a line of --dataset-command.").positive(),
+    own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &OWN_ROWS,
         "Columns of a JSONL, CSV or Parquet file or of --dataset-command, as in `tacho serve`: --map prompt=question."),
     own(&["--spec-bench-output-len"], Int, "TOKENS", Preset::Int(256), &QUESTIONS, "Tokens to generate for spec_bench."),
     own(&["--spec-bench-category"], Str, "NAME", Unset, &QUESTIONS, "Questions of this category of spec_bench only."),

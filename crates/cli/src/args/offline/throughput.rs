@@ -8,7 +8,7 @@ use tacho_run::LoraAssignment;
 use tacho_workload::{DatasetKind, OFFLINE_NAMES};
 
 use super::OfflineArgs;
-use super::dataset::{QUESTIONS, SOURCE_ROWS, SourceArgs, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
+use super::dataset::{OWN_ROWS, QUESTIONS, SOURCE_ROWS, SourceArgs, THROUGHPUT_ROWS, TIMED_TRACE, without_file};
 use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM,
     WORKER_ROWS,
@@ -94,6 +94,7 @@ pub(crate) static TABLE: Table = Table {
     groups: &[
         &RUN,
         &DATASET,
+        &OWN_ROWS,
         &RANDOM,
         &PREFIX,
         &HUB,
