@@ -245,7 +245,7 @@ impl Exchange {
     pub(super) fn restart(&mut self, request: Outgoing) {
         self.request = request;
         self.written = 0;
-        self.input = self.input.take().map(|input| input.restarted());
+        self.input = self.input.as_ref().map(|input| input.restarted());
         self.reader = Reader::new();
         self.response.ended = None;
     }

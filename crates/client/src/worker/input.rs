@@ -42,8 +42,8 @@ impl Input {
     }
 
     /// The same input on another connection.
-    pub(super) fn restarted(self: Box<Self>) -> Box<Self> {
-        Input::new(self.plan)
+    pub(super) fn restarted(&self) -> Box<Self> {
+        Input::new(self.plan.clone())
     }
 
     /// Whether an answer to the server waits for the socket.
