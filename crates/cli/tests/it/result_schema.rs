@@ -51,7 +51,7 @@ const DETAILED: [&str; 19] = [
 ];
 
 /// Keys that require a GPU, ranks, a reasoning or a draft model, or a run long enough for a steady state.
-const NOT_SEEN: [&str; 23] = [
+const NOT_SEEN: [&str; 25] = [
     "draft_acceptance_rate",
     "mean_acceptance_length",
     "median_acceptance_length",
