@@ -68,6 +68,11 @@ fn without_requests_repeated_runs_decide_or_nothing_does() {
     let missing = compare("mean_itl_ms", &side([1.0; 3]), &side([1.0; 3]), TERMS).unwrap_err();
     assert_eq!(missing, Error::Missing { key: "mean_itl_ms".into() });
     assert_eq!(shared_keys(&side([1.0; 3]), &side([1.0; 3])), ["request_throughput", "p99_ttft_ms"]);
+    let mut only_rates = Dict::new();
+    only_rates.set("request_throughput", 1.0);
+    let only_rates = [StoredRun::from_dict(&only_rates).unwrap()];
+    assert_eq!(shared_keys(&side([1.0; 3]), &only_rates), ["request_throughput"]);
+    assert_eq!(shared_keys(&only_rates, &side([1.0; 3])), ["request_throughput"]);
 }
 
 /// Per-request lists and repeats are used together: more data never makes a verdict inconclusive.
