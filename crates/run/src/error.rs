@@ -74,6 +74,11 @@ pub enum Error {
     NoSessions,
     #[error("--max-model-len {most}: every prompt and its answer together are longer: raise it, or lower the lengths")]
     AllTooLong { most: u64 },
+    #[error(
+        "--max-model-len {most}: {left_out} requests of the stages' datasets are longer, and without them later requests \
+         would move to an earlier stage: raise it, or lower the lengths"
+    )]
+    TooLongForStages { left_out: usize, most: u64 },
     #[error("initial test run failed: make sure that the benchmark arguments are right; the server said: {reason}")]
     NotReady { reason: String },
     #[error("stopped before the benchmark began")]

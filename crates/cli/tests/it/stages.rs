@@ -108,6 +108,16 @@ fn a_condition_on_one_stage_fails_the_run() {
 }
 
 #[test]
+fn a_stage_loses_no_request_to_the_context_length() {
+    let place = Place::new();
+    let stages = "short:1s@5 random-input-len=20, long:1s@5 random-input-len=600";
+    let words = ["serve", "--sim", "--random-output-len", "10", "--stages", stages, "--max-model-len", "400"];
+    let output = place.run(&words);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("5 requests of the stages' datasets are longer"), "{}", stderr(&output));
+}
+
+#[test]
 fn concurrency_limits_change_during_a_run() {
     let place = Place::new();
     let words = ["--stages", "few:1500ms@c2, many:1500ms@c12", "--save-detailed", "--log", "rows"];

@@ -7,7 +7,7 @@ use tacho_core::event::ServeNote;
 use tacho_core::{Counters, EventSink, Request, RunEvent, Work};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
-use tacho_workload::{Requests, Sampled, WorkloadSpec, sample_in_parts};
+use tacho_workload::{MixOrder, Requests, Sampled, WorkloadSpec, sample_in_parts};
 
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
@@ -35,6 +35,11 @@ pub(crate) fn drop_long(plan: &ServePlan, requests: &mut Requests, sink: &dyn Ev
     let left_out = before - requests.len();
     if left_out > 0 && requests.is_empty() {
         return Err(Error::AllTooLong { most });
+    }
+    let is_staged = matches!(&plan.workload, WorkloadPlan::Sample { spec, .. }
+        if matches!(&**spec, WorkloadSpec::Mix(mix) if mix.order != MixOrder::Drawn));
+    if left_out > 0 && is_staged {
+        return Err(Error::TooLongForStages { left_out, most });
     }
     if left_out > 0 {
         sink.event(RunEvent::warning(ServeNote::LeftOut { left_out, most }));
