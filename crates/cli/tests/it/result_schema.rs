@@ -51,7 +51,7 @@ const DETAILED: [&str; 19] = [
 ];
 
 /// Keys that require a GPU, ranks, a reasoning or a draft model, or a run long enough for a steady state.
-const NOT_SEEN: [&str; 30] = [
+const NOT_SEEN: [&str; 25] = [
     "draft_acceptance_rate",
     "mean_acceptance_length",
     "median_acceptance_length",
@@ -66,11 +66,6 @@ const NOT_SEEN: [&str; 30] = [
     "answer_tokens",
     "itl_per_token_source",
     "clock_bound_ms",
-    "audio_durations",
-    "audio_rtfs",
-    "audio_ttfps",
-    "audio_underrun_counts",
-    "audio_underrun_times",
     "finalization_latencies",
     "ttfts_from_audio",
     "ranks",
@@ -93,7 +88,7 @@ const SESSIONS: &str = "{\"session_id\": \"a\", \"timestamp\": 0, \"input_length
 fn results() -> Vec<Value> {
     let place = Place::new();
     place.write("sessions.jsonl", SESSIONS);
-    let runs: [&[&str]; 10] = [
+    let runs: [&[&str]; 11] = [
         &[
             "--request-rate",
             "80",
@@ -118,6 +113,7 @@ fn results() -> Vec<Value> {
         &["--class", "a: --goodput ttft:100", "--class", "b", "--gpu-hour-price", "2"],
         &["--dataset-command", "while :; do echo '{\"prompt\": \"p\", \"output_len\": 4}'; done"],
         &["--backend", "openai-embeddings"],
+        &["--backend", "openai-speech", "--save-detailed"],
         &["--backend", "openai-images", "--save-detailed"],
         &["--backend", "openai-chat", "--sessions", "sessions.jsonl", "--save-detailed", "--gpus", "2"],
     ];

@@ -126,6 +126,7 @@ const OWN: Rows = &[
     ("sent", Numbers, "When a request was sent, s."),
     ("first_content", Numbers, "Time to the first event with content per request, s."),
     ("done", Numbers, "When a response ended, s."),
+    ("audio_underruns", Count, "Gaps in the playback of generated audio, of all requests."),
     ("audio_ttfps", Numbers, "Time to the first generated audio per request, s."),
     ("audio_rtfs", Numbers, "Real-time factor per request."),
     ("audio_durations", Numbers, "Duration of the generated audio per request, s."),
