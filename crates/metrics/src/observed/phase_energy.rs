@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::telemetry::Telemetry;
 use crate::Samples;
-use crate::stats::interval::{Interval, student};
+use crate::stats::interval::{CONFIDENCE, Interval, student};
 
 /// Minimum duration of an interval, in seconds: a GPU's power is a mean over up to a second.
 const MIN_INTERVAL_S: f64 = 1.0;
@@ -14,7 +14,6 @@ const MIN_INTERVALS: usize = 30;
 const MAX_VARIANCE_INFLATION: f64 = 10.0;
 /// Minimum coefficient of variation of a phase's tokens per second. Below it, its energy is not distinguished from idle power.
 const MIN_VARIATION: f64 = 0.02;
-const CONFIDENCE: f64 = 0.95;
 
 /// A coefficient and its 95% confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,6 +4,7 @@ use std::io;
 
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::response::vectors::base64;
@@ -23,49 +24,13 @@ pub(crate) fn accept(request: &HeaderMap) -> Option<[(HeaderName, HeaderValue); 
     let is_handshake =
         text("upgrade")?.eq_ignore_ascii_case("websocket") && text("sec-websocket-version") == Some("13");
     let key = text("sec-websocket-key").filter(|_| is_handshake)?;
-    let answer = base64(&sha1(&[key.as_bytes(), GUID].concat()));
+    let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
+    let answer = base64(hash.as_ref());
     Some([
         (UPGRADE, HeaderValue::from_static("websocket")),
         (CONNECTION, HeaderValue::from_static("Upgrade")),
         (HeaderName::from_static("sec-websocket-accept"), HeaderValue::from_str(&answer).ok()?),
     ])
-}
-
-/// SHA-1 (FIPS 180-4), which only handshakes need.
-fn sha1(message: &[u8]) -> [u8; 20] {
-    let mut padded = message.to_vec();
-    padded.push(0x80);
-    padded.resize((padded.len() + 8).next_multiple_of(64) - 8, 0);
-    padded.extend((message.len() as u64 * 8).to_be_bytes());
-    let mut state = [0x6745_2301_u32, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    for block in padded.as_chunks::<64>().0 {
-        let mut words = [0_u32; 80];
-        for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*bytes);
-        }
-        for at in 16..80 {
-            words[at] = (words[at - 3] ^ words[at - 8] ^ words[at - 14] ^ words[at - 16]).rotate_left(1);
-        }
-        let [mut a, mut b, mut c, mut d, mut e] = state;
-        for (at, word) in words.into_iter().enumerate() {
-            let (mixed, constant) = match at / 20 {
-                0 => ((b & c) | (!b & d), 0x5a82_7999),
-                1 => (b ^ c ^ d, 0x6ed9_eba1),
-                2 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
-                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
-            };
-            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e).wrapping_add(constant).wrapping_add(word);
-            (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
-        }
-        for (sum, value) in state.iter_mut().zip([a, b, c, d, e]) {
-            *sum = sum.wrapping_add(value);
-        }
-    }
-    let mut out = [0; 20];
-    for (bytes, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(state) {
-        *bytes = word.to_be_bytes();
-    }
-    out
 }
 
 /// A frame of a server, which is not masked.

@@ -84,7 +84,7 @@ impl ServeGenSpec {
             let factor = self.rate.map_or(1.0, |rate| rate * self.time_scale / total);
             let before = all.len();
             for client in &mut clients {
-                client.arrivals(window, (from, to), factor, &mut all);
+                client.arrivals(window, (from, to), factor, wanted - before, &mut all);
             }
             all[before..].sort_by(|left, right| left.0.total_cmp(&right.0));
         }
@@ -184,15 +184,16 @@ impl Client {
         self.windows.get(place)
     }
 
-    /// Adds the arrivals of a span of a window. A gap goes on in the next window at the rate of that one.
-    fn arrivals(&mut self, window: f64, (from, to): (f64, f64), factor: f64, all: &mut Vec<Arrival>) {
+    /// Adds at most `wanted` arrivals of a span of a window. A gap goes on in the next window at the rate of that one.
+    fn arrivals(&mut self, window: f64, (from, to): (f64, f64), factor: f64, wanted: usize, all: &mut Vec<Arrival>) {
         let Some(&Window { rate, gaps, .. }) = self.at(window) else { return };
         let rate = rate * factor;
         let lengths = self.lengths.partition_point(|(since, _)| *since <= window).saturating_sub(1);
         let random = &mut self.random;
         let mut left = self.left.unwrap_or_else(|| gaps.draw_first(random));
         let mut now = from;
-        while now + left / rate < to {
+        let most = all.len().saturating_add(wanted);
+        while now + left / rate < to && all.len() < most {
             now += left / rate;
             let [input, output] = self.lengths[lengths].1.each_ref().map(|own| own.draw(random));
             all.push((now, input, output as i64));
@@ -317,6 +318,16 @@ mod tests {
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         (mean, variance.sqrt() / mean)
+    }
+
+    #[test]
+    fn no_more_arrivals_are_drawn_than_are_wanted() {
+        // Two hours of this rate would not fit into memory.
+        let directory = directory();
+        let mut spec = ServeGenSpec { rate: Some(1e9), ..spec(directory.path()) };
+        spec.selection.num_prompts = 10;
+        let arrivals = spec.arrivals().unwrap();
+        assert!(arrivals.len() == 10 && arrivals.is_sorted_by_key(|arrival| arrival.0), "{arrivals:?}");
     }
 
     #[test]

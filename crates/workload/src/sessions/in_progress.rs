@@ -96,9 +96,7 @@ impl Trace {
             step.at_ms = step.at_ms.map(|at| clean((at - cut).max(0.0)));
         }
         for &place in before.iter().chain(after) {
-            if self.steps[place].notes.recorded_start_ms.is_some() {
-                self.steps[place].notes.recorded_start_ms = None;
-            }
+            self.steps[place].notes.recorded_start_ms = None;
         }
     }
 

@@ -3,6 +3,7 @@
 use tacho_client::{BackendKind, Headers, Task};
 use tacho_core::Secret;
 use tacho_core::json::{dumps, float_repr};
+use tacho_core::live::Output;
 use tacho_metrics::MetricKind;
 use tacho_run::LoraAssignment;
 use tacho_text::TokenizerMode;
@@ -20,6 +21,7 @@ pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_target(args)?;
     check_content(&args.content)?;
     check_backend(args)?;
+    check_media(args)?;
     check_dataset(args)?;
     args.stages.check(args)?;
     check_lengths(args)?;
@@ -52,6 +54,23 @@ fn out_of_range(flag: &'static str, value: impl ToString, allowed: &'static str)
 
 fn ensure(holds: bool, refusal: impl FnOnce() -> Refusal) -> Result<(), Refusal> {
     if holds { Ok(()) } else { Err(refusal()) }
+}
+
+/// Rejects flags of audio for backends without it, where they would do nothing.
+fn check_media(args: &ServeArgs) -> Result<(), Refusal> {
+    let backend = args.target.backend();
+    let speech = (backend.output() == Output::Audio, "--backend openai-speech");
+    let live = (backend.is_websocket(), "--backend openai-realtime");
+    let flags = [
+        ("--pcm-sample-rate", speech),
+        ("--pcm-channels", speech),
+        ("--playback-buffer", speech),
+        ("--audio-speed", live),
+    ];
+    for (flag, (applies, other)) in flags {
+        ensure(applies || !args.values.is_given(flag), || Refusal::Alone { flag, other })?;
+    }
+    Ok(())
 }
 
 /// vLLM ignores unknown names; here they are an error, since the report would lack the requested metric.
