@@ -86,8 +86,5 @@ mod tests {
         }
         let answer = accept(&headers).unwrap();
         assert_eq!(answer[2].1, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-        let hex = |bytes: [u8; 20]| bytes.map(|byte| format!("{byte:02x}")).concat();
-        assert_eq!(hex(sha1(b"abc")), "a9993e364706816aba3e25717850c26c9cd0d89d");
-        assert_eq!(hex(sha1(&[b'a'; 119])), "ee971065aaa017e0632a8ca6c77bb3bf8b1dfc56");
     }
 }
