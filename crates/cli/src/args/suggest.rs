@@ -122,8 +122,9 @@ fn meant_word(table: &'static Table, word: &str) -> Option<String> {
     if word == "help" {
         return Some(format!("{} --help", table.command));
     }
-    let model = word.contains('/') && table.find("--model").is_some();
-    elsewhere(table, || migrating::stray(word)).or_else(|| model.then(|| format!("use --model {word}")))
+    let flag = if word.contains("://") { "--base-url" } else { "--model" };
+    let takes = word.contains('/') && table.find(flag).is_some();
+    elsewhere(table, || migrating::stray(word)).or_else(|| takes.then(|| format!("use {flag} {word}")))
 }
 
 /// A hint for a number with a unit.
