@@ -12,6 +12,7 @@ mod kind;
 mod limits;
 
 mod model;
+mod notes;
 mod options;
 mod order;
 mod pools;
@@ -32,7 +33,8 @@ pub use error::{Place, TraceError};
 pub use generate::{Conversation, Distribution, GeneratorConfig, generate};
 pub use in_progress::InProgress;
 pub use kind::Format;
-pub use model::{Blocks, Edge, History, Notes, Pool, Prompt, RareNotes, Step, Take, Trace, Turn};
+pub use model::{Blocks, Edge, History, Pool, Prompt, Step, Take, Trace, Turn};
+pub use notes::{Notes, RareNotes};
 pub use options::Options;
 pub use replay::{Find, HistoryEntry, ReceivedResponse, Replay, ReplaySpec};
 pub use scale::Scaling;

@@ -6,7 +6,8 @@ use tacho_core::json::Value;
 
 use super::error::TraceError;
 use super::kind::Format;
-use super::model::{Blocks, Edge, History, Notes, Prompt, Step, Take, Trace, Turn};
+use super::model::{Blocks, Edge, History, Prompt, Step, Take, Trace, Turn};
+use super::notes::Notes;
 use super::options::Options;
 use super::row::Row;
 use super::source::Source;
