@@ -82,7 +82,7 @@ fn the_same_seed_gives_the_same_mix_from_a_file_too() {
          - {name: batch, random-input-len: 64, random-output-len: 24, extra-body: {priority: 7}}\n",
     );
     let save = |words: &[&str], file: &str| {
-        let load = ["serve", "--sim", "--dry-run", "--num-prompts", "40", "--request-rate", "5"];
+        let load = ["serve", "--sim", "--dry-run", "--num-prompts", "40", "--request-rate", "50"];
         let output = place.run(&[&load[..], &["--request-id-prefix", "r-", "--save-workload", file], words].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         std::fs::read_to_string(place.file(file)).unwrap()
