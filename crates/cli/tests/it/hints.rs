@@ -196,6 +196,7 @@ fn flags_of_another_command_have_a_hint() {
         (&["serve", "--sim", "--profile", "h100-8b"], "--sim-profile h100-8b"),
         (&["multi-turn", "--base-url", "http://h"], "--url"),
         (&["serve", "--sim", "--header", "Name: value"], "KEY=VALUE"),
+        (&["serve", "--sim", "--dataset-name", "azure"], "--sessions FILE"),
     ] {
         let output = place.run(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");

@@ -60,6 +60,18 @@ fn one_core_is_enough() {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn a_home_that_cannot_be_written_is_enough() {
+    let place = Place::new();
+    // Nobody can create a directory in /proc, root included.
+    let variables = ["HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME", "TMPDIR"].map(|name| (name, "/proc/none"));
+    let mut run = place.command(&[&RUN[..], &["--save-result", "--result-filename", "r.json"]].concat());
+    let output = run.envs(variables).output().unwrap();
+    assert!(worked(&output, "read-only home"), "{}", stderr(&output));
+    assert!(place.file("r.json").exists());
+}
+
 /// Makes some x86-64 system calls fail with an error number, then runs a command.
 const FILTER: &str = r#"
 import ctypes, os, struct, sys

@@ -313,6 +313,28 @@ fn rows_may_stay_in_files_until_the_end() {
     assert_waits_are_near(&run.report(&run.logs()), &run.result());
 }
 
+#[test]
+fn rows_of_other_ranks_are_in_the_log_of_rank_0_during_the_run() {
+    let server = server();
+    let run = Run::new(&server, 2, &["--num-prompts", "3000", "--request-rate", "25"]);
+    let mut ranks = run.start_all();
+    let logged = || -> Option<u64> {
+        let output = run.place.run(&["report", "r.rows", "--save-result", "now.json"]);
+        let text = std::fs::read(run.place.path().join("now.json")).ok().filter(|_| output.status.success())?;
+        serde_json::from_slice::<Value>(&text).unwrap()["completed"].as_u64()
+    };
+    // Rank 0 sends every second request.
+    let more_than_its_own = (0..120).any(|_| {
+        std::thread::sleep(Duration::from_millis(250));
+        logged().is_some_and(|rows| rows > server.asked().len() as u64 / 2 + 2)
+    });
+    for rank in &mut ranks {
+        rank.kill().unwrap();
+        rank.wait().unwrap();
+    }
+    assert!(more_than_its_own, "{:?} rows of {} requests", logged(), server.asked().len());
+}
+
 /// Asserts that queue times of the same requests agree within the clock error on one machine.
 fn assert_waits_are_near(one: &Value, other: &Value) {
     let waits = |result: &Value| -> Vec<f64> {

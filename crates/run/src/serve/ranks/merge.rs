@@ -60,7 +60,8 @@ impl Merge<'_> {
             // A rank without requests has idle workers, whose load is undefined.
             let workers = if delays == 0 { Vec::new() } else { worker_stats::read(&report.closing) };
             let rank = self.used(&member, &workers);
-            let lost = report.lost.take().or_else(|| self.missing(&report, &rank));
+            let lost = report.lost.take();
+            let lost = lost.or_else(|| missing(&report, rank.planned, self.prepared.sessions.is_some()));
             let rank = RankUse { machine: report.machine.clone(), clock: clock(&report), lost, ..rank };
             merged.lost.extend(lost_caveat(&rank));
             merged.ranks.push(rank);
@@ -124,19 +125,6 @@ impl Merge<'_> {
         self.store(rows, store)
     }
 
-    /// The part that a finished rank has not delivered.
-    fn missing(&self, report: &RankReport, rank: &RankUse) -> Option<String> {
-        let sent = report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok());
-        let (have, planned) = (report.rows as u64, rank.planned);
-        let Some(sent) = sent else { return Some("it did not report how many rows it sent".to_owned()) };
-        if sent != have {
-            return Some(format!("{have} of its {sent} rows arrived"));
-        }
-        // A rank that ended early, or whose sessions failed, has fewer rows.
-        let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && self.prepared.sessions.is_none();
-        (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
-    }
-
     fn used(&self, member: &Membership, workers: &[WorkerStats]) -> RankUse {
         let delays = self.received.delays.get(&member.rank).cloned().unwrap_or_default();
         let requests = delays.len() as u64;
@@ -152,6 +140,19 @@ impl Merge<'_> {
             ..RankUse::default()
         }
     }
+}
+
+/// The part that a finished rank has not delivered.
+fn missing(report: &RankReport, planned: u64, has_sessions: bool) -> Option<String> {
+    let sent = report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok());
+    let have = report.rows as u64;
+    let Some(sent) = sent else { return Some("it did not report how many rows it sent".to_owned()) };
+    if sent != have {
+        return Some(format!("{have} of its {sent} rows arrived"));
+    }
+    // A rank that ended early, or whose sessions failed, has fewer rows.
+    let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && !has_sessions;
+    (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
 }
 
 fn clock(report: &RankReport) -> Option<RankClock> {
@@ -171,4 +172,27 @@ fn lost_caveat(rank: &RankUse) -> Option<Caveat> {
         reason: rank.lost.clone()?,
         missing: rank.planned.saturating_sub(rank.requests),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_is_done_without_all_its_rows_is_lost() {
+        let reason = |rows, closing: &str, has_sessions| {
+            let closing = tacho_core::json::parse(closing).unwrap();
+            let (machine, clock, wall_offset, lost) = ("host".to_owned(), None, None, None);
+            missing(&RankReport { rank: 1, machine, rows, clock, wall_offset, closing, lost }, 10, has_sessions)
+        };
+        let ended = |rows, has_sessions| reason(rows, &format!(r#"{{"rows": {rows}, "ended": false}}"#), has_sessions);
+        assert_eq!(ended(10, false), None);
+        assert_eq!(ended(7, false).as_deref(), Some("it reported 7 of 10 requests"));
+        assert_eq!(ended(7, true), None, "the rest of a session that failed is not sent");
+        assert_eq!(reason(7, r#"{"rows": 7, "ended": true}"#, false), None, "it was stopped");
+        assert_eq!(reason(9, r#"{"rows": 10, "ended": false}"#, false).as_deref(), Some("9 of its 10 rows arrived"));
+        for closing in ["{}", r#"{"rows": -1}"#, r#"{"rows": "10"}"#] {
+            assert!(reason(10, closing, false).is_some(), "{closing}");
+        }
+    }
 }
