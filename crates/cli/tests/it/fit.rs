@@ -174,7 +174,7 @@ fn conversations_limits_on_prefills_and_cancellations_are_predicted() {
     let saved = ["--per-turn-input-len", "30", "--save-result", "--save-detailed", "--result-filename", "t.json"];
     let output = place.run(&[&talks[..], &more, &saved].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("Sessions finished:                       12"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("sessions       12 of 12 finished"), "{}", stdout(&output));
     let result = place.json("t.json");
     assert_eq!((&result["completed"], &result["failed"]), (&36.into(), &0.into()));
     // The prompt of a later turn contains the earlier turns with their responses.

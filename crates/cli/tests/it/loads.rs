@@ -225,7 +225,7 @@ fn a_log_tells_the_same_of_sessions() {
     let ran = place.json("result.json");
     let output = place.run(&["report", "kept", "--save-result", "again.json"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));
+    assert!(stdout(&output).contains(" finished · "), "{}", stdout(&output));
     let again = place.json("again.json");
     assert_eq!(again["tacho"]["sessions"], ran["tacho"]["sessions"]);
     assert_eq!(again["tacho"]["intervals"], ran["tacho"]["intervals"]);

@@ -131,7 +131,7 @@ fn numbers(result: &Value) -> BTreeMap<String, Value> {
 
 #[test]
 fn ranks_together_send_what_one_sends_and_report_it_once() {
-    let load = ["--num-prompts", "30", "--request-rate", "60", "--seed", "7"];
+    let load = ["--num-prompts", "30", "--request-rate", "60", "--seed", "7", "--verbose"];
     let (one, three) = (server(), server());
     let (alone, together) = (Run::new(&one, 1, &load), Run::new(&three, 3, &load));
     assert!(alone.finish().status.success());

@@ -27,7 +27,7 @@ fn replay(place: &Place, file: &str, more: &[&str]) -> Value {
     args.extend(more);
     let output = place.run(&args);
     assert!(output.status.success(), "{file}: {}", stderr(&output));
-    assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));
+    assert!(stdout(&output).contains(" finished · "), "{}", stdout(&output));
     place.json("result.json")
 }
 
@@ -123,7 +123,7 @@ fn a_saved_workload_of_sessions_is_replayed() {
     let limits = ["--workload", "saved.json", "--time-scale", "0.02", "--sessions-concurrency", "2", "--seed", "5"];
     let output = place.run(&[&common[..], &limits].concat());
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("Sessions finished:"), "{}", stdout(&output));
+    assert!(stdout(&output).contains(" finished · "), "{}", stdout(&output));
 }
 
 #[test]

@@ -77,16 +77,20 @@ impl ForestRow {
         }
     }
 
-    /// The change between the two values as they are printed: dividing them gives it.
     fn printed_change(&self) -> f64 {
-        let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
-        let ratio: f64 = rounded(self.values.1) / rounded(self.values.0);
-        if self.change.is_finite() && ratio.is_finite() { ratio - 1.0 } else { self.change }
+        printed_change(self.values, self.change)
     }
 }
 
+/// The change between two values as they are printed: dividing them gives it. Without them, `change`.
+pub(super) fn printed_change((base, new): (f64, f64), change: f64) -> f64 {
+    let rounded = |value: f64| printed(value).replace(',', "").parse().unwrap_or(f64::NAN);
+    let ratio: f64 = rounded(new) / rounded(base);
+    if change.is_finite() && ratio.is_finite() { ratio - 1.0 } else { change }
+}
+
 /// A value with four significant digits, which leave a change exact to a tenth of a percent.
-fn printed(value: f64) -> String {
+pub(super) fn printed(value: f64) -> String {
     match value.abs() {
         _ if !value.is_finite() => "–".to_owned(),
         size if size >= 999.95 => grouped(value.round() as i64),

@@ -6,7 +6,7 @@ use tacho_core::json::Value;
 use tacho_decide::compare::{Effect, Verdict};
 use tacho_record::StoredRun;
 
-use super::forest::{change, forest_svg};
+use super::forest::{change, forest_svg, printed, printed_change};
 use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::names::short_names;
@@ -177,8 +177,9 @@ fn stated(head: Head, verdicts: &Verdicts, spec: &CompareSpec, shown: usize) -> 
     let head = head.verdict(tone, &verdicts.sentence(spec), differs.as_deref(), None);
     let known = HEADLINES.iter().filter_map(|key| verdicts.effects.iter().find(|effect| effect.key == *key));
     known.take(shown).fold(head, |head, effect| {
-        let values = format!("{} → {}, {}", short(effect.base), short(effect.new), verdict(effect).text());
-        head.card(&in_words(&effect.key), &change(effect.change), &values)
+        let values = format!("{} → {}, {}", printed(effect.base), printed(effect.new), verdict(effect).text());
+        let shown = printed_change((effect.base, effect.new), effect.change);
+        head.card(&in_words(&effect.key), &change(shown), &values)
     })
 }
 

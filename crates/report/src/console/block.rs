@@ -10,7 +10,7 @@ use tacho_record::{Estimate, RunRecord};
 use super::{details, groups, joined, ranks, sessions};
 use crate::json::telemetry::per;
 use crate::style::{fold, harmless_line, percent, short, title};
-use crate::verdict::{Severity, Verdict};
+use crate::verdict::{Severity, Verdict, timestamp_error_ms};
 
 /// The style of the block.
 #[derive(Debug, Clone, Copy)]
@@ -43,65 +43,153 @@ const MIN_STEADY_COMPLETIONS: f64 = 50.0;
 /// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
 const PERCENTILES: usize = 2;
 
+/// Most lines of the block without `--verbose`: one screen.
+const SCREEN: usize = 24;
+/// Lines that a full screen keeps for the hint about `--verbose`.
+const HINT: usize = 2;
+/// Most lines of a warning without `--verbose`.
+const WARNING: usize = 3;
+/// Fewest and most lines of a table of groups on a full screen: its head and some rows.
+const GROUPS: (usize, usize) = (3, 8);
+
+/// A part of the block.
+struct Part {
+    /// Its name in the hint about `--verbose`.
+    name: String,
+    /// Its place in the order in which parts get a line; the block needs those at 0.
+    rank: usize,
+    lines: Vec<String>,
+    /// Whether its first lines stand alone.
+    is_table: bool,
+}
+
+impl Part {
+    fn new(name: &str, rank: usize, lines: Vec<String>) -> Self {
+        Part { name: name.to_owned(), rank, lines, is_table: false }
+    }
+}
+
 /// The block after vLLM's closing line.
 pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     let verdict = Verdict::of(record);
-    let mut lines = vec![title(" tacho ", '-')];
-    lines.extend(findings(&verdict, style));
-    if record.summary.completed > 0 {
-        lines.extend(table(record, style));
+    let mut shown = parts(record, &verdict, style, false);
+    let mut hidden: Vec<String> = Vec::new();
+    if record.sessions.is_some() && !style.verbose {
+        hidden.push("sessions and turns".to_owned());
     }
-    let facts = [
-        load(record),
-        peak(record),
-        failures(record),
-        steady(record),
-        fluidity(record),
-        acceptance(record),
-        underruns(record),
-        server(record),
-        gpu(record),
-        energy_by_phase(record),
-        cost(record),
-        client(record),
-    ];
-    for (label, text) in facts.into_iter().flatten() {
-        lines.extend(labelled(label, &text, style.width));
+    let height: usize = shown.iter().map(|part| part.lines.len()).sum();
+    if !style.verbose && height + hidden.len() > SCREEN {
+        if record.setup.metric_percentiles.iter().filter(|percentile| **percentile != 50.0).count() > 1 {
+            hidden.push("percentiles".to_owned());
+        }
+        if !record.groups.is_empty() && record.summary.statistics(MetricKind::Itl).is_some() {
+            hidden.push("ITL".to_owned());
+        }
+        shown = parts(record, &verdict, style, true);
+        hidden.extend(fit(&mut shown));
     }
-    lines.extend(groups::lines(record, style.width));
-    lines.extend(sessions::lines(record));
-    lines.extend(ranks::lines(record));
-    lines.extend(record.steady_state.iter().flat_map(crate::json::full_concurrency::lines));
-    if style.verbose {
-        lines.extend(details::lines(record));
+    let mut lines: Vec<String> = shown.into_iter().flat_map(|part| part.lines).collect();
+    if !hidden.is_empty() {
+        let mut hint = fold(&format!("more with --verbose: {}", hidden.join(", ")), style.width, 2);
+        if hint.len() > HINT {
+            hint = vec![format!("more with --verbose: {} parts", hidden.len())];
+        }
+        let end = lines.len() - 1;
+        lines.splice(end..end, hint.iter().map(|line| style.paint(DIM, line)));
     }
-    if let Some(next) = &verdict.next {
-        let mut next = fold(&format!("next: {next}"), style.width, 6).into_iter();
-        lines.extend(next.next().map(|line| line.replacen("next:", &style.paint("1", "next:"), 1)));
-        lines.extend(next);
-    }
-    lines.push(title("", '='));
     joined(&lines)
 }
 
-fn findings(verdict: &Verdict, style: BlockStyle) -> Vec<String> {
-    let mut lines = Vec::new();
-    if verdict.worst().is_none() {
-        lines.push(style.paint(GREEN, "✔ no warnings"));
+/// Leaves the most important parts that fit on a screen together with the hint; the names of the others.
+fn fit(parts: &mut [Part]) -> Vec<String> {
+    let mut order: Vec<usize> = (0..parts.len()).filter(|&at| parts[at].rank > 0).collect();
+    order.sort_by_key(|&at| parts[at].rank);
+    let needed = |part: &&Part| part.rank == 0;
+    let mut used = HINT + parts.iter().filter(needed).map(|part| part.lines.len()).sum::<usize>();
+    let mut hidden = Vec::new();
+    for at in order {
+        let Part { name, lines, is_table, .. } = &mut parts[at];
+        let room = SCREEN.saturating_sub(used);
+        let most = if *is_table { room.min(GROUPS.1) } else { room };
+        if lines.len() > most {
+            hidden.push(name.clone());
+            lines.truncate(if *is_table && most >= GROUPS.0 { most } else { 0 });
+        }
+        used += lines.len();
     }
-    for finding in &verdict.findings {
-        let (word, code) = match finding.severity {
-            Severity::Bad => ("warning", RED),
-            Severity::Warning => ("warning", YELLOW),
-            Severity::Note => ("note", DIM),
+    hidden
+}
+
+/// The parts in the order of the block; on a full screen the table is shorter.
+fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
+    let mut parts = vec![Part::new("", 0, vec![title(" tacho ", '-')])];
+    parts.extend(findings(verdict, style));
+    if record.summary.completed > 0 {
+        parts.push(Part::new("", 0, table(record, style, is_full)));
+    }
+    let facts = [
+        (3, load(record)),
+        (9, peak(record)),
+        (3, failures(record)),
+        (7, steady(record)),
+        (4, fluidity(record)),
+        (4, acceptance(record)),
+        (4, underruns(record)),
+        (4, sessions::fact(record)),
+        (8, server(record)),
+        (8, gpu(record)),
+        (8, energy_by_phase(record)),
+        (4, cost(record)),
+        (6, client(record)),
+    ];
+    for (rank, fact) in facts {
+        parts.extend(fact.map(|(label, text)| Part::new(label, rank, labelled(label, &text, style.width))));
+    }
+    let tables = groups::tables_of(record, style.width).into_iter();
+    parts.extend(tables.map(|(name, lines)| Part { is_table: true, ..Part::new(&name, 1, lines) }));
+    if !record.measured.ranks.is_empty() {
+        parts.push(Part::new("ranks", 10, ranks::lines(record, style.width)));
+    }
+    // The block of vLLM's Rust client is one that a flag asks for.
+    parts.extend(record.steady_state.iter().map(|state| Part::new("", 0, crate::json::full_concurrency::lines(state))));
+    if style.verbose {
+        parts.push(Part::new("", 0, sessions::lines(record)));
+        parts.push(Part::new("", 0, details::lines(record)));
+    }
+    if let Some(next) = &verdict.next {
+        let mut next = fold(&format!("next: {next}"), style.width, 6);
+        next[0] = next[0].replacen("next:", &style.paint("1", "next:"), 1);
+        parts.push(Part::new("", 0, next));
+    }
+    parts.push(Part::new("", 0, vec![title("", '=')]));
+    parts
+}
+
+/// The warnings, the most severe first.
+fn findings(verdict: &Verdict, style: BlockStyle) -> Vec<Part> {
+    let mut parts = Vec::new();
+    if verdict.worst().is_none() {
+        parts.push(Part::new("", 0, vec![style.paint(GREEN, "✔ no warnings")]));
+    }
+    for (order, finding) in verdict.findings.iter().enumerate() {
+        let (word, code, rank) = match finding.severity {
+            Severity::Bad => ("warning", RED, 2),
+            Severity::Warning => ("warning", YELLOW, 5),
+            Severity::Note => ("note", DIM, 9),
         };
         let head = format!("{} {word}[{}]:", finding.severity.sign(), finding.code);
         let text = harmless_line(&finding.text);
-        let mut folded = fold(&format!("{head} {text}"), style.width, 2).into_iter();
-        lines.extend(folded.next().map(|line| line.replacen(&head, &style.paint(code, &head), 1)));
-        lines.extend(folded);
+        let mut folded = fold(&format!("{head} {text}"), style.width, 2);
+        if !style.verbose && folded.len() > WARNING {
+            folded.truncate(WARNING);
+            let last = folded.last_mut().expect("it has three lines");
+            *last = last.chars().take(style.width - 2).chain(" …".chars()).collect();
+        }
+        folded[0] = folded[0].replacen(&head, &style.paint(code, &head), 1);
+        let rank = if order == 0 { 0 } else { rank };
+        parts.push(Part::new(&format!("{word}[{}]", finding.code), rank, folded));
     }
-    lines
+    parts
 }
 
 /// A line ends between two parts, not within one that fits into a line.
@@ -123,10 +211,13 @@ struct Row {
 }
 
 /// Rates and latencies: value, confidence interval if there is one, and the same from the scheduled time.
-fn table(record: &RunRecord, style: BlockStyle) -> Vec<String> {
+fn table(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec<String> {
     let mut rows = rates(record);
-    for metric in [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el] {
-        rows.extend(latency(record, metric));
+    let percentiles = if is_full { 1 } else { PERCENTILES };
+    let leaves_out = |metric| is_full && !record.groups.is_empty() && metric == MetricKind::Itl;
+    let metrics = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el];
+    for metric in metrics.into_iter().filter(|metric| !leaves_out(*metric)) {
+        rows.extend(latency(record, metric, percentiles));
     }
     rows.extend(audio(record));
     let paced = record.setup.is_paced();
@@ -229,7 +320,7 @@ fn underruns(record: &RunRecord) -> Fact {
 }
 
 /// The median of a latency and its highest percentiles.
-fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
+fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> Vec<Row> {
     let Some(statistics) = record.summary.statistics(metric) else { return Vec::new() };
     let open_loop = &record.open_loop;
     let scheduled = match metric {
@@ -241,7 +332,7 @@ fn latency(record: &RunRecord, metric: MetricKind) -> Vec<Row> {
     let mut percentiles: Vec<f64> = statistics.percentiles_ms.iter().map(|(percentile, _)| *percentile).collect();
     percentiles.retain(|percentile| *percentile != 50.0);
     percentiles.sort_by(f64::total_cmp);
-    let highest = percentiles.split_off(percentiles.len().saturating_sub(PERCENTILES));
+    let highest = percentiles.split_off(percentiles.len().saturating_sub(shown_percentiles));
     let at = |of: &Statistics, percentile: f64| match percentile {
         50.0 => Some(of.median_ms),
         other => of.percentile_ms(other),
@@ -427,6 +518,12 @@ fn server(record: &RunRecord) -> Fact {
         let max = values.iter().copied().reduce(f64::max);
         Some(max.map(|max| (values.iter().sum::<f64>() / values.len() as f64, max)))
     };
+    // Engines do not count requests for speech and images: their gauges stay at 0.
+    let is_idle = |concept| during(concept).flatten().is_none_or(|(_, max)| max == 0.0);
+    if record.summary.media().is_some() && [Concept::Running, Concept::Waiting, Concept::KvUse].into_iter().all(is_idle)
+    {
+        return None;
+    }
     let gauge = |name: &str, concept, scale: f64, unit: &str| {
         during(concept).map(|found| match found {
             Some((mean, max)) if max == 0.0 && mean == 0.0 => format!("{name} 0{unit}"),
@@ -482,7 +579,7 @@ fn client(record: &RunRecord) -> Fact {
     let is_known = trust.verdict != TrustVerdict::Unknown;
     let word = if trust.is_ok() { "ok" } else { "not reliable" };
     let mut parts = vec![if is_known { word } else { "unknown: no response could be timed" }.to_owned()];
-    parts.extend(is_known.then(|| format!("error p99 {} ms", short(trust.error_p99_ms))));
+    parts.extend(is_known.then(|| format!("error p99 {} ms", short(timestamp_error_ms(trust)))));
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
     parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);

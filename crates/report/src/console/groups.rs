@@ -8,8 +8,9 @@ use crate::style::{fold, harmless_line};
 /// Least and most columns of a name.
 const NAME: (usize, usize) = (8, 24);
 
-pub(super) fn lines(record: &RunRecord, width: usize) -> Vec<String> {
-    tables(record).into_iter().flat_map(|table| table_lines(table, width)).collect()
+/// The tables of a run, each with its title.
+pub(super) fn tables_of(record: &RunRecord, width: usize) -> Vec<(String, Vec<String>)> {
+    tables(record).into_iter().map(|table| (table.title.to_lowercase(), table_lines(table, width))).collect()
 }
 
 /// A long name is cut so that the numbers fit into `width`.

@@ -3,15 +3,12 @@
 use tacho_metrics::RankUse;
 use tacho_record::RunRecord;
 
-use crate::style::{harmless_line, title, two};
+use crate::style::{fold, harmless_line, title, two};
 
-/// The lines of the block; empty for a run of one process.
-pub(super) fn lines(record: &RunRecord) -> Vec<String> {
-    if record.measured.ranks.is_empty() {
-        return Vec::new();
-    }
+/// The lines of the block.
+pub(super) fn lines(record: &RunRecord, width: usize) -> Vec<String> {
     let mut lines = vec![title(" Ranks ", '-')];
-    lines.extend(record.measured.ranks.iter().map(|rank| harmless_line(&line(rank))));
+    lines.extend(record.measured.ranks.iter().flat_map(|rank| fold(&harmless_line(&line(rank)), width, 2)));
     lines
 }
 

@@ -1,14 +1,36 @@
-//! Session metrics, after vLLM's lines.
+//! Session metrics: one line, and with `--verbose` all of them.
 
 use tacho_metrics::sessions::{Reuse, SessionEnd, Spread};
 use tacho_record::RunRecord;
 
-use crate::style::{title, two, value_line};
+use crate::style::{short, title, two, value_line};
 
 /// Most turns shown individually.
 const SHOWN_TURNS: usize = 12;
 
-/// The lines of the block; empty for a run without sessions.
+/// The sessions of a run in a line; `None` without sessions.
+pub(super) fn fact(record: &RunRecord) -> Option<(&'static str, String)> {
+    let summary = record.sessions.as_ref()?;
+    let mut parts = vec![format!("{} of {} finished", summary.ended(SessionEnd::Finished), summary.sessions)];
+    let others = [
+        (SessionEnd::Failed, "failed"),
+        (SessionEnd::Cancelled, "with a cancelled request"),
+        (SessionEnd::Truncated, "cut by the run's end"),
+        (SessionEnd::NotStarted, "not started"),
+    ];
+    let others = others.map(|(end, name)| (summary.ended(end), name)).into_iter().filter(|(count, _)| *count > 0);
+    parts.extend(others.map(|(count, name)| format!("{count} {name}")));
+    parts.extend(
+        summary.wall_ms.map(|time| format!("time {} s mean, {} p99", short(time.mean / 1e3), short(time.p99 / 1e3))),
+    );
+    let reuse = &summary.reuse;
+    let bound = if reuse.cached_tokens.is_none() { "at least " } else { "" };
+    let cached = reuse.share(cached(reuse).1);
+    parts.extend(cached.map(|share| format!("{bound}{:.0}% of prompt tokens cached", share * 100.0)));
+    Some(("sessions", parts.join(" · ")))
+}
+
+/// Every metric of the sessions; empty for a run without any.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     let Some(summary) = &record.sessions else { return Vec::new() };
     let mut lines = vec![title(" Sessions ", '-')];
@@ -61,13 +83,18 @@ pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     lines
 }
 
+/// The label and the cached prompt tokens: all, or those of the responses that report them.
+fn cached(reuse: &Reuse) -> (&'static str, Option<u64>) {
+    match (reuse.cached_tokens, reuse.reported_cached_tokens) {
+        (None, Some(reported)) => ("Prompt tokens cached, at least (%):", Some(reported)),
+        (cached, _) => ("Prompt tokens cached (%):", cached),
+    }
+}
+
 /// Use of the prefix cache; a value that the server does not report is not 0.
 fn reuse(reuse: &Reuse) -> Vec<String> {
     let percent = |share: Option<f64>| share.map_or_else(|| "not known".to_owned(), |share| two(share * 100.0));
-    let (name, cached) = match (reuse.cached_tokens, reuse.reported_cached_tokens) {
-        (None, Some(reported)) => ("Prompt tokens cached, at least (%):", Some(reported)),
-        (cached, _) => ("Prompt tokens cached (%):", cached),
-    };
+    let (name, cached) = cached(reuse);
     vec![
         value_line(name, percent(reuse.share(cached))),
         value_line("Ideal, in the order sent (%):", percent(reuse.share(reuse.ideal_tokens))),

@@ -161,8 +161,12 @@ const STEADY_STATE: Rows = &[
 const CLIENT: Rows = &[
     ("trustworthy", Flag, "Whether the client kept up."),
     ("verdict", Text, "The verdict, with its reason."),
-    ("error_p99_ms", NumberOrNull, "Estimated measurement error, p99, ms."),
-    ("error_fraction", NumberOrNull, "That error as a fraction of the p99 that it affects most."),
+    (
+        "error_p99_ms",
+        NumberOrNull,
+        "Estimated error of a time from schedule, p99, ms: timestamps and dispatch lateness.",
+    ),
+    ("error_fraction", NumberOrNull, "Error of the timestamps alone, as a fraction of the smallest p99 latency."),
     ("clock_source", Text, "Who takes receive timestamps: the kernel or the client."),
     ("p50_lateness_ms", NumberOrNull, "Delay between scheduled and actual send, median, ms."),
     ("p99_lateness_ms", NumberOrNull, "The same, p99, ms."),

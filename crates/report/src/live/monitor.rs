@@ -335,7 +335,11 @@ impl Watched {
             history: self.history.clone(),
             lines: Vec::new(),
             waiting: board.waiting(elapsed, finished + in_flight).filter(|_| self.ended.is_none()),
-            server: board.server.clone(),
+            // Engines do not count requests for speech and images: their gauges stay at 0.
+            server: match board.output == Output::Tokens || board.server.iter().any(|(_, value)| *value != 0.0) {
+                true => board.server.clone(),
+                false => Vec::new(),
+            },
             late: board.lateness.quantile(0.99).map(|seconds| seconds * 1e3),
             outer: Vec::new(),
         }
@@ -376,6 +380,19 @@ mod tests {
         assert!(monitor.snapshot().verdict().unwrap().starts_with("client ok: sent p99 0.10 ms"));
         monitor.event(RunEvent::Finished);
         assert!(monitor.snapshot().over);
+    }
+
+    #[test]
+    fn gauges_that_do_not_count_speech_are_not_zeros() {
+        let counters = Arc::new(Counters::default());
+        let watched = Watched::new(Work::Benchmark, 1, counters.clone());
+        let shown = |output, running| {
+            let mut board = counters.live.lock();
+            (board.output, board.server) = (output, vec![("running", running), ("waiting", 0.0)]);
+            drop(board);
+            watched.snapshot().server.len()
+        };
+        assert_eq!([shown(Output::Tokens, 0.0), shown(Output::Audio, 0.0), shown(Output::Audio, 3.0)], [2, 0, 2]);
     }
 
     #[test]

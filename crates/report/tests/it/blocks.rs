@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tacho_core::FailureKind;
+use tacho_core::{FailureKind, Labels};
 use tacho_metrics::{Sample, Setup, WorkerUse};
 use tacho_record::{Measured, RunRecord};
 use tacho_report::console::{BlockStyle, own_report};
@@ -147,4 +147,24 @@ fn colours_are_on_a_terminal_only() {
     let record = record(paced(10.0), healthy(0.0), 40.2);
     let colour = own_report(&record, BlockStyle { colour: true, ..BlockStyle::PLAIN });
     assert!(colour.contains("\x1b[32m✔ no warnings\x1b[0m"), "{colour}");
+}
+
+/// A block with classes, warnings and three percentiles is one screen, and says what it leaves to `--verbose`.
+#[test]
+fn a_full_block_is_one_screen() {
+    let fail = |sample: Sample| {
+        let class = ["chat", "code", "search", "batch", "agents"][sample.index % 5];
+        let mut sample = sample.labelled(Labels::NONE.with("class", class));
+        if sample.index % 5 == 0 {
+            sample.failure = Some(FailureKind::Http(503));
+            sample.error = "no room ".repeat(80);
+        }
+        sample
+    };
+    let setup = Setup { metric_percentiles: vec![50.0, 90.0, 99.0], ..paced(10.0) };
+    let full = record(setup, healthy(0.05).into_iter().map(fail).collect(), 40.2);
+    let text = check("full", &full);
+    assert!(text.contains("more with --verbose: ") && text.contains("✗ warning[requests_failed]"), "{text}");
+    let verbose = own_report(&full, BlockStyle { verbose: true, ..BlockStyle::PLAIN });
+    assert!(verbose.lines().count() > 24 && !verbose.contains("more with --verbose"), "{verbose}");
 }

@@ -97,6 +97,19 @@ fn the_other_pages() {
 }
 
 #[test]
+fn a_legend_names_only_what_is_drawn() {
+    let load = |history: Vec<Point>| {
+        text(&Snapshot { history, ..running() }, View { page: Page::Load, ..View::default() }, (80, 40))
+    };
+    let names = ["━achieved", "━target", "━in flight", "━queued"];
+    let paced = load(running().history);
+    assert!(names.iter().all(|name| paced.contains(name)), "{paced}");
+    let free = |point: Point| Point { target_per_s: None, waiting: None, ..point };
+    let burst = load(running().history.into_iter().map(free).collect());
+    assert!(!names.iter().any(|name| burst.contains(name)) && burst.contains("requests/s"), "{burst}");
+}
+
+#[test]
 fn every_size_has_what_matters() {
     for (width, height) in [(60, 16), (61, 17), (79, 23), (100, 30), (200, 16), (60, 50), (300, 90)] {
         let text = text(&running(), View::default(), (width, height));

@@ -30,7 +30,13 @@ pub(super) fn sets(record: &RunRecord) -> Vec<Value> {
         ),
         ("Server: preemptions per second", "1/s", vec![("preemptions", rate(Concept::Preemptions))]),
     ];
-    let served = sets.into_iter().filter_map(|(title, unit, lines)| set(title, unit, lines));
+    // Engines do not count requests for speech and images: their series stay at 0.
+    let counts = |lines: &[(&str, Option<Points>)]| {
+        let mut values = lines.iter().flat_map(|(_, points)| points.iter().flatten());
+        record.summary.media().is_none() || values.any(|(_, value)| *value != 0.0)
+    };
+    let served = sets.into_iter().filter(|(_, _, lines)| counts(lines));
+    let served = served.filter_map(|(title, unit, lines)| set(title, unit, lines));
     served.chain(machines(&record.measured.telemetry)).collect()
 }
 

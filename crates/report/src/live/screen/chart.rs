@@ -105,10 +105,13 @@ impl Chart<'_> {
             return;
         }
         let (head, rest) = area.split_rows(1);
-        let legend: Vec<(String, u8)> = match self.curves {
-            [_] => Vec::new(),
-            curves => curves.iter().map(|curve| (curve.name.to_owned(), curve.color)).collect(),
-        };
+        // A curve without values needs no name, and one alone is named by the title.
+        let known = |curve: &&Curve| span.points.iter().any(|point| (curve.of)(point, self.metric).is_some());
+        let mut legend: Vec<(String, u8)> =
+            self.curves.iter().filter(known).map(|curve| (curve.name.to_owned(), curve.color)).collect();
+        if legend.len() == 1 {
+            legend.clear();
+        }
         rule(grid, head, self.title, &legend);
         let (plot, axis) = rest.split_rows(rest.height - 1);
         let values = |count: usize| -> Vec<Vec<Option<f64>>> {
