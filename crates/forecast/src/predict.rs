@@ -10,6 +10,9 @@ use crate::simulated_run::SimulatedRun;
 const MAX_TOKENS: i64 = 1_000_000;
 /// Most rounds of simulations: short runs vary more and are cheap to simulate.
 const MAX_ROUNDS: i64 = 5;
+/// A run at constant speed represents runs whose prediction intervals, wider by this factor, hold its metrics. Slow phases
+/// can move the tail of a run at varying speed far beyond anything that a constant speed gives.
+const TOLERANCE: f64 = 1.05;
 
 /// The metrics with a prediction interval.
 pub const METRICS: [&str; 11] = [
@@ -29,8 +32,10 @@ pub const METRICS: [&str; 11] = [
 /// A predicted run.
 #[derive(Debug)]
 pub struct Prediction {
-    /// A typical run: the simulation nearest to the expected values, or one at constant speed if the speed varies.
+    /// A typical run: the simulation nearest to the expected values, or one at constant speed if the speed varies little.
     pub record: RunRecord,
+    /// Whether the speed varies so much that no run at constant speed is typical.
+    pub is_uneven: bool,
     /// Metrics with their prediction intervals; empty if nothing is random.
     pub intervals: Vec<(&'static str, PredictionInterval)>,
     /// Number of simulations behind the intervals.
@@ -58,16 +63,23 @@ impl Prediction {
             false => None,
         };
         let values = values(&records);
-        let simulations = records.len();
-        Ok(Prediction {
-            intervals: intervals(&values, steady.as_ref()),
-            simulations,
-            runs: simulations + usize::from(steady.is_some()),
-            record: match steady {
-                Some(steady) => steady,
-                None => records.swap_remove(typical(&values)),
-            },
-        })
+        let (simulations, runs) = (records.len(), records.len() + usize::from(steady.is_some()));
+        let mut intervals = intervals(&values);
+        let constant = steady.as_ref().map(SimulatedRun::of_record);
+        let at = |metric: &str| constant.as_ref().and_then(|run| run.value(metric));
+        let represented = |(metric, interval): &(&'static str, PredictionInterval)| {
+            at(metric).is_none_or(|value| (interval.low / TOLERANCE..=interval.high * TOLERANCE).contains(&value))
+        };
+        let is_uneven = !intervals.iter().all(represented);
+        for (metric, interval) in intervals.iter_mut().filter(|_| !is_uneven) {
+            let inside = at(metric).filter(|value| (interval.low..=interval.high).contains(value));
+            interval.expected = inside.unwrap_or(interval.expected);
+        }
+        let record = match steady {
+            Some(steady) if !is_uneven => steady,
+            _ => records.swap_remove(typical(&values)),
+        };
+        Ok(Prediction { record, is_uneven, intervals, simulations, runs })
     }
 }
 
@@ -79,16 +91,10 @@ fn values(records: &[RunRecord]) -> [Values; METRICS.len()] {
     METRICS.map(|metric| runs.iter().map(|run| run.value(metric)).collect())
 }
 
-/// Prediction intervals; the expected value is that of the run at constant speed, if there is one.
-fn intervals(values: &[Values], steady: Option<&RunRecord>) -> Vec<(&'static str, PredictionInterval)> {
-    let steady = steady.map(SimulatedRun::of_record);
-    let interval = |(metric, values): (&&'static str, &Values)| {
-        let mut interval = PredictionInterval::of(values.as_ref()?)?;
-        if let Some(steady) = &steady {
-            interval.expected = steady.value(metric)?;
-        }
-        Some((*metric, interval))
-    };
+/// Prediction intervals of the metrics that every simulation has.
+fn intervals(values: &[Values]) -> Vec<(&'static str, PredictionInterval)> {
+    let interval =
+        |(metric, values): (&&'static str, &Values)| Some((*metric, PredictionInterval::of(values.as_ref()?)?));
     METRICS.iter().zip(values).filter_map(interval).collect()
 }
 
@@ -108,6 +114,40 @@ fn typical(values: &[Values]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_engine::Slowdown;
+    use tacho_metrics::{Sample, Setup};
+    use tacho_record::Measured;
+
+    /// Slow phases give the tail of runs at varying speed, and a run at constant speed has none.
+    #[test]
+    fn an_expected_value_lies_in_its_interval() {
+        let text = r#"{"tacho_profile": 2, "name": "mine", "cost": {"fixed_us": 1000.0}, "noise": 0.01}"#;
+        let machine = Machine::parse(text, "p.json").unwrap();
+        let uneven = Machine { slowdown: Some(Slowdown { factors: vec![1.0, 3.0], seconds: 1.0 }), ..machine };
+        let simulate = |slow: f64| {
+            move |machine: &Machine, seed: u64| {
+                let wait = if machine.slowdown.is_some() { slow + 0.0005 * seed as f64 } else { 0.04 };
+                let sample =
+                    Sample { ttft: wait, latency: 3.0 * wait, done: 3.0 * wait, output_len: 11, ..Sample::default() };
+                let measured =
+                    Measured { samples: vec![sample; 20].into(), duration: 1.0 + wait, ..Measured::default() };
+                Ok::<_, ()>(RunRecord::compute(Setup::example(), measured))
+            }
+        };
+        for (slow, is_uneven) in [(0.3, true), (0.03, false)] {
+            let found = Prediction::of(&uneven, 220, simulate(slow)).unwrap();
+            assert_eq!(found.is_uneven, is_uneven);
+            let run = SimulatedRun::of_record(&found.record);
+            assert!(found.intervals.iter().any(|(metric, _)| *metric == "p99_ttft_ms"));
+            for (metric, PredictionInterval { expected, low, high }) in &found.intervals {
+                let shown = run.value(metric).unwrap();
+                assert!(
+                    (*low..=*high).contains(expected) && (*low..=*high).contains(&shown),
+                    "{metric} {expected} {shown}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn the_typical_simulation_is_the_nearest_to_all_means() {
@@ -120,7 +160,7 @@ mod tests {
     fn intervals_leave_out_metrics_that_a_simulation_lacks() {
         let mut values: [Values; METRICS.len()] = std::array::from_fn(|_| None);
         values[2] = Some(vec![10.0, 11.0, 12.0]);
-        let found = intervals(&values, None);
+        let found = intervals(&values);
         assert_eq!(found.len(), 1);
         let (metric, interval) = found[0];
         assert_eq!(metric, "mean_ttft_ms");

@@ -57,6 +57,12 @@ fn lines(machine: &str, prediction: &Prediction, took: f64) -> Vec<String> {
         "predicted with profile {machine}, not measured: {duration:.1} s simulated in {took:.3} s, {:.0}x real time",
         duration / took.max(1e-9)
     )];
+    if prediction.is_uneven {
+        lines.push(
+            "the server's speed varied while it was fitted (interference): the report shows one typical simulation"
+                .to_owned(),
+        );
+    }
     if !prediction.intervals.is_empty() {
         lines.push(format!("expected value and 95% prediction interval ({} simulations):", prediction.simulations));
     }
