@@ -16,7 +16,7 @@ fn run(place: &Place, name: &str, words: &[&str]) -> (Value, std::process::Outpu
 fn each_stage_has_the_metrics_of_a_run_with_its_load() {
     let place = Place::new();
     let spec = "calm:3s@15, peak:3s@20..60, late:2s@15";
-    let files = ["--save-detailed", "--log", "rows", "--report", "page.html"];
+    let files = ["--save-detailed", "--log", "rows", "--report", "page.html", "--verbose"];
     let conditions = ["--fail-if", "peak.failed>1%", "--fail-if", "stage.calm.completed<45"];
     let (result, output) = run(&place, "r.json", &[&["--stages", spec], &files[..], &conditions].concat());
     assert!(output.status.success(), "{}", stderr(&output));
@@ -93,7 +93,13 @@ fn a_stage_with_its_own_dataset_sends_the_requests_of_a_run_of_its_own() {
     let refused = |spec: &str| stderr(&place.run(&["serve", "--sim", "--stages", spec]));
     assert!(refused("a:1s@5 header=x").contains("--header applies to the whole run"), "{}", refused("a:1s@5 header=x"));
     assert!(refused("a:1s@c5 dataset-name=random").contains("lengths or dataset"));
-    assert!(refused("a:1s@5 inputs=7").contains("inputs"), "{}", refused("a:1s@5 inputs=7"));
+    for (option, meant) in
+        [("burstines=2", "burstiness"), ("dataset-nam=random", "dataset-name"), ("input_length=7", "input_len")]
+    {
+        let text = refused(&format!("a:1s@5 {option}"));
+        assert!(text.contains("unknown option") && text.contains(&format!("did you mean {meant}?")), "{text}");
+        assert_eq!(text.trim().lines().count(), 1, "{text}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `--class`: several classes of traffic in one run, each with request and dataset flags of its own.
 
-use tacho_args::flag::Group;
+use tacho_args::flag::{Flag, Group};
 use tacho_args::grammar::{Parsed, Values};
+use tacho_args::near::nearest;
+use tacho_args::repr::quoted;
 use tacho_core::json::{Dict, Value, dumps, parse};
 use tacho_run::experiment::split;
 
@@ -40,6 +42,9 @@ const OF_CLASSES: [&str; 2] = ["--goodput", "--header"];
 /// Flags of those sections that concern the whole run.
 const OF_THE_RUN: [&str; 6] =
     ["--workload", "--save-workload", "--cache-salt", "--reset-prefix-cache", "--request-id-prefix", "--logprobs"];
+
+/// Options that only a stage has.
+const OF_STAGES: [&str; 3] = ["burstiness", "input_len", "output_len"];
 
 /// One class of traffic.
 #[derive(Debug, Clone)]
@@ -80,11 +85,12 @@ pub(super) fn of_stages(args: &ServeArgs) -> Result<Vec<ClassArgs>, Refusal> {
     }
     let class = |(stage, requests): (&StageArg, usize)| {
         let name = stage.stage.name.clone();
+        let refused = |problem: String| Refusal::Stages { problem: format!("stage {name:?}: {problem}") };
+        check_names(FLAG, &stage.flags, &OF_STAGES).map_err(refused)?;
         let mut words = words_of(&stage.flags);
         for (flag, text) in ["--input-len-dist", "--output-len-dist"].iter().zip(&stage.lengths) {
             words.extend(text.as_ref().map(|text| format!("{flag}={text}")));
         }
-        let refused = |problem: String| Refusal::Stages { problem: format!("stage {name:?}: {problem}") };
         let args = with(args, FLAG, &words).map_err(refused)?;
         Ok(ClassArgs { name, weight: requests as f64, args })
     };
@@ -141,6 +147,7 @@ impl Given {
         let mut dict = value.as_dict().cloned().unwrap_or_default();
         let name = dict.remove("name").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
         let weight = dict.remove("weight").map_or(Some(1.0), |weight| weight.as_f64()).unwrap_or(f64::NAN);
+        check_names("--class", &dict, &["name", "weight"])?;
         Ok(Given { name, weight, words: words_of(&dict) })
     }
 }
@@ -152,19 +159,34 @@ fn own_values(outer: &str, words: &[String]) -> Result<Values, String> {
         Parsed::Help(_) => return Err("ask tacho serve itself for its help".to_owned()),
     };
     values.check().map_err(|error| error.to_string())?;
-    let allowed = |names: &[&str], group: &'static Group| {
-        let named = |list: &[&str]| names.iter().any(|name| list.contains(name));
-        let listed = named(&OTHERS) || outer == "--class" && named(&OF_CLASSES);
-        listed || SECTIONS.iter().any(|section| std::ptr::eq(*section, group)) && !named(&OF_THE_RUN)
-    };
     let mut given = values.iter().map(|(flag, _)| flag).filter(|flag| values.is_given(flag.names[0]));
-    match given.find(|flag| !allowed(flag.names, flag.group)) {
+    match given.find(|flag| !is_allowed(outer, flag)) {
         Some(flag) => Err(format!("{} applies to the whole run: write it outside of {outer}", flag.names[0])),
         None => {
             drop(given);
             Ok(values)
         }
     }
+}
+
+/// Whether a class or a stage can set a flag.
+fn is_allowed(outer: &str, flag: &Flag) -> bool {
+    let named = |list: &[&str]| flag.names.iter().any(|name| list.contains(name));
+    let listed = named(&OTHERS) || outer == "--class" && named(&OF_CLASSES);
+    listed || SECTIONS.iter().any(|section| std::ptr::eq(*section, flag.group)) && !named(&OF_THE_RUN)
+}
+
+/// Rejects keys that are neither in `own` nor the whole name of a flag, with the nearest that can be set.
+fn check_names(outer: &str, dict: &Dict, own: &[&str]) -> Result<(), String> {
+    let defaults = Values::defaults(&TABLE);
+    let plain = |key: &str| key.replace('_', "-");
+    let names = |flag: &'static Flag| flag.names.iter().filter_map(|name| name.strip_prefix("--"));
+    let is_flag = |key: &str| defaults.iter().any(|(flag, _)| names(flag).any(|name| name == plain(key)));
+    let Some((key, _)) = dict.iter().find(|(key, _)| !is_flag(key)) else { return Ok(()) };
+    let flags = defaults.iter().filter(|(flag, _)| is_allowed(outer, flag)).flat_map(|(flag, _)| names(flag));
+    let meant = nearest(key, own.iter().copied().chain(flags));
+    let meant = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+    Err(format!("unknown option {}{meant}", quoted(key)))
 }
 
 /// Flags from an object: `true` sets a switch, a list gives several values.
