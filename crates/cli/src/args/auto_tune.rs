@@ -15,14 +15,14 @@ use super::offline::rows::LIVE;
 use Kind::{Float, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static LOAD: Group = group("load options", "load options", "What is sent, and what must hold.");
+static LOAD: Group = group("load options", "load options", "Workload and SLOs.");
 static TUNING: Group = group(
     "tuning options",
     "tuning options",
-    "What is tuned, and within which limits. Each is also read from the environment variable in its help.",
+    "Settings to tune. Each can also be set by the environment variable in its help.",
 );
-static SEARCH: Group = group("search options", "search options", "How settings are measured.");
-static COMMANDS: Group = group("command options", "command options", "Which server and client are run.");
+static SEARCH: Group = group("search options", "search options", "Runs and search.");
+static COMMANDS: Group = group("command options", "command options", "Server and client commands.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho auto-tune",
@@ -33,6 +33,29 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&TUNING, &LOAD, &SEARCH, &COMMANDS, &LIVE],
     flags: rows!(&[HELP], FIRST, SETTINGS, LAST, live::FLAGS),
+    basics: &[
+        "--model",
+        "--tp",
+        "--num-seqs-list",
+        "--num-batched-tokens-list",
+        "--input-len",
+        "--output-len",
+        "--max-model-len",
+        "--min-cache-hit-pct",
+        "--max-latency-allowed-ms",
+        "--constraint",
+        "--num-prompts",
+        "--num-runs",
+        "--tolerance",
+        "--sim",
+        "--serve-cmd",
+        "--bench-cmd",
+        "--serve-params",
+        "--base",
+        "--resume",
+        "--dry-run",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -40,25 +63,25 @@ flags! {
     /// The settings of vLLM's script. Each is also an environment variable.
     TuneFlags {
         SETTINGS [
-            base: Given<String> = own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Results go into DIR/auto-benchmark (BASE).");
-            model: Given<String> = own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "The model (MODEL).");
-            system: Given<String> = own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine; noted only (SYSTEM).");
+            base: Given<String> = own(&["--base"], Str, "DIR", Preset::Str("."), &TUNING, "Directory of the results, in DIR/auto-benchmark (BASE).");
+            model: Given<String> = own(&["--model"], Str, "NAME", Preset::Str("meta-llama/Llama-3.1-8B-Instruct"), &TUNING, "Model to serve (MODEL).");
+            system: Given<String> = own(&["--system"], Str, "NAME", Preset::Str("TPU"), &TUNING, "Kind of machine, for the record only (SYSTEM).");
             tp: Given<String> = own(&["--tp"], Str, "N", Preset::Str("1"), &TUNING, "Tensor parallel size (TP).");
-            download_dir: Given<String> = own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Where models are kept (DOWNLOAD_DIR).");
-            input_len: Given<String> = own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Tokens of a prompt (INPUT_LEN).");
-            output_len: Given<String> = own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Tokens of an answer (OUTPUT_LEN).");
+            download_dir: Given<String> = own(&["--download-dir"], Str, "DIR", Preset::Str(""), &TUNING, "Directory of downloaded models (DOWNLOAD_DIR).");
+            input_len: Given<String> = own(&["--input-len"], Str, "TOKENS", Preset::Str("4000"), &LOAD, "Prompt length in tokens (INPUT_LEN).");
+            output_len: Given<String> = own(&["--output-len"], Str, "TOKENS", Preset::Str("16"), &LOAD, "Output length in tokens (OUTPUT_LEN).");
             max_model_len: Given<String> = own(&["--max-model-len"], Str, "TOKENS", Preset::Str("4096"), &LOAD,
-                "Longest prompt and answer together (MAX_MODEL_LEN).");
+                "Maximum tokens of prompt and output (MAX_MODEL_LEN).");
             min_cache_hit_pct: Given<String> = own(&["--min-cache-hit-pct"], Str, "PERCENT", Preset::Str("0"), &LOAD,
-                "Share of each prompt that all prompts have in common (MIN_CACHE_HIT_PCT).");
+                "Shared prefix, as a percentage of each prompt (MIN_CACHE_HIT_PCT).");
             max_latency_allowed_ms: Given<String> = own(&["--max-latency-allowed-ms"], Str, "MS", Preset::Str("100000000000"), &LOAD,
-                "Largest 99th percentile of the end-to-end latency (MAX_LATENCY_ALLOWED_MS).");
+                "Maximum p99 end-to-end latency (MAX_LATENCY_ALLOWED_MS).");
             num_seqs_list: Given<Vec<String>> = own(&["--num-seqs-list"], OneOrMore, "N", Unset, &TUNING,
-                "Values of max_num_seqs to try; 128 256 without it (NUM_SEQS_LIST).");
+                "Values of max_num_seqs to try (NUM_SEQS_LIST; default: 128 256).");
             num_batched_tokens_list: Given<Vec<String>> = own(&["--num-batched-tokens-list"], OneOrMore, "TOKENS", Unset, &TUNING,
-                "Values of max_num_batched_tokens to try; 512 1024 2048 4096 without it (NUM_BATCHED_TOKENS_LIST).");
+                "Values of max_num_batched_tokens to try (NUM_BATCHED_TOKENS_LIST; default: 512 1024 2048 4096).");
             vllm_logging_level: Given<String> = own(&["--vllm-logging-level"], Str, "LEVEL", Preset::Str("INFO"), &TUNING,
-                "How much the server writes into its log (VLLM_LOGGING_LEVEL).");
+                "Log level of the server (VLLM_LOGGING_LEVEL).");
         ]
     }
 }
@@ -75,17 +98,17 @@ flags! {
             serve_params: Option<String> = own(&["--serve-params"], Str, "FILE", Unset, &TUNING,
                 "JSON file with further server settings to try. Each set is combined with each pair of the two lists.");
             constraints: Vec<Criterion> = own(&["--constraint"], Repeated, "CONDITION", Unset, &LOAD,
-                "Further conditions, such as 'p99_ttft_ms<=200'. Any number of a result can be limited with <=, <, >= or >.") => constraints;
-            num_prompts: u64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts of every measured run.").at_least(1);
-            num_warmups: u64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Requests before each run that are not measured.").at_least(0);
+                "Further SLOs, such as 'p99_ttft_ms<=200': any metric of a result with <=, <, >= or >.") => constraints;
+            num_prompts: u64 = own(&["--num-prompts"], Int, "N", Preset::Int(1000), &SEARCH, "Prompts per measured run.").at_least(1);
+            num_warmups: u64 = own(&["--num-warmups"], Int, "N", Preset::Int(10), &SEARCH, "Warm-up requests before each run.").at_least(0);
             num_runs: usize = own(&["--num-runs"], Int, "N", Preset::Int(3), &SEARCH,
                 "Runs at the load that is chosen for a pair. Their spread gives the interval of the answer.").at_least(1);
             tolerance: f64 = own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
-                "Share of a request rate by which it may be too low. 0 finds it exactly.").between(0.0, 0.99);
-            skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Leave out the profiled run of the best settings.");
+                "Precision of the request rate, as a fraction of it. 0 finds it exactly.").between(0.0, 0.99);
+            skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Skip the profiled run of the best settings.");
             /// Whether to resume a tuning, and which one.
             resume: Option<Option<String>> = own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
-                "Go on with a tuning that was interrupted. RUN is its directory in auto-benchmark, the newest without it.");
+                "Resume an interrupted tuning. RUN is its directory in auto-benchmark (default: the newest).");
             dry_run: bool = own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");
             sim: bool = own(&["--sim"], Switch, "", Off, &COMMANDS, "Use the built-in simulator as the server.");
             serve_cmd: Option<String> = own(&["--serve-cmd"], Str, "COMMAND", Unset, &COMMANDS,
@@ -99,8 +122,8 @@ flags! {
             load_format: String = own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
                 "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model.");
             server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
-                "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS);
-            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show what the clients print.");
+                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
+            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show the output of the clients.");
         ]
         ..tuning: TuneFlags;
         ..live: LiveArgs;

@@ -9,14 +9,11 @@ use tacho_text::TokenizerMode;
 use Kind::{Float, Int, OneOrMore, Str, Switch, TriState};
 use Preset::{Json, Off, Unset};
 
-pub(crate) static ENGINE: Group = group(
-    "engine options",
-    "engine options",
-    "Every engine flag of vLLM is handed on as typed; these tacho reads as well.",
-);
+pub(crate) static ENGINE: Group =
+    group("engine options", "engine options", "All engine flags of vLLM are passed on; tacho reads these as well.");
 
 pub(crate) static CAPACITY: Group =
-    group("engine capacity options", "engine options", "How many devices, requests, tokens and blocks.");
+    group("engine capacity options", "engine options", "Devices, requests, tokens and blocks.");
 
 /// A flag that only the engine reads.
 pub(crate) const fn passed(names: &'static [&'static str], kind: Kind, preset: Preset) -> Flag {
@@ -44,19 +41,19 @@ flags! {
             - passed(&["--runner"], Str, Preset::Str("auto"));
             - passed(&["--convert"], Str, Preset::Str("auto"));
             /// `None` means the model's tokenizer.
-            tokenizer: Option<String> = read(&["--tokenizer"], Str, Unset, "Tokenizer that samples the prompts, when it is not the model's own.") => named;
+            tokenizer: Option<String> = read(&["--tokenizer"], Str, Unset, "Tokenizer of the prompts (default: the model's).") => named;
             tokenizer_mode: String = read(&["--tokenizer-mode"], Str, Preset::Str("auto"), "How the tokenizer is loaded.");
             trust_remote_code: bool = passed(&["--trust-remote-code", "--no-trust-remote-code"], TriState, Off);
-            dtype: String = read(&["--dtype"], Str, Preset::Str("auto"), "Number type of weights and activations.");
-            seed: i64 = read(&["--seed"], Int, Preset::Int(0), "Seed of the prompts, of the adapter choice and of the engine.");
+            dtype: String = read(&["--dtype"], Str, Preset::Str("auto"), "Data type of weights and activations.");
+            seed: i64 = read(&["--seed"], Int, Preset::Int(0), "Seed of prompts, adapter choice and engine.");
             - passed(&["--hf-config-path"], Str, Unset);
             - passed(&["--allowed-local-media-path"], Str, Preset::Str(""));
             - passed(&["--allowed-media-domains"], OneOrMore, Unset);
             - passed(&["--revision"], Str, Unset);
             - passed(&["--code-revision"], Str, Unset);
             tokenizer_revision: Option<String> = read(&["--tokenizer-revision"], Str, Unset, "Branch, tag or commit of the tokenizer on the Hub.") => named;
-            max_model_len: Option<String> = capacity(&["--max-model-len"], Str, Unset, "Longest sequence, prompt and output together.") => named;
-            quantization: Option<String> = read(&["--quantization", "-q"], Str, Unset, "How the weights are quantised.") => named;
+            max_model_len: Option<String> = capacity(&["--max-model-len"], Str, Unset, "Maximum tokens of prompt and output.") => named;
+            quantization: Option<String> = read(&["--quantization", "-q"], Str, Unset, "Quantization of the weights.") => named;
             - passed(&["--quantization-config"], Str, Unset);
             - passed(&["--allow-deprecated-quantization", "--no-allow-deprecated-quantization"], TriState, Off);
             enforce_eager: bool = passed(&["--enforce-eager", "--no-enforce-eager"], TriState, Off);
@@ -103,7 +100,7 @@ flags! {
             - passed(&["--mamba-cache-philox-rounds"], Int, Preset::Int(0));
             - passed(&["--reasoning-parser"], Str, Preset::Str(""));
             - passed(&["--reasoning-parser-plugin"], Str, Preset::Str(""));
-            distributed_executor_backend: Option<String> = capacity(&["--distributed-executor-backend"], Str, Unset, "What starts the engine's own processes.") => named;
+            distributed_executor_backend: Option<String> = capacity(&["--distributed-executor-backend"], Str, Unset, "Launcher of the engine's processes.") => named;
             - passed(&["--pipeline-parallel-size", "-pp"], Int, Preset::Int(1));
             - passed(&["--master-addr"], Str, Preset::Str("127.0.0.1"));
             - passed(&["--master-port"], Int, Preset::Int(29501));
@@ -115,14 +112,14 @@ flags! {
             - passed(&["--numa-bind-nodes"], OneOrMore, Unset);
             - passed(&["--numa-bind-cpus"], OneOrMore, Unset);
             - passed(&["--device-ids"], Str, Unset);
-            tensor_parallel_size: i64 = capacity(&["--tensor-parallel-size", "-tp"], Int, Preset::Int(1), "Devices that one copy of the model is spread over.");
+            tensor_parallel_size: i64 = capacity(&["--tensor-parallel-size", "-tp"], Int, Preset::Int(1), "Tensor-parallel size: devices per copy of the model.");
             - passed(&["--decode-context-parallel-size", "-dcp"], Int, Preset::Int(1));
             - passed(&["--dcp-comm-backend"], Str, Unset);
             - passed(&["--dcp-q-replicate", "--no-dcp-q-replicate"], TriState, Unset);
             - passed(&["--dcp-kv-cache-interleave-size"], Int, Preset::Int(1));
             - passed(&["--cp-kv-cache-interleave-size"], Int, Unset);
             - passed(&["--prefill-context-parallel-size", "-pcp"], Int, Preset::Int(1));
-            data_parallel_size: i64 = capacity(&["--data-parallel-size", "-dp"], Int, Preset::Int(1), "Copies of the model. More than one needs --distributed-executor-backend external_launcher.");
+            data_parallel_size: i64 = capacity(&["--data-parallel-size", "-dp"], Int, Preset::Int(1), "Data-parallel size: copies of the model. More than one needs --distributed-executor-backend external_launcher.");
             - passed(&["--data-parallel-rank", "-dpn"], Int, Unset);
             - passed(&["--data-parallel-start-rank", "-dpr"], Int, Unset);
             - passed(&["--data-parallel-size-local", "-dpl"], Int, Unset);
@@ -160,8 +157,8 @@ flags! {
             - passed(&["--gpu-memory-utilization", "--device-memory-utilization"], Float, Preset::Float(0.92));
             - passed(&["--kv-cache-memory-bytes"], Str, Unset);
             - passed(&["--kv-cache-dtype"], Str, Preset::Str("auto"));
-            num_gpu_blocks: Option<String> = capacity(&["--num-gpu-blocks-override"], Str, Unset, "KV blocks there are.") => named;
-            enable_prefix_caching: Option<bool> = capacity(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, Unset, "Reuse the KV cache of common prompt beginnings.");
+            num_gpu_blocks: Option<String> = capacity(&["--num-gpu-blocks-override"], Str, Unset, "Number of KV blocks.") => named;
+            enable_prefix_caching: Option<bool> = capacity(&["--enable-prefix-caching", "--no-enable-prefix-caching"], TriState, Unset, "Enable or disable prefix caching.");
             - passed(&["--prefix-caching-hash-algo"], Str, Preset::Str("sha256"));
             - passed(&["--prefix-cache-retention-interval"], Str, Preset::Int(0));
             - passed(&["--kv-cache-dtype-skip-layers"], OneOrMore, Json("[]"));
@@ -209,7 +206,7 @@ flags! {
             - passed(&["--mm-ipc-gpu-memory-gb"], Float, Preset::Int(0));
             - passed(&["--mm-device-do-normalize", "--no-mm-device-do-normalize"], TriState, Unset);
             enable_lora: bool = capacity(&["--enable-lora", "--no-enable-lora"], TriState, Unset, "Run with LoRA adapters. Needs --lora-path.");
-            max_loras: i64 = capacity(&["--max-loras"], Int, Preset::Int(1), "Adapters that may be in one batch.");
+            max_loras: i64 = capacity(&["--max-loras"], Int, Preset::Int(1), "Maximum adapters per batch.");
             - passed(&["--max-lora-rank"], Int, Preset::Int(16));
             - passed(&["--lora-dtype"], Str, Preset::Str("auto"));
             - passed(&["--enable-tower-connector-lora", "--no-enable-tower-connector-lora"], TriState, Off);
@@ -237,9 +234,9 @@ flags! {
             - passed(&["--enable-logging-iteration-details", "--no-enable-logging-iteration-details"], TriState, Off);
             - passed(&["--jit-monitor-mode"], Str, Preset::Str("warn"));
             - passed(&["--jit-monitor-verbose", "--no-jit-monitor-verbose"], TriState, Off);
-            max_num_batched_tokens: Option<String> = capacity(&["--max-num-batched-tokens"], Str, Unset, "Most tokens in one step.") => named;
+            max_num_batched_tokens: Option<String> = capacity(&["--max-num-batched-tokens"], Str, Unset, "Maximum tokens in an engine step.") => named;
             - passed(&["--max-num-scheduled-tokens"], Str, Unset);
-            max_num_seqs: Option<i64> = capacity(&["--max-num-seqs"], Int, Unset, "Most sequences in one step.");
+            max_num_seqs: Option<i64> = capacity(&["--max-num-seqs"], Int, Unset, "Maximum requests in a batch.");
             - passed(&["--max-num-active-seqs"], Str, Unset);
             - passed(&["--max-num-queued-reqs"], Str, Unset);
             - passed(&["--max-num-queued-tokens"], Str, Unset);
@@ -289,7 +286,7 @@ const REST: &[Flag] = &[
     passed(&["--structured-outputs-config"], Str, Preset::Str("<StructuredOutputsConfig is not JSON serializable>")),
     passed(&["--aux-output-config"], Str, Preset::Str("<AuxOutputConfig is not JSON serializable>")),
     read(&["--profiler-config"], Str, Preset::Str("<ProfilerConfig is not JSON serializable>"),
-        "The profiler that --profile uses, as JSON."),
+        "Profiler of --profile, as JSON."),
     passed(&["--optimization-level"], Str, Preset::Int(2)),
     passed(&["--performance-mode"], Str, Preset::Str("balanced")),
     passed(&["--weight-transfer-config"], Str, Unset),

@@ -32,6 +32,29 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&INPUT, &SERVER, &SIGN_IN, &LOAD, &OUTPUT, &LIVE],
     flags: rows!(&[HELP], ROWS, sign_in::FLAGS, UNREAD, &[live::SCREEN, live::HTTP]),
+    basics: &[
+        "--input-file",
+        "--model",
+        "--url",
+        "--api-key",
+        "--num-clients",
+        "--max-active-conversations",
+        "--max-num-requests",
+        "--max-turns",
+        "--request-rate",
+        "--limit-max-tokens",
+        "--limit-min-tokens",
+        "--warmup-step",
+        "--no-early-stop",
+        "--conversation-sampling",
+        "--seed",
+        "--output-file",
+        "--excel-output",
+        "--stats-json-output",
+        "--verify-output",
+        "--dry-run",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -47,43 +70,43 @@ flags! {
         ROWS [
             input_file: PathBuf = vllm(&["--input-file", "-i"], Str, "FILE", Unset, &INPUT,
                 "Conversations (a list), or how to make them (an object with filetype generate_conversations).").required();
-            output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's answers.");
+            output_file: Option<PathBuf> = vllm(&["--output-file", "-o"], Str, "FILE", Unset, &OUTPUT, "Write finished conversations with the server's responses.");
             seed: u32 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &INPUT, "Seed of conversations, choices and pauses.").between(0.0, U32_MAX);
-            model: String = vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model, and the tokenizer that counts.").required();
-            served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "What requests call the model, where it is not --model.");
-            url: String = vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "The server.");
-            api_key: Option<String> = vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "Key to sign requests with.");
-            header: Vec<String> = vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "A header for all requests. May be given several times.");
-            num_clients: usize = vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Clients. Each has one request in flight at most.").between(1.0, U32_MAX);
+            model: String = vllm(&["--model", "-m"], Str, "NAME", Unset, &SERVER, "Model to request, and its tokenizer.").required();
+            served_model_name: Option<String> = vllm(&["--served-model-name"], Str, "NAME", Unset, &SERVER, "Model name in requests, if it differs from --model.");
+            url: String = vllm(&["--url", "-u"], Str, "URL", Preset::Str("http://localhost:8000"), &SERVER, "Server address.");
+            api_key: Option<String> = vllm(&["--api-key"], Str, "KEY", Unset, &SERVER, "API key, sent as Authorization: Bearer KEY.");
+            header: Vec<String> = vllm(&["--header"], Repeated, "NAME:VALUE", Unset, &SERVER, "Header sent with every request; may be repeated.");
+            num_clients: usize = vllm(&["--num-clients", "-p"], Int, "N", Preset::Int(1), &LOAD, "Concurrent clients, each with at most one request in flight.").between(1.0, U32_MAX);
             max_active_conversations: Option<i64> = vllm(&["--max-active-conversations", "-k"], Int, "N", Unset, &LOAD,
-                "Conversations that all clients together take turns with. As many as clients without it.");
-            max_num_requests: Option<i64> = vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Requests of all clients together.");
-            warmup_step: bool = vllm(&["--warmup-step"], Switch, "", Off, &LOAD, "Send all first messages before the measurement.");
+                "Maximum active conversations of all clients (default: the number of clients).");
+            max_num_requests: Option<i64> = vllm(&["--max-num-requests", "-n"], Int, "N", Unset, &LOAD, "Maximum requests of all clients.");
+            warmup_step: bool = vllm(&["--warmup-step"], Switch, "", Off, &LOAD, "Warm up: send all first turns before the measurement.");
             warmup_percentages: String = vllm(&["--warmup-percentages"], Str, "LIST", Preset::Str("0%"), &OUTPUT,
-                "Shares of the first samples to leave out, with commas between: a table each.");
-            max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &LOAD, "Most messages of a conversation.").between(1.0, U32_MAX);
-            no_early_stop: bool = vllm(&["--no-early-stop"], Switch, "", Off, &LOAD, "Let all clients finish when the first one has.");
+                "Percentages of samples to exclude as warm-up, separated by commas; one table each.");
+            max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &LOAD, "Maximum messages per conversation.").between(1.0, U32_MAX);
+            no_early_stop: bool = vllm(&["--no-early-stop"], Switch, "", Off, &LOAD, "Continue until all clients finish, not only the first.");
             limit_max_tokens: i64 = vllm(&["--limit-max-tokens"], Int, "N", Preset::Int(0), &LOAD,
-                "Tokens to generate. 0 takes them from the recorded answer, below 0: no limit.");
+                "Maximum output tokens. 0 uses the length of the recorded response; a negative value sets no limit.");
             limit_min_tokens: i64 = vllm(&["--limit-min-tokens"], Int, "N", Preset::Int(0), &LOAD,
-                "Fewest tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM.");
+                "Minimum output tokens. Checked and shown; not sent unless --exact-lengths is given, as in vLLM.");
             request_rate: f64 = vllm(&["--request-rate"], Float, "RATE", Preset::Float(0.0), &LOAD,
-                "Requests per second of each client: the mean of a pause after each.");
-            max_retries: Option<u32> = vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "How often a failed request is sent again (default: MULTITURN_BENCH_MAX_RETRIES).").between(0.0, U32_MAX);
+                "Requests per second of each client: a random pause follows each request.");
+            max_retries: Option<u32> = vllm(&["--max-retries"], Int, "N", Unset, &LOAD, "Retries of a failed request (default: $MULTITURN_BENCH_MAX_RETRIES).").between(0.0, U32_MAX);
             conversation_sampling: String = vllm(&["--conversation-sampling"], Choice(&["round_robin", "random"]), "HOW", Preset::Str("round_robin"), &LOAD,
-                "Which active conversation is next.");
-            verify_output: bool = vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail where an answer differs from the recorded one.");
-            request_timeout_sec: f64 = vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "How long a request may take.");
-            no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Ask for answers in one piece.");
+                "Order of the active conversations.");
+            verify_output: bool = vllm(&["--verify-output"], Switch, "", Off, &OUTPUT, "Fail if a response differs from the recorded one.");
+            request_timeout_sec: f64 = vllm(&["--request-timeout-sec"], Seconds, "SECONDS", Preset::Float(120.0), &SERVER, "Maximum seconds per request.");
+            no_stream: bool = vllm(&["--no-stream"], Switch, "", Off, &SERVER, "Request whole responses instead of streams.");
             send_conversation_id: bool = vllm(&["--send-conversation-id"], Switch, "", Off, &SERVER, "Send conversation_id and X-Session-ID.");
-            excel_output: bool = vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write a workbook.");
-            stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write a sample per request.");
+            excel_output: bool = vllm(&["--excel-output", "-e"], Switch, "", Off, &OUTPUT, "Write the tables as an Excel workbook.");
+            stats_json_output: Option<PathBuf> = vllm(&["--stats-json-output"], Str, "FILE", Unset, &OUTPUT, "Write the metrics of every request as JSON.");
             verbose: bool = vllm(&["--verbose", "-v"], Switch, "", Off, &OUTPUT, "Log what each client does, and add the time between a user's messages.");
-            print_content: bool = vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and answers as they come.");
+            print_content: bool = vllm(&["--print-content"], Switch, "", Off, &OUTPUT, "Print prompts and responses as they arrive.");
             exact_lengths: bool = own(&["--exact-lengths"], Switch, "", Off, &LOAD,
-                "Ask for answers of exactly the tokens that they are limited to (min_tokens, ignore_eos).");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &INPUT, "Make the conversations and send nothing.");
-            save_workload: Option<PathBuf> = own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before they are held.");
+                "Request responses of exactly the maximum length (min_tokens, ignore_eos).");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &INPUT, "Generate the conversations without sending them.");
+            save_workload: Option<PathBuf> = own(&["--save-workload"], Str, "FILE", Unset, &OUTPUT, "Write the conversations before the run.");
         ]
         ..live: LiveArgs;
         ..sign_in: SignInArgs;

@@ -94,6 +94,7 @@ fn outside(commands: &'static [Command], args: &[String]) -> Result<Invocation, 
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words[..] {
         [] => return Ok(Invocation::Print(top_help(commands, columns()))),
+        ["-h"] => return Ok(Invocation::Print(top_basics(commands, columns()))),
         ["help", ..] | ["-h" | "--help", _, ..] => return help_on(commands, &args[1..]),
         ["-v" | "-V" | "--version", ..] => {
             return Ok(Invocation::Print(version()));
@@ -167,16 +168,36 @@ const EXAMPLES: [(&str, &str); 4] = [
     ("tacho help rates", "one of the topics below"),
 ];
 
-/// The help of `tacho` itself.
-pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
-    let about = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
-    let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(about, width));
+/// The commands by section, each with what `about` leaves of its description.
+fn sections(commands: &[Command], width: usize, about: fn(&'static str) -> &'static str) -> String {
+    let summary = "Benchmark LLM serving. Takes the command lines of `vllm bench` and reports the same numbers.";
+    let mut out = format!("usage: tacho <command> [options]\n\n{}\n", help::paragraph(summary, width));
     for title in SECTIONS {
         out += &format!("\n{title}:\n");
         for command in commands.iter().filter(|command| command.section == title) {
-            out += &help::columns(command.spellings[0], command.table.about, 20, width);
+            out += &help::columns(command.spellings[0], about(command.table.about), 20, width);
         }
     }
+    out
+}
+
+/// `tacho -h`: one screen.
+pub(crate) fn top_basics(commands: &[Command], width: usize) -> String {
+    let first = |about: &'static str| about.split([':', ';', ',', '.']).next().unwrap_or(about);
+    let topics: Vec<&str> = topics::TOPICS.iter().map(|topic| topic.name).collect();
+    let more = [
+        ("first benchmark", "tacho serve --sim".to_owned()),
+        ("options", "tacho <command> -h".to_owned()),
+        ("topics", format!("tacho help {}", topics.join(", "))),
+        ("more", "tacho --help".to_owned()),
+    ];
+    let more = more.iter().map(|(what, how)| help::columns(what, how, 20, width));
+    sections(commands, width, first) + "\n" + &more.collect::<String>()
+}
+
+/// The help of `tacho` itself.
+pub(crate) fn top_help(commands: &[Command], width: usize) -> String {
+    let mut out = sections(commands, width, |about| about);
     let below = "Commands that vLLM has are also available as `tacho bench serve` and so on.";
     out += &format!("\n{}\n\nexamples:\n", help::paragraph(below, width));
     for (line, what) in EXAMPLES {

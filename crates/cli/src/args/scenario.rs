@@ -19,8 +19,9 @@ use super::sign_in;
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};
 
-pub(crate) static SCENARIO: Group = group("benchmark options", "options", "What is asked, how much and how often.");
-pub(crate) static SERVER: Group = group("server options", "options", "Which server to ask, in place of an engine.");
+pub(crate) static SCENARIO: Group = group("benchmark options", "options", "Prompts, requests and repetitions.");
+pub(crate) static SERVER: Group =
+    group("server options", "options", "Running server instead of an engine, and its requests.");
 /// Backends: vLLM's engine in a worker, the simulator, or a running server.
 pub(crate) const BACKENDS: &[&str] = &["vllm", "sim", "openai"];
 
@@ -30,7 +31,7 @@ pub(crate) const BACKEND: Flag = own(
     "NAME",
     Preset::Str("vllm"),
     &SCENARIO,
-    "What answers. vllm is the engine in a worker, openai a running server, sim the built-in simulator as a server.",
+    "Engine or server: vllm runs the engine in a worker, openai is a running server, sim the built-in simulator.",
 );
 
 /// For commands that can run against a server instead of an engine.
@@ -39,20 +40,20 @@ pub(crate) const SERVER_ROWS: &[Flag] = rows!(ADDRESS, sign_in::FLAGS, CACHE, SA
 /// Flags that are passed on to `tacho serve`.
 #[rustfmt::skip]
 const ADDRESS: &[Flag] = &[
-    own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, in place of host and port."),
+    own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port."),
     own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai."),
-    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port."),
+    own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server."),
     own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER, "Headers sent with every request."),
     own(&["--max-concurrency"], Int, "N", Unset, &SERVER,
-        "Most requests in flight at once. Copies that are served together cannot use each other's cache; 1 sends them one \
+        "Maximum requests in flight. Copies that are served together cannot use each other's cache; 1 sends them one \
         after the other. Default: no limit."),
-    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full length even past the end of text."),
+    own(&["--ignore-eos"], Switch, "", Off, &SERVER, "Generate the full output length, past the end of text."),
 ];
 
 #[rustfmt::skip]
 const SALT: &[Flag] = &[
     own(&["--cache-salt"], Str, "TEXT", Unset, &SERVER,
-        "Salt of the server's prefix cache, so that nothing that other runs left is found. `random` draws a new one."),
+        "Salt of the prefix cache: prompts of other runs are not found. random draws a new one."),
 ];
 
 flags! {
@@ -63,10 +64,10 @@ flags! {
                 "Empty the server's prefix cache first, so that the first pass is cold. vLLM needs VLLM_SERVER_DEV_MODE=1 for it.");
         ]
         OUTPUT [
-            output_json: Option<String> = own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the numbers of every pass.");
-            sim: bool = own(&["--sim"], Switch, "", Off, &OWN, "The same as --backend sim.");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it.");
-            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests, one a line.");
+            output_json: Option<String> = own(&["--output-json"], Str, "FILE", Unset, &SERVER, "Write the metrics of every pass as JSON.");
+            sim: bool = own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator; short for --backend sim.");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN, "Write the requests as JSON lines.");
         ]
         {
             backend: Given<String> = BACKEND;

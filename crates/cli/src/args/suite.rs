@@ -20,7 +20,7 @@ static TESTS: Group = group(
     "test options",
     "Which tests are run. Those with a name in brackets are also read from that environment variable.",
 );
-static RUNS: Group = group("run options", "run options", "How they are run.");
+static RUNS: Group = group("run options", "run options", "Servers and clients.");
 static LEVELS: Group = group("level options", "level options", "Prompts per level, and levels beyond the listed.");
 
 pub(crate) static TABLE: Table = Table {
@@ -40,19 +40,19 @@ flags! {
     SuiteArgs? {
         FIRST [
             paths: Vec<PathBuf> = own(&["PATH"], Rest(usize::MAX), "DIR | FILE [FILE ...]", Unset, &TESTS,
-                "Test files, or the directory of them. In a directory those for this machine are taken, such as \
+                "Test files, or their directory. In a directory those for this machine are taken, such as \
                  serving-tests-cpu.json; SERVING_JSON, LATENCY_JSON, STARTUP_JSON and THROUGHPUT_JSON name others.");
             test_selector: String = own(&["--test-selector"], Str, "REGEX", Preset::Str(""), &TESTS, "Only tests whose name matches [TEST_SELECTOR].") => text;
             model_filter: String = own(&["--model-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this model [MODEL_FILTER].") => text;
             dtype_filter: String = own(&["--dtype-filter"], Str, "NAME", Preset::Str(""), &TESTS, "Only tests of this dtype [DTYPE_FILTER].") => text;
             on_cpu: bool = own(&["--on-cpu"], Switch, "", Off, &TESTS, "Take the tests for CPUs, and count NUMA nodes as devices [ON_CPU]. ON_ARM64_CPU takes those for arm64.") => switched;
             output_dir: PathBuf = own(&["-o", "--output-dir"], Str, "DIR", Preset::Str("results"), &RUNS, "Directory of the results.");
-            resume: bool = own(&["--resume"], Switch, "", Off, &RUNS, "Keep the results that are there and run the rest.");
+            resume: bool = own(&["--resume"], Switch, "", Off, &RUNS, "Keep existing results and run the rest.");
             dry_run: bool = own(&["--dry-run"], Switch, "", Off, &RUNS,
                 "Print the commands of serving tests, write their .commands files, run nothing [DRY_RUN].") => switched;
             sim: bool = own(&["--sim"], Switch, "", Off, &RUNS, "Use the built-in simulator as every server and engine.");
-            remote_host: String = own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use the server that runs there [REMOTE_HOST].") => text;
-            remote_port: String = own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Its port, if it is not 8000 [REMOTE_PORT].") => text;
+            remote_host: String = own(&["--remote-host"], Str, "NAME", Preset::Str(""), &RUNS, "Use a running server on this host [REMOTE_HOST].") => text;
+            remote_port: String = own(&["--remote-port"], Str, "PORT", Preset::Str(""), &RUNS, "Port of that server, if not 8000 [REMOTE_PORT].") => text;
             serve_cmd: String = own(&["--serve-cmd"], Str, "COMMAND", Preset::Str("vllm serve"), &RUNS,
                 "Server command. The model and the parameters of a test follow it.");
             bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("tacho bench"), &RUNS,
@@ -60,22 +60,22 @@ flags! {
             reset_caches: bool = own(&["--reset-caches"], Switch, "", Off, &RUNS,
                 "Reset the caches of the server after each run. Without it they stay as they are, as in vLLM's suite.");
             server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(1200), &RUNS,
-                "Seconds that a server may take until it is ready.").between(0.0, MOST_SECONDS);
-            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show what the clients print.");
+                "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
+            show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &RUNS, "Show the output of the clients.");
         ]
         LAST [
             prompts_per_concurrency: Option<u64> = own(&["--prompts-per-concurrency"], Str, "N", Preset::Str(""), &LEVELS,
                 "Prompts per concurrent request instead of what a test says [PROMPTS_PER_CONCURRENCY].") => optional;
-            min_num_prompts: u64 = own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Fewest prompts then [MIN_NUM_PROMPTS].") => number;
-            max_num_prompts: u64 = own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Most prompts then [MAX_NUM_PROMPTS].") => number;
+            min_num_prompts: u64 = own(&["--min-num-prompts"], Str, "N", Preset::Str("1"), &LEVELS, "Minimum prompts per level [MIN_NUM_PROMPTS].") => number;
+            max_num_prompts: u64 = own(&["--max-num-prompts"], Str, "N", Preset::Str("1000000"), &LEVELS, "Maximum prompts per level [MAX_NUM_PROMPTS].") => number;
             adaptive_concurrency: bool = own(&["--adaptive-concurrency"], Switch, "", Off, &LEVELS,
-                "Search the largest concurrency within the limits after the listed ones [ENABLE_ADAPTIVE_CONCURRENCY].") => adaptive;
-            sla_ttft_ms: f64 = own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Largest TTFT [SLA_TTFT_MS].") => milliseconds;
-            sla_tpot_ms: f64 = own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Largest TPOT [SLA_TPOT_MS].") => milliseconds;
+                "Search for the maximum concurrency within the SLOs after the listed levels [ENABLE_ADAPTIVE_CONCURRENCY].") => adaptive;
+            sla_ttft_ms: f64 = own(&["--sla-ttft-ms"], Str, "MS", Preset::Str("3000"), &LEVELS, "Maximum TTFT [SLA_TTFT_MS].") => milliseconds;
+            sla_tpot_ms: f64 = own(&["--sla-tpot-ms"], Str, "MS", Preset::Str("100"), &LEVELS, "Maximum TPOT [SLA_TPOT_MS].") => milliseconds;
             adaptive_max_probes: u64 = own(&["--adaptive-max-probes"], Str, "N", Preset::Str("8"), &LEVELS,
-                "Most levels beyond the listed ones [ADAPTIVE_MAX_PROBES].") => number;
+                "Maximum levels beyond the listed ones [ADAPTIVE_MAX_PROBES].") => number;
             adaptive_max_concurrency: u64 = own(&["--adaptive-max-concurrency"], Str, "N", Preset::Str("1024"), &LEVELS,
-                "Largest level [ADAPTIVE_MAX_CONCURRENCY].") => number;
+                "Maximum level [ADAPTIVE_MAX_CONCURRENCY].") => number;
         ]
         ..live: LiveArgs;
     }

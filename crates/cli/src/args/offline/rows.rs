@@ -12,13 +12,12 @@ use crate::args::media::BUCKETS;
 use Kind::{Float, Int, Json, Seconds, Str, Switch};
 use Preset::{Off, Unset};
 
-pub(crate) static RUN: Group = group("run options", "options", "What is run, how often, and where results go.");
-pub(crate) static DATASET: Group = group("dataset options", "options", "Where the prompts come from.");
+pub(crate) static RUN: Group = group("run options", "options", "Batch, repetitions and results.");
+pub(crate) static DATASET: Group = group("dataset options", "options", "Source of the prompts.");
 pub(crate) static RANDOM: Group =
     group("random dataset options", "options", "Prompts of random tokens, the same for the same --seed and tokenizer.");
-pub(crate) static HUB: Group =
-    group("hub dataset options", "options", "Which rows of a dataset of the Hub, and in which order.");
-pub(crate) static OWN: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
+pub(crate) static HUB: Group = group("hub dataset options", "options", "Rows of a Hub dataset and their order.");
+pub(crate) static OWN: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) const OUTPUT_JSON: Flag = vllm(
     &["--output-json"],
@@ -26,36 +25,30 @@ pub(crate) const OUTPUT_JSON: Flag = vllm(
     "FILE",
     Unset,
     &RUN,
-    "File for the results. Its directory is made, and tried, before anything is measured.",
+    "File for the results. Its directory is created and checked before the run.",
 );
-pub(crate) const DISABLE_DETOKENIZE: Flag = vllm(
-    &["--disable-detokenize"],
-    Switch,
-    "",
-    Off,
-    &RUN,
-    "Leave the turning of tokens into text out of what is measured.",
-);
+pub(crate) const DISABLE_DETOKENIZE: Flag =
+    vllm(&["--disable-detokenize"], Switch, "", Off, &RUN, "Exclude detokenization from the measurement.");
 
 #[rustfmt::skip]
 pub(crate) const RANDOM_ROWS: &[Flag] = &[
-    vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM, "Tokens of a prompt."),
-    vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM, "Tokens to generate."),
+    vllm(&["--random-input-len"], Int, "TOKENS", Preset::Int(1024), &RANDOM, "Prompt length in tokens."),
+    vllm(&["--random-output-len"], Int, "TOKENS", Preset::Int(128), &RANDOM, "Output length in tokens."),
     vllm(&["--random-range-ratio"], Str, "RATIO", Preset::Str("0.0"), &RANDOM,
-        "How far lengths vary, as a share of them. A number from 0 to below 1, or JSON with input and output."),
+        "Variation of lengths, as a fraction of them: from 0 to below 1, or JSON with input and output."),
     vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &RANDOM,
-        "Tokens of a beginning that all prompts share."),
+        "Shared prefix of all prompts in tokens."),
     vllm(&["--random-batch-size"], Int, "N", Preset::Int(1), &RANDOM, "Prompts per request, for rerankers."),
     vllm(&["--no-reranker"], Switch, "", Off, &RANDOM, "The model of random-rerank is not a reranker."),
     vllm(&["--random-mm-base-items-per-request"], Int, "N", Preset::Int(1), &RANDOM,
         "Images or videos per request of random-mm."),
     vllm(&["--random-mm-num-mm-items-range-ratio"], Float, "RATIO", Preset::Float(0.0), &RANDOM,
-        "How far that number varies, as a share of it."),
+        "Variation of that number, as a fraction of it."),
     vllm(&["--random-mm-limit-mm-per-prompt"], Json, "JSON", Preset::Json(r#"{"image": 255, "video": 1}"#), &RANDOM,
-        "Most items of each kind in a request."),
+        "Maximum items of each kind per request."),
     vllm(&["--random-mm-bucket-config"], BUCKETS, "DICT",
         Preset::Json(r#"{"(256, 256, 1)": 0.5, "(720, 1280, 1)": 0.5, "(720, 1280, 16)": 0.0}"#), &RANDOM,
-        "Shares of item sizes, as a Python dict of (height, width, frames)."),
+        "Fractions of item sizes, as a Python dict of (height, width, frames)."),
 ];
 
 flags! {
@@ -98,7 +91,7 @@ pub(crate) const LOG: Flag = own(
     "DIR",
     Unset,
     &OWN,
-    "Write each measurement down as it is made, for tacho report DIR: a run that is killed keeps what it measured.",
+    "Log each measurement as it is made, for tacho report DIR: a killed run keeps its measurements.",
 );
 
 /// Selects the simulated engine for commands without `--backend`.

@@ -77,8 +77,7 @@ impl FromWord for Backend {
 const BACKENDS: &[&str] = &["vllm", "hf", "mii", "vllm-chat", "vllm-async", "sim", "openai", "openai-chat"];
 
 static PREFIX: Group = group("prefix repetition dataset options", "options", "A few prefixes that many prompts share.");
-static SERVER: Group =
-    group("server options", "tacho options", "The running server of --backend openai and openai-chat.");
+static SERVER: Group = group("server options", "tacho options", "Running server of --backend openai and openai-chat.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho throughput",
@@ -128,6 +127,34 @@ pub(crate) static TABLE: Table = Table {
         THROUGHPUT_ROWS,
         WORKER_ROWS
     ),
+    basics: &[
+        "--model",
+        "--backend",
+        "--sim",
+        "--num-prompts",
+        "--num-warmups",
+        "--dataset-name",
+        "--dataset-path",
+        "--random-input-len",
+        "--random-output-len",
+        "--random-range-ratio",
+        "--output-len",
+        "--n",
+        "--async-engine",
+        "--max-model-len",
+        "--max-num-seqs",
+        "--max-num-batched-tokens",
+        "--tensor-parallel-size",
+        "--dtype",
+        "--enable-prefix-caching",
+        "--seed",
+        "--num-runs",
+        "--sim-profile",
+        "--log",
+        "--output-json",
+        "--python",
+        "--quiet",
+    ],
     ..Table::PLAIN
 };
 
@@ -136,7 +163,7 @@ flags! {
     ThroughputArgs {
         CHOICE [
             named_backend: Given<Backend> = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &RUN,
-                "What runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
+                "Engine that runs the batch. vllm, vllm-chat and vllm-async are vLLM's engine, hf is transformers, sim is simulated, \
                  openai and openai-chat are a running server.");
             dataset_name: String = vllm(&["--dataset-name"], Choice(OFFLINE_NAMES), "NAME", Preset::Str("sharegpt"), &DATASET,
                 "Dataset. Without --dataset-path, those of vLLM that need a file become random, and the others are refused.");
@@ -144,40 +171,40 @@ flags! {
         ]
         LENGTHS [
             input_len: Option<i64> = vllm(&["--input-len"], Int, "TOKENS", Unset, &DATASET,
-                "Tokens of a random prompt, where no --random-* length is given.");
+                "Length of a random prompt in tokens, if no --random-* length is set.");
             output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &DATASET,
-                "Tokens to generate, in place of the dataset's own number.");
+                "Output length in tokens, instead of that of the dataset.");
         ]
         RUNS [
-            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences generated for each prompt.").at_least(1);
+            n: i64 = vllm(&["--n"], Int, "N", Preset::Int(1), &RUN, "Sequences per prompt.").at_least(1);
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &RUN, "Prompts in the batch.").at_least(1);
-            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Prompts run before, not measured.").at_least(0);
-            hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Largest batch of --backend hf, which needs it.").at_least(1);
+            num_warmups: i64 = vllm(&["--num-warmups"], Int, "N", Preset::Int(0), &RUN, "Warm-up prompts before the measurement.").at_least(0);
+            hf_max_batch_size: Option<i64> = vllm(&["--hf-max-batch-size"], Int, "N", Unset, &RUN, "Maximum batch size of --backend hf (required there).").at_least(1);
             hf_enable_torch_compile: bool = vllm(&["--hf-enable-torch-compile"], Switch, "", Off, &RUN, "Compile the model of --backend hf.");
             output_json: Option<String> = OUTPUT_JSON;
             async_engine: bool = vllm(&["--async-engine"], Switch, "", Off, &RUN, "Use vLLM's asynchronous engine with --backend vllm.");
             prequeue_requests: bool = vllm(&["--prequeue-requests"], Switch, "", Off, &RUN,
-                "Queue everything before scheduling begins. Only the synchronous vllm and vllm-chat.");
+                "Queue all requests before scheduling starts. Only the synchronous vllm and vllm-chat.");
             disable_detokenize: bool = DISABLE_DETOKENIZE;
             lora_path: Option<String> = vllm(&["--lora-path"], Str, "PATH", Unset, &ENGINE, "LoRA adapter, a directory or a Hub id.");
             lora_assignment: LoraAssignment = vllm(&["--lora-assignment"], Choice(&["random", "round-robin"]), "HOW", Preset::Str("random"), &ENGINE,
-                "Which prompt gets which of the --max-loras adapters.") => lora_assignment;
+                "Assignment of the --max-loras adapters to prompts.") => lora_assignment;
             prefix_len: Given<i64> = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &DATASET,
-                "Tokens that random prompts share, where no --random-* length is given.");
+                "Shared prefix of random prompts in tokens, if no --random-* length is set.");
         ]
         PROFILE [
             profile: bool = vllm(&["--profile"], Switch, "", Off, &RUN, "Run the engine's profiler. Needs --profiler-config.");
         ]
         OURS [
-            base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of host and port.");
+            base_url: Option<String> = own(&["--base-url"], Str, "URL", Unset, &SERVER, "Server of --backend openai, instead of --host and --port.");
             host: String = own(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server of --backend openai.");
-            port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Its port.");
+            port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Port of that server.");
             sim: bool = Flag { group: &RUN, ..SIM };
             nsys: Option<String> = NSYS;
             log: Option<String> = LOG;
             num_runs: i64 = own(&["--num-runs"], Int, "N", Preset::Int(1), &OWN,
-                "Run the batch this often, caches dropped in between. Rates are then those of the mean time, with an interval.").at_least(1);
-            dataset: Option<String> = own(&["--dataset"], Str, "PATH", Unset, &OWN, "Old name of --dataset-path.");
+                "Repeat the batch N times, with caches cleared in between. Rates are then those of the mean time, with a confidence interval.").at_least(1);
+            dataset: Option<String> = own(&["--dataset"], Str, "PATH", Unset, &OWN, "Deprecated alias of --dataset-path.");
         ]
         ..common: OfflineArgs;
         ..source: SourceArgs;
@@ -194,7 +221,7 @@ fn lora_assignment(setting: Setting<'_>) -> LoraAssignment {
 #[rustfmt::skip]
 const SAMPLES: &[Flag] = &[
     vllm(&["--no-oversample"], Switch, "", Off, &DATASET, "Do not repeat samples to reach --num-prompts."),
-    vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Make prompts chat messages."),
+    vllm(&["--enable-multimodal-chat"], Switch, "", Off, &DATASET, "Send prompts as chat messages."),
     vllm(&["--custom-output-len"], Int, "TOKENS", Unset, &DATASET, "Tokens to generate for custom_audio and custom, else each row's own; and for custom_image, else 256."),
 ];
 
@@ -208,15 +235,15 @@ const HUB_ROWS: &[Flag] = &[
 #[rustfmt::skip]
 const PREFIXES: &[Flag] = &[
     vllm(&["--prefix-repetition-prefix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens of each shared prefix."),
-    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens after it."),
-    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &PREFIX, "Different prefixes."),
-    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens to generate after them."),
+    vllm(&["--prefix-repetition-suffix-len"], Int, "TOKENS", Unset, &PREFIX, "Tokens after the shared prefix."),
+    vllm(&["--prefix-repetition-num-prefixes"], Int, "N", Unset, &PREFIX, "Number of prefixes."),
+    vllm(&["--prefix-repetition-output-len"], Int, "TOKENS", Unset, &PREFIX, "Output length in tokens."),
 ];
 
 #[rustfmt::skip]
 const LAST: &[Flag] = &[
-    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &HUB, "Shortest recording used."),
-    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Longest recording used."),
+    vllm(&["--asr-min-audio-len-sec"], Float, "SEC", Preset::Float(0.0), &HUB, "Minimum length of a recording."),
+    vllm(&["--asr-max-audio-len-sec"], Float, "SEC", Preset::Float(f64::INFINITY), &HUB, "Maximum length of a recording."),
 ];
 
 /// Flags that only the engine reads, or that old scripts use.

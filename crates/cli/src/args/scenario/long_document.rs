@@ -27,6 +27,27 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP], DOCUMENTS, &[BACKEND], REUSE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    basics: &[
+        "--base-url",
+        "--port",
+        "--backend",
+        "--sim",
+        "--model",
+        "--document-length",
+        "--document-tokens",
+        "--num-documents",
+        "--repeat-count",
+        "--repeat-mode",
+        "--reuse-distance",
+        "--output-len",
+        "--max-concurrency",
+        "--reset-prefix-cache",
+        "--enable-prefix-caching",
+        "--seed",
+        "--output-json",
+        "--dry-run",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -34,18 +55,18 @@ flags! {
     /// The flags of `tacho long-doc-qa`.
     LongDocumentFlags {
         DOCUMENTS [
-            document_length: usize = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Words of a document, all the same.").between(0.0, MAX_TOKENS);
-            num_documents: usize = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Different documents.").at_least(1);
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.").at_least(0);
-            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "How often each document comes.").at_least(0);
+            document_length: usize = vllm(&["--document-length"], Int, "WORDS", Preset::Int(20000), &SCENARIO, "Length of a document in words, all equal.").between(0.0, MAX_TOKENS);
+            num_documents: usize = vllm(&["--num-documents"], Int, "N", Preset::Int(8), &SCENARIO, "Number of documents.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Output length in tokens.").at_least(0);
+            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(2), &SCENARIO, "Requests per document.").at_least(0);
             repeat_mode: Given<String> = vllm(&["--repeat-mode"], Choice(&RepeatMode::NAMES), "HOW", Preset::Str("random"), &SCENARIO,
-                "Order. random mixes all, tile repeats the list, interleave repeats each document at once.");
+                "Order of the requests: random shuffles, tile repeats the list, interleave repeats each document at once.");
             shuffle_seed: u64 = vllm(&["--shuffle-seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of a random order.").between(0.0, MAX_SEED);
         ]
         REUSE [
-            document_tokens: Option<usize> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, in place of words.").at_least(0);
+            document_tokens: Option<usize> = own(&["--document-tokens"], Int, "TOKENS", Unset, &OWN, "Length of a document in tokens, instead of --document-length.").at_least(0);
             reuse_distance: Option<usize> = own(&["--reuse-distance"], Int, "N", Unset, &OWN,
-                "Requests from one sight of a document to its next, in place of --repeat-mode. Needs --max-concurrency to mean something.").at_least(1);
+                "Requests between two uses of a document, instead of --repeat-mode. Use it with --max-concurrency.").at_least(1);
         ]
         ..batch: BatchArgs;
     }

@@ -27,6 +27,28 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP], PROMPTS, &[BACKEND], IDS, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    basics: &[
+        "--base-url",
+        "--port",
+        "--backend",
+        "--sim",
+        "--model",
+        "--dataset-path",
+        "--num-prompts",
+        "--repeat-count",
+        "--input-length-range",
+        "--prefix-len",
+        "--output-len",
+        "--sort",
+        "--max-concurrency",
+        "--reset-prefix-cache",
+        "--cache-salt",
+        "--enable-prefix-caching",
+        "--seed",
+        "--output-json",
+        "--dry-run",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -34,17 +56,17 @@ flags! {
     /// The flags of `tacho prefix-caching`.
     PrefixCachingFlags {
         PROMPTS [
-            dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts. Random tokens without it.");
-            num_prompts: Option<usize> = vllm(&["--num-prompts"], Int, "N", Unset, &SCENARIO, "Different prompts. Needed.").at_least(1);
-            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(1), &SCENARIO, "How often each comes.").at_least(1);
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Tokens to generate.").at_least(0);
-            sort: bool = vllm(&["--sort"], Switch, "", Off, &SCENARIO, "Send by length, shortest first, in place of a random order.");
-            input_length_range: Option<String> = vllm(&["--input-length-range"], Str, "LEAST:MOST", Unset, &SCENARIO, "Shortest and longest prompt, in tokens. Needed.");
-            prefix_len: i64 = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Tokens that random prompts share. They count to the length.").at_least(0);
+            dataset_path: Option<String> = vllm(&["--dataset-path"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts (default: random tokens).");
+            num_prompts: Option<usize> = vllm(&["--num-prompts"], Int, "N", Unset, &SCENARIO, "Number of different prompts (required).").at_least(1);
+            repeat_count: usize = vllm(&["--repeat-count"], Int, "N", Preset::Int(1), &SCENARIO, "Requests per prompt.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(10), &SCENARIO, "Output length in tokens.").at_least(0);
+            sort: bool = vllm(&["--sort"], Switch, "", Off, &SCENARIO, "Send by length, shortest first, instead of in random order.");
+            input_length_range: Option<String> = vllm(&["--input-length-range"], Str, "LEAST:MOST", Unset, &SCENARIO, "Shortest and longest prompt in tokens (required).");
+            prefix_len: i64 = vllm(&["--prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Shared prefix of random prompts in tokens, part of their length.").at_least(0);
             disable_detokenize: bool = DISABLE_DETOKENIZE;
         ]
         IDS [
-            prompt_token_ids: bool = own(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send token ids in place of text, so that nothing is tokenized again.");
+            prompt_token_ids: bool = own(&["--prompt-token-ids"], Switch, "", Off, &OWN, "Send token IDs instead of text: the server does not tokenize.");
         ]
         ..batch: BatchArgs;
     }

@@ -27,6 +27,25 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SCENARIO, &SERVER, &SIGN_IN, &OWN, &LIVE, &RUN, &ENGINE, &CAPACITY],
     flags: rows!(&[HELP, BACKEND], FIRST, RATE, SERVER_ROWS, live::FLAGS, WORKER_ROWS, engine::FLAGS),
+    basics: &[
+        "--base-url",
+        "--port",
+        "--backend",
+        "--sim",
+        "--model",
+        "--dataset",
+        "--input-len",
+        "--output-len",
+        "--num-prompts",
+        "--request-rate",
+        "--priority-weights",
+        "--max-concurrency",
+        "--max-num-seqs",
+        "--seed",
+        "--output-json",
+        "--dry-run",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -36,7 +55,7 @@ const BACKEND: Flag = vllm(
     "NAME",
     Preset::Str("vllm"),
     &SCENARIO,
-    "What answers. vllm is the engine in a worker, openai a running server, sim the simulator; hf and mii have no priorities.",
+    "Engine or server: vllm runs the engine in a worker, openai is a running server, sim the simulator; hf and mii have no priorities.",
 );
 
 flags! {
@@ -44,13 +63,13 @@ flags! {
     PrioritizationFlags {
         FIRST [
             dataset: Option<String> = vllm(&["--dataset"], Str, "FILE", Unset, &SCENARIO, "ShareGPT file of the prompts.");
-            input_len: Option<usize> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a made-up prompt. Needed without --dataset.").at_least(0);
-            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Tokens to generate, in place of the recorded answer's.").at_least(0);
-            n: u64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences generated for each prompt.").at_least(1);
-            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Requests.").at_least(1);
+            input_len: Option<usize> = vllm(&["--input-len"], Int, "TOKENS", Unset, &SCENARIO, "Length of a random prompt in tokens; required without --dataset.").at_least(0);
+            output_len: Option<i64> = vllm(&["--output-len"], Int, "TOKENS", Unset, &SCENARIO, "Output length in tokens, instead of that of the recorded response.").at_least(0);
+            n: u64 = vllm(&["--n"], Int, "N", Preset::Int(1), &SCENARIO, "Sequences per prompt.").at_least(1);
+            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(200), &SCENARIO, "Number of requests.").at_least(1);
             disable_detokenize: bool = DISABLE_DETOKENIZE;
             priority_weights: String = own(&["--priority-weights"], Str, "LIST", Preset::Str("0.5,0.5"), &OWN,
-                "Shares of the priorities 0, 1 and so on, with commas. Two halves are vLLM's.");
+                "Fractions of the priorities 0, 1 and so on, separated by commas. Two halves are vLLM's.");
         ]
         ..batch: BatchArgs;
     }

@@ -31,8 +31,8 @@ const BACKENDS: &[&str] = &[
     "llama.cpp",
 ];
 
-static CONSTRAINT: Group = group("constraint options", "options", "How requests say what their answers must be like.");
-static RESULT: Group = group("result options", "options", "What is computed, printed and written.");
+static CONSTRAINT: Group = group("constraint options", "options", "Kind of constraint and how requests carry it.");
+static RESULT: Group = group("result options", "options", "Metrics and result files.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho structured-output",
@@ -46,6 +46,31 @@ pub(crate) static TABLE: Table = Table {
     ],
     groups: &[&SERVER, &SIGN_IN, &SCENARIO, &CONSTRAINT, &RESULT, &OWN, &LIVE],
     flags: rows!(FLAGS, sign_in::FLAGS),
+    basics: &[
+        "--base-url",
+        "--host",
+        "--port",
+        "--sim",
+        "--backend",
+        "--model",
+        "--tokenizer",
+        "--dataset",
+        "--json-schema-path",
+        "--num-prompts",
+        "--output-len",
+        "--request-rate",
+        "--max-concurrency",
+        "--structured-output-ratio",
+        "--no-structured-output",
+        "--structure-type",
+        "--constraint-field",
+        "--goodput",
+        "--metric-percentiles",
+        "--save-results",
+        "--result-dir",
+        "--seed",
+        "--live",
+    ],
     ..Table::PLAIN
 };
 
@@ -54,59 +79,59 @@ flags! {
     StructuredFlags {
         FLAGS [
             - HELP;
-            backend: String = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Protocol spoken to the server.");
-            - vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, in place of --host and --port.");
+            backend: String = vllm(&["--backend"], Choice(BACKENDS), "NAME", Preset::Str("vllm"), &SERVER, "Wire protocol of the server.");
+            - vllm(&["--base-url"], Str, "URL", Unset, &SERVER, "Server address with scheme, instead of --host and --port.");
             - vllm(&["--host"], Str, "HOST", Preset::Str("127.0.0.1"), &SERVER, "Server name or address.");
             - vllm(&["--port"], Int, "PORT", Preset::Int(8000), &SERVER, "Server port.");
-            - vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. Left out, it follows the backend.");
+            - vllm(&["--endpoint"], Str, "PATH", Preset::Str("/v1/completions"), &SERVER, "API path. If unset, that of the backend.");
             dataset: StructuredDataset = vllm(&["--dataset"], Choice(&StructuredDataset::NAMES), "NAME", Preset::Str("json"), &SCENARIO,
                 "Prompts and constraints. xgrammar_bench is NousResearch/json-mode-eval of the Hub.") => dataset;
-            json_schema_path: Option<String> = vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, in place of the built-in one.");
-            - vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Most requests in flight at once.");
-            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to ask for. Without it, the first model that the server lists.");
-            - vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer, where it is not the model's.");
+            json_schema_path: Option<String> = vllm(&["--json-schema-path"], Str, "FILE", Unset, &SCENARIO, "Schema of json and json-unique, instead of the built-in one.");
+            - vllm(&["--max-concurrency"], Int, "N", Unset, &SERVER, "Maximum requests in flight.");
+            model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &SERVER, "Model to request (default: the first one that the server lists).");
+            - vllm(&["--tokenizer"], Str, "NAME", Unset, &SERVER, "Tokenizer: a Hub id or a directory (default: the model's).");
             - vllm(&["--tokenizer-mode"], Str, "MODE", Preset::Str("auto"), &SERVER, "How the tokenizer is loaded.");
-            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Requests to send.").at_least(1);
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Most tokens of an answer.").at_least(0);
+            num_prompts: usize = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SCENARIO, "Number of requests.").at_least(1);
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SCENARIO, "Maximum output tokens.").at_least(0);
             - vllm(&["--request-rate"], Float, "RPS", Preset::Float(f64::INFINITY), &SCENARIO, "Requests per second; inf sends all at once.");
-            - vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gaps. 1 is a Poisson process.");
-            seed: u64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, the gaps and the prefix.").between(0.0, MAX_SEED);
-            - vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted, and not needed.");
+            - vllm(&["--burstiness"], Float, "SHAPE", Preset::Float(1.0), &SCENARIO, "Shape of the gamma distribution of interarrival times. 1 is a Poisson process.");
+            seed: u64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SCENARIO, "Seed of the constrained subset, arrival times and prefix.").between(0.0, MAX_SEED);
+            - vllm(&["--trust-remote-code"], Switch, "", Off, &SERVER, "Accepted for old scripts. Has no effect.");
             - vllm(&["--disable-tqdm"], Switch, "", Off, &RESULT, "Show no progress bars.");
             save_results: bool = vllm(&["--save-results"], Switch, "", Off, &RESULT, "Write the result file.");
             - vllm(&["--profile"], Switch, "", Off, &SERVER, "Start the server's profiler for the run.");
-            result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; made if it is not there.");
+            result_dir: Option<String> = vllm(&["--result-dir"], Str, "DIR", Unset, &RESULT, "Directory of the result file; created if missing.");
             - vllm(&["--result-filename"], Str, "FILE", Unset, &RESULT, "Name of the result file.");
-            - vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Ask the server to generate to full length.");
+            - vllm(&["--ignore-eos"], Switch, "", Off, &SCENARIO, "Generate the full output length, past the end of text.");
             - vllm(&["--percentile-metrics"], Str, "NAMES", Preset::Str("ttft,tpot,itl"), &RESULT, "Latencies to report: ttft, tpot, itl, e2el.");
-            - vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RESULT, "Percentiles to report, with commas.");
-            - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "Objectives on ttft, tpot or e2el, in milliseconds.");
-            no_structured_output: bool = vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Constrain nothing: the baseline.");
-            structured_output_ratio: f64 = vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Share of the requests that carry their constraint.");
+            - vllm(&["--metric-percentiles"], Str, "LIST", Preset::Str("99"), &RESULT, "Percentiles to report, separated by commas.");
+            - vllm(&["--goodput"], OneOrMore, "NAME:MS", Unset, &RESULT, "SLOs per request, in milliseconds, on ttft, tpot or e2el.");
+            no_structured_output: bool = vllm(&["--no-structured-output"], Switch, "", Off, &SCENARIO, "Send no constraints: the baseline.");
+            structured_output_ratio: f64 = vllm(&["--structured-output-ratio"], Float, "SHARE", Preset::Float(1.0), &SCENARIO, "Fraction of the requests with a constraint.");
             random_prefix_len: usize = vllm(&["--random-prefix-len"], Int, "TOKENS", Preset::Int(0), &SCENARIO, "Random tokens before every prompt.").at_least(0);
             structure_type: Option<String> = own(&["--structure-type"], Choice(&["json", "grammar", "regex", "choice"]), "KIND", Unset, &CONSTRAINT,
-                "Kind of constraint, as vLLM's pages show it. It must agree with --dataset.");
+                "Kind of constraint, as in vLLM's documentation. It must match --dataset.");
             constraint_field: String = own(&["--constraint-field"], Choice(&ConstraintField::NAMES), "NAME", Preset::Str("structured_outputs"), &CONSTRAINT,
-                "How requests say it. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
+                "Field of a request with the constraint. structured_outputs is vLLM's member; json_schema and json_object are OpenAI's response_format of \
                 these types, for the JSON datasets.");
             constraint_options: Given<Value> = own(&["--constraint-options"], Json, "JSON", Unset, &CONSTRAINT,
                 "Further members of structured_outputs. disable_any_whitespace, disable_additional_properties, whitespace_pattern.");
             - own(&["--header"], AnyNumber, "KEY=VALUE", Unset, &OWN, "Headers sent with every request.");
-            - own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, where it differs from --model.");
+            - own(&["--served-model-name"], Str, "NAME", Unset, &OWN, "Model name in requests, if it differs from --model.");
             - own(&["--sim"], Switch, "", Off, &OWN, "Benchmark the built-in simulator.");
             - own(&["--sim-profile"], Str, "NAME", Unset, &OWN, "Hardware and model the simulator imitates.");
             - own(&["--workers"], Int, "N", Unset, &OWN, "Threads that send and receive.");
-            - own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN, "Seconds a request may take in all.");
-            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Make the workload and show it, but send none of it.");
+            - own(&["--timeout"], Seconds, "SEC", Preset::Float(21600.0), &OWN, "Maximum seconds per request.");
+            dry_run: bool = own(&["--dry-run"], Switch, "", Off, &OWN, "Generate the workload and show it without sending it.");
             save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &OWN,
                 "Write the requests as JSON lines: index, prompt, prompt_len, output_len, extra_body.");
-            - own(&["--quiet"], Switch, "", Off, &OWN, "Print the report and nothing else.");
+            - own(&["--quiet"], Switch, "", Off, &OWN, "Print only the report.");
             - live::SCREEN;
             - live::HTTP;
             sweep_request_rates: Option<String> = own(&["--sweep-request-rates"], Str, "LIST", Unset, &OWN,
                 "Run once for each of these rates, as vLLM's companion script does with 25,20,15,10,5,1. A result file each in \
                 --result-dir, structured_output_benchmark_results without it.");
-            sweep_seconds: f64 = own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Length of each run of a sweep: its requests are the rate times this.");
+            sweep_seconds: f64 = own(&["--sweep-seconds"], Float, "SEC", Preset::Float(90.0), &OWN, "Seconds per run of a sweep; its requests are the rate times this.");
         ]
     }
 }

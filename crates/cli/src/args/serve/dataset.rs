@@ -152,7 +152,7 @@ flags! {
                 "Command that prints the requests as JSON lines: prompt or messages, and output_len, image, labels and others. It gets \
                  TACHO_SEED, TACHO_NUM_PROMPTS and TACHO_MODEL. Short for --dataset-name custom.");
             dataset_command_timeout: Given<Duration> = own(&["--dataset-command-timeout"], Seconds, "SEC", Preset::Float(60.0), &CUSTOM,
-                "Longest time without a line of --dataset-command.").positive();
+                "Maximum seconds between two lines of --dataset-command.").positive();
             map: Vec<String> = own(&["--map"], Repeated, "FIELD=COLUMN", Unset, &CUSTOM,
                 "Columns of a JSONL, CSV or Parquet file or of --dataset-command: --map prompt=question output_len=meta.len. Fields are \
                  those of --dataset-command; labels.NAME and overrides.NAME set one member.");

@@ -17,7 +17,7 @@ use Preset::{Off, Unset};
 
 static OPTIONS: Group = group("plot options", "options", "What is drawn, and how.");
 static FIGURE: Group = group("figure options", "options", "Where figures go, and how large they are.");
-static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
+static FORMATS: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho sweep plot",

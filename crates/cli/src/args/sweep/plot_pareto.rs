@@ -14,7 +14,7 @@ use Kind::{Rest, Str, Switch};
 use Preset::{Off, Unset};
 
 static OPTIONS: Group = group("plot options", "options", "What is drawn.");
-static FORMATS: Group = group("tacho options", "tacho options", "What vLLM's command does not have.");
+static FORMATS: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho sweep plot_pareto",
