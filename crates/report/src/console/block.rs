@@ -79,6 +79,9 @@ pub fn own_report(record: &RunRecord, style: BlockStyle) -> String {
     }
     let height: usize = shown.iter().map(|part| part.lines.len()).sum();
     if !style.verbose && height + hidden.len() > SCREEN {
+        if verdict.findings.len() > 1 {
+            hidden.push("whole warnings".to_owned());
+        }
         if record.setup.metric_percentiles.iter().filter(|percentile| **percentile != 50.0).count() > 1 {
             hidden.push("percentiles".to_owned());
         }
@@ -123,7 +126,7 @@ fn fit(parts: &mut [Part]) -> Vec<String> {
 /// The parts in the order of the block; on a full screen the table is shorter.
 fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
     let mut parts = vec![Part::new("", 0, vec![title(" tacho ", '-')])];
-    parts.extend(findings(verdict, style));
+    parts.extend(findings(verdict, style, is_full));
     if record.summary.completed > 0 {
         parts.push(Part::new("", 0, table(record, style, is_full)));
     }
@@ -146,7 +149,7 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
         parts.extend(fact.map(|(label, text)| Part::new(label, rank, labelled(label, &text, style.width))));
     }
     let tables = groups::tables_of(record, style.width).into_iter();
-    parts.extend(tables.map(|(name, lines)| Part { is_table: true, ..Part::new(&name, 1, lines) }));
+    parts.extend(tables.map(|(name, lines)| Part { is_table: true, ..Part::new(&name, 2, lines) }));
     if !record.measured.ranks.is_empty() {
         parts.push(Part::new("ranks", 10, ranks::lines(record, style.width)));
     }
@@ -165,24 +168,25 @@ fn parts(record: &RunRecord, verdict: &Verdict, style: BlockStyle, is_full: bool
     parts
 }
 
-/// The warnings, the most severe first.
-fn findings(verdict: &Verdict, style: BlockStyle) -> Vec<Part> {
+/// The warnings, the most severe first; on a full screen the others have one line each.
+fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
     let mut parts = Vec::new();
     if verdict.worst().is_none() {
         parts.push(Part::new("", 0, vec![style.paint(GREEN, "✔ no warnings")]));
     }
     for (order, finding) in verdict.findings.iter().enumerate() {
         let (word, code, rank) = match finding.severity {
-            Severity::Bad => ("warning", RED, 2),
+            Severity::Bad => ("warning", RED, 1),
             Severity::Warning => ("warning", YELLOW, 5),
             Severity::Note => ("note", DIM, 9),
         };
         let head = format!("{} {word}[{}]:", finding.severity.sign(), finding.code);
         let text = harmless_line(&finding.text);
         let mut folded = fold(&format!("{head} {text}"), style.width, 2);
-        if !style.verbose && folded.len() > WARNING {
-            folded.truncate(WARNING);
-            let last = folded.last_mut().expect("it has three lines");
+        let most = if is_full && order > 0 { 1 } else { WARNING };
+        if !style.verbose && folded.len() > most {
+            folded.truncate(most);
+            let last = folded.last_mut().expect("it has a line");
             *last = last.chars().take(style.width - 2).chain(" …".chars()).collect();
         }
         folded[0] = folded[0].replacen(&head, &style.paint(code, &head), 1);
