@@ -58,10 +58,10 @@ mod tests {
         assert!(unpack(b"nonsense".to_vec()).is_err());
         let whole = pack(&rows).unwrap();
         assert!(unpack(whole[..whole.len() - 9].to_vec()).is_err(), "cut off");
-        // Whichever bit is wrong, the result is an error or other rows.
-        for at in 0..whole.len() * 8 {
+        // Whichever byte has a wrong bit, the result is an error or other rows.
+        for at in 0..whole.len() {
             let mut broken = whole.clone();
-            broken[at / 8] ^= 1 << (at % 8);
+            broken[at] ^= 1 << (at % 8);
             let _ = unpack(broken).is_ok();
         }
     }

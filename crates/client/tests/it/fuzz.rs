@@ -1,7 +1,7 @@
 //! Fuzzes bodies: no decoder panics, and the result does not depend on how the body is split into reads.
 
 use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
+use proptest::test_runner::{TestCaseError, TestRunner};
 use tacho_client::backends::{BUILT_IN_FILES, Expected};
 use tacho_client::{BackendKind, Rules};
 use tacho_core::{Media, Observation, Timestamp};
@@ -111,16 +111,23 @@ fn check_cuts(decoders: &[(BackendKind, Rules, Expected)], body: &[u8], cuts: &[
     Ok(())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+/// Reads random bodies with every decoder.
+fn any_body(cases: u32) {
+    let (decoders, cuts) = (decoders(), prop::collection::vec(any::<usize>(), 0..10));
+    let mut runner =
+        TestRunner::new(ProptestConfig { source_file: Some(file!()), ..ProptestConfig::with_cases(cases) });
+    runner.run(&(body(), cuts), |(body, cuts)| check_cuts(&decoders, &body, &cuts)).unwrap();
+}
 
-    #[test]
-    fn any_body_is_read_without_panic_and_alike_however_it_is_cut(
-        body in body(),
-        cuts in prop::collection::vec(any::<usize>(), 0..10),
-    ) {
-        check_cuts(&decoders(), &body, &cuts)?;
-    }
+#[test]
+fn any_body_is_read_without_panic_and_alike_however_it_is_cut() {
+    any_body(200);
+}
+
+#[test]
+#[ignore = "slow: every decoder reads a thousand bodies"]
+fn slow_group_any_body_is_read_alike_however_it_is_cut() {
+    any_body(1000);
 }
 
 /// The recorded bodies.
