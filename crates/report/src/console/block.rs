@@ -382,9 +382,10 @@ pub(crate) fn bounds(interval: Interval) -> String {
 fn bounds_as(Interval { low, high }: Interval, text: fn(f64) -> String) -> String {
     match (low.is_finite(), high.is_finite()) {
         (true, true) => format!("{} – {}", text(low), text(high)),
-        (true, false) => format!("≥ {}", text(low)),
+        // No metric is negative: a lower bound of 0 alone says nothing.
+        (true, false) if low > 0.0 => format!("≥ {}", text(low)),
         (false, true) => format!("≤ {}", text(high)),
-        (false, false) => "–".to_owned(),
+        _ => "–".to_owned(),
     }
 }
 
@@ -589,4 +590,16 @@ fn client(record: &RunRecord) -> Fact {
     let busiest = trust.busy.iter().copied().reduce(f64::max);
     parts.extend(busiest.map(|busy| format!("busy {:.0}%", busy * 100.0)));
     Some(("client", parts.join(" · ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_says_nothing_is_a_dash() {
+        let text = |low, high| bounds(Interval { low, high });
+        assert_eq!([text(0.0, f64::INFINITY), text(f64::NEG_INFINITY, f64::INFINITY)], ["–", "–"]);
+        assert_eq!([text(2.5, f64::INFINITY), text(0.0, 4.0)], ["≥ 2.50", "0.00 – 4.00"]);
+    }
 }
