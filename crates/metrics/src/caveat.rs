@@ -43,7 +43,7 @@ pub enum Caveat {
     WarmCache { observed: f64, expected: f64 },
     /// Latency kept changing after the warm-up.
     Drift { change: f64 },
-    /// Latencies were too strongly autocorrelated to bound a percentile from above.
+    /// Latencies were too strongly autocorrelated to bound them from above.
     Autocorrelated { metric: String, effective: f64 },
     /// The server was close to its capacity, and the run too short to bound its latencies from above.
     NearSaturation { slowdown: f64, relaxations: f64 },
@@ -232,8 +232,8 @@ impl Caveat {
                 change * 100.0
             ),
             Caveat::Autocorrelated { metric, effective } => format!(
-                "latencies are strongly autocorrelated: {metric} has an effective sample size of {effective:.0}, too few for an \
-                 upper confidence bound; run longer or repeat with --num-runs"
+                "latencies are strongly autocorrelated: {metric} has an effective sample size of {effective:.0}, too few for \
+                 upper confidence bounds; run longer or repeat with --num-runs"
             ),
             Caveat::NearSaturation { slowdown, relaxations } => {
                 let slower =

@@ -1,6 +1,8 @@
 //! The confidence intervals of a run's metrics, by their keys.
 
-use tacho_metrics::interval::{CONFIDENCE, Interval, Recorded, Rows, Saturation, Spread, Values, rate, values};
+use tacho_metrics::interval::{
+    CONFIDENCE, Interval, Recorded, Rows, Saturation, Spread, Values, few_queues, rate, values,
+};
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{Caveat, MetricKind, Samples};
 
@@ -37,12 +39,8 @@ impl Intervals {
         });
         let mut list: Vec<(String, Interval)> = found.collect();
         list.extend(costs(record, &list));
-        let saturated = spreads
-            .saturation
-            .flatten()
-            .map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
-        let caveat =
-            saturated.or_else(|| correlated.map(|(metric, effective)| Caveat::Autocorrelated { metric, effective }));
+        let correlated = correlated.map(|(metric, effective)| Caveat::Autocorrelated { metric, effective });
+        let caveat = spreads.open.flatten().or(correlated);
         Intervals { list, caveat }
     }
 
@@ -116,8 +114,8 @@ struct Spreads<'a, R> {
     rows: &'a R,
     duration: f64,
     last: Option<(&'static str, Option<Values>)>,
-    /// Looked for once.
-    saturation: Option<Option<Saturation>>,
+    /// Why metrics that include waiting have no upper bound. Looked for once.
+    open: Option<Option<Caveat>>,
 }
 
 /// Families that do not wait in the server's queue: their means are known near saturation too.
@@ -125,13 +123,15 @@ const WITHOUT_QUEUE: [&str; 4] = ["tpot", "itl", "audio_duration", "audio_underr
 
 impl<'a, R: Rows> Spreads<'a, R> {
     fn of(rows: &'a R, duration: f64) -> Self {
-        Spreads { rows, duration, last: None, saturation: None }
+        Spreads { rows, duration, last: None, open: None }
     }
 
     fn get(&mut self, key: &str) -> Option<Spread> {
         match Known::find(key)? {
             Known::Timed(timed) => {
                 let family = timed.times.name;
+                let waits = !WITHOUT_QUEUE.contains(&family);
+                let open = waits && self.open.get_or_insert_with(|| open(self.rows)).is_some();
                 if self.last.as_ref().is_none_or(|(last, _)| *last != family) {
                     // Frees the previous family first.
                     self.last = None;
@@ -139,14 +139,21 @@ impl<'a, R: Rows> Spreads<'a, R> {
                 }
                 let values = self.last.as_ref()?.1.as_ref()?;
                 let spread = Spread::of(values, timed.statistic)?.times(timed.times.scaled(1000.0));
-                let waits = !WITHOUT_QUEUE.contains(&family);
-                let saturated = waits && self.saturation.get_or_insert_with(|| Saturation::of(self.rows)).is_some();
-                Some(if saturated { spread.unbounded() } else { spread })
+                Some(if open { spread.unbounded() } else { spread })
             }
             Known::Row(metric) if metric.unit.is_rate() => rate(self.rows, key, self.duration),
             _ => None,
         }
     }
+}
+
+/// Why a run is too short to bound latencies from above, if it is.
+fn open(rows: &impl Rows) -> Option<Caveat> {
+    let saturated = Saturation::of(rows)
+        .map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
+    let few =
+        || few_queues(rows).map(|effective| Caveat::Autocorrelated { metric: "p99_ttft_ms".to_owned(), effective });
+    saturated.or_else(few)
 }
 
 /// The latency metrics that a run reports: mean, median and the requested percentiles; also from the scheduled send
@@ -205,5 +212,36 @@ mod tests {
         assert!(!kinds(&paced).contains(&"one_burst"));
         let users = record(0.0, Setup { max_concurrency: Some(8), ..Setup::example() });
         assert!(users.intervals.get("request_throughput").is_some(), "eight users wait for each other");
+    }
+
+    /// In 400 seconds there are two queues of six seconds, or none.
+    #[test]
+    fn few_queues_leave_all_latencies_that_wait_without_upper_bounds() {
+        let queued = |at: u32| {
+            let place = at % 2000;
+            if place < 60 { 0.02 + 0.02 * f64::from(place) } else { 0.02 + 0.001 * f64::from(at * 7 % 10) }
+        };
+        let record = |wait: &dyn Fn(u32) -> f64| {
+            let sample = |at: u32| {
+                let (scheduled, ttft) = (f64::from(at) * 0.1, wait(at));
+                let (latency, done) = (ttft + 0.5, scheduled + ttft + 0.5);
+                Sample { scheduled, dispatched: scheduled, sent: scheduled, ttft, latency, done, ..Sample::default() }
+            };
+            let samples = (0..4000).map(sample).collect::<Vec<_>>().into();
+            let setup = Setup { request_rate: 10.0, ..Setup::example() };
+            RunRecord::compute(setup, Measured { samples, duration: 400.5, ..Measured::default() })
+        };
+        let few = record(&queued);
+        for key in ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"] {
+            assert!(few.intervals.get(key).is_none_or(|one| one.high.is_infinite()), "{key}");
+        }
+        assert!(few.intervals.get("mean_ttft_ms").is_some());
+        let caveat = few.intervals.caveat();
+        assert!(
+            matches!(&caveat, Some(Caveat::Autocorrelated { metric, .. }) if metric == "p99_ttft_ms"),
+            "{caveat:?}"
+        );
+        let none = record(&|at| queued(at % 1900 + 60));
+        assert!(none.intervals.get("mean_ttft_ms").unwrap().high.is_finite());
     }
 }

@@ -195,14 +195,14 @@ impl Reader<'_> {
             let text = python_str(value);
             if text.contains("inf") { "inf".to_owned() } else { text }
         };
-        let concurrencies = match self.list("max_concurrency_list")? {
-            Some(list) => list,
+        let (key, concurrencies) = match self.list("max_concurrency_list")? {
+            Some(list) => ("max_concurrency_list", list),
             // Without a limit all requests may be in flight at once.
-            None => vec![client.get("num_prompts").cloned().unwrap_or(Value::Int(1000))],
+            None => ("num_prompts", vec![client.get("num_prompts").cloned().unwrap_or(Value::Int(1000))]),
         };
         let whole = |value: &Value| {
             let number = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| *number > 0);
-            number.map(i64::unsigned_abs).ok_or_else(|| self.shape("max_concurrency_list", "numbers above 0"))
+            number.map(i64::unsigned_abs).ok_or_else(|| self.shape(key, "whole numbers above 0"))
         };
         Ok(ServingTest {
             rates: rates.iter().map(rate).collect(),
@@ -303,6 +303,11 @@ mod tests {
                 r#"[{"test_name": "serving_x", "qps_list": [1], "server_parameters": {"model": "m"},
                      "client_parameters": {"result_dir": "../x"}}]"#,
                 "serving_x: result_dir",
+            ),
+            (
+                r#"[{"test_name": "serving_x", "qps_list": [1], "server_parameters": {"model": "m"},
+                     "client_parameters": {"num_prompts": 1e18}}]"#,
+                "\"num_prompts\"",
             ),
             (r#"[{"test_name": "latency_x"}, {"test_name": "latency_x"}]"#, "more than one"),
             (r#"[{"test_name": "latency_x"}, {"test_name": "startup_x"}]"#, "startup_x"),

@@ -2,7 +2,7 @@
 //! --ignored --nocapture` prints the table of `docs/explanation/validation.md`. TACHO_ROUNDS is the number of series of
 //! each kind, TACHO_SEED the first seed. The rules were chosen on the seeds from 0.
 
-use super::{Recorded, Saturation, Spread, Values, values};
+use super::{Recorded, Saturation, Spread, Values, few_queues, values};
 use crate::percentile::percentile;
 use crate::statistics::{Statistic, mean, sample_variance};
 use crate::{Sample, Samples};
@@ -210,12 +210,42 @@ impl Server {
     }
 }
 
-/// Value and bounds of a metric of a run, as reports have them.
-fn reported(samples: &Samples, family: &str, statistic: Statistic) -> (f64, f64, f64) {
+/// A run of a queue with this many servers and exponential service times of mean 1, under planned arrivals. The first
+/// token comes 0.05 after a request's turn.
+fn queue(servers: usize, load: f64, count: usize, random: &mut Generator) -> Samples {
+    let gaps: Vec<f64> = (0..count).map(|_| exponential(random)).collect();
+    let scale = count as f64 / (load * servers as f64) / gaps.iter().sum::<f64>();
+    let (mut free, mut time) = (vec![0.0_f64; servers], 0.0);
+    let next = |gap: &f64| {
+        time += gap * scale;
+        let first = free.iter_mut().min_by(|a, b| a.total_cmp(b)).unwrap();
+        let turn = first.max(time);
+        *first = turn + exponential(random);
+        let (ttft, latency, done) = (turn - time + 0.05, *first - time + 0.05, *first + 0.05);
+        Sample {
+            scheduled: time,
+            dispatched: time,
+            sent: time,
+            ttft,
+            latency,
+            done,
+            output_len: 2,
+            ..Sample::default()
+        }
+    };
+    gaps.iter().map(next).collect::<Vec<_>>().into()
+}
+
+/// Whether latencies of a run have no upper bounds.
+fn is_open(samples: &Samples) -> bool {
     let rows = Recorded::of(samples);
-    let spread = Spread::of(&values(&rows, family).unwrap(), statistic).unwrap();
-    let saturated = family != "tpot" && Saturation::of(&rows).is_some();
-    let spread = if saturated { spread.unbounded() } else { spread };
+    Saturation::of(&rows).is_some() || few_queues(&rows).is_some()
+}
+
+/// Value and bounds of a metric of a run, as reports have them.
+fn reported(samples: &Samples, open: bool, family: &str, statistic: Statistic) -> (f64, f64, f64) {
+    let spread = Spread::of(&values(&Recorded::of(samples), family).unwrap(), statistic).unwrap();
+    let spread = if open && family != "tpot" { spread.unbounded() } else { spread };
     let (low, high) = spread.bounds(0.95, 1.0);
     (spread.value, low, high)
 }
@@ -244,12 +274,20 @@ fn planned_runs() {
         "{:13} {:>6} {:>5} {:12} {:>9} {:>6} {:>9}",
         "server", "rate", "load", "metric", "coverage", "width", "no bound"
     );
+    let first = set("TACHO_SEED", 0) as u64;
+    let runs_of = |run: &dyn Fn(&mut Generator) -> Samples| -> Vec<Samples> {
+        (first..first + rounds as u64).map(|seed| run(&mut Generator::new(seed * 7919 + 3))).collect()
+    };
     for (name, server, rates) in servers {
         for rate in rates {
-            let seeds = 0..rounds as u64;
-            let runs: Vec<_> =
-                seeds.map(|run| server.run(rate, requests, &mut Generator::new(run * 7919 + 3))).collect();
+            let runs = runs_of(&|random| server.run(rate, requests, random));
             planned_rate((name, rate, rate / server.capacity()), &runs);
+        }
+    }
+    for (name, servers) in [("M/M/1", 1), ("M/M/8", 8), ("M/M/32", 32)] {
+        for load in [0.5, 0.7, 0.8, 0.85, 0.9, 0.95] {
+            let runs = runs_of(&|random| queue(servers, load, requests, random));
+            planned_rate((name, load * servers as f64, load), &runs);
         }
     }
 }
@@ -261,14 +299,17 @@ fn planned_rate((name, rate, load): (&str, f64, f64), runs: &[Samples]) {
         ("mean E2EL", "e2el", Statistic::Mean),
         ("median TTFT", "ttft", Statistic::Percentile(50.0)),
         ("p99 TTFT", "ttft", Statistic::Percentile(99.0)),
+        ("p99 E2EL", "e2el", Statistic::Percentile(99.0)),
     ];
+    let open: Vec<bool> = runs.iter().map(is_open).collect();
     for (metric, family, statistic) in metrics {
-        let found: Vec<_> = runs.iter().map(|run| reported(run, family, statistic)).collect();
+        let found: Vec<_> = runs.iter().zip(&open).map(|(run, open)| reported(run, *open, family, statistic)).collect();
         let each: Vec<f64> = found.iter().map(|run| run.0).collect();
         let true_value = match statistic {
             Statistic::Percentile(percent) => {
+                let time = |one: &Sample| if family == "ttft" { one.ttft } else { one.latency };
                 let mut all: Vec<f64> =
-                    runs.iter().flat_map(|run| run.iter().map(|one| one.ttft).collect::<Vec<_>>()).collect();
+                    runs.iter().flat_map(|run| run.iter().map(|one| time(&one)).collect::<Vec<_>>()).collect();
                 all.sort_unstable_by(f64::total_cmp);
                 percentile(&all, percent)
             }
@@ -291,20 +332,26 @@ fn planned_rate((name, rate, load): (&str, f64, f64), runs: &[Samples]) {
 #[test]
 fn a_short_run_near_saturation_has_no_upper_bounds() {
     let saturated = |rate: f64| {
-        let seeds = 0..12;
-        let runs = seeds.map(|seed| SERVER.run(rate, 1500, &mut Generator::new(seed * 7919 + 3)));
-        let open = |run: &Samples| {
-            let high = |family, statistic| reported(run, family, statistic).2;
-            let both = [high("ttft", Statistic::Mean), high("e2el", Statistic::Mean)].map(f64::is_infinite);
-            assert!(high("tpot", Statistic::Mean).is_finite() && both[0] == both[1]);
-            both[0]
-        };
-        runs.filter(open).count()
+        let runs = (0..12).map(|seed| SERVER.run(rate, 1500, &mut Generator::new(seed * 7919 + 3)));
+        runs.filter(|run| Saturation::of(&Recorded::of(run)).is_some()).count()
     };
     assert_eq!([10.0, 30.0, 40.0].map(saturated), [0, 0, 0]);
     assert!(saturated(43.0) >= 11 && saturated(44.0) == 12, "{} {}", saturated(43.0), saturated(44.0));
     let long = SERVER.run(44.0, 10_000, &mut Generator::new(3));
     assert_eq!(Saturation::of(&Recorded::of(&long)), None, "a longer run has seen the queue come and go");
+}
+
+#[test]
+fn a_run_with_few_queues_has_no_upper_bounds() {
+    let few = |load: f64, count: usize| {
+        let runs = (0..12).map(|seed| queue(8, load, count, &mut Generator::new(seed * 7919 + 3)));
+        runs.filter(|run| few_queues(&Recorded::of(run)).is_some()).count()
+    };
+    // The mean latency of eight servers at 80% load is 1.3 times that of idle ones, far from the rule for saturation.
+    assert!(few(0.8, 1500) >= 9, "{}", few(0.8, 1500));
+    assert_eq!((few(0.2, 1500), few(0.7, 30_000)), (0, 0));
+    let even = SERVER.run(30.0, 1500, &mut Generator::new(3));
+    assert_eq!(few_queues(&Recorded::of(&even)), None, "no request waits for long");
 }
 
 #[test]

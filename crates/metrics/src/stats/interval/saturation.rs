@@ -1,14 +1,18 @@
 //! Signs that a server was close to its capacity. Its queue then comes and goes more slowly than a run lasts: a run that
 //! missed the long queues cannot bound its latencies from above, and nothing else in it shows that.
 
-use super::rows::{Row, Rows, all};
-use crate::statistics::mean;
+use super::CONFIDENCE;
+use super::rows::{Row, Rows, all, values};
+use super::spread::{STRONG_CORRELATION, Spread};
+use crate::statistics::{Statistic, mean};
 
 /// Latency at the run's load over latency at no load, from which a server counts as near saturation. Of a server that
 /// shares its time among requests it is 1 / (1 − load): 74%.
 const MIN_SLOWDOWN: f64 = 3.9;
 /// Fewest relaxation times of the queue that a run must last. Both limits were chosen by `coverage.rs`.
 const MIN_RELAXATIONS: f64 = 40.0;
+/// The part of the mean TTFT beyond the median, from which requests count as queued.
+const MIN_QUEUEING: f64 = 0.1;
 /// Fewest requests that are evaluated: the slope of fewer is noise.
 const MIN_REQUESTS: usize = 50;
 /// Most requests that are evaluated, the last ones of the run: this bounds the memory of a long run.
@@ -44,6 +48,25 @@ impl Saturation {
         let relaxations = (last - first) / latency / slowdown;
         (slowdown > MIN_SLOWDOWN && relaxations < MIN_RELAXATIONS).then_some(Saturation { slowdown, relaxations })
     }
+}
+
+/// The effective sample size of the p99 TTFT of a run whose queues were too few to bound latencies from above: the p99
+/// of strongly correlated values has no upper bound, and the queued requests move the mean. A server that takes a fixed number of requests at once is
+/// as fast as an idle one until all places are taken, so that [`Saturation`] does not see its queues. `None` in other
+/// runs.
+pub fn few_queues(rows: &impl Rows) -> Option<f64> {
+    if !rows.paced() || rows.of_sessions() || rows.count() < MIN_REQUESTS {
+        return None;
+    }
+    let ttft = values(rows, "ttft")?;
+    let value = |statistic| Some(Spread::of(&ttft, statistic)?.value);
+    let (mean, median) = (value(Statistic::Mean)?, value(Statistic::Percentile(50.0))?);
+    if mean - median < MIN_QUEUEING * mean {
+        return None;
+    }
+    let p99 = Spread::of(&ttft, Statistic::Percentile(99.0))?;
+    let open = p99.bounds(CONFIDENCE, 1.0).1.is_infinite();
+    p99.unbounded().too_correlated().filter(|effective| open && effective * STRONG_CORRELATION < ttft.len() as f64)
 }
 
 /// Latency of each request from its scheduled time, as if all had the mean output length.

@@ -18,7 +18,7 @@ const RANK_CORRECTION: f64 = 0.4;
 /// The fraction of values that counts as the tail.
 const TAIL: f64 = 0.1;
 /// Values whose autocorrelation inflates the variance by more than this factor are strongly correlated.
-const STRONG_CORRELATION: f64 = 5.0;
+pub(super) const STRONG_CORRELATION: f64 = 5.0;
 /// Least effective sample size of strongly correlated values for an upper bound: at 95% load of a single-server queue,
 /// runs with fewer covered the true median in 80% of cases.
 const MIN_EFFECTIVE: f64 = 15.0;
