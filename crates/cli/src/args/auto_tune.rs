@@ -117,10 +117,10 @@ flags! {
                 "Client command. 'vllm bench serve' works too.");
             after_bench_cmd: Option<String> = own(&["--after-bench-cmd"], Str, "COMMAND", Unset, &COMMANDS,
                 "Command to run after each run. Without it the caches of the server are reset.");
-            host: String = own(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Where the server listens.");
+            host: String = own(&["--host"], Str, "NAME", Preset::Str("localhost"), &COMMANDS, "Address of the server.");
             port: i64 = own(&["--port"], Int, "PORT", Preset::Int(8004), &COMMANDS, "Port of the server.");
             load_format: String = own(&["--load-format"], Str, "NAME", Preset::Str("dummy"), &COMMANDS,
-                "How the server loads weights. dummy is quick, but its routing and acceptance are not those of a real model.");
+                "Load format of the weights. dummy is quick, but its routing and acceptance are not those of a real model.");
             server_ready_timeout: u64 = own(&["--server-ready-timeout"], Int, "SEC", Preset::Int(600), &COMMANDS,
                 "Seconds that a server may take to become ready.").between(0.0, MOST_SECONDS);
             show_stdout: bool = own(&["--show-stdout"], Switch, "", Off, &COMMANDS, "Show the output of the clients.");

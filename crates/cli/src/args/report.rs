@@ -18,14 +18,11 @@ use super::serve::{gap_thresholds, objectives, percentiles};
 use Kind::{OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static REPORT: Group = group("report options", "report options", "What is shown.");
-static LOG: Group = group(
-    "options for logs",
-    "options for logs",
-    "What is made again of a run's log, or of its result where that keeps the times of requests.",
-);
+static REPORT: Group = group("report options", "report options", "Tables and formats.");
+static LOG: Group =
+    group("options for logs", "options for logs", "Report of a run, from its log or a detailed result.");
 
-static LOG_FILES: Group = group("files of logs", "options for logs", "What is written of a run's log.");
+static LOG_FILES: Group = group("files of logs", "options for logs", "Files to write from a log.");
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho report",
@@ -53,34 +50,34 @@ flags! {
             paths: Vec<PathBuf> = own(&["DIR"], Rest(usize::MAX), "DIR", Unset, &REPORT,
                 "The logs of runs (--log), result files, or one directory of results. Several logs are reported as one run: requests \
                  sent by several machines. Several result files are runs of their own, for one page with --html. Commands recorded with the results add columns.");
-            result: Option<PathBuf> = own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "The directory, as vLLM's script names it.");
+            result: Option<PathBuf> = own(&["--result", "-r"], Str, "DIR", Unset, &REPORT, "Directory of results, under the name of vLLM's script.");
             markdown: bool = own(&["--markdown"], Switch, "", Off, &REPORT, "Print Markdown tables; this is the default for results.");
             json: bool = own(&["--json"], Switch, "", Off, &REPORT, "Print the rows as JSON, as tacho compare reads them.");
             save: bool = own(&["--save"], Switch, "", Off, &REPORT,
                 "Write benchmark_results.md and benchmark_results.json into the directory.");
             percentile_metrics: Option<Vec<MetricKind>> = own(&["--percentile-metrics"], Str, "NAMES", Unset, &LOG, "Latencies to report, as of tacho serve.") => metrics;
             metric_percentiles: Option<String> = own(&["--metric-percentiles"], Str, "LIST", Unset, &LOG, "Percentiles to report, such as 50,90,99.");
-            goodput: Option<Vec<String>> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "Objectives a request must meet to count as good.");
+            goodput: Option<Vec<String>> = own(&["--goodput"], OneOrMore, "NAME:MS", Unset, &LOG, "SLOs per request, in milliseconds, on ttft, tpot or e2el.");
             window: Option<Window> = own(&["--window"], Str, "START:END", Unset, &LOG,
                 "Only requests that ended in this part of the run, in seconds from its start. Throughput is then that of the \
                  window; either side may be left out. steady is the part that the report calls so.") => window;
             tokenizer: Option<String> = own(&["--tokenizer"], Str, "NAME", Unset, &LOG,
-                "The tokenizer, where answers must be counted again and it is not found under the name it had.");
+                "Tokenizer to count responses again, if its recorded name is not found.");
             save_result: Option<PathBuf> = own(&["--save-result"], Str, "FILE", Unset, &LOG_FILES, "Write the result file, as tacho serve does.");
-            save_detailed: bool = own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Keep the values of every request in it.");
-            plot_timeline: Option<PathBuf> = own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write the page that shows each request as a row of segments.");
+            save_detailed: bool = own(&["--save-detailed"], Switch, "", Off, &LOG_FILES, "Include per-request values in the result.");
+            plot_timeline: Option<PathBuf> = own(&["--plot-timeline"], Str, "FILE", Unset, &LOG_FILES, "Write a timeline page with each request as a row of segments.");
             timeline_itl_thresholds: String = own(&["--timeline-itl-thresholds"], Str, "MS,MS", Preset::Str("25,50"), &LOG_FILES,
-                "Where gaps between tokens change colour in it.");
+                "Inter-token latencies at which the timeline changes color.");
             plot_dataset_stats: Option<PathBuf> = own(&["--plot-dataset-stats"], Str, "FILE", Unset, &LOG_FILES, "Write a chart (PNG) of prompt and output lengths.");
             html: Option<PathBuf> = own(&["--html"], Str, "FILE", Unset, &LOG_FILES,
-                "Write one page for the run: verdict, numbers, distributions, everything over time, the slowest requests.");
+                "Write an HTML report: verdict, metrics, distributions, time series, the slowest requests.");
             card: Option<PathBuf> = own(&["--card"], Str, "FILE", Unset, &LOG_FILES,
                 "Write a share card of the run, 1200 by 630 pixels: load, verdict, four metrics, and the command that repeats it. \
                  The name ends in .png or .svg.");
             save_requests: Option<PathBuf> = own(&["--save-requests"], Str, "FILE", Unset, &LOG_FILES,
-                "Write one row a request. The name says how: .jsonl, .csv (without lists) or .parquet.");
+                "Write one row per request, as .jsonl, .csv (without lists) or .parquet.");
             summary_json: Option<Destination> = own(&["--summary-json"], Str, "FILE", Unset, &LOG_FILES,
-                "Write the numbers without lists as one JSON object; - prints it, and the report to standard error.");
+                "Write the metrics without lists as one JSON object; - prints it, and the report to standard error.");
             verbose: bool = own(&["--verbose"], Switch, "", Off, &LOG, "Print every metric and confidence interval below the report.");
             no_charts: bool = own(&["--no-charts"], Switch, "", Off, &LOG, "Print no charts before the report on a terminal.");
         ]

@@ -54,7 +54,7 @@ flags! {
     ManArgs {
         PAGES [
             words: Vec<String> = own(&["COMMAND"], Rest(usize::MAX), "[COMMAND]", Unset, &OPTIONS,
-                "The command, such as sweep serve. Without it tacho itself.");
+                "Command, such as sweep serve (default: tacho itself).");
             dir: Option<PathBuf> = own(&["--dir"], Str, "DIR", Unset, &OPTIONS,
                 "Write the pages of all commands into this directory.");
             markdown: bool = switch(&["--markdown"], &OPTIONS,
@@ -78,7 +78,7 @@ flags! {
     InitArgs {
         SETTINGS [
             file: Vec<PathBuf> = own(&["FILE"], Rest(1), "[FILE]", Unset, &OPTIONS,
-                "The file to write: run.yaml when none is named. One that is there is left alone.");
+                "File to write (default: run.yaml). An existing file is not overwritten.");
         ]
     }
 }

@@ -37,7 +37,7 @@ The same --seed gives the same times. Traces bring their own: see tacho help dat
     },
     Topic {
         name: "datasets",
-        about: "Where prompts come from, and which flags belong to which.",
+        about: "Sources of prompts and their flags.",
         text: "\
 --dataset-name chooses; without it prompts are random tokens of --random-input-len, answered by --random-output-len. A dataset \
 that reads a file takes it, a directory or a Hub id as --dataset-path. All flags: tacho serve --help=dataset.
@@ -75,7 +75,7 @@ same command with --resume continues the newest one. Without a GPU: --sim.",
     },
     Topic {
         name: "results",
-        about: "What is written where, and how to read it again.",
+        about: "Files that are written, and how to read them again.",
         text: "  --save-result             one JSON file, with vLLM's keys and one more, tacho
   --save-detailed           with the times of every request, which comparisons need to be sure
   --append-result           a line more in the same file
@@ -88,7 +88,7 @@ A file is written whole or not at all. Ctrl-C saves what was measured.",
     },
     Topic {
         name: "metrics",
-        about: "What the numbers of the report mean.",
+        about: "Meaning of the metrics in the report.",
         text: "  TTFT   time to the first token: from sending a request to its first token
   TPOT   time per output token after the first: (last token - first token) / (tokens - 1), one number a request
   ITL    the gaps between tokens, each of them a sample
@@ -134,7 +134,7 @@ variables, and they over the file.",
     },
     Topic {
         name: "environment",
-        about: "The variables that are read.",
+        about: "Environment variables.",
         text: "  OPENAI_API_KEY                   key of the server, unless --api-key is given
   OAUTH_CLIENT_SECRET              secret of --oauth-client-id
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE, AWS_REGION  for --aws-sigv4
@@ -174,13 +174,13 @@ a poor fit; or --stop-on-failures or --stop-on-overload ended the run
     },
     Topic {
         name: "backends",
-        about: "The protocols that servers are spoken to in.",
+        about: "Wire protocols of servers.",
         text: "\
 --backend chooses the protocol, and with it the path: --endpoint is only for servers that have theirs elsewhere.",
     },
     Topic {
         name: "migrating",
-        about: "What flags of AIPerf, GuideLLM, SGLang and others are here.",
+        about: "Flags of AIPerf, GuideLLM, SGLang and others, and their names here.",
         text: "\
 From vLLM: write tacho for vllm bench; flags, report and files are the same. From other tools, theirs and ours:",
     },

@@ -34,14 +34,14 @@ flags! {
         ROWS [
             files: Vec<PathBuf> = vllm(&["FILE"], Rest(2), "INPUT OUTPUT", Unset, &FILES, "The dump, and the file to write.").required();
             seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &TESTS, "Seed of order and sample.");
-            max_items: Option<usize> = vllm(&["--max-items"], Int, "N", Unset, &TESTS, "How many conversations at most.").at_least(0);
-            min_turns: Option<usize> = vllm(&["--min-turns"], Int, "N", Unset, &TESTS, "Fewest messages of a conversation.").at_least(0);
-            max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &TESTS, "Messages after which a conversation is cut.").at_least(0);
+            max_items: Option<usize> = vllm(&["--max-items"], Int, "N", Unset, &TESTS, "Maximum number of conversations.").at_least(0);
+            min_turns: Option<usize> = vllm(&["--min-turns"], Int, "N", Unset, &TESTS, "Minimum messages per conversation.").at_least(0);
+            max_turns: Option<usize> = vllm(&["--max-turns"], Int, "N", Unset, &TESTS, "Maximum messages per conversation; longer ones are truncated.").at_least(0);
             min_content_len: Option<usize> = vllm(&["--min-content-len"], Int, "N", Unset, &TESTS, "Minimum characters of every message. 0: no limit.").at_least(0);
             max_content_len: Option<usize> = vllm(&["--max-content-len"], Int, "N", Unset, &TESTS, "Maximum characters of every message. 0: no limit.").at_least(0);
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &FILES, "Tokenizer that counts tokens in the table of a sample.");
             language: String = own(&["--language"], Choice(&["any", "ascii", "non-ascii"]), "WHICH", Preset::Str("any"), &TESTS,
-                "Which messages a conversation may have: any, of ASCII characters alone, or each with another character.");
+                "Messages to keep: any, ASCII only, or non-ASCII only.");
             as_vllm: bool = own(&["--as-vllm"], Switch, "", Off, &TESTS,
                 "Do as vLLM's script does: only messages with other characters than ASCII, parts of a conversation in random \
                  order, and questions without an answer at the end.");

@@ -31,15 +31,15 @@ flags! {
     /// The flags of `tacho convert txt-slices`.
     SlicesArgs {
         ROWS [
-            input: String = vllm(&["--input"], Str, "FILE", Unset, &FILES, "The text to cut up.").required();
-            output: String = vllm(&["--output"], Str, "FILE", Unset, &FILES, "The file to write, a JSON object a line.").required();
-            tokenizer: String = vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts, as a Hub id or a directory.").required();
+            input: String = vllm(&["--input"], Str, "FILE", Unset, &FILES, "Text file to cut.").required();
+            output: String = vllm(&["--output"], Str, "FILE", Unset, &FILES, "File to write, as JSON lines.").required();
+            tokenizer: String = vllm(&["--tokenizer"], Str, "NAME", Unset, &FILES, "Tokenizer that counts: a Hub id or a directory.").required();
             num_prompts: i64 = vllm(&["--num-prompts"], Int, "N", Preset::Int(1000), &SLICES, "Number of slices.");
             input_len: i64 = vllm(&["--input-len"], Int, "TOKENS", Preset::Int(1024), &SLICES, "Length of a slice.");
-            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICES, "Answer length of each.");
+            output_len: i64 = vllm(&["--output-len"], Int, "TOKENS", Preset::Int(128), &SLICES, "Output length of each prompt.");
             range_ratio: String = vllm(&["--range-ratio"], Str, "RATIO", Preset::Str("0.0"), &SLICES,
-                "How far lengths vary, from 0 up to but not 1. Or a JSON object with input and output.");
-            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SLICES, "Seed of lengths and places.");
+                "Variation of lengths, as a fraction of them: from 0 to below 1, or JSON with input and output.");
+            seed: i64 = vllm(&["--seed"], Int, "SEED", Preset::Int(0), &SLICES, "Seed of lengths and positions.");
         ]
     }
 }

@@ -20,7 +20,7 @@ pub(super) static SESSIONS: Group = group(
     "Conversations, agents and recorded traffic: a request is sent when those it depends on have completed.",
 );
 pub(super) static PART: Group =
-    group("session selection options", "options", "Which sessions of the file to run, how many, and how much of each.");
+    group("session selection options", "options", "Sessions of the file to run, and how much of each.");
 pub(super) static USERS: Group = group(
     "session load options",
     "options",

@@ -15,8 +15,8 @@ use crate::args::error::{ArgError, Refusal};
 use Kind::{Float, Int, Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static OPTIONS: Group = group("plot options", "options", "What is drawn, and how.");
-static FIGURE: Group = group("figure options", "options", "Where figures go, and how large they are.");
+static OPTIONS: Group = group("plot options", "options", "Variables and scales.");
+static FIGURE: Group = group("figure options", "options", "Files and sizes of figures.");
 static FORMATS: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) static TABLE: Table = Table {
@@ -35,12 +35,12 @@ flags! {
     /// The flags of `tacho sweep plot`.
     PlotFlags? {
         FLAGS [
-            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts.");
-            fig_dir: String = vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Directory for figures, inside the sweep's. Without it, the sweep's own.");
-            fig_by: Commas = vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make figures, with commas between.");
-            row_by: Commas = vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make rows of panels.");
-            col_by: Commas = vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables that make columns of panels.");
-            curve_by: Option<Commas> = vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables that make curves. Without it, those that were swept.");
+            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
+            fig_dir: String = vllm(&["--fig-dir"], Str, "DIR", Preset::Str(""), &FIGURE, "Directory of figures, inside that of the sweep (default: the same).");
+            fig_by: Commas = vllm(&["--fig-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables with a figure per value, separated by commas.");
+            row_by: Commas = vllm(&["--row-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables with a row of panels per value.");
+            col_by: Commas = vllm(&["--col-by"], Str, "KEYS", Preset::Str(""), &OPTIONS, "Variables with a column of panels per value.");
+            curve_by: Option<Commas> = vllm(&["--curve-by"], Str, "KEYS", Unset, &OPTIONS, "Variables with a curve per value (default: those that were swept).");
             var_x: String = vllm(&["--var-x"], Str, "KEY", Preset::Str("total_token_throughput"), &OPTIONS, "Variable of the horizontal axis.");
             var_y: String = vllm(&["--var-y"], Str, "KEY", Preset::Str("median_ttft_ms"), &OPTIONS, "Variable of the vertical axis.");
             filter_by: Vec<Filter> = vllm(&["--filter-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
@@ -48,14 +48,14 @@ flags! {
             bin_by: Vec<Binner> = vllm(&["--bin-by"], Str, "RULES", Preset::Str(""), &OPTIONS,
                 "Variables to round down, such as request_throughput%1. Points that fall together are averaged.") => binners;
             scale_x: ScaleKind = vllm(&["--scale-x"], Str, "SCALE", Unset, &FIGURE, "Scale of the horizontal axis. linear, log, symlog, asinh, logit or sqrt.") => scale;
-            scale_y: ScaleKind = vllm(&["--scale-y"], Str, "SCALE", Unset, &FIGURE, "Scale of the vertical axis. The same ones.") => scale;
+            scale_y: ScaleKind = vllm(&["--scale-y"], Str, "SCALE", Unset, &FIGURE, "Scale of the vertical axis, as for --scale-x.") => scale;
             fig_name: String = vllm(&["--fig-name"], Str, "NAME", Preset::Str("FIGURE"), &FIGURE, "File name of figures; the values of --fig-by follow it.");
             no_error_bars: bool = vllm(&["--no-error-bars"], Switch, "", Off, &FIGURE, "Do not show the spread over runs.");
             fig_height: f64 = vllm(&["--fig-height"], Float, "INCHES", Preset::Float(6.4), &FIGURE, "Side of each panel.").between(1.0, 100.0);
             fig_dpi: i64 = vllm(&["--fig-dpi"], Int, "DPI", Preset::Int(300), &FIGURE, "Dots per inch of PNG files.").between(1.0, 2400.0);
-            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "Say which figures there would be, and draw none.");
+            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &FIGURE, "List the figures without drawing them.");
             svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write each figure as SVG.");
-            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write one page with all figures, to point at, zoom and hide curves on.");
+            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write an interactive page with all figures.");
             strict_parity: bool = own(&["--strict-parity"], Switch, "", Off, &FORMATS, "Without --curve-by, join all points into one line, as vLLM does.");
         ]
     }

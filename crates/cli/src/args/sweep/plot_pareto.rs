@@ -13,7 +13,7 @@ use crate::args::error::ArgError;
 use Kind::{Rest, Str, Switch};
 use Preset::{Off, Unset};
 
-static OPTIONS: Group = group("plot options", "options", "What is drawn.");
+static OPTIONS: Group = group("plot options", "options", "Axes and labels.");
 static FORMATS: Group = group("tacho options", "tacho options", "Additions to vLLM's command.");
 
 pub(crate) static TABLE: Table = Table {
@@ -29,16 +29,16 @@ flags! {
     /// The flags of `tacho sweep plot_pareto`.
     ParetoFlags {
         FLAGS [
-            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "The directory of the sweep; every summary.json below it counts.");
+            words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
             user_count_var: String = vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
-                "Key with the number of users. max_concurrent_requests where it is missing.");
+                "Key with the number of users. max_concurrent_requests if it is missing.");
             gpu_count_var: Option<String> = vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
-                "Key with the number of GPUs. Without it num_gpus, gpu_count or the product of the parallel sizes.");
+                "Key with the number of GPUs (default: num_gpus, gpu_count, or the product of the parallel sizes).");
             label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
-                "Keys to write at the points of the frontier, with commas between. tacho writes what was swept, unless it is given.");
-            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Say where the figure would be, and draw nothing.");
+                "Keys to write at the points of the frontier, separated by commas. If unset, what was swept.");
+            dry_run: bool = vllm(&["--dry-run"], Switch, "", Off, &OPTIONS, "Print the path of the figure without drawing it.");
             svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
-            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write a page with the figure, to point at and zoom.");
+            html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write an interactive page with the figure.");
             strict_parity: bool = own(&["--strict-parity"], Switch, "", Off, &FORMATS,
                 "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged.");
         ]
