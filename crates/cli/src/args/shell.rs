@@ -15,7 +15,7 @@ static OPTIONS: Group = group("options", "options", "Output.");
 
 pub(crate) static COMPLETIONS: Table = Table {
     command: "tacho completions",
-    about: "Print the script with which a shell completes tacho's commands, flags and values.",
+    about: "Print a completion script for a shell: commands, flags and values.",
     examples: &[
         ("tacho completions bash > ~/.local/share/bash-completion/completions/tacho", "for bash"),
         ("tacho completions zsh > ~/.zfunc/_tacho", "for zsh, with that directory in fpath"),

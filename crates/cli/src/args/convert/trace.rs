@@ -14,7 +14,7 @@ static PART: Group = group("scaling options", "options", "Sessions to keep, and 
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho convert trace",
-    about: "Read conversations, agents or recorded traffic of any known format and print them as one model.",
+    about: "Convert a trace of any known format to one model: conversations, agents, recorded traffic.",
     examples: &[
         ("tacho convert trace conversation_trace.jsonl", "what a trace says: who waits for whom, and how long"),
         ("tacho convert trace sharegpt.json --to conversations --output conv.json", "another format"),

@@ -101,5 +101,5 @@ pub(crate) const SIM: Flag = own(
     "",
     Off,
     &OWN,
-    "Run on the built-in simulated engine. Needs neither Python nor a GPU; its times are modelled, not measured.",
+    "Run on the built-in simulated engine. Needs neither Python nor a GPU; its times are simulated, not measured.",
 );
