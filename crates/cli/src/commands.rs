@@ -21,7 +21,6 @@ mod screen;
 mod selfcheck;
 pub(crate) mod serve;
 mod shell;
-mod sides;
 mod sign_in;
 pub(crate) mod sim;
 mod suite;

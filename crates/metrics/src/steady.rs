@@ -2,6 +2,9 @@
 //! last request sent. In between, a drift of the latency or a growing backlog shows that a longer run would have other
 //! results.
 
+pub mod recovery;
+pub mod window;
+
 use crate::latency::successes;
 use crate::samples::by_sent::BySent;
 use crate::statistics::mean;

@@ -7,7 +7,7 @@ use tacho_decide::threshold::{Finding, Standing};
 use tacho_report::Error;
 use tacho_report::style::harmless_line;
 
-use super::sides::sides;
+use super::compare::sides::sides;
 use crate::args::check::CheckArgs;
 use crate::exit::Exit;
 

@@ -1,5 +1,6 @@
 //! `tacho compare`: compares results.
 
+pub(crate) mod sides;
 mod steps;
 
 use std::io::Write;
@@ -11,7 +12,7 @@ use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdict
 use tacho_report::json::write_whole;
 use tacho_report::style::{harmless, harmless_line};
 
-use super::sides::{detailed, sides};
+use self::sides::{detailed, sides};
 use crate::args::compare::CompareArgs;
 use crate::exit::{Exit, note, show};
 

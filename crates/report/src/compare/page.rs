@@ -15,7 +15,6 @@ use super::{CompareSpec, Side, Verdicts};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, html_table, page};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
-use crate::style::short;
 use crate::tables::markdown::Table;
 
 impl Comparison {

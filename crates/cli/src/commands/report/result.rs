@@ -16,7 +16,7 @@ use tacho_report::{json::write_whole, results};
 
 use super::log;
 use crate::args::report::ReportCommandArgs;
-use crate::commands::sides::log_of;
+use crate::commands::compare::sides::log_of;
 use crate::exit::{Exit, saved};
 
 /// Flags that require a log.

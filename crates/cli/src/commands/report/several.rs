@@ -9,7 +9,7 @@ use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
 use crate::args::report::ReportCommandArgs;
-use crate::commands::sides::{detailed, sides};
+use crate::commands::compare::sides::{detailed, sides};
 use crate::exit::{Exit, saved};
 
 /// Compares the results with the first one as baseline.

@@ -18,7 +18,7 @@ use tacho_sim::Server;
 use super::repeats::{named, once, result_path};
 use super::{inform, plan};
 use crate::args::serve::ServeArgs;
-use crate::commands::sides::sides;
+use crate::commands::compare::sides::sides;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -103,7 +103,7 @@ pub(super) fn compare(files: &[PathBuf]) -> anyhow::Result<Exit> {
 
 /// The newest result of a file.
 fn last(path: &Path) -> anyhow::Result<tacho_core::json::Dict> {
-    if let Some(result) = crate::commands::sides::of_log(path)? {
+    if let Some(result) = crate::commands::compare::sides::of_log(path)? {
         return Ok(result);
     }
     results::read(path)?.pop().ok_or_else(|| anyhow!("{}: contains no result", path.display()))

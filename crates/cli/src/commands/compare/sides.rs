@@ -10,7 +10,7 @@ use tacho_report::results;
 use tacho_rowlog::Stored;
 use tacho_run::rebuild::{Changes, rebuild};
 
-use super::sim::hub;
+use crate::commands::sim::hub;
 
 /// Reads each path as a side.
 pub(crate) fn sides(files: &[PathBuf]) -> anyhow::Result<Vec<Side>> {
