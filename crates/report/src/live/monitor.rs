@@ -340,7 +340,11 @@ impl Watched {
                 true => board.server.clone(),
                 false => Vec::new(),
             },
-            late: board.lateness.quantile(0.99).map(|seconds| seconds * 1e3),
+            // A burst or a closed loop has no schedule to be late for.
+            late: match board.scheduled.last() {
+                Some(&0.0) => None,
+                _ => board.lateness.quantile(0.99).map(|seconds| seconds * 1e3),
+            },
             outer: Vec::new(),
         }
     }
@@ -378,6 +382,8 @@ mod tests {
         assert_eq!((snapshot.waiting, snapshot.verdict()), (None, None));
         counters.live.lock().lateness.add(0.0001);
         assert!(monitor.snapshot().verdict().unwrap().starts_with("client ok: sent p99 0.10 ms"));
+        counters.live.lock().scheduled = [0.0, 0.0].into();
+        assert_eq!(monitor.snapshot().verdict(), None, "a burst has no schedule");
         monitor.event(RunEvent::Finished);
         assert!(monitor.snapshot().over);
     }

@@ -105,11 +105,11 @@ impl Chart<'_> {
             return;
         }
         let (head, rest) = area.split_rows(1);
-        // A curve without values needs no name, and one alone is named by the title.
+        // A curve without values needs no name, and the title names the only curve of a chart.
         let known = |curve: &&Curve| span.points.iter().any(|point| (curve.of)(point, self.metric).is_some());
         let mut legend: Vec<(String, u8)> =
             self.curves.iter().filter(known).map(|curve| (curve.name.to_owned(), curve.color)).collect();
-        if legend.len() == 1 {
+        if self.curves.len() == 1 {
             legend.clear();
         }
         rule(grid, head, self.title, &legend);
