@@ -31,12 +31,34 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if comparison.groups.is_empty() && args.excel_out.is_some() && !args.as_script {
         bail!("--excel-out: a workbook is made of load levels, which only serving results have; take --csv-out-dir");
     }
+    let text = document(&comparison, &verdicts, args);
+    if args.as_script {
+        show(&text)?;
+    } else {
+        print_verdicts(&comparison, &verdicts, args)?;
+    }
+    if let Some(path) = &args.markdown {
+        write(path, &text)?;
+        note(&format!("saved: {}", path.display()));
+    }
+    if args.as_script && args.files.len() == 1 && sides.len() > 1 {
+        save_splits(&sides)?;
+    }
+    if let Some(path) = &args.html {
+        save_pages(path, &comparison, &sides, &verdicts, args)?;
+    }
+    save_tables(&comparison, &verdicts, args)?;
+    Ok(Exit::Done)
+}
+
+/// The comparison as Markdown.
+fn document(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> String {
     let mut text = format!("comparing : {}\n\n", harmless_line(&comparison.labels.join(", ")));
-    for verdict in &verdicts {
+    for verdict in verdicts {
         text += &format!("{}\n", harmless_line(&verdict.sentence(&args.spec)));
     }
     text += if verdicts.is_empty() { "" } else { "\n" };
-    for verdict in &verdicts {
+    for verdict in verdicts {
         let table = verdict.table(&args.spec).markdown();
         text += &format!("## {}\n\n", harmless_line(&verdict.title));
         if !verdict.differs.is_empty() {
@@ -51,29 +73,31 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     }
     text += &comparison.markdown(&args.spec);
     text += &steps::markdown(&args.files).map(|steps| format!("\n{}", harmless(&steps))).unwrap_or_default();
-    if args.as_script {
-        show(&text)?;
-    } else {
-        print_verdicts(&comparison, &verdicts, args)?;
-    }
-    if let Some(path) = &args.markdown {
-        write(path, &text)?;
-        note(&format!("saved: {}", path.display()));
-    }
-    if args.as_script && args.files.len() == 1 && sides.len() > 1 {
-        save_splits(&sides)?;
-    }
-    if let Some(path) = &args.html {
-        write(path, &comparison.html(&sides, &verdicts, &args.spec))?;
-        note(&format!("saved: {}   (open it in a browser)", path.display()));
-        if args.as_script || comparison.groups.len() > 1 {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-            for group in &comparison.groups {
-                let name = format!("{stem}_{}.html", group.page_name());
-                write(&path.with_file_name(name), &comparison.group_html(group, &args.spec))?;
-            }
+    text
+}
+
+/// Writes the page, and one for each load series.
+fn save_pages(
+    path: &Path,
+    comparison: &Comparison,
+    sides: &[Side],
+    verdicts: &[Verdicts],
+    args: &CompareArgs,
+) -> anyhow::Result<()> {
+    write(path, &comparison.html(sides, verdicts, &args.spec))?;
+    note(&format!("saved: {}   (open it in a browser)", path.display()));
+    if args.as_script || comparison.groups.len() > 1 {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        for group in &comparison.groups {
+            let name = format!("{stem}_{}.html", group.page_name());
+            write(&path.with_file_name(name), &comparison.group_html(group, &args.spec))?;
         }
     }
+    Ok(())
+}
+
+/// Writes the workbook and the CSV files.
+fn save_tables(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
     let no_excel = std::env::var("VLLM_COMPARE_DISABLE_EXCEL").is_ok_and(|text| text == "1");
     if let Some(path) = args.excel_out.as_ref().filter(|_| !no_excel) {
         let first = &args.files[0];
@@ -93,7 +117,7 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
         }
         writeln!(tacho_report::out(), "Wrote CSVs under: {}", directory.display())?;
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 /// Prints a forest plot of each pair, and the tables if there are several load levels or no verdicts.
