@@ -10,8 +10,8 @@ use tacho_workload::sessions::TraceError;
 
 use crate::args::ArgError;
 use crate::args::error::Refusal;
+use crate::args::help::suggest;
 use crate::args::program::Command;
-use crate::args::suggest;
 pub(crate) use crate::code::Exit;
 use crate::{secrets, terminal};
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use crate::args::sign_in;
+use crate::args::shared::sign_in;
 use crate::limits;
 use tacho_core::secret::{Secret, is_secret_flag, redact_text, secrets_of};
 

@@ -22,7 +22,6 @@ pub mod results;
 pub mod scenario;
 pub mod sentence;
 mod series;
-pub mod structured;
 pub mod style;
 pub mod tables;
 pub mod verdict;

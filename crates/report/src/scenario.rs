@@ -1,5 +1,7 @@
 //! The output of the scenario commands: passes over the same requests, and priority classes.
 
+pub mod structured;
+
 use tacho_core::Request;
 use tacho_core::json::{Dict, Value, float_repr};
 use tacho_metrics::{Sample, Statistics};

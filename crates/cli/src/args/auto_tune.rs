@@ -9,8 +9,8 @@ use tacho_args::{Values, flags};
 use tacho_decide::search::Criterion;
 
 use super::error::{ArgError, Refusal, UsageError};
-use super::live::{self, LiveArgs};
 use super::offline::rows::LIVE;
+use super::shared::live::{self, LiveArgs};
 
 use Kind::{Float, Int, OneOrMore, OptionalStr, Repeated, Rest, Str, Switch};
 use Preset::{Off, Unset};

@@ -12,7 +12,7 @@ use tacho_core::json::Value;
 use tacho_core::secret::Secret;
 
 use super::error::{ArgError, UsageError};
-use super::sign_in::{self, SignInArgs};
+use super::shared::sign_in::{self, SignInArgs};
 
 use Kind::{AnyNumber, Int, Json, Rest, Seconds, Str};
 use Preset::Unset;

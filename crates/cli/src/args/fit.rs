@@ -6,7 +6,7 @@ use tacho_args::grammar::Values;
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::sign_in::{self, SIGN_IN, SignInArgs};
+use super::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Float, Int, Rest, Str, TriState};
 use Preset::Unset;

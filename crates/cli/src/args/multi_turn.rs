@@ -8,9 +8,9 @@ use tacho_args::grammar::Values;
 use tacho_client::Headers;
 
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live::{self, LiveArgs};
 use crate::args::offline::rows::LIVE;
-use crate::args::sign_in::{self, SIGN_IN, SignInArgs};
+use crate::args::shared::live::{self, LiveArgs};
+use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str, Switch};
 use Preset::{Off, Unset};

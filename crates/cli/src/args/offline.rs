@@ -11,14 +11,14 @@ pub(crate) mod startup;
 pub(crate) mod throughput;
 mod throughput_check;
 
-pub(crate) use super::engine::EngineArgs;
+pub(crate) use super::shared::engine::EngineArgs;
 pub(crate) use namespace::namespace;
 pub(crate) use refusal::OfflineRefusal;
 pub(crate) use rows::WorkerArgs;
 
 use tacho_args::Values;
 
-use super::live::LiveArgs;
+use super::shared::live::LiveArgs;
 
 /// Shared arguments of the offline commands.
 #[derive(Debug, Clone)]

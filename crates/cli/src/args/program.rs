@@ -9,7 +9,8 @@ use tacho_args::grammar::{Parsed, Values, Wanted};
 use tacho_args::{UsageError, help};
 
 use super::error::ArgError;
-use super::{scripts, topics};
+use super::help::topics;
+use super::scripts;
 use crate::code::Exit;
 use crate::terminal::columns;
 

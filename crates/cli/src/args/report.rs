@@ -12,8 +12,8 @@ use tacho_run::rebuild::{Changes, Window};
 
 use super::compare::missing;
 use super::error::{ArgError, Refusal};
-use super::output::{Destination, Outputs};
 use super::serve::{gap_thresholds, objectives, percentiles};
+use super::shared::output::{Destination, Outputs};
 
 use Kind::{OneOrMore, Rest, Str, Switch};
 use Preset::{Off, Unset};

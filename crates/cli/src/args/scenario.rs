@@ -14,7 +14,7 @@ use tacho_args::{Values, flags};
 use super::error::{ArgError, Refusal};
 use super::offline::{EngineArgs, WorkerArgs};
 use super::serve::{self, ServeArgs};
-use super::sign_in;
+use super::shared::sign_in;
 
 use Kind::{AnyNumber, Choice, Int, Str, Switch};
 use Preset::{Off, Unset};

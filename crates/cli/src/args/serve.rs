@@ -46,9 +46,9 @@ use tacho_client::Task;
 use self::stops::StopArgs;
 use super::ArgError;
 use super::error::Refusal;
-use super::live::LiveArgs;
-use super::output::Outputs;
-use super::ranks::RankArgs;
+use super::shared::live::LiveArgs;
+use super::shared::output::Outputs;
+use super::shared::ranks::RankArgs;
 
 /// Flags that require a server or a real run, which a prediction does not have.
 pub(super) const NEEDS_A_SERVER: &[&str] = &[

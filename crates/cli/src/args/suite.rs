@@ -9,8 +9,8 @@ use tacho_args::{Values, flags};
 use tacho_run::suite::Remote;
 
 use super::error::{ArgError, Refusal};
-use super::live::{self, LiveArgs};
 use super::offline::rows::LIVE;
+use super::shared::live::{self, LiveArgs};
 
 use Kind::{Int, Rest, Str, Switch};
 use Preset::{Off, Unset};

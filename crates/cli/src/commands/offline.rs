@@ -26,8 +26,8 @@ use tacho_run::{NamedTokenizer, TokenizerPlan};
 
 use super::screen::Screen;
 use super::sim::{hub, profile};
-use crate::args::live::LiveArgs;
 use crate::args::offline::{EngineArgs, WorkerArgs};
+use crate::args::shared::live::LiveArgs;
 use crate::exit::{Exit, saved};
 
 /// KV transfer configuration that fills the KV cache of prompts with dummy values; states vLLM's defaults of the

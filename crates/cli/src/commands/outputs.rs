@@ -12,7 +12,7 @@ use tacho_report::html::run::{self, About};
 use tacho_report::json::{ResultFile, try_writing, write_whole};
 use tacho_report::style;
 
-use crate::args::output::{Destination, Outputs};
+use crate::args::shared::output::{Destination, Outputs};
 use crate::exit::saved;
 
 impl Outputs {

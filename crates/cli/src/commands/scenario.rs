@@ -26,9 +26,9 @@ use super::offline;
 use super::offline::simulated::limit;
 use super::screen::{Lines, Screen};
 use super::serve::{dry_run, plan, simulator};
-use crate::args::live::LiveArgs;
 use crate::args::scenario::{BatchArgs, Way, as_serve};
 use crate::args::serve::ServeArgs;
+use crate::args::shared::live::LiveArgs;
 use crate::exit::{self, Exit};
 use crate::interrupt::Interrupt;
 

@@ -12,7 +12,7 @@ use tacho_report::live::{DeferredStderr, Monitor, Tui, web};
 use tacho_report::style::{harmless, harmless_line};
 use tacho_report::{Live, Progress, sentence};
 
-use crate::args::live::LiveArgs;
+use crate::args::shared::live::LiveArgs;
 use crate::interrupt::guard_terminal;
 
 pub(crate) struct Screen {

@@ -14,11 +14,11 @@ use tacho_engine::Profile;
 
 use super::COMMANDS;
 use crate::args::error::metric_names;
+use crate::args::help::topics::TOPICS;
 use crate::args::program::Command;
 use crate::args::scripts::standing_for;
 use crate::args::serve::TABLE;
 use crate::args::shell::{InitArgs, ManArgs, Shell};
-use crate::args::topics::TOPICS;
 use crate::exit::{Exit, Misused};
 
 /// The release version in manual pages.

@@ -7,7 +7,7 @@ use tacho_client::sign_in::{AwsKeySource, AwsKeys, AwsSpec, OAuthSpec};
 use tacho_client::{BackendKind, ClientCertificate, EndpointSpec, SignIn, SignInSpec, Url, proxy_for};
 use tacho_core::Secret;
 
-use crate::args::sign_in::SignInArgs;
+use crate::args::shared::sign_in::SignInArgs;
 
 /// Adds sign-in to an endpoint. Its API key is one of the environment at most, which does not apply then.
 pub(super) fn add(args: &SignInArgs, endpoint: &mut EndpointSpec) -> anyhow::Result<()> {

@@ -33,7 +33,7 @@ use tacho_run::sweep::{
     SlaPlan, StartupPlan, SweepPlan, WorkloadPlan, filter_params, parse_targets, serve, sla, startup, workload,
 };
 
-use crate::args::live::LiveArgs;
+use crate::args::shared::live::LiveArgs;
 use crate::args::sweep::{StartupSweepArgs, SweepArgs, SweepKind};
 use crate::commands::screen::{Lines, Screen};
 use crate::commands::supervise;

@@ -6,9 +6,9 @@ use tacho_args::grammar::Values;
 
 use super::rows::{DISABLE_DETOKENIZE, HELP, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
-use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live;
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
+use crate::args::shared::live;
 
 use Kind::{Int, Switch};
 use Preset::Off;

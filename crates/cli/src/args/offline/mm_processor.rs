@@ -8,10 +8,10 @@ use tacho_core::json::python_float;
 use super::dataset::{SOURCE_ROWS, SourceArgs};
 use super::rows::{DATASET, HELP, HUB, LIVE, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, OfflineRefusal, check};
-use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live;
 use crate::args::serve::DatasetFlags;
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
+use crate::args::shared::live;
 
 use Kind::{Choice, Int, Str, Switch};
 use Preset::{Off, Unset};

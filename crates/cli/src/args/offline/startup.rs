@@ -6,9 +6,9 @@ use tacho_args::grammar::Values;
 
 use super::rows::{HELP, LIVE, LOG, OUTPUT_JSON, OWN, RUN, SIM, WORKER_ROWS};
 use super::{OfflineArgs, check};
-use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::ArgError;
-use crate::args::live;
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
+use crate::args::shared::live;
 
 pub(crate) static TABLE: Table = Table {
     command: "tacho startup",

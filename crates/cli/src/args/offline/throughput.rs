@@ -13,11 +13,11 @@ use super::rows::{
     DATASET, DISABLE_DETOKENIZE, HELP, HUB, LIVE, LOG, NSYS, OUTPUT_JSON, OWN, RANDOM, RANDOM_ROWS, RUN, SIM,
     WORKER_ROWS,
 };
-use crate::args::engine::{self, CAPACITY, ENGINE, passed};
 use crate::args::error::{ArgError, Refusal, UsageError};
-use crate::args::live;
 use crate::args::serve::DatasetFlags;
-use crate::args::sign_in::{self, SIGN_IN, SignInArgs};
+use crate::args::shared::engine::{self, CAPACITY, ENGINE, passed};
+use crate::args::shared::live;
+use crate::args::shared::sign_in::{self, SIGN_IN, SignInArgs};
 
 use Kind::{Choice, Float, Int, Str, Switch, TriState};
 use Preset::{Off, Unset};

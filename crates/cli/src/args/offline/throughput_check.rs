@@ -6,7 +6,7 @@ use super::OfflineRefusal;
 use super::check::{mm_limits, nsys, refuse_if, seed, worker};
 use super::throughput::{Backend, ThroughputArgs};
 use crate::args::error::Refusal;
-use crate::args::sign_in;
+use crate::args::shared::sign_in;
 
 impl ThroughputArgs {
     /// Rejects invalid combinations.

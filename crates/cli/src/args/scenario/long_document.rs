@@ -7,11 +7,11 @@ use tacho_core::bounded::TokenCount;
 use tacho_workload::scenarios::{LongDocumentSpec, RepeatMode};
 
 use super::{BACKEND, BatchArgs, LIVE, MAX_SEED, OWN, SCENARIO, SERVER, SERVER_ROWS, Way};
-use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live;
 use crate::args::offline::rows::{HELP, RUN, WORKER_ROWS};
-use crate::args::sign_in::SIGN_IN;
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
+use crate::args::shared::live;
+use crate::args::shared::sign_in::SIGN_IN;
 
 use Kind::{Choice, Int};
 use Preset::Unset;

@@ -6,11 +6,11 @@ use tacho_workload::scenarios::{PrefixCachingSpec, PrefixLengths};
 
 use super::{BACKEND, BatchArgs, LIVE, OWN, SCENARIO, SERVER, SERVER_ROWS, Way, engine_alone, seed};
 use crate::args::compare::missing;
-use crate::args::engine::{self, CAPACITY, ENGINE};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live;
 use crate::args::offline::rows::{DISABLE_DETOKENIZE, HELP, RUN, WORKER_ROWS};
-use crate::args::sign_in::SIGN_IN;
+use crate::args::shared::engine::{self, CAPACITY, ENGINE};
+use crate::args::shared::live;
+use crate::args::shared::sign_in::SIGN_IN;
 
 use Kind::{Int, Str, Switch};
 use Preset::{Off, Unset};

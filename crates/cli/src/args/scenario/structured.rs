@@ -9,10 +9,10 @@ use tacho_workload::scenarios::{ConstraintField, ConstraintKind, StructuredDatas
 
 use super::{MAX_SEED, OWN, SCENARIO, SERVER, as_serve};
 use crate::args::error::{ArgError, Refusal};
-use crate::args::live;
 use crate::args::offline::rows::LIVE;
 use crate::args::serve::ServeArgs;
-use crate::args::sign_in::{self, SIGN_IN};
+use crate::args::shared::live;
+use crate::args::shared::sign_in::{self, SIGN_IN};
 
 use Kind::{AnyNumber, Choice, Float, Int, Json, OneOrMore, Seconds, Str, Switch};
 use Preset::{Off, Unset};

@@ -17,7 +17,7 @@ use super::groups::{
     SPEED_BENCH, TIMED_TRACE,
 };
 use super::{ServeArgs, TargetArgs};
-use crate::args::media::BUCKETS;
+use crate::args::shared::media::BUCKETS;
 
 use Kind::{Choice, Float, Int, Json, Names, Repeated, Seconds, Str, Switch};
 use Preset::{Made, Off, Unset};

@@ -7,7 +7,7 @@ use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value};
 
 use super::ServeArgs;
-use crate::args::media::BUCKETS;
+use crate::args::shared::media::BUCKETS;
 
 impl ServeArgs {
     /// Every flag by its underscore name, given or default: vLLM's in its order, then tacho's. Without secrets.

@@ -8,7 +8,7 @@ use tacho_args::typed::Given;
 use tacho_report::console::Shown;
 
 use super::groups::{FILES, LOG, REPORT};
-use crate::args::output::{Destination, Outputs};
+use crate::args::shared::output::{Destination, Outputs};
 
 use Kind::{AnyNumber, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};

@@ -7,9 +7,9 @@ use super::{
     NEEDS_A_SERVER, content, dataset, load, media, multi_turn, own, points, repeats, replicas, report, sessions,
     stages, stops, target, telemetry,
 };
-use crate::args::live;
-use crate::args::ranks;
-use crate::args::sign_in::{self, SIGN_IN};
+use crate::args::shared::live;
+use crate::args::shared::ranks;
+use crate::args::shared::sign_in::{self, SIGN_IN};
 
 #[rustfmt::skip]
 pub(crate) static TABLE: Table = Table {

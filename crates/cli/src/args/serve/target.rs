@@ -12,7 +12,7 @@ use tacho_core::secret::Secret;
 use tacho_run::LoraAssignment;
 
 use super::groups::{MODEL, SERVER};
-use crate::args::sign_in::SignInArgs;
+use crate::args::shared::sign_in::SignInArgs;
 
 use Kind::{AnyNumber, Choice, ChoiceOrFile, Int, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};

@@ -6,8 +6,8 @@ use tacho_args::grammar::Setting;
 use tacho_args::typed::Given;
 use tacho_run::sweep::LoadVariable;
 
-use crate::args::live::{self, LiveArgs};
-use crate::args::ranks::{self, RankArgs};
+use crate::args::shared::live::{self, LiveArgs};
+use crate::args::shared::ranks::{self, RankArgs};
 
 use Kind::{Choice, Float, Int, OptionalStr, Seconds, Str, Switch};
 use Preset::{Off, Unset};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::args::error::Refusal;
-use crate::args::suggest::hints;
+use crate::args::help::suggest::hints;
 
 /// The error report of a command line, with its hints.
 fn report(line: &str) -> String {

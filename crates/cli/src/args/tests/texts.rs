@@ -5,8 +5,8 @@ use tacho_args::grammar::Wanted;
 use tacho_args::help::{flags_of, help};
 
 use super::*;
+use crate::args::help::topics::TOPICS;
 use crate::args::program::SECTIONS;
-use crate::args::topics::TOPICS;
 use crate::args::{serve as serve_args, sim as sim_args, sweep as sweep_args};
 use crate::terminal::WIDTH;
 
@@ -204,7 +204,7 @@ fn help_texts(width: usize) -> Vec<(String, String)> {
         texts.push((family.to_owned(), crate::args::program::family_help(COMMANDS, family, width)));
     }
     for topic in TOPICS {
-        texts.push((format!("help {}", topic.name), crate::args::topics::text(topic, width)));
+        texts.push((format!("help {}", topic.name), crate::args::help::topics::text(topic, width)));
     }
     for command in COMMANDS {
         let titles = command.table.groups.iter().map(|group| Some(group.title));

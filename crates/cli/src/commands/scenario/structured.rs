@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use tacho_core::{Counters, EventSink, RunEvent, Work};
 use tacho_metrics::structured::{Answer, StructuredSummary};
 use tacho_record::RunRecord;
-use tacho_report::structured::{self as report, StructuredSetup};
+use tacho_report::scenario::structured::{self as report, StructuredSetup};
 use tacho_run::ReportPlan;
 use tacho_run::scenarios::{answers, save};
 use tacho_run::serve::{Contact, Prepared};

@@ -5,8 +5,8 @@ use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, LogStart, prepare, run_share};
 
 use super::{log, plan, simulator};
-use crate::args::ranks::RankArgs;
 use crate::args::serve::ServeArgs;
+use crate::args::shared::ranks::RankArgs;
 use crate::exit::{Exit, Misused};
 use crate::interrupt::Interrupt;
 

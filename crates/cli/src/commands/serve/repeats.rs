@@ -14,8 +14,8 @@ use tacho_sim::Server;
 
 use super::destination::{Destination, of_run};
 use super::{inform, log, measure, plan, screen};
-use crate::args::output;
 use crate::args::serve::ServeArgs;
+use crate::args::shared::output;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 

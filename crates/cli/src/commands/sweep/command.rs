@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::bail;
 use tacho_core::secret::redact_words;
 
+use crate::args::help::suggest;
 use crate::args::serve::{ServeArgs, TABLE};
-use crate::args::suggest;
 use crate::commands::{COMMANDS, values_for};
 
 /// Whether a command calls this program.

@@ -9,8 +9,8 @@ use tacho_core::secret::redact_words;
 use tacho_run::experiment::{Failure, Host, Resident, Running, option};
 use tacho_sim::Server;
 
+use crate::args::help::suggest;
 use crate::args::sim::{SimArgs, TABLE};
-use crate::args::suggest;
 use crate::commands::sim::spec;
 use crate::commands::{COMMANDS, values_for};
 

@@ -6,9 +6,10 @@ use tacho_args::{ConfigError, UsageError};
 use tacho_engine::Profile;
 use tacho_workload::sessions::Format;
 
-use super::error::{ArgError, Refusal};
-use super::program::{Command, HELP};
-use super::{migrating, scripts, topics};
+use super::{migrating, topics};
+use crate::args::error::{ArgError, Refusal};
+use crate::args::program::{Command, HELP};
+use crate::args::scripts;
 
 /// The command that other tools are compared with.
 const SERVE: &str = "tacho serve";

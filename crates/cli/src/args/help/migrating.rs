@@ -3,7 +3,7 @@
 
 use tacho_args::help::{columns, paragraph};
 
-const PAGE: &str = include_str!("../../../../docs/migrating.md");
+const PAGE: &str = include_str!("../../../../../docs/migrating.md");
 
 /// A row of the page's tables; the first row of a table has the commands.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use tacho_args::grammar::Setting;
 use tacho_core::json::Value;
 use tacho_core::json::python_float;
 
-use super::error::Refusal;
+use crate::args::error::Refusal;
 
 pub(crate) static LIVE: Group =
     group("live view options", "live options", "Terminal or browser view of a running benchmark.");

@@ -5,7 +5,7 @@ use tacho_args::help::{columns, example, paragraph};
 use tacho_client::BackendKind;
 use tacho_engine::Profile;
 
-use crate::args::migrating;
+use crate::args::help::migrating;
 
 /// A help topic.
 pub(crate) struct Topic {

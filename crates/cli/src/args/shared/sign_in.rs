@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_args::flag::{Group, Kind, Preset, group, own};
 use tacho_args::flags;
 
-use super::error::Refusal;
+use crate::args::error::Refusal;
 
 use Kind::{Seconds, Str};
 use Preset::Unset;

@@ -1,0 +1,196 @@
+//! The table of the block: rates and latencies with their confidence intervals.
+
+use tacho_metrics::statistics::Statistic;
+use tacho_metrics::{Interval, MetricKind, Statistics};
+use tacho_record::metric::{TIMES, Timed};
+use tacho_record::{Estimate, RunRecord};
+
+use super::{BlockStyle, DIM};
+use crate::style::{percent, short};
+
+/// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
+const PERCENTILES: usize = 2;
+
+/// A line of the table.
+struct Row {
+    name: String,
+    value: String,
+    interval: String,
+    scheduled: String,
+}
+
+/// Rates and latencies: value, confidence interval if there is one, and the same from the scheduled time.
+pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec<String> {
+    let mut rows = rates(record);
+    let percentiles = if is_full { 1 } else { PERCENTILES };
+    let leaves_out = |metric| is_full && !record.groups.is_empty() && metric == MetricKind::Itl;
+    let metrics = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el];
+    for metric in metrics.into_iter().filter(|metric| !leaves_out(*metric)) {
+        rows.extend(latency(record, metric, percentiles));
+    }
+    rows.extend(audio(record));
+    let paced = record.setup.is_paced();
+    let intervals = if record.is_burst() { "" } else { "95% CI" };
+    let head = Row {
+        name: String::new(),
+        value: "value".into(),
+        interval: intervals.into(),
+        scheduled: if paced { "from schedule".into() } else { String::new() },
+    };
+    let line = |row: &Row| {
+        let Row { name, value, interval, scheduled } = row;
+        format!("{name:<16}{value:>9}   {interval:<19}{scheduled}").trim_end().to_owned()
+    };
+    std::iter::once(style.paint(DIM, &line(&head))).chain(rows.iter().map(line)).collect()
+}
+
+fn rates(record: &RunRecord) -> Vec<Row> {
+    let summary = &record.summary;
+    let row = |name: &str, value: f64, key: &str| Row {
+        name: name.into(),
+        value: short(value),
+        interval: interval(record, key),
+        scheduled: String::new(),
+    };
+    let mut rows = vec![row("requests/s", summary.request_throughput, "request_throughput")];
+    if let Some(generation) = summary.generation() {
+        rows.push(row("output tok/s", generation.output_throughput, "output_throughput"));
+        if let Some(goodput) = generation.request_goodput {
+            let mut goodput = row("goodput req/s", goodput, "request_goodput");
+            goodput.scheduled = record.open_loop.goodput_from_schedule.map_or_else(String::new, short);
+            rows.push(goodput);
+        }
+    }
+    if let Some(media) = summary.media() {
+        rows.extend(media.request_goodput.map(|goodput| row("goodput req/s", goodput, "request_goodput")));
+        let audio = media.audio.as_ref().and_then(|audio| audio.totals);
+        rows.extend(audio.map(|audio| row("audio s/s", audio.throughput, "audio_throughput")));
+        rows.extend(media.images.map(|_| row("images/s", media.image_throughput, "image_throughput")));
+    }
+    rows
+}
+
+/// A percentile of a latency of audio.
+pub(crate) struct AudioTime {
+    pub(crate) name: &'static str,
+    pub(crate) percentile: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) value: Option<f64>,
+    pub(crate) key: String,
+}
+
+/// The median and the highest percentile of the latencies of audio: generated, or transcribed as it is recorded.
+pub(crate) fn audio_times(record: &RunRecord) -> Vec<AudioTime> {
+    let names = [
+        ("audio_ttfp", "TTFP", "ms"),
+        ("audio_rtf", "RTF", ""),
+        ("audio_underrun", "gaps", "s"),
+        ("finalization_latency", "FIN", "ms"),
+    ];
+    let families = names.into_iter().filter_map(|(family, name, unit)| {
+        let times = TIMES.iter().find(|times| times.name == family)?;
+        Some((times, (times.read)(record)?, name, unit))
+    });
+    let times = families.flat_map(|(times, found, name, unit)| {
+        let highest = found.percentiles_ms.iter().map(|(percent, _)| *percent).filter(|percent| *percent != 50.0);
+        let highest = highest.max_by(f64::total_cmp);
+        let time = move |percentile: f64| {
+            let statistic = Statistic::Percentile(percentile);
+            let value = Timed { times, statistic }.read(record);
+            AudioTime { name, percentile, unit, value, key: times.key(statistic) }
+        };
+        std::iter::once(50.0).chain(highest).map(time)
+    });
+    times.collect()
+}
+
+fn audio(record: &RunRecord) -> Vec<Row> {
+    let row = |AudioTime { name, percentile, unit, value, key }: AudioTime| {
+        let head = if percentile == 50.0 { name } else { "" };
+        Row {
+            name: format!("{head:<5}p{} {unit}", percent(percentile)).trim_end().to_owned(),
+            value: value.map_or_else(|| "–".to_owned(), short),
+            interval: interval(record, &key),
+            scheduled: String::new(),
+        }
+    };
+    audio_times(record).into_iter().map(row).collect()
+}
+
+/// The median of a latency and its highest percentiles.
+fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> Vec<Row> {
+    let Some(statistics) = record.summary.statistics(metric) else { return Vec::new() };
+    let open_loop = &record.open_loop;
+    let scheduled = match metric {
+        MetricKind::Ttft => open_loop.ttft_from_schedule.as_ref(),
+        MetricKind::E2el => Some(&open_loop.e2el_from_schedule),
+        _ => None,
+    };
+    let scheduled = scheduled.filter(|_| record.setup.is_paced());
+    let mut percentiles: Vec<f64> = statistics.percentiles_ms.iter().map(|(percentile, _)| *percentile).collect();
+    percentiles.retain(|percentile| *percentile != 50.0);
+    percentiles.sort_by(f64::total_cmp);
+    let highest = percentiles.split_off(percentiles.len().saturating_sub(shown_percentiles));
+    let at = |of: &Statistics, percentile: f64| match percentile {
+        50.0 => Some(of.median_ms),
+        other => of.percentile_ms(other),
+    };
+    let shown = |of: Option<&Statistics>, percentile| {
+        let known = of.filter(|of| of.count > 0).and_then(|of| at(of, percentile));
+        known.map_or_else(|| "–".to_owned(), short)
+    };
+    let name = metric.name().to_uppercase();
+    let row = |(order, percentile): (usize, f64)| {
+        let head = if order == 0 { name.as_str() } else { "" };
+        let what = if percentile == 50.0 { "median".to_owned() } else { format!("p{}", percent(percentile)) };
+        Row {
+            name: format!("{head:<5}p{} ms", percent(percentile)),
+            value: shown(Some(statistics), percentile),
+            interval: interval(record, &format!("{what}_{}_ms", metric.name())),
+            scheduled: scheduled.map_or_else(String::new, |of| shown(Some(of), percentile)),
+        }
+    };
+    std::iter::once(50.0).chain(highest).enumerate().map(row).collect()
+}
+
+/// The confidence interval of a metric; empty for one burst, which is a single observation.
+fn interval(record: &RunRecord, key: &str) -> String {
+    match record.is_burst() {
+        true => String::new(),
+        false => interval_of(record, key).map_or_else(|| "–".to_owned(), bounds),
+    }
+}
+
+/// The confidence interval of a metric by its key; `None` for one burst.
+pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
+    let estimate = || Estimate::from_samples(key, &record.measured.samples, record.measured.duration);
+    let known = || record.intervals.get(key).or_else(|| estimate().map(|found| found.interval));
+    if record.is_burst() { None } else { known() }
+}
+
+/// An interval as text; an end that the run is too short for is open.
+pub(crate) fn bounds(interval: Interval) -> String {
+    bounds_as(interval, short)
+}
+
+pub(super) fn bounds_as(Interval { low, high }: Interval, text: fn(f64) -> String) -> String {
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => format!("{} – {}", text(low), text(high)),
+        // No metric is negative: a lower bound of 0 alone says nothing.
+        (true, false) if low > 0.0 => format!("≥ {}", text(low)),
+        (false, true) => format!("≤ {}", text(high)),
+        _ => "–".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_that_says_nothing_is_a_dash() {
+        let text = |low, high| bounds(Interval { low, high });
+        assert_eq!([text(0.0, f64::INFINITY), text(f64::NEG_INFINITY, f64::INFINITY)], ["–", "–"]);
+        assert_eq!([text(2.5, f64::INFINITY), text(0.0, 4.0)], ["≥ 2.50", "0.00 – 4.00"]);
+    }
+}
