@@ -10,8 +10,8 @@ use crate::simulated_run::SimulatedRun;
 const MAX_TOKENS: i64 = 1_000_000;
 /// Most rounds of simulations: short runs vary more and are cheap to simulate.
 const MAX_ROUNDS: i64 = 5;
-/// A run at constant speed represents runs whose prediction intervals, wider by this factor, hold its metrics. Slow phases
-/// can move the tail of a run at varying speed far beyond anything that a constant speed gives.
+/// A run at constant speed is typical if the prediction intervals, widened by this factor, contain its metrics. Slow
+/// phases can move the tail of a run at varying speed far beyond anything that a constant speed gives.
 const TOLERANCE: f64 = 1.05;
 
 /// The metrics with a prediction interval.

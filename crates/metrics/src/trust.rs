@@ -153,7 +153,7 @@ impl Trust {
 
     fn judge(&self, open_loop: &OpenLoopMetrics, events: u64, requests: usize) -> TrustVerdict {
         let busiest = self.busy.iter().copied().fold(0.0, f64::max);
-        let p99_ms = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
+        let p99_ms = self.lateness_p99_ms().unwrap_or(0.0);
         if events >= MIN_EVENTS
             && (self.late_coalesced_fraction > SATURATED_COALESCED
                 || (busiest > SATURATED_BUSY && self.late_coalesced_fraction > 0.0))
@@ -177,11 +177,19 @@ impl Trust {
         }
     }
 
-    /// Weighs the error of timestamps against the metrics that were measured with them. Dispatch lateness is not part of it:
-    /// these times start when a request was sent.
+    fn lateness_p99_ms(&self) -> Option<f64> {
+        self.lateness.as_ref()?.percentile_ms(99.0)
+    }
+
+    /// The error of timestamps, p99 in ms. Dispatch lateness is not part of it: latencies count from the time at which a
+    /// request was sent, and only those from the schedule contain the lateness.
+    pub fn timestamp_error_ms(&self) -> f64 {
+        (self.error_p99_ms - self.lateness_p99_ms().unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Weighs the error of timestamps against the metrics that were measured with them.
     pub fn weigh(&mut self, summary: &Summary) {
-        let late = self.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-        let error_ms = (self.error_p99_ms - late).max(0.0);
+        let error_ms = self.timestamp_error_ms();
         let metrics = [("TTFT", MetricKind::Ttft), ("ITL", MetricKind::Itl), ("E2EL", MetricKind::E2el)];
         let measured = metrics.into_iter().filter_map(|(name, metric)| {
             let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
@@ -204,16 +212,18 @@ impl Trust {
     pub fn text(&self) -> String {
         let percent = |share: f64| share * 100.0;
         match &self.verdict {
-            TrustVerdict::Ok => match self.error_fraction {
-                Some((metric, fraction)) => format!(
-                    "client: ok, measurement error p99 {:.2} ms ({:.1}% of p99 {metric})",
-                    self.error_p99_ms,
-                    percent(fraction)
-                ),
-                None => format!("client: ok, measurement error p99 {:.2} ms", self.error_p99_ms),
-            },
+            TrustVerdict::Ok => {
+                let fraction = |(metric, fraction)| format!(" ({:.1}% of p99 {metric})", percent(fraction));
+                let late = |ms: f64| format!(", dispatch lateness p99 {ms:.2} ms");
+                format!(
+                    "client: ok, timestamp error p99 {:.2} ms{}{}",
+                    self.timestamp_error_ms(),
+                    self.error_fraction.map(fraction).unwrap_or_default(),
+                    self.lateness_p99_ms().map(late).unwrap_or_default()
+                )
+            }
             TrustVerdict::Imprecise { error_ms, metric, value_ms } => format!(
-                "client: IMPRECISE, measurement error p99 {error_ms:.2} ms is {:.0}% of p99 {metric} ({value_ms:.2} ms): \
+                "client: IMPRECISE, timestamp error p99 {error_ms:.2} ms is {:.0}% of p99 {metric} ({value_ms:.2} ms): \
                  use more workers or fewer streams",
                 percent(error_ms / value_ms)
             ),
@@ -333,7 +343,7 @@ mod tests {
             WorkerUse { busy: 0.2, events: 5000, coalesced: 4000, kernel_timestamps: true, ..WorkerUse::default() };
         let trust = trust(&samples(5e-5), worker);
         assert!(trust.is_ok(), "{}", trust.text());
-        assert_eq!(trust.text(), "client: ok, measurement error p99 0.05 ms");
+        assert_eq!(trust.text(), "client: ok, timestamp error p99 0.00 ms, dispatch lateness p99 0.05 ms");
     }
 
     #[test]
@@ -355,7 +365,11 @@ mod tests {
         assert!(matches!(bad.verdict, TrustVerdict::Imprecise { metric: "ITL", .. }), "{}", bad.text());
         assert!(bad.text().contains("20.00 ms is 100% of p99 ITL"), "{}", bad.text());
         let good = weighed(0.020, 0.0001);
-        assert!(good.is_ok() && good.text().ends_with("0.20 ms (1.0% of p99 ITL)"), "{}", good.text());
+        assert!(
+            good.is_ok() && good.text().contains("timestamp error p99 0.20 ms (1.0% of p99 ITL)"),
+            "{}",
+            good.text()
+        );
         assert!(weighed(0.001, 0.0004).is_ok(), "errors below a millisecond are accepted");
     }
 

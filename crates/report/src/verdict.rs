@@ -1,7 +1,7 @@
 //! The verdict on a run's result, the most severe reason first, and the command that helps. Terminal and pages show
 //! the same.
 
-use tacho_metrics::{Caveat, Trust, TrustVerdict};
+use tacho_metrics::{Caveat, TrustVerdict};
 use tacho_record::RunRecord;
 
 use crate::style::short;
@@ -68,26 +68,6 @@ impl Verdict {
     pub fn worst(&self) -> Option<Severity> {
         self.findings.first().map(|finding| finding.severity).filter(|severity| *severity != Severity::Note)
     }
-}
-
-/// The error of the client's timestamps, p99 in ms. Dispatch lateness, which only times from the schedule contain, is
-/// not part of it.
-pub(crate) fn timestamp_error_ms(trust: &Trust) -> f64 {
-    let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-    (trust.error_p99_ms - late).max(0.0)
-}
-
-/// The verdict on the client as one line. An error and its fraction of a latency are those of the timestamps.
-pub(crate) fn client_text(trust: &Trust) -> String {
-    if !trust.is_ok() {
-        return trust.text();
-    }
-    let fraction =
-        trust.error_fraction.map(|(metric, fraction)| format!(" ({:.1}% of p99 {metric})", fraction * 100.0));
-    let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
-    let late = late.map(|ms| format!(", dispatch lateness p99 {ms:.2} ms"));
-    let error = timestamp_error_ms(trust);
-    format!("client: ok, timestamp error p99 {error:.2} ms{}{}", fraction.unwrap_or_default(), late.unwrap_or_default())
 }
 
 fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {

@@ -184,7 +184,7 @@ fn statistics(record: &RunRecord) -> Vec<(&'static Times, &Statistics)> {
 fn client(trust: &Trust) -> Dict {
     let mut client = Dict::new();
     client.set("trustworthy", trust.is_ok());
-    client.set("verdict", crate::verdict::client_text(trust));
+    client.set("verdict", trust.text());
     client.set("error_p99_ms", trust.error_p99_ms);
     client.set("error_fraction", trust.error_fraction.map(|(_, fraction)| fraction));
     client.set("clock_source", trust.timestamps.name());

@@ -50,10 +50,9 @@ impl Saturation {
     }
 }
 
-/// The effective sample size of the p99 TTFT of a run whose queues were too few to bound latencies from above: the p99
-/// of strongly correlated values has no upper bound, and the queued requests move the mean. A server that takes a fixed number of requests at once is
-/// as fast as an idle one until all places are taken, so that [`Saturation`] does not see its queues. `None` in other
-/// runs.
+/// The effective sample size of the p99 TTFT, if a run had too few queues to bound its latencies from above: the p99
+/// TTFT itself has no upper bound, and queued requests move the mean. A server that runs a fixed number of requests at
+/// once is as fast as an idle one until all slots are taken, so that [`Saturation`] does not see its queues.
 pub fn few_queues(rows: &impl Rows) -> Option<f64> {
     if !rows.paced() || rows.of_sessions() || rows.count() < MIN_REQUESTS {
         return None;

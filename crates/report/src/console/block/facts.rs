@@ -9,7 +9,6 @@ use tacho_record::metric::Known;
 use super::table::{bounds, bounds_as};
 use crate::json::telemetry::per;
 use crate::style::short;
-use crate::verdict::timestamp_error_ms;
 
 /// Least completions in a steady state whose means are printed.
 const MIN_STEADY_COMPLETIONS: f64 = 50.0;
@@ -209,7 +208,7 @@ pub(super) fn client(record: &RunRecord) -> Fact {
     let is_known = trust.verdict != TrustVerdict::Unknown;
     let word = if trust.is_ok() { "ok" } else { "not reliable" };
     let mut parts = vec![if is_known { word } else { "unknown: no response could be timed" }.to_owned()];
-    parts.extend(is_known.then(|| format!("error p99 {} ms", short(timestamp_error_ms(trust)))));
+    parts.extend(is_known.then(|| format!("error p99 {} ms", short(trust.timestamp_error_ms()))));
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
     parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);

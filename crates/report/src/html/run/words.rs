@@ -8,7 +8,7 @@ use crate::console::{audio_times, costs, interval_of};
 use crate::html::escape;
 use crate::html::hero::{self, Head, Tone, card, fact_card, load};
 use crate::style::{grouped, short};
-use crate::verdict::{Finding, Severity, Verdict, client_text};
+use crate::verdict::{Finding, Severity, Verdict};
 
 /// The head: the run, the verdict, and three metrics.
 pub(super) fn head(record: &RunRecord, about: &About) -> Head {
@@ -42,7 +42,7 @@ fn verdict(head: Head, record: &RunRecord, about: &About) -> Head {
     let finding = |finding: &Finding| (finding.code, finding.text.clone());
     let unknown = || "client: how well it kept up is not known".to_owned();
     let trust = match (&record.trust, &about.client) {
-        (Some(trust), _) if trust.is_ok() => Some(client_text(trust)),
+        (Some(trust), _) if trust.is_ok() => Some(trust.text()),
         (Some(_), _) => None,
         (None, known) => Some(known.clone().unwrap_or_else(unknown)),
     };
