@@ -8,7 +8,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let ranked = candidates.into_iter().filter_map(|candidate| {
         let other = plain(candidate);
         let begun = word.len() >= 5 && other.starts_with(&word);
-        let off = if begun { 1 } else { distance(&word, &other) };
+        let may_be_near = || word.chars().count().abs_diff(other.chars().count()) <= allowed;
+        let off = if begun { 1 } else { may_be_near().then(|| distance(&word, &other))? };
         (off <= allowed).then_some((off, candidate))
     });
     // Ties go to the first candidate: tables list the common ones first.

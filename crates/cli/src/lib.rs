@@ -22,7 +22,7 @@ use tacho_args::variables;
 const RENDER: &str = "__render";
 
 /// Suffixes of `TACHO_` variables that are not flags.
-const READ_ELSEWHERE: [&str; 2] = ["RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
+const READ_ELSEWHERE: [&str; 3] = ["COMMIT", "RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
 /// Entry point of the program.
 pub fn main() -> ExitCode {

@@ -1,6 +1,5 @@
 //! Outputs: tokens, lengths and log-probabilities, all functions of the seed and the prompt.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use tacho_pyrand::Generator;
@@ -20,8 +19,9 @@ pub struct Vocabulary {
 impl Vocabulary {
     /// All of `ids` except the special ones; without an `eos` the last ordinary token ends a text.
     pub fn new(ids: &[u32], special: &[u32], eos: Option<u32>) -> Result<Self, Error> {
-        let special: HashSet<u32> = special.iter().copied().chain(eos).collect();
-        let ordinary: Arc<[u32]> = ids.iter().copied().filter(|id| !special.contains(id)).collect();
+        let mut special: Vec<u32> = special.iter().copied().chain(eos).collect();
+        special.sort_unstable();
+        let ordinary: Arc<[u32]> = ids.iter().copied().filter(|id| special.binary_search(id).is_err()).collect();
         let last = *ordinary.last().ok_or(Error::EmptyVocabulary { size: ids.len() })?;
         Ok(Vocabulary { eos: eos.unwrap_or(last), ordinary })
     }

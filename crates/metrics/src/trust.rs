@@ -227,7 +227,7 @@ impl Trust {
                  use more workers or fewer streams",
                 percent(error_ms / value_ms)
             ),
-            TrustVerdict::Unknown => "client: unknown, no answer came that could be timed".to_owned(),
+            TrustVerdict::Unknown => "client: unknown, no response could be timed".to_owned(),
             TrustVerdict::Saturated { late_coalesced_fraction, busiest } => format!(
                 "client: SATURATED, {:.0}% of events coalesced, busiest worker {:.0}%: use more workers or fewer streams",
                 percent(*late_coalesced_fraction),

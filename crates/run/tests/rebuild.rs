@@ -230,7 +230,8 @@ fn memory_of(requests: usize) -> usize {
 }
 
 #[test]
-fn the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_short_one() {
+#[ignore = "slow: writes and reads a long run"]
+fn slow_group_the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_short_one() {
     let (short, long) = (memory_of(20_000), memory_of(80_000));
     let grown = (long as f64 - short as f64) / 60_000.0;
     println!("{grown:.1} bytes a request: {short} and {long}");

@@ -23,8 +23,8 @@ pub(crate) fn parts() -> Parts {
     }
     let mut merges = Vec::with_capacity(pairs.len());
     for (left, right) in pairs {
-        let joined = [&tokens[left as usize], &tokens[right as usize]].into_iter().flatten().flatten().copied();
-        let joined: Vec<u8> = joined.collect();
+        let part = |id: u32| tokens[id as usize].as_deref().unwrap_or_default();
+        let joined = [part(left), part(right)].concat();
         merges.push((left, right, tokens.len() as u32));
         tokens.push(Some(joined));
     }

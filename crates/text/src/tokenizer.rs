@@ -1,6 +1,7 @@
 //! The tokenizer that all other code uses: loading, encoding, decoding, special tokens.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
 
 use crate::Error;
 use crate::TokenizerMode;
@@ -45,7 +46,7 @@ pub struct Tokenizer {
 
 pub(crate) enum Engine {
     /// Byte-level BPE of GPT-2's form.
-    ByteLevel(Box<ByteLevel>),
+    ByteLevel(Arc<ByteLevel>),
     General(Box<General>),
 }
 
@@ -62,9 +63,10 @@ impl Tokenizer {
         Ok(Tokenizer { name: path.to_string_lossy().into_owned(), ..loaded })
     }
 
-    /// GPT-2's tokenizer, which is built into the binary.
+    /// GPT-2's tokenizer, which is built into the binary. Its tables are unpacked once per process.
     pub fn builtin() -> Tokenizer {
-        let engine = Engine::ByteLevel(Box::new(ByteLevel::new(builtin::parts())));
+        static TABLES: LazyLock<Arc<ByteLevel>> = LazyLock::new(|| Arc::new(ByteLevel::new(builtin::parts())));
+        let engine = Engine::ByteLevel(Arc::clone(&TABLES));
         Tokenizer::new("gpt2".to_owned(), engine, Settings::new(&serde_json::Map::new(), Some("gpt2")))
     }
 
@@ -255,8 +257,10 @@ fn load_file(file: &Path) -> Result<Tokenizer, Error> {
     let bytes = std::fs::read(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
     let directory = file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let settings = Settings::read(&directory)?;
-    let json = serde_json::from_slice(&bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
-    let engine = engine(json, &bytes, file, &settings)?;
+    let engine = match form::read(&bytes, &settings) {
+        Some(parts) => Engine::ByteLevel(Arc::new(ByteLevel::new(parts))),
+        None => engine(&bytes, file, &settings)?,
+    };
     Ok(Tokenizer::new(String::new(), engine, settings))
 }
 
@@ -269,7 +273,9 @@ fn converted(directory: &Path, found: convert::Converted, mut settings: Settings
 }
 
 /// The engine of a `tokenizer.json`, after the tokenizer's class has replaced parts of the file.
-fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Settings) -> Result<Engine, Error> {
+fn engine(bytes: &[u8], file: &Path, settings: &Settings) -> Result<Engine, Error> {
+    let mut json =
+        serde_json::from_slice(bytes).map_err(|source| Error::NotJson { path: file.to_path_buf(), source })?;
     if !convert::rebuild(&mut json, settings) {
         return engine_of(&json, bytes, file);
     }
@@ -279,7 +285,7 @@ fn engine(mut json: serde_json::Value, bytes: &[u8], file: &Path, settings: &Set
 
 fn engine_of(json: &serde_json::Value, bytes: &[u8], file: &Path) -> Result<Engine, Error> {
     if let Some(parts) = form::recognize(json) {
-        return Ok(Engine::ByteLevel(Box::new(ByteLevel::new(parts))));
+        return Ok(Engine::ByteLevel(Arc::new(ByteLevel::new(parts))));
     }
     if let Some(normalizer) = json.get("normalizer") {
         charsmap::check(normalizer)

@@ -182,15 +182,30 @@ fn a_wrong_command_in_a_document_is_seen() {
     }
 }
 
+/// Whether the commands of a document take long: those of guided tours are runs of many seconds.
+fn is_long(document: &str) -> bool {
+    document.starts_with("docs/howto/") || document == "docs/tutorial.md"
+}
+
+#[test]
+fn the_commands_of_short_documents_run() {
+    run_all(10, |document| !is_long(document));
+}
+
 /// `TACHO_DOCUMENT=docs/tutorial.md` runs those of one document.
 #[test]
-fn the_commands_of_documents_run() {
-    let mut found = documents();
-    found.retain(|document| blocks(document).iter().any(|block| block.info == "sh"));
-    assert!(found.len() > 20, "{found:?}");
-    if let Ok(wanted) = std::env::var("TACHO_DOCUMENT") {
-        found.retain(|document| *document == wanted);
+#[ignore = "slow: runs of many seconds"]
+fn slow_group_the_commands_of_long_documents_run() {
+    match std::env::var("TACHO_DOCUMENT") {
+        Ok(wanted) => run_all(1, |document| document == wanted),
+        Err(_) => run_all(15, is_long),
     }
+}
+
+fn run_all(at_least: usize, wanted: impl Fn(&str) -> bool) {
+    let mut found = documents();
+    found.retain(|document| wanted(document) && blocks(document).iter().any(|block| block.info == "sh"));
+    assert!(found.len() >= at_least, "{found:?}");
     each(&found, |document| run(document));
 }
 

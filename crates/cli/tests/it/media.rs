@@ -112,7 +112,8 @@ fn images_are_edited() {
     let flags =
         ["--backend", "openai-image-edits", "--dataset-name", "random-mm", "--random-mm-base-items-per-request", "2"];
     let limits = ["--random-mm-limit-mm-per-prompt", r#"{"image": 2, "video": 0}"#];
-    let run = speak(&sim, &[&flags[..], &limits].concat());
+    let small = ["--random-mm-bucket-config", "{(64, 48, 1): 1.0}"];
+    let run = speak(&sim, &[&flags[..], &limits, &small].concat());
     assert_eq!((&run.result["completed"], &run.result["total_images"]), (&json!(12), &json!(12)), "{}", run.stderr());
 }
 

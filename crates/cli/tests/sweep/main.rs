@@ -394,11 +394,7 @@ fn a_sweep_tells_and_stores_no_key() {
     let serve = format!("env HF_TOKEN={KEY} fakevllm serve m --api-key {KEY} --port {}", place.port);
     let levels = ["--workload-iters", "2"];
     let search = ["--sla-params", "sla.json", "--sla-seconds", "0.1", "--sla-budget", "3"];
-    for (at, (kind, more)) in
-        [("serve", &[][..]), ("serve", &["--dry-run"]), ("serve_workload", &levels), ("serve_sla", &search)]
-            .iter()
-            .enumerate()
-    {
+    let check = |at: usize, kind: &str, more: &[&str]| {
         let name = format!("e{at}");
         let mut words = vec!["sweep", kind, "--bench-cmd", &bench, "--bench-params", "b.json", "-e", &name];
         words.extend(["--num-runs", "1", "--sim"].iter().chain(more.iter()));
@@ -409,13 +405,20 @@ fn a_sweep_tells_and_stores_no_key() {
         let output = place.run(&words);
         // A search on a busy machine may be inconclusive.
         let code = output.status.code();
-        let ended = code == Some(0) || (*kind == "serve_sla" && code == Some(3));
+        let ended = code == Some(0) || (kind == "serve_sla" && code == Some(3));
         assert!(ended, "{kind}: {}", String::from_utf8_lossy(&output.stderr));
         for text in [&output.stdout, &output.stderr] {
             let text = String::from_utf8_lossy(text);
             assert!(!text.contains(KEY), "{kind} {more:?}: {}", text.lines().find(|line| line.contains(KEY)).unwrap());
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        let runs = [("serve", &[][..]), ("serve", &["--dry-run"]), ("serve_workload", &levels), ("serve_sla", &search)];
+        for (at, (kind, more)) in runs.into_iter().enumerate() {
+            let check = &check;
+            scope.spawn(move || check(at, kind, more));
+        }
+    });
     let mut directories = vec![place.path("results")];
     let mut files = 0;
     while let Some(directory) = directories.pop() {

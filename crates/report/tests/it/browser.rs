@@ -34,6 +34,15 @@ pub(crate) fn fine(text: &str) {
     assert!(at.starts_with("data-use=\"fine\""), "{at}");
 }
 
+/// Opens a page and asserts that it is drawn without a fault.
+pub(crate) fn opens(page: &str) {
+    let script = r#"drawn().then(clean).then(() => { document.body.dataset.use = "fine"; })
+        .catch((problem) => { document.body.dataset.use = String(problem); });"#;
+    if let Some(text) = used(page, &format!("{STEPS}{script}")) {
+        fine(&text);
+    }
+}
+
 /// The page after `script` ran in it; `None` without a browser.
 pub(crate) fn used(page: &str, script: &str) -> Option<String> {
     let Some(browser) = browser() else {

@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn what_goes_wrong_is_one_line() {
-        for (line, wanted, expected) in [
+        let cases = [
             (
                 "echo '{}'; echo first >&2; echo 'Error: gone' >&2; exit 3",
                 Some(2),
@@ -270,11 +270,16 @@ mod tests {
             (r#"printf '{"a": "\000"}\n'"#, Some(1), "--dataset-command, line 1: not valid JSON"),
             ("head -c 70000000 /dev/zero", Some(1), "--dataset-command, line 1: longer than 67108864 bytes"),
             ("no-such-program-anywhere", Some(1), "exit code 127"),
-        ] {
-            let message = refused(line, wanted);
-            assert!(message.contains(expected), "{line}: {message}");
-            assert_eq!(message.lines().count(), 1, "{message}");
-        }
+        ];
+        std::thread::scope(|scope| {
+            for (line, wanted, expected) in cases {
+                scope.spawn(move || {
+                    let message = refused(line, wanted);
+                    assert!(message.contains(expected), "{line}: {message}");
+                    assert_eq!(message.lines().count(), 1, "{message}");
+                });
+            }
+        });
     }
 
     #[test]
