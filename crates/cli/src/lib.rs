@@ -21,7 +21,7 @@ use tacho_args::variables;
 /// Argument of the helper process that renders chat templates. It is internal, not a command.
 const RENDER: &str = "__render";
 
-/// Suffixes of `TACHO_` variables that are not flags.
+/// Suffixes of `TACHO_` variables that are not flags. Cargo sets that of the commit in what it runs.
 const READ_ELSEWHERE: [&str; 3] = ["COMMIT", "RENDEZVOUS_TOKEN", "RENDEZVOUS_TOKEN_FILE"];
 
 /// Entry point of the program.

@@ -182,7 +182,7 @@ fn a_wrong_command_in_a_document_is_seen() {
     }
 }
 
-/// Whether the commands of a document take long: those of guided tours are runs of many seconds.
+/// Whether the commands of a document take long: how-to pages and the tutorial run benchmarks of many seconds.
 fn is_long(document: &str) -> bool {
     document.starts_with("docs/howto/") || document == "docs/tutorial.md"
 }

@@ -206,14 +206,14 @@ fn is_ignored(number: i32) -> bool {
     ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (number - 1) & 1 == 1)
 }
 
-/// Each command with one signal: one after another, they get each signal and moment.
+/// One signal per command; the commands share all signals and moments.
 #[test]
 fn one_signal_ends_any_command() {
     check_signals(|command, moment| command % 3 == moment);
 }
 
 #[test]
-#[ignore = "slow: each command with each signal"]
+#[ignore = "slow: each command with the other signals"]
 fn slow_group_one_signal_ends_any_command_at_any_moment() {
     check_signals(|command, moment| command % 3 != moment);
 }
