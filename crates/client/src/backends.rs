@@ -79,7 +79,7 @@ impl BackendKind {
             ResponseFormat::TensorRtLlm => expected,
             ResponseFormat::Speech => expected.spoken_as(&fields, payload),
             _ if self.task() == Task::Pooling => expected.encoded_as(&fields),
-            _ => expected.streamed_as(&fields),
+            _ => Expected { unstreamed: payload.unstreams(&fields, request), ..expected },
         };
         let body = match self {
             BackendKind::OpenAiAudio => audio::body(&fields, request)?,
@@ -106,10 +106,7 @@ impl BackendKind {
             fields.set("ignore_eos", true);
         }
         if row.takes_extras {
-            fields.update(&payload.extra_body);
-            if let Some(Value::Dict(overrides)) = &request.overrides {
-                fields.update(overrides);
-            }
+            payload.merge(&mut fields, request);
         }
         match self {
             BackendKind::AnthropicMessages => tools::rewrite(tools::Form::Messages, &mut fields),
@@ -162,11 +159,33 @@ pub struct PayloadSpec {
     pub audio_speed: Option<f64>,
     /// Fields that override all others: sampling flags, then `--extra-body`.
     pub extra_body: Dict,
+    /// Whether a null there is sent, as in vLLM, even if it stands for one of our own fields.
+    pub keeps_nulls: bool,
 }
 
 impl PayloadSpec {
     fn model_for<'a>(&'a self, request: &'a Request) -> &'a str {
         request.lora.as_deref().unwrap_or(&self.model)
+    }
+
+    /// Adds the fields of the user and of the request to a body. A null removes a field of ours: strict servers refuse
+    /// unknown ones.
+    fn merge(&self, fields: &mut Dict, request: &Request) {
+        let overrides = request.overrides.as_ref().and_then(Value::as_dict);
+        for (key, value) in [Some(&self.extra_body), overrides].into_iter().flatten().flat_map(Dict::iter) {
+            let removes = *value == Value::Null && !self.keeps_nulls;
+            if !(removes && fields.remove(key).is_some()) {
+                fields.set(key, value.clone());
+            }
+        }
+    }
+
+    /// Whether a body asks for a response that is not streamed; the default without the field.
+    fn unstreams(&self, body: &Dict, request: &Request) -> bool {
+        let overrides = request.overrides.as_ref().and_then(Value::as_dict);
+        let removed =
+            || [Some(&self.extra_body), overrides].iter().flatten().any(|fields| fields.get("stream").is_some());
+        body.get("stream").map_or_else(removed, |stream| *stream == Value::Bool(false))
     }
 }
 

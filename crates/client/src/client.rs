@@ -14,7 +14,7 @@ use crate::replicas::{Place, Replica, Replicas};
 use crate::sign_in::{SignIn, Signer};
 use crate::transport::connect::route_headers;
 use crate::transport::{http1, sys};
-use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth};
+use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth, Rules};
 use requests::{Batch, Requests};
 
 /// Generous estimate of open files other than connections.
@@ -152,7 +152,7 @@ impl Client {
         if let Some((name, value)) = header {
             headers.set_default(name, value);
         }
-        Prepared { bytes: encoded(replica, headers, body), expected, place: Place::default() }
+        Prepared { bytes: encoded(replica, headers, body, &expected), expected, place: Place::default() }
     }
 
     /// The bytes of a request for one of the replicas.
@@ -194,12 +194,16 @@ fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &R
         headers.set("Sec-WebSocket-Key", &input.key);
     }
     headers.check()?;
-    Ok(Prepared { bytes: encoded(replica, headers, &body), expected, place })
+    Ok(Prepared { bytes: encoded(replica, headers, &body, &expected), expected, place })
 }
 
 /// The bytes of a request.
-fn encoded(replica: &Replica, mut headers: Headers, body: &[u8]) -> Arc<[u8]> {
+fn encoded(replica: &Replica, mut headers: Headers, body: &[u8], expected: &Expected) -> Arc<[u8]> {
     let Replica { endpoint, route, .. } = replica;
+    if endpoint.rules == Rules::Standard && expected.is_streamed(endpoint.backend) {
+        // A proxy that compresses a stream holds its tokens back. vLLM accepts compression.
+        headers.set_default("Accept-Encoding", "identity");
+    }
     route_headers(endpoint, &mut headers);
     let url = &endpoint.url;
     let (frames, body) = if endpoint.backend.is_websocket() { (body, &[][..]) } else { (&[][..], body) };

@@ -49,6 +49,8 @@ pub struct EndpointSpec {
     pub api_key: Option<Secret>,
     /// Further headers; a later one replaces an earlier one of the same name.
     pub headers: Headers,
+    /// Whether requests carry their ID in a header.
+    pub sends_request_id: bool,
     /// A credential that changes, instead of an API key.
     pub sign_in: Option<SignIn>,
     /// The certificate that identifies this client.
@@ -92,6 +94,7 @@ impl EndpointSpec {
             rules: Rules::Standard,
             api_key: None,
             headers: Headers::default(),
+            sends_request_id: true,
             sign_in: None,
             client_certificate: None,
             insecure: false,
@@ -188,8 +191,11 @@ impl EndpointSpec {
         for (name, value) in self.headers.iter() {
             headers.set(name, value);
         }
-        if let Some(id) = request_id {
-            headers.set("x-request-id", id);
+        let name = self.backend.id_header().filter(|_| self.sends_request_id);
+        // vLLM's ID replaces one of the user.
+        let name = name.filter(|name| self.rules == Rules::Vllm || !self.headers.has(name));
+        if let Some((name, id)) = name.zip(request_id) {
+            headers.set(name, id);
         }
         headers
     }

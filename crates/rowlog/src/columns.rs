@@ -100,7 +100,7 @@ pub static COLUMNS: &[Column] = &[
     maybe("audio_frame_bytes", Kind::Int, "Bytes of a frame of the generated audio."),
     maybe("images", Kind::Int, "Generated images."),
     maybe("labels", Kind::Text, "The groups it is counted in (class, stage, replica), as a JSON object."),
-    maybe("request_id", Kind::Text, "What was sent as x-request-id; absent where it is the batch's request_id_prefix and the index."),
+    maybe("request_id", Kind::Text, "The request's ID, sent as x-request-id unless that is turned off; absent where it is the batch's request_id_prefix and the index."),
     maybe("request_id_prefix", Kind::Text, "In the first row of a batch: the prefix of the ids that are not stored."),
 ];
 

@@ -233,6 +233,7 @@ impl Declared {
             samples: samples && task == Task::Generation,
             takes_ignore_eos: request.body.names("ignore_eos"),
             takes_extras: request.body.takes_extras,
+            id: request.id,
             keys: request.keys,
             headers: request.headers,
             method: request.method,
@@ -301,6 +302,7 @@ struct RequestPart {
     method: &'static str,
     path: String,
     headers: &'static [(&'static str, &'static str)],
+    id: Option<&'static str>,
     keys: &'static [(&'static str, &'static str)],
     sequences: Sequences,
     body: Body,
@@ -308,7 +310,7 @@ struct RequestPart {
 
 impl RequestPart {
     fn read(node: &Node) -> Result<Self, Problem> {
-        let known = ["method", "path", "headers", "api_key", "body", "extras", "sequences"];
+        let known = ["method", "path", "headers", "request_id", "api_key", "body", "extras", "sequences"];
         let fields = Fields::of(node, "request", &known)?;
         fields.required("path", "path: /v1/generate")?;
         let path = fields.text("path")?.unwrap_or_default().to_owned();
@@ -330,6 +332,7 @@ impl RequestPart {
             method,
             path,
             headers: headers(&fields)?,
+            id: header_name(&fields, "request_id")?,
             keys: keys(&fields)?,
             sequences: fields.word(
                 "sequences",
@@ -358,6 +361,15 @@ fn headers(fields: &Fields<'_>) -> Result<Pairs, Problem> {
     Ok(Vec::leak(all))
 }
 
+/// The name of a header.
+fn header_name(fields: &Fields<'_>, key: &str) -> Result<Option<&'static str>, Problem> {
+    let Some(name) = fields.text(key)? else { return Ok(None) };
+    let mut checked = crate::Headers::default();
+    checked.set(name, "");
+    checked.check().map_err(|_| fields.problem(key, "holds a character that HTTP does not allow"))?;
+    Ok(Some(leak(name)))
+}
+
 /// The headers of the API key and what precedes it there.
 fn keys(fields: &Fields<'_>) -> Result<Pairs, Problem> {
     let Some(node) = fields.get("api_key") else { return Ok(Row::BASE.keys) };
@@ -370,12 +382,9 @@ fn keys(fields: &Fields<'_>) -> Result<Pairs, Problem> {
         Tree::Dict(_) => {
             let own = Fields::of(node, &fields.name("api_key"), &["header", "prefix"])?;
             own.required("header", "header: x-api-key")?;
-            let header = own.text("header")?.unwrap_or_default();
+            let header = header_name(&own, "header")?.unwrap_or_default();
             let default = if header.eq_ignore_ascii_case("authorization") { "Bearer " } else { "" };
-            let mut checked = crate::Headers::default();
-            checked.set(header, "key");
-            checked.check().map_err(|_| own.problem("header", "holds a character that HTTP does not allow"))?;
-            Ok((leak(header), leak(own.text("prefix")?.unwrap_or(default))))
+            Ok((header, leak(own.text("prefix")?.unwrap_or(default))))
         }
         _ => Err(fields.problem("api_key", "must be true, false or {header: NAME, prefix: TEXT}")),
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tacho_core::json::{Dict, Value};
 use tacho_core::{AudioFormat, Request};
 
-use super::{PacedInput, PayloadSpec, speech};
+use super::{BackendKind, PacedInput, PayloadSpec, speech};
 
 /// Encoding of embedding vectors in a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -71,10 +71,9 @@ impl Expected {
         self
     }
 
-    /// Sets whether the body requests a stream.
-    pub(super) fn streamed_as(mut self, body: &Dict) -> Self {
-        self.unstreamed = matches!(body.get("stream"), Some(Value::Bool(false)));
-        self
+    /// Whether the response is a stream.
+    pub(crate) fn is_streamed(&self, backend: BackendKind) -> bool {
+        !self.unstreamed && !backend.answers_whole()
     }
 
     /// Sets the output length of a server that ignores the end-of-sequence token.

@@ -63,6 +63,8 @@ pub(super) struct Row {
     pub(super) takes_ignore_eos: bool,
     /// Whether `--extra-body` and the request's overrides are added.
     pub(super) takes_extras: bool,
+    /// The header of the request ID, if it is sent.
+    pub(super) id: Option<&'static str>,
     /// Headers that contain the API key, and what precedes it there.
     pub(super) keys: &'static [(&'static str, &'static str)],
     /// Headers set before the user's.
@@ -98,6 +100,7 @@ const COMPLETIONS: Row = Row {
     samples: true,
     takes_ignore_eos: true,
     takes_extras: true,
+    id: Some("x-request-id"),
     keys: &[BEARER],
     headers: &[],
     method: "POST",
@@ -425,6 +428,11 @@ impl BackendKind {
     /// Headers that contain the API key, and what precedes it there; empty if the server accepts none.
     pub(crate) fn key_headers(self) -> &'static [(&'static str, &'static str)] {
         self.row().keys
+    }
+
+    /// The header of the request ID; `None` if a file does not name one.
+    pub(crate) fn id_header(self) -> Option<&'static str> {
+        self.row().id
     }
 
     /// The method of requests.

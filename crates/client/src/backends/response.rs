@@ -98,10 +98,11 @@ impl ResponseDecoder {
         matches!(self.intake, Intake::Whole(_))
     }
 
-    /// Whether the response has no end marker, so that the body's framing must show its end. Upstream does not check.
+    /// Whether the response had no end marker, so that the body's framing must show its end. Upstream does not check.
     pub(crate) fn needs_framed_end(&self) -> bool {
         let unmarked = match &self.intake {
             Intake::Stream(_, Decoder::Declared(decoder)) => decoder.is_unmarked(),
+            Intake::Stream(_, Decoder::Choices(decoder)) => decoder.needs_framed_end(),
             Intake::Stream(_, decoder) => matches!(decoder, Decoder::TrtLlm(_) | Decoder::Generate(_)),
             Intake::Whole(decoder) => decoder.is_bytes(),
             Intake::Speech(decoder) => decoder.is_bytes(),

@@ -26,6 +26,9 @@ pub struct StreamDecoder {
     usage: UsageRule,
     template: Template,
     done_seen: bool,
+    /// Number of choices, and of those with a finish reason.
+    choices: u16,
+    finished: u16,
     /// Number of tokens with log-probabilities so far.
     logprob_tokens: u32,
     reasoning: Reasoning,
@@ -67,6 +70,8 @@ impl StreamDecoder {
             usage,
             template: Template::default(),
             done_seen: false,
+            choices: 1,
+            finished: 0,
             logprob_tokens: 0,
             reasoning: Reasoning::default(),
             keeps_reply: false,
@@ -134,6 +139,8 @@ impl StreamDecoder {
         if no_delta && self.rules == Rules::Vllm {
             return Err(malformed("a choice has no delta", data));
         }
+        self.choices = self.choices.max(u16::try_from(event.choice.branch).unwrap_or(u16::MAX).saturating_add(1));
+        self.finished = self.finished.saturating_add(u16::from(event.choice.finished));
         let has_text = matches!(&event.choice.text, TextField::Text(text) if !text.span.is_empty());
         note_token(row, timestamp, has_text || event.choice.other_content);
         note_answer(row, timestamp, has_text);
@@ -196,6 +203,11 @@ impl StreamDecoder {
         self.done_seen
     }
 
+    /// Whether only the framing of the body shows that nothing is missing: some servers never send the end marker.
+    pub(super) fn needs_framed_end(&self) -> bool {
+        !self.done_seen && !self.end_marker_optional
+    }
+
     /// The outcome, after the body has ended as framed.
     pub fn finish(&mut self, row: &mut Observation) -> Outcome {
         self.reasoning.settle(row);
@@ -205,8 +217,11 @@ impl StreamDecoder {
         if self.rules == Rules::Vllm {
             return Outcome::Complete;
         }
-        if !self.done_seen && !self.end_marker_optional {
-            let message = format!("the stream ended without [DONE] after {} token events", row.chunks.len());
+        if self.needs_framed_end() && self.finished < self.choices {
+            let message = format!(
+                "the stream ended without [DONE] and without a finish reason after {} token events",
+                row.chunks.len()
+            );
             return Outcome::failed(FailureKind::Truncated, message);
         }
         if row.first_content.is_none() && row.usage.completion_tokens.unwrap_or(0) == 0 {

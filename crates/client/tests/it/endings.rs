@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use tacho_client::backends::built_in_file;
 use tacho_client::{BackendKind, EndpointSpec, Rules};
 use tacho_core::{FailureKind, Observation};
 
@@ -51,6 +52,36 @@ fn an_answer_with_its_closing_mark_is_whole_however_the_connection_ends() {
     assert_eq!(strict.outcome.failure().unwrap().kind, FailureKind::ConnectionLost);
     let cut = ask(format!("{CHUNKED}{}", chunk(WHOLE[0])), Keep::Close, short);
     assert_eq!(cut.outcome.failure().unwrap().kind, FailureKind::ConnectionLost);
+}
+
+/// transformers serve never sends `[DONE]`; the last event has the finish reason and the usage.
+#[test]
+fn a_finish_reason_and_a_complete_body_end_a_stream_without_its_mark() {
+    let event = |index: u8, reason: &str, usage: &str| {
+        format!(
+            "data: {{\"choices\": [{{\"index\": {index}, \"text\": \"a\", \"finish_reason\": {reason}}}]{usage}}}\n\n"
+        )
+    };
+    let last = event(0, "\"length\"", ", \"usage\": {\"prompt_tokens\": 7, \"completion_tokens\": 2}");
+    let whole = [event(0, "null", ""), last.clone()].concat();
+    let framed = |body: &str| format!("{CHUNKED}{}0\r\n\r\n", chunk(body));
+    let file = BackendKind::from_text(built_in_file("openai").unwrap(), "openai").unwrap();
+    for backend in [BackendKind::OpenAi, file] {
+        let kind = |response: String, keep| {
+            let row = ask(response, keep, |endpoint| endpoint.backend = backend);
+            let counts = (row.chunks.len(), row.usage.completion_tokens);
+            row.outcome.failure().map_or(Err(counts), |failure| Ok(failure.kind))
+        };
+        assert_eq!(kind(framed(&whole), Keep::Open), Err((2, Some(2))), "{}", backend.name());
+        // One without a finish reason, or whose end only the connection shows, may be cut.
+        assert_eq!(kind(framed(&event(0, "null", "")), Keep::Open), Ok(FailureKind::Truncated));
+        let open_ended = format!("HTTP/1.1 200 OK\r\n\r\n{whole}");
+        assert_eq!(kind(open_ended, Keep::Close), Ok(FailureKind::Truncated));
+        assert_eq!(kind(format!("{CHUNKED}{}", chunk(&whole)), Keep::Close), Ok(FailureKind::ConnectionLost));
+    }
+    // A second choice goes on after the first has ended.
+    let cut = ask(framed(&[event(1, "null", ""), last].concat()), Keep::Open, |_| {});
+    assert_eq!(cut.outcome.failure().unwrap().kind, FailureKind::Truncated);
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod scripted;
 mod secure;
 mod sign_in;
 mod sse;
+mod strict_servers;
 mod tls;
 mod unix;
 mod upstream;

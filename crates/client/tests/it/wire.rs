@@ -134,12 +134,13 @@ fn payload_of(case: &Json) -> PayloadSpec {
         extra_body: extra_body(case),
         audio_speed: None,
         pcm: None,
+        keeps_nulls: true,
     }
 }
 
 fn endpoint_of(case: &Json, backend: BackendKind, port: u16) -> Result<EndpointSpec, tacho_client::Error> {
     let place = |text: &str| text.replace("{port}", &port.to_string());
-    let mut endpoint = endpoint(&place(case["api_url"].as_str().unwrap()), backend, Rules::Standard);
+    let mut endpoint = endpoint(&place(case["api_url"].as_str().unwrap()), backend, Rules::Vllm);
     let env = |name: &str| case["env"][name].as_str().map(place);
     endpoint.api_key = env("OPENAI_API_KEY").filter(|key| !key.is_empty()).map(Secret::new);
     endpoint.proxy = proxy_for(&endpoint.url, &env)?;

@@ -39,8 +39,9 @@ flags! {
         BODY [
             /// Any JSON; the check accepts only an object.
             extra_body: Option<Value> = vllm(&["--extra-body"], Json, "JSON", Unset, &CONTENT,
-                "Fields to add to every request; they override all others. Also one by one: --extra-body.min_tokens 8, and lists as \
-                 --extra-body.stop+ a,b; these replace a plain --extra-body.");
+                "Fields to add to every request; they override all others. null removes one of tacho's own, such as ignore_eos, which \
+                 strict servers refuse. Also one by one: --extra-body.min_tokens 8, and lists as --extra-body.stop+ a,b; these \
+                 replace a plain --extra-body.");
         ]
     }
 }

@@ -9,7 +9,9 @@ use tacho_args::typed::Given;
 use tacho_client::TimestampSource;
 use tacho_loadgen::MAX_WORKERS;
 
-use super::groups::{CACHE, CHECKS, CONNECTION, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP};
+use super::groups::{
+    CACHE, CHECKS, CONNECTION, CONTENT, COST, DATASET, LOG, MEASURE, MIX, REPORT, SERVER, TELEMETRY, WARMUP,
+};
 
 use Kind::{Choice, Float, Int, Repeated, Seconds, Str};
 use Preset::Unset;
@@ -52,6 +54,8 @@ flags! {
             timestamps: TimestampSource = own(&["--timestamps"], Choice(&["kernel", "user"]), "WHERE", Preset::Str("kernel"), &MEASURE,
                 "Source of receive timestamps. kernel: when bytes reached the socket, if the system supports it; user: when tacho \
                  read them.") => timestamp_source;
+            no_request_id: bool = switch(&["--no-request-id"], &CONTENT,
+                "Send no x-request-id header. Some servers accept UUIDs only: --header x-request-id=UUID sends that one.");
             http2: bool = switch(&["--http2"], &CONNECTION,
                 "Use HTTP/2: with https:// servers that offer it, with http:// servers always. A connection carries one request at a \
                  time, as with HTTP/1.1.");

@@ -162,12 +162,9 @@ impl Body {
             Form::Object(members) => {
                 let mut fields = self.members(members, &scope, &context)?;
                 if self.takes_extras {
-                    fields.update(&payload.extra_body);
-                    if let Some(Value::Dict(overrides)) = &request.overrides {
-                        fields.update(overrides);
-                    }
+                    payload.merge(&mut fields, request);
                 }
-                unstreamed = matches!(fields.get("stream"), Some(Value::Bool(false)));
+                unstreamed = payload.unstreams(&fields, request);
                 write_value(&mut text, &Value::Dict(fields));
             }
         }

@@ -25,6 +25,8 @@ pub(in crate::backends) struct DeclaredDecoder {
     text: Vec<u8>,
     prompt: Option<Arc<str>>,
     done: bool,
+    /// Whether there was a finish reason.
+    finished: bool,
     end_marker_optional: bool,
     reasoning: Reasoning,
     /// Tokens that the events counted.
@@ -69,6 +71,7 @@ impl DeclaredDecoder {
             text: Vec::new(),
             prompt: expected.prompt.clone(),
             done: false,
+            finished: false,
             end_marker_optional: expected.end_marker_optional,
             reasoning: Reasoning::default(),
             counted: None,
@@ -220,7 +223,8 @@ impl DeclaredDecoder {
             Use::ReasoningTokens => drop(usage(|row| &mut row.reasoning_tokens)),
             Use::Done => said.done |= !matches!(hit.kind, Kind::Null | Kind::False),
             Use::Data => said.data |= hit.is_truthy(data),
-            Use::Finish | Use::Error => {}
+            Use::Finish => self.finished |= !is_null,
+            Use::Error => {}
         }
         said.varies |= !is_null;
         Ok(())
@@ -305,9 +309,9 @@ impl DeclaredDecoder {
         self.done
     }
 
-    /// Whether nothing in the response marks its end.
+    /// Whether nothing in the response marks its end: some servers send a finish reason and no end mark.
     pub(in crate::backends) fn is_unmarked(&self) -> bool {
-        !self.response.has_end_mark
+        !self.response.has_end_mark || (self.finished && !self.done)
     }
 
     /// The outcome of a stream, after the body has ended as framed.
@@ -316,7 +320,7 @@ impl DeclaredDecoder {
         if row.chunks.is_empty() {
             return Outcome::failed(FailureKind::Empty, NO_TOKEN);
         }
-        if self.response.has_end_mark && !self.done && !self.end_marker_optional {
+        if self.response.has_end_mark && !self.done && !self.finished && !self.end_marker_optional {
             let events = row.chunks.len();
             let message = format!("the stream ended without its end mark after {events} token events");
             return Outcome::failed(FailureKind::Truncated, message);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tacho_client::{Client, PayloadSpec};
+use tacho_client::{Client, PayloadSpec, Rules};
 use tacho_core::{Counters, SystemClock};
 use tacho_loadgen::StopSignal;
 
@@ -49,6 +49,7 @@ impl Components {
             pcm: traffic.pcm,
             audio_speed: traffic.audio_speed,
             extra_body: traffic.extra_body.clone(),
+            keeps_nulls: endpoint.rules == Rules::Vllm,
         };
         let connections = prepared.connections(traffic.max_concurrency);
         let wants_probe = traffic.probe_rate > 0.0;
