@@ -1,12 +1,13 @@
 """Ranks on the nodes of a Ray cluster as one run: python driver.py RANKS -- --base-url http://server:8000 --model MODEL ...
 
 Ray starts functions, not programs: each actor starts tacho and waits for it. Rank 0 tells where it runs first, and the
-others are sent there. TACHO names the program on all nodes, PORT where rank 0 listens. Ctrl-C is passed on, since Ray
-itself leaves its workers no time: rank 0 then saves what was measured.
+others are sent there. TACHO names the program on all nodes, PORT where rank 0 listens. Ctrl-C and SIGTERM are passed on,
+since Ray itself leaves its workers no time: rank 0 then saves what was measured. SIGKILL to the driver loses the result.
 """
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 
@@ -28,7 +29,9 @@ class Rank:
         return self.child.wait()
 
     def stop(self):
-        self.child.terminate()
+        child = getattr(self, "child", None)
+        if child:
+            child.terminate()
 
 
 def main():
@@ -49,12 +52,15 @@ def main():
     for rank, actor in enumerate(actors):
         place = ["--rank", str(rank), "--ranks", str(ranks), "--rendezvous", meet, "--rendezvous-plaintext"]
         runs.append(actor.run.remote([TACHO, "serve", *arguments, *place], token))
-    try:
-        codes = ray.get(runs)
-    except KeyboardInterrupt:
-        ray.get(actors[0].stop.remote())
-        codes = ray.get(runs)
-    sys.exit(max(codes, key=abs))
+    # Ray's own handler of SIGTERM ends the driver, and with it all ranks.
+    signals = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: signals.append(number))
+    while len(ray.wait(runs, num_returns=len(runs), timeout=0.5)[0]) < len(runs):
+        if signals:
+            signals.clear()
+            ray.get(actors[0].stop.remote())
+    sys.exit(max(ray.get(runs), key=abs))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use tacho_core::json::dumps;
-use tacho_core::{Content, Labels, Request, Timestamp};
+use tacho_core::{Content, Labels, Request, Shard, Timestamp};
 
 use crate::transport::connect::{Route, route_headers};
 use crate::transport::http1;
@@ -72,8 +72,10 @@ pub struct ReplicaPlan {
     pub on_failure: OnReplicaFailure,
     /// The seed of [`Balance::Random`].
     pub seed: u64,
-    /// The replica of the first request of [`Balance::RoundRobin`]: each rank begins with another.
+    /// The first replica of requests that take turns when they are sent: each rank begins with another.
     pub first: usize,
+    /// The requests of this process: the replica of a request does not depend on who sends it.
+    pub shard: Shard,
 }
 
 /// What happened to a replica during a run, apart from its rows.
@@ -169,7 +171,7 @@ pub(crate) struct Replicas {
     balance: Balance,
     on_failure: OnReplicaFailure,
     seed: u64,
-    first: usize,
+    shard: Shard,
     /// Requests distributed so far, for those that are not planned.
     turn: AtomicUsize,
 }
@@ -185,7 +187,7 @@ impl std::ops::Index<usize> for Replicas {
 impl Replicas {
     /// Resolves the route to each replica.
     pub(crate) fn find(endpoint: &EndpointSpec) -> Result<Self, Error> {
-        let ReplicaPlan { list, balance, on_failure, seed, first } = &endpoint.replicas;
+        let ReplicaPlan { list, balance, on_failure, seed, first, shard } = &endpoint.replicas;
         let names = list.iter().map(|spec| Some(spec.name.as_str())).chain(std::iter::repeat(None));
         let replica = |((endpoint, _), name): ((EndpointSpec, &str), Option<&str>)| {
             endpoint.check()?;
@@ -219,8 +221,8 @@ impl Replicas {
         if list.windows(2).any(|pair| credentials(&pair[0]) != credentials(&pair[1])) {
             return Err(Error::ReplicaCredentials);
         }
-        let (balance, on_failure, seed, first) = (*balance, *on_failure, *seed, *first);
-        Ok(Replicas { list, balance, on_failure, seed, first, turn: AtomicUsize::new(first) })
+        let (balance, on_failure, seed, turn) = (*balance, *on_failure, *seed, AtomicUsize::new(*first));
+        Ok(Replicas { list, balance, on_failure, seed, shard: shard.clone(), turn })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -237,16 +239,17 @@ impl Replicas {
         if self.len() == 1 {
             return Place { key: 0, planned: Some(0) };
         }
+        let index = self.shard.global_index(index);
         let key = match (self.balance, &request.session) {
             (Balance::Session, Some(session)) => hash(session.as_bytes()),
             (Balance::Prefix(bytes), _) => prefix_key(request, bytes),
-            _ => mix(self.seed.wrapping_add(mix((index as u64) << 16 | self.first as u64))),
+            _ => mix(self.seed.wrapping_add(mix((index as u64) << 16))),
         };
         let planned = match self.balance {
             // The steps of sessions are not sent in the order of their indices: they take turns when they are sent.
             Balance::LeastInFlight => None,
             Balance::RoundRobin if request.session.is_some() => None,
-            Balance::RoundRobin => Some((self.first + index) % self.len()),
+            Balance::RoundRobin => Some(index % self.len()),
             Balance::Session | Balance::Prefix(_) | Balance::Random => Some(self.by_key(key, |_| true)),
         };
         Place { key, planned: planned.map(|at| at as u16) }

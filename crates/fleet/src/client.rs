@@ -83,6 +83,11 @@ impl Client {
         read_response(&mut self.connection, &mut self.buffer)
     }
 
+    /// How long this rank waits for others.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.member.policy.timeout
+    }
+
     /// The error of a rank whose coordinator is gone.
     pub(crate) fn lost(&self, reason: &str) -> Error {
         Error::CoordinatorLost { rank: self.member.rank, reason: reason.to_owned() }
@@ -91,6 +96,9 @@ impl Client {
 
 /// The reason of a failed call, with our own wording for a timeout.
 fn reason(error: &io::Error) -> String {
+    if let Some(rustls::Error::InvalidCertificate(_)) = error.get_ref().and_then(|error| error.downcast_ref()) {
+        return "its certificate is not the one of --rendezvous-cert here".to_owned();
+    }
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             format!("it did not respond within {} s", CALL_TIMEOUT.as_secs())

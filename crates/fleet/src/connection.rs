@@ -27,11 +27,43 @@ pub struct Certificate {
     pub key: PathBuf,
 }
 
+/// A stream whose reads and writes go on after a signal. The kernel does not restart calls on sockets with a timeout:
+/// a caught signal, or SIGCONT after a stop, ends them with EINTR.
+#[derive(Debug)]
+pub(crate) struct Restarted<S>(S);
+
+fn restarted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+impl<S: Read> Read for Restarted<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        restarted(|| self.0.read(buffer))
+    }
+}
+
+impl<S: Write> Write for Restarted<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        restarted(|| self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        restarted(|| self.0.flush())
+    }
+}
+
+type Socket = Restarted<TcpStream>;
+
 #[derive(Debug)]
 pub(crate) enum Connection {
-    Plain(TcpStream),
-    Client(Box<StreamOwned<ClientConnection, TcpStream>>),
-    Server(Box<StreamOwned<ServerConnection, TcpStream>>),
+    Plain(Socket),
+    Client(Box<StreamOwned<ClientConnection, Socket>>),
+    Server(Box<StreamOwned<ServerConnection, Socket>>),
 }
 
 impl Connection {
@@ -42,8 +74,8 @@ impl Connection {
             Connection::Client(stream) => &stream.sock,
             Connection::Server(stream) => &stream.sock,
         };
-        socket.set_read_timeout(limit)?;
-        socket.set_write_timeout(limit)
+        socket.0.set_read_timeout(limit)?;
+        socket.0.set_write_timeout(limit)
     }
 }
 
@@ -114,6 +146,7 @@ pub(crate) fn client(certificate: &Certificate) -> Result<Arc<ClientConfig>, Err
 
 /// Wraps a connection that rank 0 accepted.
 pub(crate) fn accepted(stream: TcpStream, tls: Option<&Arc<ServerConfig>>) -> io::Result<Connection> {
+    let stream = Restarted(stream);
     let Some(config) = tls else { return Ok(Connection::Plain(stream)) };
     let connection = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
     Ok(Connection::Server(Box::new(StreamOwned::new(connection, stream))))
@@ -121,6 +154,7 @@ pub(crate) fn accepted(stream: TcpStream, tls: Option<&Arc<ServerConfig>>) -> io
 
 /// Wraps a connection that another rank opened.
 pub(crate) fn connected(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> io::Result<Connection> {
+    let stream = Restarted(stream);
     let Some(config) = tls else { return Ok(Connection::Plain(stream)) };
     let name = ServerName::try_from("rank-0").map_err(io::Error::other)?;
     let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
@@ -169,5 +203,28 @@ impl ServerCertVerifier for Pinned {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::read_response;
+
+    /// A socket on which every second call is interrupted by a signal.
+    struct Interrupted<'a>(&'a [u8], bool);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(buffer) }
+        }
+    }
+
+    #[test]
+    fn signals_do_not_break_a_call() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        let response = read_response(&mut Restarted(Interrupted(answer, false)), &mut Vec::new());
+        assert_eq!(response.unwrap(), (200, b"ok".to_vec()));
     }
 }

@@ -17,6 +17,10 @@ use state::{Peer, State};
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time from the decision to start to the start: several round trips of any network.
 const START_LEAD: Duration = Duration::from_millis(300);
+/// How long a rank that was refused may try again. Without a token any process may claim to be that rank.
+const REFUSAL_GRACE: Duration = Duration::from_secs(2);
+/// How long rank 0 waits until the others know that it has given the run up.
+const LAST_WORD_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two checks of a wait.
 const POLL: Duration = Duration::from_millis(25);
 
@@ -38,6 +42,10 @@ pub struct RankReport {
     pub machine: String,
     /// Number of rows it sent.
     pub rows: usize,
+    /// Requests that it had sent when it last reported its progress, finished or not.
+    pub started: u64,
+    /// Its log, if it has one.
+    pub log: Option<String>,
     /// Its clock, with an error bound that covers every conversion; `None` if it never reported it.
     pub clock: Option<ClockFit>,
     /// The offset of its wall clock from rank 0's, and the error bound, in nanoseconds.
@@ -73,7 +81,13 @@ impl Coordinator {
     /// Waits until all ranks have joined. A rank that does not join in time is lost, which may be an error. Messages
     /// for the user go to `notice`.
     pub fn wait_for_all(&self, stopped: &dyn Fn() -> bool, notice: &dyn Fn(String)) -> Result<(), Error> {
-        let settled = |peer: &Peer| peer.joined || peer.is_over() || (self.shared.authenticates && peer.refused());
+        let joined = self.all_joined(stopped, notice);
+        joined.inspect_err(|error| self.shared.give_up(&format!("it has given the run up: {error}")))
+    }
+
+    fn all_joined(&self, stopped: &dyn Fn() -> bool, notice: &dyn Fn(String)) -> Result<(), Error> {
+        let grace = if self.shared.authenticates { Duration::ZERO } else { REFUSAL_GRACE };
+        let settled = |peer: &Peer| peer.joined || peer.is_over() || peer.refused_since(grace);
         let joined = self.wait(stopped, notice, |state| state.others().all(settled))?;
         let seconds = self.timeout.as_secs();
         let mut state = self.shared.state();
@@ -85,16 +99,14 @@ impl Coordinator {
         }
         let of = state.peers.len();
         let missing: Vec<String> = state.missing(|peer| !peer.joined).map(|(rank, _)| format!("rank {rank}")).collect();
+        let rejected = self.rendezvous.rejected().map_or_else(String::new, |rejected| format!("; {rejected}"));
         if self.on_lost == OnLost::Stop || missing.len() + 1 == of {
-            let mut names = missing.join(", ");
-            if let Some(rejected) = self.rendezvous.rejected() {
-                names += &format!(" ({rejected})");
-            }
+            let names = missing.join(", ") + &rejected;
             return Err(Error::MissingRanks { count: missing.len(), of, seconds, missing: names });
         }
         state
             .missing(|peer| !peer.joined)
-            .for_each(|(_, peer)| peer.lost = Some(format!("it did not join within {seconds} s")));
+            .for_each(|(_, peer)| peer.lost = Some(format!("it did not join within {seconds} s{rejected}")));
         Ok(())
     }
 
@@ -160,6 +172,7 @@ impl Coordinator {
 
     /// The results of all other ranks; those that are not done are lost. Call [`Coordinator::fresh`] first.
     pub fn finish(self) -> Vec<RankReport> {
+        self.shared.give_up("the run is over, and this rank was not done");
         let mut state = self.shared.state();
         let peers = std::mem::take(&mut state.peers);
         peers.into_iter().enumerate().skip(1).map(|(rank, peer)| peer.report(rank)).collect()
@@ -175,12 +188,13 @@ impl Coordinator {
         let began = Instant::now();
         let mut state = self.shared.state();
         loop {
-            state.notices.drain(..).for_each(notice);
+            state.notices.drain(..).chain(self.rendezvous.rejections()).for_each(notice);
             state.check_heartbeats();
             if reached(&state) {
                 return Ok(true);
             }
             if stopped() || state.stop.worker {
+                state.stop.coordinator = true;
                 return Err(Error::Stopped);
             }
             if began.elapsed() >= self.timeout {
@@ -193,7 +207,11 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        self.shared.end();
+        self.shared.give_up("it has given the run up");
         self.rendezvous.clear_run();
+        let began = Instant::now();
+        while self.shared.is_unaware() && began.elapsed() < LAST_WORD_TIMEOUT {
+            std::thread::sleep(POLL);
+        }
     }
 }

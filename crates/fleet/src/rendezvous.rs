@@ -5,7 +5,6 @@ mod visitors;
 
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::coordinator::Shared;
 use crate::{Error, Membership, connection};
@@ -54,11 +53,16 @@ impl Rendezvous {
         self.server.run().take();
     }
 
-    /// A message with the number of rejected connections.
+    /// Messages about connections that were rejected since the last call.
+    pub(crate) fn rejections(&self) -> Vec<String> {
+        std::mem::take(&mut self.server.rejected().fresh)
+    }
+
+    /// A message with the number of rejected connections and the last reason.
     pub(crate) fn rejected(&self) -> Option<String> {
-        let count = self.server.rejected.load(Ordering::Relaxed);
-        let plural = if count == 1 { " was" } else { "s were" };
-        (count > 0).then(|| format!("{count} connection{plural} rejected for another token"))
+        let rejected = self.server.rejected();
+        let plural = if rejected.count == 1 { " was" } else { "s were" };
+        (rejected.count > 0).then(|| format!("{} connection{plural} rejected: {}", rejected.count, rejected.last))
     }
 
     /// Allows the other ranks to exit, and waits briefly until they have received it.

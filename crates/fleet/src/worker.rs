@@ -80,13 +80,14 @@ impl Worker {
         self.log.as_deref()
     }
 
-    /// Reports that this rank is ready, and waits for the start; `None` if the run ends before it. `stopped` tells
-    /// whether this rank was interrupted.
-    pub fn ready(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Start>, Error> {
+    /// Reports that this rank is ready and where its log is, and waits for the start; `None` if the run ends before it.
+    /// `stopped` tells whether this rank was interrupted.
+    pub fn ready(&mut self, log: Option<&str>, stopped: &dyn Fn() -> bool) -> Result<Option<Start>, Error> {
         let fit = self.fit()?;
         loop {
             let mut message = Dict::new();
             message.set("clock", fit.to_json());
+            message.set("log", log);
             let stopping = stopped();
             message.set("stopping", stopping);
             let response = self.client.call("/v1/ready", dumps(&message.into()).as_bytes())?;
@@ -135,12 +136,21 @@ impl Worker {
         self.client.call("/v1/done", dumps(&closing.into()).as_bytes()).map(drop)
     }
 
-    /// Waits until rank 0 has saved the result: some launchers kill all ranks as soon as the first one exits.
+    /// Waits until rank 0 has saved the result: some launchers kill all ranks as soon as the first one exits. Once no
+    /// rank is running, rank 0 has the rendezvous timeout for that.
     pub fn wait_for_release(&mut self, impatient: &dyn Fn() -> bool) -> Result<(), Error> {
+        let timeout = self.client.timeout();
+        let mut since = Instant::now();
         while !impatient() {
             let response = self.client.call("/v1/end", b"")?;
-            if response.get("over") == Some(&Value::Bool(true)) {
+            let is = |name: &str| response.get(name) == Some(&Value::Bool(true));
+            if is("over") {
                 break;
+            }
+            if is("running") {
+                since = Instant::now();
+            } else if since.elapsed() > timeout {
+                return Err(self.client.lost(&format!("it did not end the run within {} s", timeout.as_secs_f64())));
             }
             std::thread::sleep(POLL);
         }

@@ -58,7 +58,7 @@ fn attend(place: &Membership, ends_well: bool) -> Result<(), Error> {
     let clock = SystemClock::start();
     let mut guest = join(place, clock)?;
     assert_eq!(guest.log(), Some("run"));
-    let start = guest.ready(&never)?.unwrap();
+    let start = guest.ready(None, &never)?.unwrap();
     assert_eq!(start.unix_ns, 77);
     while clock.now() < start.timestamp {
         std::thread::yield_now();
@@ -124,14 +124,13 @@ fn a_stranger_is_not_let_in() {
     let port = free_port();
     let _host = open(&found(&asked(0, 2, port), "secret"), SystemClock::start());
     let joined = join(&found(&asked(1, 2, port), "guess"), SystemClock::start());
-    assert!(joined.unwrap_err().to_string().contains("token"));
+    assert!(joined.unwrap_err().to_string().contains("TACHO_RENDEZVOUS_TOKEN differs"));
 }
 
 #[test]
 fn a_stop_reaches_everybody_and_ends_a_wait() {
     let port = free_port();
     let host = open(&place(0, 2, port), SystemClock::start());
-    assert!(matches!(host.wait_for_all(&|| true, &ignore), Err(Error::Stopped)));
     let mut guest = join(&place(1, 2, port), SystemClock::start()).unwrap();
     assert!(!host.exchange_stop(false, false));
     assert_eq!(guest.send(&[], [0; 4], false).unwrap(), Directive::Continue);
@@ -220,14 +219,18 @@ fn a_certificate_is_the_one_or_nothing_is_said() {
     let host = open(&with(0, &certificate), SystemClock::start());
     let plain = join(&found(&asked(1, 2, port), "secret"), SystemClock::start());
     assert!(plain.is_err(), "without TLS nobody is understood");
-    assert!(join(&with(1, &other), SystemClock::start()).is_err(), "another certificate is another machine");
+    let error = join(&with(1, &other), SystemClock::start()).unwrap_err().to_string();
+    assert!(error.contains("not the one of --rendezvous-cert"), "{error}");
+    let notices = std::cell::RefCell::new(Vec::new());
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| attend(&with(1, &certificate), true));
-        host.wait_for_all(&never, &ignore).unwrap();
+        host.wait_for_all(&never, &|text| notices.borrow_mut().push(text)).unwrap();
         host.start(&never, &|_| 77);
         guest.join().unwrap().unwrap();
     });
     assert_eq!(gather(host).0[0].rows, 1);
+    let notices = notices.take();
+    assert!(notices.len() == 2 && notices.iter().all(|text| text.contains("--rendezvous-cert")), "{notices:?}");
     let broken = with(0, &directory.join("none.pem"));
     assert!(Rendezvous::open(&broken).unwrap_err().to_string().contains("none.pem"));
     std::fs::remove_dir_all(&directory).unwrap();
@@ -253,7 +256,7 @@ fn no_rank_exits_before_rank_0_has_saved() {
         let (sender, released) = std::sync::mpsc::channel();
         let worker = scope.spawn(move || {
             let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
-            worker.ready(&never).unwrap();
+            worker.ready(None, &never).unwrap();
             let fit = worker.clock().unwrap();
             worker.done(fit, Dict::new()).unwrap();
             worker.wait_for_release(&never).unwrap();
@@ -270,25 +273,70 @@ fn no_rank_exits_before_rank_0_has_saved() {
     });
 }
 
+/// A rank 0 that gives every call the same response.
+fn impostor(body: &'static str) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let mut stream = listener.accept().unwrap().0;
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(1..) = stream.read(&mut buffer) {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        }
+    });
+    port
+}
+
 #[test]
 fn a_start_in_the_far_future_is_refused() {
+    let port = impostor(r#"{"now": 5, "start": 9000000000000000000, "unix_ns": 1}"#);
+    let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
+    assert!(matches!(worker.ready(None, &never), Err(Error::CoordinatorLost { .. })));
+}
+
+#[test]
+fn a_rank_0_that_never_ends_the_run_holds_nobody() {
+    let policy = Policy { timeout: Duration::from_millis(300), ..Policy::default() };
+    let port = impostor(r#"{"now": 5}"#);
+    let mut worker = join(&found(&RankOptions { policy, ..asked(1, 2, port) }, ""), SystemClock::start()).unwrap();
+    let error = worker.wait_for_release(&never).unwrap_err().to_string();
+    assert!(error.contains("did not end the run within 0.3 s"), "{error}");
+}
+
+#[test]
+fn ranks_with_other_requests_end_the_wait_for_them() {
     let port = free_port();
-    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let host = open(&place(0, 3, port), SystemClock::start());
+    let mut waiting = join(&place(1, 3, port), SystemClock::start()).unwrap();
+    assert!(Worker::join(&place(2, 3, port), SystemClock::start(), "other", VERSION, &never).is_err());
+    let began = Instant::now();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            use std::io::{Read, Write};
-            let mut stream = listener.accept().unwrap().0;
-            let mut buffer = vec![0; 1 << 16];
-            // Whatever the request, the start is centuries away.
-            let body = r#"{"now": 5, "start": 9000000000000000000, "unix_ns": 1}"#;
-            while let Ok(1..) = stream.read(&mut buffer) {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-            }
-        });
-        let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
-        assert!(matches!(worker.ready(&never), Err(Error::CoordinatorLost { .. })));
-        drop(worker);
+        let waiting = scope.spawn(move || waiting.ready(None, &never));
+        let error = host.wait_for_all(&never, &ignore).unwrap_err();
+        assert!(matches!(error, Error::Mismatch { .. }), "{error}");
+        assert!(began.elapsed() < Duration::from_secs(10), "the rendezvous timeout is 300 s");
+        drop(host);
+        // Ranks that have joined get the reason.
+        let reason = waiting.join().unwrap().unwrap_err().to_string();
+        assert!(reason.contains("rank 2 on") && reason.contains("requests or their times differ"), "{reason}");
     });
+}
+
+#[test]
+fn a_signal_before_the_start_interrupts_all_ranks() {
+    for signaled in [0, 1] {
+        let port = free_port();
+        let host = open(&place(0, 3, port), SystemClock::start());
+        let mut waiting = join(&place(1, 3, port), SystemClock::start()).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(move || waiting.ready(None, &|| signaled == 1));
+            let stopped = host.wait_for_all(&|| signaled == 0, &ignore);
+            assert!(matches!(stopped, Err(Error::Stopped)));
+            drop(host);
+            assert_eq!(waiting.join().unwrap().unwrap(), None, "interrupted, not lost");
+        });
+    }
 }
 
 #[test]
@@ -303,10 +351,17 @@ fn connections_that_never_identify_themselves_keep_nobody_out() {
 
 #[test]
 fn a_wrong_token_is_named_at_rank_0() {
-    let port = free_port();
-    let policy = Policy { timeout: Duration::from_millis(300), ..Policy::default() };
-    let host = open(&found(&RankOptions { policy, ..asked(0, 2, port) }, "secret"), SystemClock::start());
-    assert!(join(&found(&asked(1, 2, port), "guess"), SystemClock::start()).is_err());
-    let error = host.wait_for_all(&never, &ignore).unwrap_err();
-    assert!(matches!(&error, Error::MissingRanks { missing, .. } if missing.contains("another token")), "{error}");
+    for ranks in [2, 3] {
+        let port = free_port();
+        let policy = Policy { timeout: Duration::from_millis(300), ..Policy::default() };
+        let host = open(&found(&RankOptions { policy, ..asked(0, ranks, port) }, "secret"), SystemClock::start());
+        let _joined = (ranks == 3).then(|| join(&found(&asked(2, ranks, port), "secret"), SystemClock::start()));
+        assert!(join(&found(&asked(1, ranks, port), "guess"), SystemClock::start()).is_err());
+        let notices = std::cell::RefCell::new(Vec::new());
+        let waited = host.wait_for_all(&never, &|text| notices.borrow_mut().push(text));
+        let notices = notices.take();
+        assert!(notices[0].contains("from 127.0.0.1 was rejected: its TACHO_RENDEZVOUS_TOKEN"), "{notices:?}");
+        let lost = waited.map_or_else(|error| error.to_string(), |()| host.finish()[0].lost.clone().unwrap());
+        assert!(lost.contains("1 connection was rejected: its TACHO_RENDEZVOUS_TOKEN differs"), "{lost}");
+    }
 }

@@ -215,7 +215,12 @@ impl Caveat {
                 )
             }
             Caveat::RankLost { rank, machine, reason, missing } => {
-                format!("rank {rank} on {machine} was lost ({reason}): {missing} requests of its share are missing")
+                let share = match missing {
+                    0 => "all rows that it reported are there".to_owned(),
+                    1 => "1 request of its share is missing".to_owned(),
+                    _ => format!("{missing} requests of its share are missing"),
+                };
+                format!("rank {rank} on {machine} was lost ({reason}): {share}")
             }
             Caveat::TimestampAnomaly { reads } => format!(
                 "the kernel's stamps of {reads} reads contradict this machine's clock (was it set or faked?); their own \

@@ -289,6 +289,7 @@ fn unclosed(setup: Setup, log: &Joined, rows: usize, requests: Option<u64>) -> S
         started: local(started, "%Y-%m-%dT%H:%M:%S%.6f%:z"),
         date: local(ended, "%Y%m%d-%H%M%S"),
         interrupted: requests.is_none_or(|requests| requests > rows as u64),
+        num_prompts: if requests.is_none() { rows as i64 } else { setup.num_prompts },
         ..setup
     }
 }

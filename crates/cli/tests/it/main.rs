@@ -23,6 +23,7 @@ mod memory;
 mod named;
 mod own_data;
 mod packaging;
+mod rank_ends;
 mod ranks;
 mod recorded;
 mod replicas;

@@ -31,7 +31,7 @@ const LOAD: [&str; 16] = [
 ];
 
 /// A server whose responses have six tokens.
-fn server() -> Scripted {
+pub(crate) fn server() -> Scripted {
     Scripted::start(json!({"cycle": true, "routes": {"POST /v1/completions": [
         {"gen": "completions", "tokens": 6}
     ]}}))
@@ -42,8 +42,8 @@ fn free_port() -> u16 {
 }
 
 /// A distributed run in one directory.
-struct Run {
-    place: Place,
+pub(crate) struct Run {
+    pub(crate) place: Place,
     url: String,
     port: u16,
     ranks: usize,
@@ -51,16 +51,16 @@ struct Run {
 }
 
 impl Run {
-    fn new(server: &Scripted, ranks: usize, further: &[&str]) -> Run {
+    pub(crate) fn new(server: &Scripted, ranks: usize, further: &[&str]) -> Run {
         let further = further.iter().map(|&word| word.to_owned()).collect();
         Run { place: Place::new(), url: format!("http://{}", server.address), port: free_port(), ranks, further }
     }
 
-    fn start(&self, rank: usize) -> Child {
+    pub(crate) fn start(&self, rank: usize) -> Child {
         self.command(rank).spawn().unwrap()
     }
 
-    fn command(&self, rank: usize) -> Command {
+    pub(crate) fn command(&self, rank: usize) -> Command {
         let mut command = self.place.command(&["serve", "--base-url", &self.url]);
         command.args(LOAD).args(&self.further);
         command.args(["--save-result", "--result-filename", "r.json", "--save-detailed"]);
@@ -73,7 +73,7 @@ impl Run {
         command
     }
 
-    fn start_all(&self) -> Vec<Child> {
+    pub(crate) fn start_all(&self) -> Vec<Child> {
         (0..self.ranks).map(|rank| self.start(rank)).collect()
     }
 
@@ -88,7 +88,7 @@ impl Run {
         first
     }
 
-    fn result(&self) -> Value {
+    pub(crate) fn result(&self) -> Value {
         serde_json::from_slice(&std::fs::read(self.place.path().join("r.json")).unwrap()).unwrap()
     }
 
@@ -109,7 +109,7 @@ impl Run {
 }
 
 /// The request bodies that a server received, by request id.
-fn bodies(server: &Scripted) -> BTreeMap<String, String> {
+pub(crate) fn bodies(server: &Scripted) -> BTreeMap<String, String> {
     server.asked().into_iter().filter_map(|asked| Some((asked.id?, asked.body))).collect()
 }
 

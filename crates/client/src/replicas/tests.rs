@@ -14,7 +14,7 @@ fn endpoint(plan: ReplicaPlan) -> EndpointSpec {
 
 fn replicas(count: u16, balance: Balance, on_failure: OnReplicaFailure) -> Replicas {
     let list = (1..=count).map(spec).collect();
-    Replicas::find(&endpoint(ReplicaPlan { list, balance, on_failure, seed: 7, first: 0 })).unwrap()
+    Replicas::find(&endpoint(ReplicaPlan { list, balance, on_failure, seed: 7, ..ReplicaPlan::default() })).unwrap()
 }
 
 fn planned(balance: Balance, requests: &[Request]) -> Vec<usize> {
@@ -75,6 +75,32 @@ fn the_seed_determines_a_random_distribution() {
     };
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
+}
+
+#[test]
+fn the_replica_of_a_request_does_not_depend_on_its_rank() {
+    let request = Request::text("", 1, 1);
+    for balance in [Balance::RoundRobin, Balance::Random] {
+        let chosen = |shard: Shard, count: usize| {
+            let list = (1..=3).map(spec).collect();
+            let plan = ReplicaPlan { list, balance, seed: 7, shard, ..ReplicaPlan::default() };
+            let replicas = Replicas::find(&endpoint(plan)).unwrap();
+            (0..count).map(|at| replicas.choose(replicas.place(at, &request))).collect::<Vec<_>>()
+        };
+        let alone = chosen(Shard::Whole, 60);
+        for ranks in [2, 3, 4] {
+            for first in 0..ranks {
+                let own: Vec<usize> = (first..60).step_by(ranks).map(|index| alone[index]).collect();
+                assert_eq!(
+                    chosen(Shard::Strided { first, step: ranks }, own.len()),
+                    own,
+                    "{balance:?} {first} of {ranks}"
+                );
+            }
+        }
+        let left = [7, 40, 41];
+        assert_eq!(chosen(Shard::Listed(left.into()), 3), left.map(|index| alone[index]));
+    }
 }
 
 #[test]

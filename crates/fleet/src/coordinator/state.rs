@@ -1,8 +1,7 @@
 //! Rank 0's state of the other ranks, and its responses to them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tacho_core::bounded::RankCount;
 
 use tacho_core::json::{Dict, Value, parse};
@@ -30,7 +29,6 @@ pub(crate) struct Shared {
     pub(super) clock: SystemClock,
     state: Mutex<State>,
     pub(super) changed: Condvar,
-    over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -39,6 +37,8 @@ pub(super) struct State {
     /// The start, by rank 0's clock and by its wall clock.
     pub(super) start: Option<(Timestamp, i64)>,
     pub(super) stop: Stop,
+    /// Why rank 0 takes no more messages.
+    given_up: Option<String>,
     /// Messages for the user while ranks join.
     pub(super) notices: Vec<String>,
     noticed: usize,
@@ -61,6 +61,10 @@ pub(super) struct Peer {
     machine: String,
     pub(super) joined: bool,
     pub(super) ready: bool,
+    /// Whether it knows that rank 0 has given the run up.
+    told: bool,
+    /// Its log.
+    log: Option<String>,
     last_heard: Option<Instant>,
     /// Rows that have not been collected, on rank 0's clock.
     pub(super) rows: Vec<Observation>,
@@ -71,8 +75,8 @@ pub(super) struct Peer {
     pub(super) lost: Option<String>,
     /// Whether it is lost only because of its silence: a message revives it.
     silent: bool,
-    /// Why a process that claimed to be this rank was refused.
-    refusal: Option<String>,
+    /// Why a process that claimed to be this rank was refused, and when.
+    refusal: Option<(String, Instant)>,
 }
 
 /// The clock of another rank, as known while rows arrive.
@@ -126,8 +130,9 @@ impl Peer {
         self.done.is_some() || self.lost.is_some()
     }
 
-    pub(super) fn refused(&self) -> bool {
-        self.refusal.is_some()
+    /// Whether a process that claimed to be this rank was refused at least this long ago.
+    pub(super) fn refused_since(&self, since: Duration) -> bool {
+        self.refusal.as_ref().is_some_and(|(_, at)| at.elapsed() >= since)
     }
 
     fn mark_alive(&mut self) {
@@ -142,7 +147,9 @@ impl Peer {
         let clock = self.clock.settled(self.done.as_ref().map(|done| done.fit));
         let (wall_offset, closing) = self.done.map_or((None, Value::Null), |done| (done.wall_offset, done.closing));
         let machine = if self.machine.is_empty() { "an unknown host".to_owned() } else { self.machine };
-        RankReport { rank, machine, rows: self.received, clock, wall_offset, closing, lost }
+        let (rows, log, [finished, .., in_flight]) = (self.received, self.log, self.progress);
+        let started = finished.saturating_add(in_flight);
+        RankReport { rank, machine, rows, started, log, clock, wall_offset, closing, lost }
     }
 }
 
@@ -169,7 +176,7 @@ impl State {
     /// A rank that was refused because it differs, and has not joined since.
     pub(super) fn mismatch(&self) -> Option<(String, String)> {
         let refused = |(rank, peer): (usize, &Peer)| {
-            let reason = peer.refusal.clone().filter(|_| !peer.joined)?;
+            let (reason, _) = peer.refusal.clone().filter(|_| !peer.joined)?;
             Some((format!("rank {rank}{}", on(&peer.machine)), reason))
         };
         self.peers.iter().enumerate().find_map(refused)
@@ -177,7 +184,7 @@ impl State {
 
     fn refuse(&mut self, rank: usize, machine: &str, reason: &str) {
         if let Some(peer) = self.peers.get_mut(rank).filter(|peer| rank > 0 && !peer.joined) {
-            (peer.machine, peer.refusal) = (machine.to_owned(), Some(reason.to_owned()));
+            (peer.machine, peer.refusal) = (machine.to_owned(), Some((reason.to_owned(), Instant::now())));
         }
         self.noticed += 1;
         if self.noticed <= MAX_NOTICES {
@@ -205,7 +212,6 @@ impl Shared {
             clock,
             state: Mutex::new(State { peers, ..State::default() }),
             changed: Condvar::new(),
-            over: AtomicBool::new(false),
         }
     }
 
@@ -213,10 +219,21 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The run is over.
-    pub(super) fn end(&self) {
-        self.over.store(true, Ordering::Release);
+    /// Ends the run. Ranks that are not done get the first reason with their next message.
+    pub(super) fn give_up(&self, reason: &str) {
+        self.state().given_up.get_or_insert_with(|| reason.to_owned());
         self.changed.notify_all();
+    }
+
+    /// Whether rank 0 still receives rows.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state().given_up.is_none()
+    }
+
+    /// Whether a rank that calls again does not know yet that the run was given up.
+    pub(super) fn is_unaware(&self) -> bool {
+        let state = self.state();
+        state.others().any(|peer| peer.joined && !peer.told && !peer.is_over())
     }
 
     /// Handles a rank's closed connection.
@@ -235,6 +252,9 @@ impl Shared {
     }
 
     pub(crate) fn respond(&self, path: &str, query: &str, body: &[u8], rank: usize) -> Result<Dict, String> {
+        if let Some(last) = self.last_word(rank) {
+            return last;
+        }
         match path {
             "/v1/clock" => Ok(self.clock(rank, body)),
             "/v1/ready" => self.ready(rank, &message(body)?),
@@ -242,6 +262,19 @@ impl Shared {
             "/v1/done" => self.done(rank, message(body)?),
             path => Err(format!("unknown path {path}")),
         }
+    }
+
+    /// The response to a rank after the run has ended: a stop if a signal came before the start, else the reason.
+    fn last_word(&self, rank: usize) -> Option<Result<Dict, String>> {
+        let mut state = self.state();
+        let reason = state.given_up.clone()?;
+        if let Some(peer) = state.peers.get_mut(rank) {
+            peer.told = true;
+        }
+        let mut response = self.now();
+        response.set("stop", state.stop.directive());
+        let interrupted = state.stop.is_interrupted() && state.start.is_none();
+        Some(if interrupted { Ok(response) } else { Err(reason) })
     }
 
     fn now(&self) -> Dict {
@@ -264,7 +297,7 @@ impl Shared {
 
     /// Admits a rank that has the same plan.
     pub(crate) fn join(&self, hello: &Value) -> Result<usize, String> {
-        let rank = hello.get("rank").and_then(|rank| RankCount::from_json("rank", rank).ok());
+        let rank = hello.get("rank").and_then(Value::as_i64).and_then(|rank| RankCount::new("rank", rank).ok());
         let rank = rank.ok_or("the message does not name a rank")?.as_usize();
         let machine = printable(hello.get("machine").and_then(Value::as_str).unwrap_or(""));
         let mut state = self.state();
@@ -311,15 +344,13 @@ impl Shared {
         let (start, stop) = (state.start, state.stop);
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
         peer.ready = true;
+        peer.log = message.get("log").and_then(Value::as_str).map(str::to_owned);
         if let Some(fit) = message.get("clock").and_then(ClockFit::from_json) {
             peer.clock.update(fit);
         }
         peer.mark_alive();
         state.stop.worker |= message.get("stopping") == Some(&Value::Bool(true));
         self.changed.notify_all();
-        if self.over.load(Ordering::Acquire) {
-            return Err("rank 0 has given the run up".to_owned());
-        }
         let mut response = self.now();
         response.set("start", start.map(|(Timestamp(start), _)| start));
         response.set("unix_ns", start.map(|(_, unix_ns)| unix_ns));
@@ -360,10 +391,14 @@ impl Shared {
 }
 
 impl Stop {
+    fn is_interrupted(self) -> bool {
+        self.coordinator || self.worker
+    }
+
     /// The directive to the other ranks.
     fn directive(self) -> Option<&'static str> {
         match self {
-            Stop { coordinator: true, .. } | Stop { worker: true, .. } => Some("interrupted"),
+            stop if stop.is_interrupted() => Some("interrupted"),
             Stop { ended: true, .. } => Some("ended"),
             _ => None,
         }
@@ -378,4 +413,26 @@ fn message(body: &[u8]) -> Result<Value, String> {
 /// A text from another machine, safe for a terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RankOptions;
+
+    #[test]
+    fn a_rank_is_a_whole_number() {
+        let rendezvous = Some("127.0.0.1:9".to_owned());
+        let options = RankOptions { rank: Some(0), ranks: Some(3), rendezvous, ..RankOptions::default() };
+        let member = Membership::find(&options, &|_| None, 1).unwrap().unwrap();
+        let shared = Shared::new(&member, SystemClock::start(), "h", "v", None);
+        let join = |rank: &str| {
+            let hello = format!(r#"{{"rank": {rank}, "ranks": 3, "hash": "h", "version": "v"}}"#);
+            shared.join(&parse(&hello).unwrap())
+        };
+        for rank in ["1.5", "1.0", "\"1\"", "-1", "0", "3", "99999999999"] {
+            assert!(join(rank).is_err(), "{rank}");
+        }
+        assert_eq!(join("1"), Ok(1));
+    }
 }

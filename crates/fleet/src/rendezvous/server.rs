@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,10 @@ const VISITOR_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long rank 0 waits until the others know that they may exit.
 const DISMISS_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Maximum number of reported rejections; more come from a program that is not a rank.
+const MAX_NOTICES: u64 = 8;
+const OTHER_TOKEN: &str = "its TACHO_RENDEZVOUS_TOKEN differs from rank 0's";
+
 /// State shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -31,9 +35,18 @@ pub(crate) struct Server {
     run: Mutex<Option<Arc<Shared>>>,
     commands: Mutex<Commands>,
     visitors: Visitors,
-    /// Number of connections with a wrong token.
-    pub(super) rejected: AtomicU64,
+    rejected: Mutex<Rejected>,
     over: AtomicBool,
+}
+
+/// Connections that failed before they belonged to a rank.
+#[derive(Debug, Default)]
+pub(super) struct Rejected {
+    pub(super) count: u64,
+    /// The last reason.
+    pub(super) last: String,
+    /// Messages that the user has not seen.
+    pub(super) fresh: Vec<String>,
 }
 
 /// Commands for the other ranks.
@@ -83,13 +96,27 @@ impl Server {
             run: Mutex::default(),
             commands: Mutex::default(),
             visitors: Visitors::new(member.ranks),
-            rejected: AtomicU64::new(0),
+            rejected: Mutex::default(),
             over: AtomicBool::new(false),
         }
     }
 
     pub(super) fn run(&self) -> MutexGuard<'_, Option<Arc<Shared>>> {
         self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn rejected(&self) -> MutexGuard<'_, Rejected> {
+        self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reject(&self, from: Option<SocketAddr>, reason: &str) {
+        let mut rejected = self.rejected();
+        rejected.count += 1;
+        reason.clone_into(&mut rejected.last);
+        if rejected.count <= MAX_NOTICES {
+            let from = from.map_or_else(String::new, |from| format!(" from {}", from.ip()));
+            rejected.fresh.push(format!("a connection{from} was rejected: {reason}"));
+        }
     }
 
     fn commands(&self) -> MutexGuard<'_, Commands> {
@@ -125,12 +152,31 @@ impl Server {
     /// Serves one connection until it closes. A rank that leaves its run before it is done is lost.
     fn serve(&self, stream: TcpStream) {
         let Ok(number) = self.visitors.enter(&stream) else { return };
+        let from = stream.peer_addr().ok();
         let mut joined = None;
         let ended = self.respond_to_all(stream, number, &mut joined);
+        if let Err(error) = &ended
+            && joined.is_none()
+            && let Some(reason) = self.rejection(error)
+        {
+            self.reject(from, &reason);
+        }
         self.visitors.leave(number);
         if let Some((run, rank)) = joined {
             let broke = |error: io::Error| format!("its connection broke: {error}");
             run.left(rank, ended.err().map_or_else(|| "it exited".to_owned(), broke));
+        }
+    }
+
+    /// Why a connection could not be used; `None` if it was only closed.
+    fn rejection(&self, error: &io::Error) -> Option<String> {
+        match (error.kind(), &self.tls) {
+            (io::ErrorKind::PermissionDenied, _) => Some(OTHER_TOKEN.to_owned()),
+            (io::ErrorKind::InvalidData, Some(_)) => {
+                Some(format!("no TLS with the certificate of rank 0, pass the same --rendezvous-cert ({error})"))
+            }
+            (io::ErrorKind::Other, None) => Some(format!("not a message of a rank, or an encrypted one ({error})")),
+            _ => None,
         }
     }
 
@@ -143,8 +189,8 @@ impl Server {
         let mut identified = false;
         while let Some(head) = read_request(&mut connection, &mut buffer)? {
             if !token::same(&self.token, &head.token) {
-                self.rejected.fetch_add(1, Ordering::Relaxed);
-                return write_response(&mut connection, 403, b"the token differs from rank 0's");
+                write_response(&mut connection, 403, OTHER_TOKEN.as_bytes())?;
+                return Err(io::ErrorKind::PermissionDenied.into());
             }
             let body = head.read_body(&mut connection, &mut buffer)?;
             let response = self.respond(&head.path, &body, joined);
@@ -163,7 +209,7 @@ impl Server {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         match (path, &joined) {
             ("/v1/next", _) => self.next(query),
-            ("/v1/end", Some((run, rank))) => Ok(self.end(run.run, *rank)),
+            ("/v1/end", Some((run, rank))) => Ok(self.end(run, *rank)),
             ("/v1/join", None) => {
                 let hello = message(body)?;
                 let number = hello.get("run").and_then(Value::as_i64).unwrap_or(0);
@@ -207,10 +253,11 @@ impl Server {
     }
 
     /// Whether a rank that is done with a run may continue: rank 0 has saved the result.
-    fn end(&self, run: u64, rank: usize) -> Dict {
+    fn end(&self, run: &Shared, rank: usize) -> Dict {
         let mut commands = self.commands();
         let mut response = Dict::new();
-        response.set("over", commands.number > run || commands.is_dismissed(rank));
+        response.set("over", commands.number > run.run || commands.is_dismissed(rank));
+        response.set("running", run.is_running());
         response
     }
 }

@@ -15,7 +15,7 @@ pub(crate) mod workers;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tacho_core::{EventSink, RowSink, RunEvent, Timestamp, Work};
+use tacho_core::{EventSink, RowSink, RunEvent, Shard, Timestamp, Work};
 use tacho_loadgen::{Drive, Driven, StopSignal, Supply};
 use tacho_metrics::{ProbeStatistics, ServerMetrics, Telemetry};
 
@@ -26,7 +26,6 @@ use crate::serve::drive::supply::is_endless;
 use crate::serve::drive::tasks::Tasks;
 use crate::serve::drive::workers::default_workers;
 use crate::serve::prepare::Prepared;
-use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
 /// The inputs of the main run.

@@ -17,6 +17,7 @@ use crate::serve::drive::DriveOutput;
 use crate::serve::drive::measure::RunOutput;
 use crate::serve::drive::scrape::{self, Scrape};
 use crate::serve::drive::server::Server;
+use crate::serve::drive::supply::is_endless;
 use crate::serve::finish::record::Observed;
 use crate::serve::finish::samples::{SampleSpec, SampledRows};
 use crate::serve::log::RowLog;
@@ -58,7 +59,10 @@ pub(crate) fn finish(
     };
     let (of_samples, cut_off) = (sampled.caveats(&driven.workers), sampled.cut_off);
     let setup = Setup {
-        num_prompts: early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off),
+        num_prompts: match is_endless(plan, prepared) {
+            true => sampled.samples.len() as i64 + cut_off as i64,
+            false => early_stop::requests(setup.num_prompts, ended, sampled.samples.len() as u64 + cut_off),
+        },
         ..setup
     };
     let (missed_rows, row_command) = row_command.unzip();

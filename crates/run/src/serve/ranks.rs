@@ -2,10 +2,11 @@
 
 mod aggregator;
 mod merge;
+mod uplink;
 mod worker;
 mod worker_stats;
 
-use tacho_core::{EventSink, RunEvent, SystemClock};
+use tacho_core::{EventSink, RunEvent, Shard, SystemClock};
 use tacho_fleet::{Coordinator, Membership};
 use tacho_loadgen::StopSignal;
 
@@ -21,39 +22,10 @@ pub(crate) use worker_stats::read as rank_workers;
 /// The fraction of the launcher's time between SIGTERM and SIGKILL that in-flight requests may take.
 const GRACE_FRACTION: f64 = 0.3;
 
-/// The requests of the workload that this rank sends.
-#[derive(Debug)]
-pub(super) enum Shard {
-    /// All of them.
-    Whole,
-    /// Those with these indices.
-    Listed(Vec<usize>),
-    /// Every `step`-th from `first` on, including those generated during the run.
-    Strided { first: usize, step: usize },
-}
-
-impl Shard {
-    /// Index in the whole workload of a request of this rank.
-    pub(super) fn global_index(&self, index: usize) -> usize {
-        match self {
-            Shard::Whole => index,
-            Shard::Listed(indices) => indices.get(index).copied().unwrap_or(index),
-            Shard::Strided { first, step } => first + index * step,
-        }
-    }
-
-    /// Returns whether this rank sends a request that was generated during the run.
-    pub(super) fn has(&self, index: usize) -> bool {
-        match self {
-            Shard::Whole | Shard::Listed(_) => true,
-            Shard::Strided { first, step } => index % step == *first,
-        }
-    }
-}
-
-/// The plan of this rank: its part of the limits.
-pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
+/// The plan of this rank: its part of the requests and limits.
+pub(super) fn own_part(plan: &ServePlan, shard: &Shard) -> ServePlan {
     let mut own = plan.clone();
+    own.endpoint.replicas.shard = shard.clone();
     if let Some(member) = &plan.ranks {
         own.endpoint.replicas.first = member.rank;
         own.traffic.max_concurrency = plan.traffic.max_concurrency.map(|limit| member.limit(limit));
@@ -75,7 +47,7 @@ pub(super) fn own_part(plan: &ServePlan) -> ServePlan {
 pub(super) fn take_share(plan: &ServePlan, prepared: &mut Prepared, left: Option<Vec<usize>>) -> Result<Shard, Error> {
     let (member, left) = match (&plan.ranks, left) {
         (None, None) => return Ok(Shard::Whole),
-        (None, Some(left)) => return Ok(Shard::Listed(left)),
+        (None, Some(left)) => return Ok(Shard::Listed(left.into())),
         (Some(_), Some(_)) => return Err(Error::ResumedRanks),
         (Some(member), None) => (member, prepared.requests.len()),
     };
@@ -120,18 +92,4 @@ pub(super) fn coordinate(
     let notice = |text: String| sink.event(RunEvent::warning(text));
     coordinator.wait_for_all(&|| stop.draining() || member.is_orphaned(), &notice)?;
     Ok(Some(coordinator))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_continue_beyond_the_first_requests() {
-        let strided = Shard::Strided { first: 1, step: 3 };
-        assert_eq!((0..4).map(|index| strided.global_index(index)).collect::<Vec<_>>(), [1, 4, 7, 10]);
-        assert_eq!((0..12).filter(|&index| strided.has(index)).collect::<Vec<_>>(), [1, 4, 7, 10]);
-        assert_eq!(Shard::Listed(vec![5, 9]).global_index(1), 9);
-        assert_eq!(Shard::Whole.global_index(3), 3);
-    }
 }

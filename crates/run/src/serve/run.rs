@@ -30,12 +30,15 @@ pub fn run(
     let identity = RunIdentity::of(plan, &prepared)?;
     let OpenedLog { log, earlier, places } = OpenedLog::open(plan, &mut prepared, &identity, sink)?;
     let schedule = prepared.timeline.clone();
-    let own = ranks::own_part(plan);
     let shard = ranks::take_share(plan, &mut prepared, places)?;
+    let own = ranks::own_part(plan, &shard);
     let components = Components::new(&own, &prepared, stop)?;
     let coordinator = ranks::coordinate(plan, &identity.workload, components.clock, stop, sink)?;
-    warm_up(plan, &prepared, &components.payload, stop, sink)?;
-    warm_up_sessions(plan, &prepared, &components, stop, sink)?;
+    let warmed = warm_up(plan, &prepared, &components.payload, stop, sink)
+        .and_then(|()| warm_up_sessions(plan, &prepared, &components, stop, sink));
+    warmed.inspect_err(|_| {
+        coordinator.as_ref().map(|coordinator| coordinator.exchange_stop(false, stop.draining()));
+    })?;
     sink.event(RunEvent::status(ServeNote::MainRun));
     let server = Server::begin(plan, &prepared, &components, stop, sink);
     let measurement = Measurement {

@@ -113,7 +113,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
             balance: args.balance(),
             on_failure: args.replicas.on_replica_failure,
             seed: args.load.seed.unsigned_abs(),
-            first: 0,
+            ..ReplicaPlan::default()
         },
         session_header: args.replicas.session_header.clone().unwrap_or_else(|| "X-Session-ID".to_owned()),
         class_headers: class_headers(args)?,

@@ -1,7 +1,7 @@
 //! The measured part of a run: rows from all ranks go to the stop rules, the live display and the store.
 
 use tacho_core::live::LiveRecorder;
-use tacho_core::{EventSink, Fan, Observation, RowSink, Timestamp, Watcher};
+use tacho_core::{EventSink, Fan, Observation, RowSink, Shard, Timestamp, Watcher};
 use tacho_fleet::Coordinator;
 use tacho_loadgen::{StopSignal, Timeline};
 use tacho_metrics::{Caveat, RateChange};
@@ -20,7 +20,7 @@ use crate::serve::log::store::RowStore;
 use crate::serve::log::texts::Texts;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::identity::RunIdentity;
-use crate::serve::ranks::{Aggregator, Merge, Merged, Peers, Shard};
+use crate::serve::ranks::{Aggregator, Merge, Merged, Peers};
 use crate::serve::stops::Stops;
 
 /// A warmed-up run.

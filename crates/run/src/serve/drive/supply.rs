@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tacho_core::event::ServeNote;
-use tacho_core::{Counters, EventSink, Request, RunEvent};
+use tacho_core::{Counters, EventSink, Request, RunEvent, Shard};
 use tacho_loadgen::Supply;
 use tacho_pyrand::Globals;
 use tacho_workload::{WorkloadSpec, sample};
@@ -17,11 +17,12 @@ use crate::serve::drive::components::Components;
 use crate::serve::prepare::Prepared;
 use crate::serve::prepare::cancel::Cancellations;
 use crate::serve::prepare::lora;
-use crate::serve::ranks::Shard;
 use crate::serve::request_table::RequestTable;
 
 /// Interval between two checks of the remaining requests.
 const POLL: Duration = Duration::from_millis(20);
+/// Most requests that are generated ahead because of a high concurrency limit.
+const MAX_AHEAD: usize = 1 << 20;
 
 /// Returns whether requests are generated during the run: only its duration ends it, and requests wait for a slot
 /// instead of a scheduled time.
@@ -46,7 +47,8 @@ impl Supplier<'_> {
     /// stopped earlier.
     pub(crate) fn run(&self, over: &AtomicBool) -> Option<Error> {
         let WorkloadPlan::Sample { spec, .. } = &self.plan.workload else { return None };
-        let least = (self.prepared.requests.len() / 2).max(4 * self.plan.traffic.max_concurrency.unwrap_or(1));
+        let ahead = self.plan.traffic.max_concurrency.unwrap_or(1).saturating_mul(4).min(MAX_AHEAD);
+        let least = (self.prepared.requests.len() / 2).max(ahead);
         let mut fault = None;
         while fault.is_none() && !over.load(Ordering::Relaxed) {
             if self.supply.left() > least {

@@ -10,6 +10,7 @@ use tacho_workload::sessions::TraceError;
 
 use crate::Error;
 use crate::plan::{ServePlan, TokenizerPlan};
+use crate::serve::drive::supply::is_endless;
 use crate::serve::log::resume::{Earlier, reopen};
 use crate::serve::log::{LogPlan, LogStart, RowLog};
 use crate::serve::prepare::Prepared;
@@ -62,7 +63,7 @@ fn manifest(plan: &ServePlan, log: &LogPlan, prepared: &Prepared, identity: &Run
         command: log.command.clone(),
         seed: Some(i64::from(plan.seed)),
         workload: Some(identity.workload.clone()),
-        requests: Some(prepared.requests.len() as u64),
+        requests: (!is_endless(plan, prepared)).then_some(prepared.requests.len() as u64),
         host: this_host(),
         clock: "monotonic".to_owned(),
         more: Value::Dict(more(plan, prepared, &identity.setup)),

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tacho_core::{Counters, Fan, Observation, RowSink, Timestamp};
+use tacho_core::{Counters, Fan, Observation, RowSink, Shard, Timestamp};
 use tacho_fleet::{Coordinator, Membership, Progress};
 use tacho_loadgen::{StopReason, StopSignal};
 
-use super::Shard;
 use crate::serve::drive::RowReceiver;
 use crate::serve::request_table::RequestTable;
 

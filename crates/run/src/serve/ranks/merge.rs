@@ -50,7 +50,7 @@ impl Merge<'_> {
         self.store(ahead, store)?;
         let mut merged = Merged::default();
         let here = this_host().name;
-        merged.ranks.push(RankUse { machine: here, ..self.used(member, &driven.workers) });
+        merged.ranks.push(RankUse { machine: here, ..self.used(member, &driven.workers, 0) });
         for mut report in coordinator.finish() {
             if member.policy.gather == Gather::Files {
                 self.read_log(&mut report, driven.origin, store)?;
@@ -59,7 +59,7 @@ impl Merge<'_> {
             let delays = self.received.delays.get(&report.rank).map_or(0, Vec::len);
             // A rank without requests has idle workers, whose load is undefined.
             let workers = if delays == 0 { Vec::new() } else { worker_stats::read(&report.closing) };
-            let rank = self.used(&member, &workers);
+            let rank = self.used(&member, &workers, outstanding(&report));
             let lost = report.lost.take();
             let lost = lost.or_else(|| missing(&report, rank.planned, self.prepared.sessions.is_some()));
             let rank = RankUse { machine: report.machine.clone(), clock: clock(&report), lost, ..rank };
@@ -90,8 +90,7 @@ impl Merge<'_> {
         start: Timestamp,
         store: &mut dyn FnMut(Vec<Observation>),
     ) -> Result<(), Error> {
-        let path = report.closing.get("log").and_then(Value::as_str).map(str::to_owned);
-        let Some((fit, path)) = report.clock.zip(path) else { return Ok(()) };
+        let Some((fit, path)) = report.clock.zip(report.log.clone()) else { return Ok(()) };
         let (mut batch, mut result) = (Vec::new(), Ok(()));
         let read = Stored::open(Path::new(&path)).and_then(|stored| {
             let origin = stored.segments().first().map_or(start, |segment| segment.origin().timestamp);
@@ -107,7 +106,9 @@ impl Merge<'_> {
         });
         result?;
         self.take(report, batch, store)?;
-        if let Err(error) = read {
+        if let Err(error) = read
+            && report.lost.is_none()
+        {
             let path: String = path.chars().filter(|letter| !letter.is_control()).collect();
             report.lost = Some(format!("its log {path} cannot be read here: {error}; is the directory shared?"));
         }
@@ -125,10 +126,15 @@ impl Merge<'_> {
         self.store(rows, store)
     }
 
-    fn used(&self, member: &Membership, workers: &[WorkerStats]) -> RankUse {
+    /// The use of a rank; `outstanding` requests that it sent have no row.
+    fn used(&self, member: &Membership, workers: &[WorkerStats], outstanding: u64) -> RankUse {
         let delays = self.received.delays.get(&member.rank).cloned().unwrap_or_default();
         let requests = delays.len() as u64;
-        let planned = planned(self.plan, self.prepared, member, self.identity.requests.len()) as u64;
+        // Requests that were generated ahead are not planned: the run ends by its duration.
+        let planned = match is_endless(self.plan, self.prepared) {
+            true => requests + outstanding,
+            false => planned(self.plan, self.prepared, member, self.identity.requests.len()) as u64,
+        };
         let lateness = self.identity.setup.is_paced().then(|| RankUse::lateness(delays));
         let busy = workers.iter().map(|stats| stats.busy_ns as f64 / stats.total_ns.max(1) as f64);
         RankUse {
@@ -142,11 +148,21 @@ impl Merge<'_> {
     }
 }
 
+/// Number of rows that a finished rank has sent.
+fn sent(report: &RankReport) -> Option<u64> {
+    report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok())
+}
+
+/// Requests that a rank is known to have sent and whose rows have not arrived.
+fn outstanding(report: &RankReport) -> u64 {
+    let known = sent(report).unwrap_or(report.started);
+    known.saturating_sub(report.rows as u64)
+}
+
 /// The part that a finished rank has not delivered.
 fn missing(report: &RankReport, planned: u64, has_sessions: bool) -> Option<String> {
-    let sent = report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok());
     let have = report.rows as u64;
-    let Some(sent) = sent else { return Some("it did not report how many rows it sent".to_owned()) };
+    let Some(sent) = sent(report) else { return Some("it did not report how many rows it sent".to_owned()) };
     if sent != have {
         return Some(format!("{have} of its {sent} rows arrived"));
     }
@@ -182,8 +198,9 @@ mod tests {
     fn a_rank_that_is_done_without_all_its_rows_is_lost() {
         let reason = |rows, closing: &str, has_sessions| {
             let closing = tacho_core::json::parse(closing).unwrap();
-            let (machine, clock, wall_offset, lost) = ("host".to_owned(), None, None, None);
-            missing(&RankReport { rank: 1, machine, rows, clock, wall_offset, closing, lost }, 10, has_sessions)
+            let (machine, log, clock, wall_offset, lost) = ("host".to_owned(), None, None, None, None);
+            let report = RankReport { rank: 1, machine, rows, started: 0, log, clock, wall_offset, closing, lost };
+            missing(&report, 10, has_sessions)
         };
         let ended = |rows, has_sessions| reason(rows, &format!(r#"{{"rows": {rows}, "ended": false}}"#), has_sessions);
         assert_eq!(ended(10, false), None);

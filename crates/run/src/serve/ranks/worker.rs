@@ -1,16 +1,16 @@
 //! A rank other than 0: sends its part of the requests, and passes its rows to rank 0 and to its own log.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 use std::time::Duration;
 
 use tacho_core::json::Dict;
-use tacho_core::{Clock, Counters, EventSink, Observation, RowSink, SystemClock, Timestamp};
-use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
-use tacho_loadgen::{StopReason, StopSignal};
+use tacho_core::{Clock, EventSink, Observation, RowSink, Shard, SystemClock, Timestamp};
+use tacho_fleet::{ClockFit, Start, Worker};
+use tacho_loadgen::StopSignal;
 use tacho_rowlog::Origin;
 
-use super::{Shard, own_part, take_share, worker_stats};
+use super::uplink::Uplink;
+use super::{own_part, take_share, worker_stats};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
@@ -39,29 +39,30 @@ pub fn run_share(
     }
     let identity = RunIdentity::of(plan, &prepared)?;
     let clock = SystemClock::start();
-    let worker = Worker::join(member, clock, &identity.workload, env!("CARGO_PKG_VERSION"), &|| {
+    let mut worker = Worker::join(member, clock, &identity.workload, env!("CARGO_PKG_VERSION"), &|| {
         stop.draining() || member.is_orphaned()
     })?;
     let log = plan.log.as_ref().map(|log| named_after(log, worker.log(), member.rank));
     let logged = ServePlan { log, ..plan.clone() };
-    let OpenedLog { log, .. } = OpenedLog::open(&logged, &mut prepared, &identity, sink)?;
-    let own = own_part(plan);
-    let shard = take_share(plan, &mut prepared, None)?;
-    let components = Components::on_clock(&own, &prepared, clock, stop)?;
-    if !prepared.requests.is_empty() && (!own.traffic.ready_timeout.is_zero() || own.traffic.warmups > 0) {
-        warm_up(&own, &prepared, &components.payload, stop, sink)?;
-    }
-    let (interrupt, stop) = (stop, &stop.inner());
-    let uplink = Uplink {
-        worker: Mutex::new(worker),
-        lost: Mutex::default(),
-        start: Mutex::default(),
-        member,
-        interrupt,
-        stop,
-        clock,
-        counters: components.counters.clone(),
+    let mut set_up = || {
+        let OpenedLog { log, .. } = OpenedLog::open(&logged, &mut prepared, &identity, sink)?;
+        let shard = take_share(plan, &mut prepared, None)?;
+        let own = own_part(plan, &shard);
+        let components = Components::on_clock(&own, &prepared, clock, stop)?;
+        if !prepared.requests.is_empty() && (!own.traffic.ready_timeout.is_zero() || own.traffic.warmups > 0) {
+            warm_up(&own, &prepared, &components.payload, stop, sink)?;
+        }
+        Ok((log, own, shard, components))
     };
+    let (log, own, shard, components) = set_up().inspect_err(|_: &Error| {
+        if stop.draining() {
+            // Rank 0 passes the signal on.
+            let _ = worker.ready(None, &|| true);
+        }
+    })?;
+    let (interrupt, stop) = (stop, &stop.inner());
+    let directory = logged.log.as_ref().map(|log| std::path::absolute(&log.directory).unwrap_or(log.directory.clone()));
+    let uplink = Uplink::new(worker, member, (interrupt, stop), clock, components.counters.clone(), directory);
     let start = || uplink.start();
     let main = MainRun {
         plan: &own,
@@ -76,8 +77,16 @@ pub fn run_share(
         sink,
     };
     let (early, origin, texts) = (Vec::new(), Timestamp::ZERO, Texts::of(plan));
-    let mut rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, texts, count: 0 };
+    let rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, texts, count: 0 };
+    let (fit, closing, count) = uplink.with_heartbeat(|| send(&main, rows))?;
+    uplink.end(fit, closing, count)?;
+    Ok(interrupt.draining())
+}
+
+/// Sends the requests and finishes the log. Returns the final clock estimate, the closing message and the number of rows.
+fn send(main: &MainRun<'_>, mut rows: RankRows<'_>) -> Result<(Option<ClockFit>, Dict, usize), Error> {
     let driven = main.drive(&mut rows)?.driven;
+    let uplink = rows.uplink;
     let mut closing = worker_stats::write(&driven.workers);
     let fit = uplink.clock();
     if let Some(log) = rows.log.take() {
@@ -86,13 +95,8 @@ pub fn run_share(
         log.finish(&closing.into());
     }
     closing.set("rows", rows.count);
-    closing.set("ended", driven.ended.is_some() || stop.draining());
-    let directory = logged.log.as_ref().map(|log| std::path::absolute(&log.directory).unwrap_or(log.directory.clone()));
-    if let Some(directory) = &directory {
-        closing.set("log", directory.to_string_lossy().into_owned());
-    }
-    uplink.end(fit, closing, directory)?;
-    Ok(interrupt.draining())
+    closing.set("ended", driven.ended.is_some() || main.stop.draining());
+    Ok((fit, closing, rows.count))
 }
 
 /// The log of this rank, named after rank 0's. Rank 0 may only choose the numbers in the name.
@@ -112,102 +116,6 @@ fn is_variant(name: &str, own: &str) -> bool {
     Path::new(name).file_name().is_some_and(|file| file == name) && without(name) == without(own)
 }
 
-/// The connection to rank 0. If it is lost during a run, the run continues for its log, unless the policy is to stop.
-struct Uplink<'a> {
-    worker: Mutex<Worker>,
-    lost: Mutex<Option<FleetError>>,
-    start: Mutex<Option<Start>>,
-    member: &'a Membership,
-    /// Set by signals.
-    interrupt: &'a StopSignal,
-    /// Ends this run.
-    stop: &'a StopSignal,
-    clock: SystemClock,
-    counters: Arc<Counters>,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Uplink<'_> {
-    fn lose(&self, error: FleetError) {
-        *locked(&self.lost) = Some(error);
-        if self.member.policy.on_lost == OnLost::Stop {
-            self.stop.stop_because(StopReason::Ranks);
-        }
-    }
-
-    fn is_lost(&self) -> bool {
-        locked(&self.lost).is_some()
-    }
-
-    fn is_stopping(&self) -> bool {
-        if self.member.is_orphaned() && !self.interrupt.draining() {
-            self.interrupt.request_stop();
-        }
-        self.interrupt.draining()
-    }
-
-    /// The start time; without rank 0 nothing is sent.
-    fn start(&self) -> Timestamp {
-        match locked(&self.worker).ready(&|| self.is_stopping()) {
-            Ok(Some(start)) => {
-                *locked(&self.start) = Some(start);
-                return start.timestamp;
-            }
-            Ok(None) if !self.interrupt.draining() => self.interrupt.request_stop(),
-            Ok(None) => {}
-            Err(error) => {
-                self.lose(error);
-                self.stop.stop_because(StopReason::Ranks);
-            }
-        }
-        self.clock.now()
-    }
-
-    fn send(&self, rows: &[Observation]) {
-        let stopping = self.is_stopping();
-        if self.is_lost() {
-            return;
-        }
-        let rows = if self.member.policy.gather == Gather::Files { &[] } else { rows };
-        let (finished, failed, tokens, in_flight) = self.counters.read();
-        match locked(&self.worker).send(rows, [finished, failed, tokens, in_flight], stopping) {
-            Ok(Directive::Continue) => {}
-            Ok(Directive::Interrupted) if !stopping => self.interrupt.request_stop(),
-            Ok(Directive::Interrupted) => {}
-            Ok(Directive::Ended) => self.stop.stop_because(StopReason::Ranks),
-            Err(error) => self.lose(error),
-        }
-    }
-
-    /// The final clock estimate; `None` without rank 0.
-    fn clock(&self) -> Option<ClockFit> {
-        if self.is_lost() {
-            return None;
-        }
-        locked(&self.worker).clock().map_err(|error| self.lose(error)).ok()
-    }
-
-    /// Reports the end to rank 0 and waits until it has saved the result.
-    fn end(self, fit: Option<ClockFit>, closing: Dict, log: Option<PathBuf>) -> Result<(), Error> {
-        let mut worker = self.worker.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let lost = self.lost.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let impatient = || self.interrupt.immediate() || self.member.is_orphaned();
-        let ended = match (lost, fit) {
-            (Some(error), _) => Err(error),
-            (None, Some(fit)) => worker.done(fit, closing).and_then(|()| worker.wait_for_release(&impatient)),
-            (None, None) => Ok(()),
-        };
-        let log = log.filter(|directory| tacho_rowlog::Stored::is_log(directory));
-        ended.map_err(|error| match (error, log) {
-            (source @ FleetError::CoordinatorLost { .. }, Some(log)) => Error::Left { log, source },
-            (error, _) => error.into(),
-        })
-    }
-}
-
 /// Receives this rank's rows.
 struct RankRows<'a> {
     uplink: &'a Uplink<'a>,
@@ -222,7 +130,7 @@ struct RankRows<'a> {
 
 impl RankRows<'_> {
     fn begin_late(&mut self) {
-        let Some(Start { timestamp, .. }) = *locked(&self.uplink.start) else { return };
+        let Some(Start { timestamp, .. }) = self.uplink.started() else { return };
         let worth = self.uplink.clock.now().since(timestamp) >= MIN_LOGGED;
         if let Some(log) = self.log.as_mut().filter(|log| worth && log.is_waiting()) {
             log.begin_late(&std::mem::take(&mut self.early));
@@ -233,8 +141,7 @@ impl RankRows<'_> {
 impl RowSink for RankRows<'_> {
     fn began(&mut self, origin: Timestamp) {
         self.origin = origin;
-        let start = *locked(&self.uplink.start);
-        if let (Some(log), Some(start)) = (&mut self.log, start) {
+        if let (Some(log), Some(start)) = (&mut self.log, self.uplink.started()) {
             // All logs of the run have the same start by the wall clock.
             log.began(Origin { timestamp: origin, unix_ns: start.unix_ns });
         }
@@ -258,7 +165,6 @@ impl RowSink for RankRows<'_> {
     }
 
     fn idle(&mut self) {
-        self.uplink.send(&[]);
         self.begin_late();
     }
 }
