@@ -145,6 +145,15 @@ impl Value {
         }
     }
 
+    /// A whole number from 0 to 2^64 − 1.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Value::Int(number) => u64::try_from(*number).ok(),
+            Value::BigInt(digits) => digits.parse().ok(),
+            _ => None,
+        }
+    }
+
     /// The member `key` of an object.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_dict()?.get(key)

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::json::{self, Dict, Value};
 use crate::packed::{Pack, pack_bytes, unpack_bytes};
 
+/// The label of the requests of a model other than the run's.
+pub const MODEL: &str = "model";
+
 /// The labels of a request, each a key with a value. A clone shares them.
 ///
 /// ```

@@ -22,12 +22,15 @@ impl HashKey {
         HashKey { k0: whole as u64, k1: (whole >> 64) as u64 }
     }
 
-    /// `hash(text)` of a string whose characters are all below U+0100, given as one byte each.
-    pub fn hash(self, text: &[u8]) -> i64 {
-        if text.is_empty() {
+    /// `hash(text)` of a string. CPython hashes its memory: characters of one, two or four bytes, as the largest needs.
+    pub fn hash(self, text: &str) -> i64 {
+        let largest = text.chars().max().map_or(0, u32::from);
+        let width = if largest < 0x100 { 1 } else if largest < 0x1_0000 { 2 } else { 4 };
+        let bytes: Vec<u8> = text.chars().flat_map(|one| u32::from(one).to_le_bytes().into_iter().take(width)).collect();
+        if bytes.is_empty() {
             return 0;
         }
-        let hash = siphash13(self, text) as i64;
+        let hash = siphash13(self, &bytes) as i64;
         // CPython reserves -1 for errors.
         if hash == -1 { -2 } else { hash }
     }

@@ -55,10 +55,28 @@ fn one_element_choice_still_draws() {
 
 #[test]
 fn string_hash_takes_the_low_half_as_seed() {
-    let low = |seed, text: &str| HashKey::from_seed(seed).hash(text.as_bytes()) as u32;
+    let low = |seed, text: &str| HashKey::from_seed(seed).hash(text) as u32;
     assert_eq!([low(0, "1:16"), low(0, "2:4"), low(0, "46:512")], [4276743264, 2500958548, 515549297]);
     assert_eq!([low(42, "1:16"), low(42, "2:4"), low(42, "46:512")], [2547990164, 2187315019, 4228918182]);
     assert_eq!(low(42, ""), 0);
+}
+
+#[test]
+fn string_hash_reads_wide_characters_as_cpython_does() {
+    // `hash(text)` of CPython 3.11.
+    let unsalted = [
+        ("é:16", 8486814460925029589),
+        ("中文:16", 2969089186192293108),
+        ("😀:512", 5006109832406546428),
+        ("ÿ", 3476900567878811119),
+        ("Ā", 75343234424780393),
+        ("aé中😀:3", 5543497964083520045),
+    ];
+    for (text, expected) in unsalted {
+        assert_eq!(HashKey::from_seed(0).hash(text), expected, "{text}");
+    }
+    assert_eq!(HashKey::from_seed(42).hash("中文:16"), 4391840965557622635);
+    assert_eq!(HashKey::from_seed(42).hash("😀:512"), -8411540031197259432);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use tacho_core::Labels;
+use tacho_core::labels::MODEL;
 use tacho_core::stage::{STAGE, StageSpan};
 use tacho_metrics::{Sample, Samples, Setup};
 
@@ -22,33 +24,41 @@ pub struct Group {
     pub record: Box<RunRecord>,
 }
 
-/// All groups of a run: keys and values in the order of their first request.
+/// All groups of a run: keys and values in the order of their first request. Every request is in one group of each key.
 pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     let mut names: Vec<(String, Vec<String>)> = Vec::new();
     for sample in &record.measured.samples {
-        sample.labels.iter().for_each(|(key, value)| note(&mut names, key, value));
+        for (key, _) in sample.labels.iter() {
+            if names.iter().all(|(known, _)| known != key) {
+                names.push((key.to_owned(), Vec::new()));
+            }
+        }
+    }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    for sample in &record.measured.samples {
+        for (key, values) in names.iter_mut().filter(|(_, values)| values.len() <= MOST) {
+            let value = value(record, &sample.labels, key);
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
     }
     names.retain(|(_, values)| values.len() <= MOST);
     let pairs = names.iter().flat_map(|(key, values)| values.iter().map(move |name| (key, name)));
     pairs.map(|(key, name)| group(record, key, name)).collect()
 }
 
-fn note(names: &mut Vec<(String, Vec<String>)>, key: &str, value: &str) {
-    let place = names.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
-        names.push((key.to_owned(), Vec::new()));
-        names.len() - 1
-    });
-    let values = &mut names[place].1;
-    if values.len() <= MOST && !values.iter().any(|known| known == value) {
-        values.push(value.to_owned());
-    }
+/// The value of a request's label; without it, the run's own model, or `none`.
+fn value<'a>(record: &'a RunRecord, labels: &'a Labels, key: &str) -> &'a str {
+    labels.get(key).unwrap_or(if key == MODEL { &record.setup.model_id } else { "none" })
 }
 
 fn group(record: &RunRecord, key: &str, name: &str) -> Group {
     let samples = samples(record, key, name);
     let stage = record.setup.stages.iter().find(|stage| key == STAGE && stage.name == name);
-    let duration =
-        if key == STAGE { duration(&samples, stage, record.measured.origin) } else { record.measured.duration };
+    let duration = if key == STAGE { duration(&samples, stage, &record.measured) } else { record.measured.duration };
     let class = record.setup.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
     // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
     let setup = Setup {
@@ -70,16 +80,25 @@ fn group(record: &RunRecord, key: &str, name: &str) -> Group {
 
 /// The requests of a group.
 pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
-    let belongs = |sample: &Sample| sample.labels.get(key) == Some(name);
+    let belongs = |sample: &Sample| value(record, &sample.labels, key) == name;
     record.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect()
 }
 
-/// From the start of a stage to the last end of its requests; from their first scheduled time if it is not known.
-fn duration(samples: &Samples, stage: Option<&StageSpan>, origin: f64) -> f64 {
+/// From the start of a stage to its end or the last end of its requests, whichever is later; from their first scheduled
+/// time to their last end if the stage is not known. A stage with fewer requests than planned ends with the run.
+fn duration(samples: &Samples, stage: Option<&StageSpan>, run: &Measured) -> f64 {
     let (first, last) = samples
         .iter()
         .fold((f64::INFINITY, 0.0_f64), |(first, last), sample| (first.min(sample.scheduled), last.max(sample.done)));
-    if first.is_finite() { last - stage.map_or(first, |stage| origin + stage.start) } else { 0.0 }
+    match stage {
+        _ if first.is_infinite() => 0.0,
+        Some(stage) => {
+            let is_complete = (1..=samples.len()).contains(&stage.requests);
+            let end = if is_complete { stage.end } else { stage.end.min(run.duration) };
+            end.max(last - run.origin) - stage.start
+        }
+        None => last - first,
+    }
 }
 
 /// Returns whether a path names a group: by its name, or by its label and name (`class.chat`).
@@ -128,8 +147,6 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
-    use tacho_core::Labels;
-
     use super::*;
 
     fn sample(index: usize, ttft: f64, labels: &Labels) -> Sample {
@@ -179,6 +196,52 @@ mod tests {
             assert!((found.2 - expected.2).abs() < 1e-9 && (found.3 - expected.3).abs() < 1e-9, "{found:?}");
         }
         assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn every_request_is_in_a_group() {
+        let large = Labels::default().with(MODEL, "large").with("adapter", "a");
+        let labels = |index: usize| if index % 4 == 3 { large.clone() } else { Labels::NONE };
+        let samples = (0..8).map(|index| sample(index, 0.1, &labels(index))).collect();
+        let setup = Setup { model_id: "small".into(), ..Setup::example() };
+        let record = RunRecord::compute(setup, Measured { samples, duration: 20.0, ..Measured::default() });
+        let found: Vec<(&str, &str, u64)> = record
+            .groups
+            .iter()
+            .map(|group| (group.key.as_str(), group.name.as_str(), group.record.summary.completed))
+            .collect();
+        let expected = [(MODEL, "small", 6), (MODEL, "large", 2), ("adapter", "none", 6), ("adapter", "a", 2)];
+        assert_eq!(found, expected);
+        assert_eq!(record.group_samples(record.group("small").unwrap()).len(), 6);
+    }
+
+    #[test]
+    fn a_stage_completes_no_more_than_it_is_offered() {
+        let stage = |name: &str, start, end, requests| StageSpan {
+            name: name.to_owned(),
+            start,
+            end,
+            requests,
+            ..StageSpan::default()
+        };
+        let stages = vec![stage("fast", 0.0, 10.0, 4), stage("cut", 10.0, 60.0, 20)];
+        let labels = |index: usize| Labels::default().with(STAGE, if index < 4 { "fast" } else { "cut" });
+        // Four requests at 0 to 3 s, each of 2 s; four more from 10 s on; the run is interrupted after 20 s.
+        let samples = (0..8).map(|index| sample(if index < 4 { index } else { index + 6 }, 0.1, &labels(index)));
+        let measured = Measured { samples: samples.collect(), duration: 20.0, ..Measured::default() };
+        let record = RunRecord::compute(Setup { stages, ..Setup::example() }, measured);
+        let rate = |name: &str| record.group(name).unwrap().record.summary.request_throughput;
+        assert_eq!([rate("fast"), rate("cut")], [0.4, 0.4]);
+        // The last stage is as long as planned although its last response ends before.
+        let last = RunRecord::compute(
+            Setup { stages: vec![stage("last", 0.0, 16.0, 8)], ..Setup::example() },
+            Measured {
+                samples: (0..8).map(|index| sample(index, 0.1, &Labels::default().with(STAGE, "last"))).collect(),
+                duration: 9.0,
+                ..Measured::default()
+            },
+        );
+        assert_eq!(last.groups[0].record.summary.request_throughput, 0.5);
     }
 
     #[test]

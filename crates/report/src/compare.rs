@@ -23,7 +23,7 @@ pub use join::{Comparison, Group};
 pub use metric_table::MetricTable;
 pub use names::by_difference;
 pub use repeats::are_repeats;
-pub use side::{Side, load, load_known};
+pub use side::{Side, load, load_known, warnings};
 pub use side_by_side::side_by_side;
 pub use verdicts::{Verdicts, delivered, difference, verdicts};
 

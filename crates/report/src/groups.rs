@@ -1,7 +1,7 @@
 //! The table of groups of requests, for the terminal and the page.
 
 use tacho_core::stage::STAGE;
-use tacho_metrics::recovery::{RECOVERY_FACTOR, RECOVERY_WINDOW, can_recover};
+use tacho_metrics::recovery::{RECOVERY_FACTOR, can_recover};
 use tacho_metrics::{MetricKind, Statistics};
 use tacho_record::{Group, RunRecord};
 
@@ -49,7 +49,7 @@ fn recovery(record: &RunRecord) -> Option<String> {
         .collect();
     (!times.is_empty()).then(|| {
         format!(
-            "Time to recover after a stage: {} (median TTFT of {RECOVERY_WINDOW} requests within {RECOVERY_FACTOR} times that \
+            "Time to recover after a stage: {} (until the last request with a TTFT above {RECOVERY_FACTOR} times the median \
              of the stage before)",
             times.join(", ")
         )

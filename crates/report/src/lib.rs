@@ -10,6 +10,7 @@ pub mod export;
 pub mod fitted;
 mod groups;
 pub mod html;
+pub mod inputs;
 pub mod json;
 pub mod live;
 pub mod multi_run;

@@ -4,11 +4,13 @@ use tacho_core::json::{Dict, Value};
 use tacho_record::MultiRun;
 use tacho_record::multi_run::{Row, Spread};
 
+use crate::style::fold;
+
 /// Width of the table in columns.
 const WIDTH: usize = 80;
 
-/// The table.
-pub fn text(runs: &MultiRun) -> String {
+/// The table, and below it the warnings of the runs.
+pub fn text(runs: &MultiRun, warnings: &[String]) -> String {
     let mut lines = vec![format!("{:=^WIDTH$}", format!(" Multi-Run Summary ({} runs) ", runs.runs))];
     lines.extend(table(&runs.rows));
     if let Some(share) = runs.get("request_throughput").and_then(|rate| rate.variation()) {
@@ -19,6 +21,7 @@ pub fn text(runs: &MultiRun) -> String {
         lines.extend(table(&runs.steady));
     }
     lines.push("=".repeat(WIDTH));
+    lines.extend(warnings.iter().flat_map(|warning| fold(warning, WIDTH, 2)));
     lines.join("\n") + "\n"
 }
 
@@ -76,7 +79,8 @@ mod tests {
         let name = "Request throughput (req/s)";
         let rows = vec![("request_throughput", name, spread)];
         let runs = MultiRun { runs: 3, rows: rows.clone(), steady: rows, windows: 2 };
-        let text = text(&runs);
+        let text = text(&runs, &["warning[x]: y".to_owned()]);
+        assert!(text.ends_with("\nwarning[x]: y\n"), "{text}");
         assert!(text.starts_with("========================== Multi-Run Summary (3 runs) ="), "{text}");
         assert!(text.contains("\nThroughput CV: 9.09% (lower = more stable across runs)\n"), "{text}");
         assert!(text.contains(" Steady-State Summary (2/3 runs) "), "{text}");

@@ -53,6 +53,26 @@ fn compare(path: &str, found: &Value, expected: &Value, within: f64, out: &mut V
 }
 
 #[test]
+fn block_ids_of_64_bits_are_exact() {
+    let line = |ids: &str| format!("{{\"timestamp\": 0, \"input_length\": 1024, \"output_length\": 1, \"hash_ids\": [{ids}]}}\n");
+    let rows = line("18446744073709551615, 12345678901234567890") + &line("18446744073709551615, 12345678901234567891");
+    let (_directory, path) = text("trace.jsonl", &rows);
+    let trace = read(&path, None).unwrap();
+    let shared = |place: usize| trace.steps[place].blocks.as_ref().unwrap().cached_ideal;
+    assert_eq!((shared(0), shared(1)), (0, 512), "the second block differs in one bit");
+    for (format, name) in [(Format::Mooncake, "again.jsonl"), (Format::Model, "again.json")] {
+        let written = trace.written_as(format).unwrap();
+        assert!(written.contains("12345678901234567890") && written.contains("12345678901234567891"), "{written}");
+        let (_directory, path) = text(name, &written);
+        let again = read(&path, None).unwrap();
+        assert_eq!(again.steps[1].blocks.as_ref().unwrap().named, trace.steps[1].blocks.as_ref().unwrap().named);
+    }
+    let (_directory, path) = text("bad.jsonl", &line("18446744073709551616, 1"));
+    let fault = read(&path, None).unwrap_err().to_string();
+    assert!(fault.contains("from 0 to 2^64 - 1"), "{fault}");
+}
+
+#[test]
 fn blocks_that_do_not_fit_say_which_size_would() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/predict/trace.jsonl");
     let fault = read(&path, None).unwrap_err().to_string();

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anyhow::bail;
 use tacho_decide::threshold::{Finding, Standing};
-use tacho_report::Error;
 use tacho_report::style::harmless_line;
+use tacho_report::{Error, inputs};
 
 use super::compare::sides::sides;
 use crate::args::check::CheckArgs;
@@ -21,6 +21,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         }
         if args.results.len() > 1 || runs.len() > 1 {
             writeln!(tacho_report::out(), "{}:", harmless_line(&path.display().to_string()))?;
+        }
+        for warning in inputs::of_results(None, runs.iter().map(|run| &run.fields)) {
+            writeln!(tacho_report::out(), "{warning}")?;
         }
         for run in &runs {
             for threshold in &args.thresholds {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use tacho_core::json::dumps_indented;
-use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdicts};
+use tacho_report::compare::{Comparison, Group, Side, Verdicts, terminal, verdicts, warnings};
 use tacho_report::json::write_whole;
 use tacho_report::style::{harmless, harmless_line};
 
@@ -31,11 +31,12 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     if comparison.groups.is_empty() && args.excel_out.is_some() && !args.as_script {
         bail!("--excel-out: a workbook is made of load levels, which only serving results have; take --csv-out-dir");
     }
-    let text = document(&comparison, &verdicts, args);
+    let warnings = if args.as_script { Vec::new() } else { warnings(&sides) };
+    let text = document(&comparison, &verdicts, &warnings, args);
     if args.as_script {
         show(&text)?;
     } else {
-        print_verdicts(&comparison, &verdicts, args)?;
+        print_verdicts(&comparison, &verdicts, &warnings, args)?;
     }
     if let Some(path) = &args.markdown {
         write(path, &text)?;
@@ -52,8 +53,9 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
 }
 
 /// The comparison as Markdown.
-fn document(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> String {
+fn document(comparison: &Comparison, verdicts: &[Verdicts], warnings: &[String], args: &CompareArgs) -> String {
     let mut text = format!("comparing : {}\n\n", harmless_line(&comparison.labels.join(", ")));
+    text.extend(warnings.iter().map(|warning| format!("{warning}\n\n")));
     for verdict in verdicts {
         text += &format!("{}\n", harmless_line(&verdict.sentence(&args.spec)));
     }
@@ -121,10 +123,14 @@ fn save_tables(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArg
 }
 
 /// Prints a forest plot of each pair, and the tables if there are several load levels or no verdicts.
-fn print_verdicts(comparison: &Comparison, verdicts: &[Verdicts], args: &CompareArgs) -> anyhow::Result<()> {
+fn print_verdicts(
+    comparison: &Comparison,
+    verdicts: &[Verdicts],
+    warnings: &[String],
+    args: &CompareArgs,
+) -> anyhow::Result<()> {
     let mut out = tacho_report::out();
-    let (width, colour) = tacho_report::style::screen();
-    out.write_all(terminal(verdicts, &args.spec, width, colour).as_bytes())?;
+    out.write_all(terminal(verdicts, warnings, &args.spec, tacho_report::style::screen()).as_bytes())?;
     let levels = |group: &Group| group.metrics.iter().any(|metric| metric.table.rows.len() > 1);
     if verdicts.is_empty() || comparison.groups.iter().any(levels) {
         show(&comparison.markdown(&args.spec))?;

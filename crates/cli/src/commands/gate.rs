@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use tacho_core::json::Dict;
 use tacho_decide::compare::Terms;
 use tacho_decide::gate::{FailureRule, Judgement, judge};
 use tacho_record::{ResultKind, StoredRun};
-use tacho_report::Error;
 use tacho_report::compare::{GateView, delivered, difference, load, settings, varied};
+use tacho_report::{Error, inputs};
 
 use crate::args::gate::GateArgs;
 use crate::exit::Exit;
@@ -27,6 +28,9 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
         failures: &failures,
         decisions: &decisions,
         confidence: args.confidence,
+        warnings: &[("base", &base), ("new", &new)]
+            .map(|(side, runs)| inputs::of_results(Some(side), fields(runs)))
+            .concat(),
         differs: &differs,
         delivered: delivered.as_deref(),
         single: base.len().min(new.len()) == 1 && args.noise.is_none(),
@@ -38,6 +42,10 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
         Judgement::Inconclusive if !args.allow_inconclusive => Exit::Gate,
         _ => Exit::Done,
     })
+}
+
+fn fields(runs: &[StoredRun]) -> impl Iterator<Item = &Dict> {
+    runs.iter().map(|run| &run.fields)
 }
 
 fn runs(paths: &[PathBuf]) -> anyhow::Result<Vec<StoredRun>> {

@@ -10,6 +10,7 @@ use tacho_record::StoredRun;
 use tacho_record::metric::Known;
 use tacho_report::compare::load;
 use tacho_report::html::{Head, Tone, chart_page};
+use tacho_report::inputs;
 use tacho_report::plots::load::{LoadCurve, chart};
 use tacho_report::plots::{png, svg};
 use tacho_report::tables::markdown::Table;
@@ -66,6 +67,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     let table = table(&levels);
     lines.extend(table.markdown().lines().map(str::to_owned));
     lines.extend(compared(&planner, &measured)?);
+    let warnings = inputs::of_results(Some("measured"), measured.iter().map(|one| &one.run.fields));
+    lines.extend(warnings.iter().cloned());
     lines.push(format!("predicted with profile {}, not measured", planner.spec().machine.name));
     if let Some(path) = &args.plot {
         let machine = &planner.spec().machine.name;
@@ -77,6 +80,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             .fact("workload", args.bench_cmd.as_str())
             .fact("router", args.router.as_str())
             .fact("tacho", env!("CARGO_PKG_VERSION"))
+            .inputs(warnings.clone())
             .verdict(Tone::Good, &format!("{replicas} replicas meet the SLOs."), Some("Simulated, not measured."), None)
             .card("Replicas", &replicas.to_string(), &format!("headroom {:+.0}%", headroom * 100.0))
             .card("Sustainable rate of one replica", &format!("{largest_rate:.2} requests/s"), "")

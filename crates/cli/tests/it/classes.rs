@@ -137,6 +137,10 @@ fn bad_classes_are_refused_in_a_line() {
         (&["--class", "chat", "--fail-if", "chta.failed>0"], "no such class or stage; use one of class.chat"),
         (&["--fail-if", "chat.failed>0"], "no such class or stage; the run has none"),
         (&["--class", "a", "--stages", "a:1s@5", "--fail-if", "a.failed>0"], "class.a, stage.a"),
+        (
+            &["--model", "m", "--class", "a", "--class", "b", "--class", "c: --model x", "--fail-if", "z.failed>0"],
+            "class.c, model.m, model.x",
+        ),
         (&["--lora-weights", "1,2"], "--lora-modules"),
         (&["--lora-modules", "a", "b", "--lora-weights", "1"], "each of the 2 adapters"),
         (&["--lora-modules", "a", "b", "--lora-weights", "zipf:x"], "each of the 2 adapters"),

@@ -17,6 +17,8 @@ pub struct GateView<'a> {
     pub decisions: &'a [Decision],
     /// The confidence level of the intervals.
     pub confidence: Confidence,
+    /// Warnings of the runs on both sides.
+    pub warnings: &'a [String],
     /// Settings that differ between the sides; empty if none do.
     pub differs: &'a str,
     /// The delivered part of a fixed request rate, on both sides.
@@ -32,6 +34,7 @@ impl GateView<'_> {
         let mut lines: Vec<String> = fold(&self.headline(overall), width, 2);
         lines.iter_mut().for_each(|line| *line = paint(colour, word(overall).1, line));
         lines.extend(self.failure_line().into_iter().flat_map(|line| fold(&line, width, 2)));
+        lines.extend(self.warnings.iter().flat_map(|warning| fold(warning, width, 2)));
         if !self.differs.is_empty() {
             lines.extend(fold(&format!("Settings that differ: {}", harmless_line(self.differs)), width, 2));
         }

@@ -11,7 +11,7 @@ use super::join::{Comparison, Group, named};
 use super::metric_table::{Curve, MetricTable};
 use super::names::short_names;
 use super::repeats::{are_repeats, head_and_table};
-use super::{CompareSpec, Side, Verdicts};
+use super::{CompareSpec, Side, Verdicts, warnings};
 use crate::html::hero::{Head, Tone, common};
 use crate::html::{Figures, distributions, escape, html_table, page};
 use crate::plots::{AxisSpec, Color, Grid, Marker, Panel, ScaleKind, Series, Stroke, category, in_words};
@@ -24,7 +24,8 @@ impl Comparison {
         let mut body = String::new();
         let names = short_names(sides);
         let runs: Vec<StoredRun> = sides.iter().flat_map(Side::runs).collect();
-        let head = Head::new(self.title(&names)).facts(common(&runs.iter().collect::<Vec<_>>()));
+        let head =
+            Head::new(self.title(&names)).facts(common(&runs.iter().collect::<Vec<_>>())).inputs(warnings(sides));
         let repeated = verdicts.is_empty() && are_repeats(sides, true);
         let head = if repeated {
             let (head, table) = head_and_table(head, sides, &names);

@@ -8,7 +8,7 @@ use tacho_record::{ResultKind, StoredRun};
 use crate::compare::settings::{Settings, settings};
 use crate::tables::headings::{has_headings, serving_row};
 use crate::tables::markdown::plain;
-use crate::{Error, results};
+use crate::{Error, inputs, results};
 
 /// One result of a side.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +73,15 @@ impl Side {
     pub fn rows_json(&self) -> Value {
         Value::List(self.rows.iter().map(|row| Value::Dict(row.cells.clone())).collect())
     }
+}
+
+/// The warnings of the runs on all sides, with the side's name if there are several.
+pub fn warnings(sides: &[Side]) -> Vec<String> {
+    let of = |side: &Side| {
+        let results = side.rows.iter().filter_map(|row| Some(&row.run.as_ref()?.fields));
+        inputs::of_results((sides.len() > 1).then_some(side.label.as_str()), results)
+    };
+    sides.iter().flat_map(of).collect()
 }
 
 /// Reads each path as a side. A single table of several parallel sizes becomes one side per size.

@@ -10,9 +10,14 @@ use crate::style::{fold, harmless_line};
 pub(super) const SINGLE: &str =
     "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
 
-/// The verdicts for a terminal of this width.
-pub fn terminal(verdicts: &[Verdicts], spec: &CompareSpec, width: usize, colour: bool) -> String {
-    let mut lines = Vec::new();
+/// The verdicts for a terminal of this width, below the warnings of the runs.
+pub fn terminal(
+    verdicts: &[Verdicts],
+    warnings: &[String],
+    spec: &CompareSpec,
+    (width, colour): (usize, bool),
+) -> String {
+    let mut lines: Vec<String> = warnings.iter().flat_map(|warning| fold(warning, width, 2)).collect();
     for verdict in verdicts {
         lines.extend(fold(&harmless_line(&verdict.sentence(spec)), width, 2));
         if !verdict.differs.is_empty() {

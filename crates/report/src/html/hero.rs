@@ -28,6 +28,8 @@ pub enum Tone {
 pub struct Head {
     pub(crate) title: String,
     facts: Facts,
+    /// Warnings of the runs behind the page.
+    inputs: Vec<String>,
     verdict: String,
     cards: Vec<String>,
 }
@@ -38,12 +40,19 @@ impl Head {
         Head { title: title.into(), ..Head::default() }
     }
 
-    /// The head of a page about several results, with the facts that they have in common.
-    pub fn of_results(title: impl Into<String>, results: &[&Dict]) -> Self {
+    /// The head of a page about several results, with the facts that they have in common. `judged` are the results that
+    /// the page's conclusion rests on: it shows their warnings.
+    pub fn of_results(title: impl Into<String>, results: &[&Dict], judged: &[&Dict]) -> Self {
         let runs: Vec<StoredRun> = results.iter().filter_map(|result| StoredRun::from_dict(result).ok()).collect();
         let mut head = Head::new(title).facts(common(&runs.iter().collect::<Vec<_>>()));
         head.facts.push(("runs", runs.len().to_string()));
-        head
+        head.inputs(crate::inputs::of_results(None, judged.iter().copied()))
+    }
+
+    /// Adds warnings of the runs behind the page. They precede the verdict, which is then not good without reserve.
+    pub fn inputs(mut self, warnings: Vec<String>) -> Self {
+        self.inputs.extend(warnings);
+        self
     }
 
     /// Adds a fact; an empty one is not shown.
@@ -66,8 +75,8 @@ impl Head {
     /// Sets the verdict with reasons that are already list items.
     pub(crate) fn verdict_with(mut self, tone: Tone, sentence: &str, items: &str, next: Option<&str>) -> Self {
         let class = match tone {
-            Tone::Good => "",
-            Tone::Warning => " warn",
+            Tone::Good if self.inputs.is_empty() => "",
+            Tone::Good | Tone::Warning => " warn",
             Tone::Bad => " bad",
         };
         let items = if items.is_empty() { String::new() } else { format!("<ul>{items}</ul>") };
@@ -91,9 +100,14 @@ impl Head {
         let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
         let facts: String = self.facts.iter().filter(|(_, value)| !value.is_empty()).map(item).collect();
         let facts = if facts.is_empty() { facts } else { format!("<p class=\"what\">{facts}</p>\n") };
+        let warnings: String = self.inputs.iter().map(|warning| format!("<li>{}</li>", escape(warning))).collect();
+        let warnings = match warnings.is_empty() {
+            true => warnings,
+            false => format!("<div class=\"verdict bad\"><b>Warnings of the runs</b><ul>{warnings}</ul></div>\n"),
+        };
         let cards = self.cards.concat();
         let cards = if cards.is_empty() { cards } else { format!("<div class=\"hero\">{cards}</div>\n") };
-        format!("<h1>{}</h1>\n{facts}{}{cards}", escape(&self.title), self.verdict)
+        format!("<h1>{}</h1>\n{facts}{warnings}{}{cards}", escape(&self.title), self.verdict)
     }
 }
 
@@ -161,9 +175,22 @@ mod tests {
         let run = |text: &str| parse(text).unwrap().as_dict().unwrap().clone();
         let one = run(r#"{"model_id": "m", "request_rate": 10.0, "max_concurrency": null, "duration": 1.0}"#);
         let other = run(r#"{"model_id": "m", "request_rate": 20.0, "max_concurrency": null, "duration": 1.0}"#);
-        let html = Head::of_results("t <b>", &[&one, &other]).html();
+        let html = Head::of_results("t <b>", &[&one, &other], &[]).html();
         assert!(html.contains("model <b>m</b>") && html.contains("runs <b>2</b>"), "{html}");
         assert!(!html.contains("req/s") && !html.contains("<b>t"), "{html}");
-        assert!(Head::of_results("t", &[&one]).html().contains("10 req/s"));
+        assert!(Head::of_results("t", &[&one], &[&one]).html().contains("10 req/s"));
+    }
+
+    #[test]
+    fn a_good_verdict_on_bad_inputs_is_not_green() {
+        let text = r#"{"tacho": {"caveats": [{"kind": "client_unreliable", "text": "client: <b>LATE"}]}}"#;
+        let result = parse(text).unwrap().as_dict().unwrap().clone();
+        let html = |judged: &[&Dict]| {
+            Head::of_results("t", &[&result], judged).verdict(Tone::Good, "It holds.", None, None).html()
+        };
+        assert!(html(&[]).contains(r#"<div class="verdict"><b>It holds"#), "{}", html(&[]));
+        let doubted = html(&[&result]);
+        assert!(doubted.contains("warning[client_unreliable]: client: &lt;b&gt;LATE"), "{doubted}");
+        assert!(doubted.contains(r#"<div class="verdict warn"><b>It holds"#), "{doubted}");
     }
 }

@@ -293,7 +293,7 @@ const STAGE: Rows = &[
     (
         "recovery_s",
         NumberOrNull,
-        "Time to recover after a stage that is heavier than the one before, s; null if never or undefined.",
+        "Time to recover after a stage that is heavier than the one before, s; 0 if it did not degrade, null if never or undefined.",
     ),
 ];
 

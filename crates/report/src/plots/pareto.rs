@@ -1,4 +1,7 @@
 //! `sweep plot_pareto`: throughput per user against throughput per GPU, and the Pareto frontier.
+//!
+//! The throughput per user is 1000 / mean TPOT, the speed at which a user reads. A count of users gives the same in a
+//! closed loop without waits only; vLLM's estimate of it for a request rate is a count of arrivals per second.
 
 use tacho_core::json::{Dict, Value};
 
@@ -12,13 +15,13 @@ use crate::tables::markdown::Table;
 /// Settings of the plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoSpec {
-    /// The key with the number of users.
-    pub user_count: String,
+    /// The key with the number of users that share the throughput; by default the throughput per user is 1000 / mean TPOT.
+    pub user_count: Option<String>,
     /// The key with the number of GPUs.
     pub gpu_count: Option<String>,
     /// The keys in the labels of the frontier; by default the swept settings.
     pub label_by: Option<Vec<String>>,
-    /// Whether runs are single points and dominated ties stay, as in vLLM.
+    /// Whether runs are single points, dominated ties stay and users are counted, as in vLLM.
     pub strict: bool,
 }
 
@@ -34,10 +37,28 @@ struct Point {
 pub struct Pareto {
     points: Vec<Point>,
     frontier: Vec<usize>,
-    /// Records without a number of users.
+    /// Records without a throughput per user.
     pub skipped: usize,
     /// The keys in labels.
     labels: Vec<String>,
+}
+
+impl ParetoSpec {
+    /// The key with the number of users, where they are counted.
+    fn users(&self) -> Option<&str> {
+        self.user_count.as_deref().or(self.strict.then_some(USERS))
+    }
+
+    /// What a skipped run lacks.
+    pub fn missing(&self) -> String {
+        let users = self.users().map(|key| format!("user count ({key} or max_concurrent_requests)"));
+        users.unwrap_or_else(|| "mean TPOT".to_owned())
+    }
+
+    fn definition(&self) -> String {
+        let users = self.users().map(|key| format!("output tokens/s divided by {}", bare(key)));
+        format!("tok/s/user: {}.", users.unwrap_or_else(|| "1000 / mean TPOT".to_owned()))
+    }
 }
 
 impl Pareto {
@@ -58,8 +79,10 @@ impl Pareto {
             points.extend(if spec.strict { of_combination } else { averaged(of_combination) });
         }
         if points.is_empty() {
-            let problem = "No data points with both throughput and user count available to plot Pareto frontier.";
-            return Err(Error::PlotRule { problem: problem.into() });
+            let missing = if spec.users().is_some() { "user count" } else { "mean TPOT" };
+            let problem =
+                format!("No data points with both throughput and {missing} available to plot Pareto frontier.");
+            return Err(Error::PlotRule { problem });
         }
         let frontier = frontier(&points, spec.strict);
         let labels = spec.label_by.clone().unwrap_or_else(|| labels(combinations, &points));
@@ -116,7 +139,7 @@ impl Pareto {
         };
         Chart {
             title: "Throughput per GPU against speed per user".into(),
-            note: "Output tokens. No setting beats one on the frontier in both.".into(),
+            note: format!("{} No setting beats one on the frontier in both.", spec.definition()),
             panels: vec![panel],
             columns: 1,
             size: (480.0, 330.0),
@@ -167,7 +190,7 @@ fn check_keys(combinations: &[Combination], spec: &ParetoSpec) -> Result<(), Err
         keys.join(", ")
     };
     let made = ["gpu_count", "user_count_estimate", USERS];
-    let counts = [("--user-count-var", Some(&spec.user_count)), ("--gpu-count-var", spec.gpu_count.as_ref())];
+    let counts = [("--user-count-var", spec.user_count.as_ref()), ("--gpu-count-var", spec.gpu_count.as_ref())];
     let counts = counts.into_iter().filter_map(|(flag, key)| Some((flag, key?)));
     let labels = spec.label_by.iter().flatten().map(|key| ("--label-by", key));
     for (flag, key) in counts.clone().chain(labels) {
@@ -207,17 +230,20 @@ fn point(record: &Dict, spec: &ParetoSpec) -> Result<Option<Point>, Error> {
             python_text(throughput)
         ))
     })?;
-    let Some(users) = users(record, spec) else { return Ok(None) };
+    let per_user = match spec.users() {
+        Some(key) => users(record, key, spec.strict).map(|users| throughput / users),
+        None => count(record, "mean_tpot_ms").map(|tpot| 1000.0 / tpot),
+    };
+    let Some(per_user) = per_user else { return Ok(None) };
     let gpus = gpus(record, spec);
     let mut record = record.clone();
-    record.set("user_count_estimate", users);
+    record.set("user_count_estimate", throughput / per_user);
     record.set("gpu_count", gpus);
-    Ok(Some(Point { per_user: throughput / users, per_gpu: throughput / gpus, record }))
+    Ok(Some(Point { per_user, per_gpu: throughput / gpus, record }))
 }
 
-fn users(record: &Dict, spec: &ParetoSpec) -> Option<f64> {
-    let first =
-        if spec.strict && lookup(record, &spec.user_count).is_none() { "request_rate" } else { &spec.user_count };
+fn users(record: &Dict, key: &str, strict: bool) -> Option<f64> {
+    let first = if strict && lookup(record, key).is_none() { "request_rate" } else { key };
     count(record, first).or_else(|| count(record, "max_concurrent_requests"))
 }
 
@@ -271,17 +297,14 @@ mod tests {
     }
 
     fn spec(strict: bool) -> ParetoSpec {
-        ParetoSpec {
-            user_count: "max_concurrency".into(),
-            gpu_count: None,
-            label_by: Some(vec!["gpu_count".into()]),
-            strict,
-        }
+        ParetoSpec { user_count: None, gpu_count: None, label_by: Some(vec!["gpu_count".into()]), strict }
     }
 
     #[test]
     fn keys_that_no_result_has_are_refused() {
-        let runs = [combination(r#"[{"output_throughput": 100.0, "max_concurrency": 4, "model": "m"}]"#)];
+        let runs = [combination(
+            r#"[{"output_throughput": 100.0, "max_concurrency": 4, "mean_tpot_ms": 10.0, "model": "m"}]"#,
+        )];
         let fault = |change: fn(&mut ParetoSpec)| {
             let mut spec = spec(false);
             change(&mut spec);
@@ -290,11 +313,11 @@ mod tests {
         assert!(fault(|_| ()).is_ok());
         let label = fault(|spec| spec.label_by = Some(vec!["nosuch".into()])).unwrap_err();
         assert!(label.contains("--label-by nosuch: no result has that key"), "{label}");
-        let users = fault(|spec| spec.user_count = "max_concurency".into()).unwrap_err();
+        let users = fault(|spec| spec.user_count = Some("max_concurency".into())).unwrap_err();
         assert!(users.contains("--user-count-var max_concurency") && users.contains("max_concurrency"), "{users}");
-        let text = fault(|spec| spec.user_count = "model".into()).unwrap_err();
+        let text = fault(|spec| spec.user_count = Some("model".into())).unwrap_err();
         assert!(text.contains("counts nothing, its value is 'm'"), "{text}");
-        let strict = fault(|spec| (spec.user_count, spec.strict) = ("nosuch".into(), true)).unwrap_err();
+        let strict = fault(|spec| (spec.user_count, spec.strict) = (Some("nosuch".into()), true)).unwrap_err();
         assert!(strict.contains("No data points"), "vLLM's answer: {strict}");
     }
 
@@ -307,16 +330,38 @@ mod tests {
     #[test]
     fn users_and_gpus_come_from_what_is_there() {
         let runs = combination(
-            r#"[{"output_throughput": 100.0, "max-concurrency": null, "max_concurrent_requests": 4, "tp": 2},
-                {"output_throughput": 300.0, "max-concurrency": 8, "tensor_parallel_size": 2},
+            r#"[{"output_throughput": 100.0, "max-concurrency": null, "max_concurrent_requests": 4, "tp": 2, "mean_tpot_ms": 8.0},
+                {"output_throughput": 300.0, "max-concurrency": 8, "tensor_parallel_size": 2, "mean_tpot_ms": 12.5},
                 {"output_throughput": 300.0}]"#,
         );
         let strict = Pareto::new(std::slice::from_ref(&runs), &spec(true)).unwrap();
         assert_eq!((strict.sizes(), strict.skipped), ((2, 1), 1));
         assert_eq!((strict.points[0].per_user, strict.points[0].per_gpu), (25.0, 50.0));
         let mean = Pareto::new(&[runs], &spec(false)).unwrap();
-        assert_eq!(mean.sizes(), (1, 1));
+        assert_eq!((mean.sizes(), mean.skipped, mean.points[0].per_user), ((1, 1), 1, 102.5));
         assert!(crate::plots::svg(&mean.chart(&spec(false)).scene()).contains("gpu count 2<"));
+    }
+
+    #[test]
+    fn more_load_is_slower_for_each_user() {
+        // A server at 8 and 40 requests/s: mean TPOT 9.6 and 12.7 ms. vLLM divides by the arrivals of the busiest second.
+        let run = |rate: u32, output: f64, peak: u32, tpot: f64| {
+            combination(&format!(
+                r#"[{{"request_rate": {rate}, "max_concurrency": null, "output_throughput": {output},
+                     "max_concurrent_requests": {peak}, "mean_tpot_ms": {tpot}}}]"#
+            ))
+        };
+        let sweep = [run(8, 250.0, 18, 9.6), run(40, 1254.0, 65, 12.7)];
+        let per_user = |spec: ParetoSpec| {
+            let points = Pareto::new(&sweep, &spec).unwrap().points;
+            points.iter().map(|point| (10.0 * point.per_user).round() / 10.0).collect::<Vec<_>>()
+        };
+        assert_eq!(per_user(spec(false)), [104.2, 78.7]);
+        assert_eq!(per_user(ParetoSpec { user_count: Some(USERS.into()), ..spec(false) }), [13.9, 19.3]);
+        assert_eq!(per_user(spec(true)), [13.9, 19.3], "vLLM's definition");
+        let note = |spec: &ParetoSpec| Pareto::new(&sweep, spec).unwrap().chart(spec).note;
+        assert!(note(&spec(false)).starts_with("tok/s/user: 1000 / mean TPOT."), "{}", note(&spec(false)));
+        assert!(note(&spec(true)).contains("divided by maximum concurrency"), "{}", note(&spec(true)));
     }
 
     #[test]

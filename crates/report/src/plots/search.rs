@@ -116,7 +116,11 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let verdict = word.map(|word| why.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")));
     let reasons: String =
         verdict.into_iter().chain(stopped).map(|text| format!("<li>{}</li>", escape(&text))).collect();
-    let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs)
+    // Loads above the answer may well overload the server.
+    let variable = text("variable").unwrap_or_default();
+    let judged = |run: &&Dict| most.is_some_and(|most| number(run, variable).is_some_and(|level| level <= most));
+    let judged: Vec<&Dict> = runs.iter().copied().filter(judged).collect();
+    let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)
         .verdict_with(tone, &sentence, &reasons, None)
         .card(
             "Measured and met",

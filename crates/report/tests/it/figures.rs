@@ -105,7 +105,8 @@ fn curves_of_a_sweep_are_those_of_what_was_swept() {
 
 #[test]
 fn a_frontier_names_what_was_swept() {
-    let spec = ParetoSpec { user_count: "max_concurrency".into(), gpu_count: None, label_by: None, strict: false };
+    let spec =
+        ParetoSpec { user_count: Some("max_concurrency".into()), gpu_count: None, label_by: None, strict: false };
     let chart = Pareto::new(&sweep(), &spec).unwrap().chart(&spec);
     let page = chart_page(&Head::new("a frontier"), &[chart]);
     assert!(page.contains("maximum concurrency 8") && !page.contains("gpu_count") && !page.contains("gpu count"));

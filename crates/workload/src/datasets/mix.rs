@@ -1,6 +1,7 @@
 //! Several classes of traffic in one workload, drawn by weight or one after another.
 
 use tacho_core::json::{Dict, Value};
+use tacho_core::labels::MODEL;
 use tacho_core::{Counters, Request};
 use tacho_pyrand::{Globals, RandomState};
 use tacho_text::Tokenizer;
@@ -138,7 +139,7 @@ impl ClassSpec {
         }
         let mut body = self.body.clone();
         if let Some(model) = &self.model {
-            request.labels = request.labels.with("model", model);
+            request.labels = request.labels.with(MODEL, model);
             body.set("model", model.as_str());
         }
         if !self.adapters.is_empty() {

@@ -181,7 +181,7 @@ impl Blocks {
         let key = format!("{name}:{count}");
         let (hash_key, vocabulary) = (self.key, &self.vocabulary);
         self.known.entry(key).or_insert_with_key(|key| {
-            let seed = hash_key.hash(key.as_bytes()) as u64 & 0xffff_ffff;
+            let seed = hash_key.hash(key) as u64 & 0xffff_ffff;
             let places = Random::new(seed).choices_indices(vocabulary.len(), count);
             places.into_iter().map(|place| vocabulary[place]).collect()
         })

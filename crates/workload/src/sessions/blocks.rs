@@ -27,10 +27,6 @@ impl Hasher for Mixed {
         self.0 = mixed ^ (mixed >> 32);
     }
 
-    fn write_i64(&mut self, number: i64) {
-        self.write_u64(number as u64);
-    }
-
     fn write_usize(&mut self, number: usize) {
         self.write_u64(number as u64);
     }
@@ -42,7 +38,7 @@ type Mixing = BuildHasherDefault<Mixed>;
 #[derive(Debug)]
 pub(crate) struct Layout {
     block: u64,
-    sizes: HashMap<i64, u64, Mixing>,
+    sizes: HashMap<u64, u64, Mixing>,
 }
 
 impl Layout {
@@ -52,7 +48,7 @@ impl Layout {
     }
 
     /// The blocks of a prompt: all full except perhaps the last; tokens beyond them are unshared.
-    pub(crate) fn lay(&mut self, row: &Row<'_>, field: &str, ids: &[i64], tokens: u64) -> Result<Blocks, TraceError> {
+    pub(crate) fn lay(&mut self, row: &Row<'_>, field: &str, ids: &[u64], tokens: u64) -> Result<Blocks, TraceError> {
         let full = self.block * (ids.len() as u64).saturating_sub(1);
         if !ids.is_empty() && tokens == 0 {
             return Err(row.wrong(field, "an empty prompt has no blocks"));
@@ -97,7 +93,7 @@ pub(crate) fn ideal(trace: &mut Trace, scope: Scope) {
     let times = earliest(trace);
     let mut order: Vec<usize> = (0..trace.steps.len()).collect();
     order.sort_by(|&left, &right| times[left].total_cmp(&times[right]));
-    let mut known: HashSet<(usize, i64), Mixing> = HashSet::default();
+    let mut known: HashSet<(usize, u64), Mixing> = HashSet::default();
     for place in order {
         let owner = if scope == Scope::Tree { trees[place] } else { 0 };
         if let Some(blocks) = &mut trace.steps[place].blocks {

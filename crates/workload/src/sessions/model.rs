@@ -134,7 +134,7 @@ pub enum Prompt {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// Name and tokens of each block.
-    pub named: Vec<(i64, u64)>,
+    pub named: Vec<(u64, u64)>,
     /// Unshared tokens after them.
     pub tail: u64,
     /// Tokens of the leading blocks that an unlimited cache has.
@@ -290,7 +290,7 @@ impl Trace {
         set(&mut dict, "input_tokens", step.input_tokens);
         set(&mut dict, "output_tokens", step.output_tokens);
         if let Some(blocks) = &step.blocks {
-            let pair = |&(id, tokens): &(i64, u64)| Value::List(vec![id.into(), tokens.into()]);
+            let pair = |&(id, tokens): &(u64, u64)| Value::List(vec![id.into(), tokens.into()]);
             dict.set("blocks", blocks.named.iter().map(pair).collect::<Vec<Value>>());
             dict.set("tail_tokens", blocks.tail);
             dict.set("cached_tokens_ideal", blocks.cached_ideal);

@@ -84,11 +84,11 @@ impl<'d> Row<'d> {
         }
     }
 
-    /// Integers.
-    pub(crate) fn ids(&self, name: &str) -> Result<Option<Vec<i64>>> {
+    /// Integers of 64 bits, such as hashes.
+    pub(crate) fn ids(&self, name: &str) -> Result<Option<Vec<u64>>> {
         let Some(items) = self.list(name)? else { return Ok(None) };
-        let ids = items.iter().map(|item| item.as_i64().filter(|id| *id >= 0)).collect::<Option<Vec<i64>>>();
-        ids.map(Some).ok_or_else(|| self.wrong(name, "must be whole numbers that are not negative"))
+        let ids = items.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+        ids.map(Some).ok_or_else(|| self.wrong(name, "must be whole numbers from 0 to 2^64 - 1"))
     }
 
     /// The objects of a list.

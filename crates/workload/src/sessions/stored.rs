@@ -99,7 +99,7 @@ fn take(edge: &Row<'_>) -> Result<Take, TraceError> {
 fn blocks(row: &Row<'_>) -> Result<Option<Blocks>, TraceError> {
     let Some(items) = row.list("blocks")? else { return Ok(None) };
     let pair = |item: &Value| match item.as_list()? {
-        [id, tokens] => Some((id.as_i64()?, u64::try_from(tokens.as_i64()?).ok()?)),
+        [id, tokens] => Some((id.as_u64()?, tokens.as_u64()?)),
         _ => None,
     };
     let named = items.iter().map(pair).collect::<Option<Vec<_>>>();

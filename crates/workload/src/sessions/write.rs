@@ -61,7 +61,7 @@ impl Trace {
         }
         set(&mut row, "output_length", step.output_tokens);
         if let Some(blocks) = &step.blocks {
-            let name = |(id, _): &(i64, u64)| Value::Int(names.of(place, *id));
+            let name = |(id, _): &(u64, u64)| Value::from(names.of(place, *id));
             row.set("hash_ids", blocks.named.iter().map(name).collect::<Vec<Value>>());
         }
         set(&mut row, "extra", step.notes.extra.clone());
@@ -88,7 +88,7 @@ impl Trace {
         let mut names = HashMap::new();
         for (step, &tree) in self.steps.iter().zip(&trees).filter(|_| local) {
             for (id, _) in step.blocks.iter().flat_map(|blocks| &blocks.named) {
-                let next = names.len() as i64;
+                let next = names.len() as u64;
                 names.entry((tree, *id)).or_insert(next);
             }
         }
@@ -188,11 +188,11 @@ const MOONCAKE_BLOCK: u64 = 512;
 /// Block names by tree; unchanged if all trees share them.
 struct BlockNames {
     trees: Vec<usize>,
-    names: HashMap<(usize, i64), i64>,
+    names: HashMap<(usize, u64), u64>,
 }
 
 impl BlockNames {
-    fn of(&self, place: usize, id: i64) -> i64 {
+    fn of(&self, place: usize, id: u64) -> u64 {
         self.names.get(&(self.trees[place], id)).copied().unwrap_or(id)
     }
 }

@@ -91,10 +91,7 @@ fn cell(array: &dyn Array, row: usize) -> Cell {
         DataType::UInt8 => whole!(UInt8Type),
         DataType::UInt16 => whole!(UInt16Type),
         DataType::UInt32 => whole!(UInt32Type),
-        DataType::UInt64 => {
-            let number = array.as_primitive::<UInt64Type>().value(row);
-            i64::try_from(number).map_or(Cell::Float(number as f64), Cell::Int)
-        }
+        DataType::UInt64 => Cell::from(array.as_primitive::<UInt64Type>().value(row)),
         DataType::Float32 => Cell::Float(f64::from(array.as_primitive::<Float32Type>().value(row))),
         DataType::Float64 => Cell::Float(array.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8 => Cell::Text(array.as_string::<i32>().value(row).to_owned()),

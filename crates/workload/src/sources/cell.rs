@@ -7,6 +7,8 @@ pub(crate) enum Cell {
     Null,
     Bool(bool),
     Int(i64),
+    /// The digits of a whole number that no `i64` holds.
+    BigInt(String),
     Float(f64),
     Text(String),
     Bytes(Vec<u8>),
@@ -19,7 +21,7 @@ impl Cell {
     pub(crate) fn bytes(&self) -> u64 {
         let own = size_of::<Cell>() as u64;
         own + match self {
-            Cell::Text(text) => text.len() as u64,
+            Cell::Text(text) | Cell::BigInt(text) => text.len() as u64,
             Cell::Bytes(bytes) => bytes.len() as u64,
             Cell::List(cells) => cells.iter().map(Cell::bytes).sum(),
             Cell::Struct(members) => members.iter().map(|(name, cell)| name.len() as u64 + cell.bytes()).sum(),
@@ -30,7 +32,7 @@ impl Cell {
     /// Bytes of the longest text or byte string in it.
     pub(crate) fn largest(&self) -> u64 {
         match self {
-            Cell::Text(text) => text.len() as u64,
+            Cell::Text(text) | Cell::BigInt(text) => text.len() as u64,
             Cell::Bytes(bytes) => bytes.len() as u64,
             Cell::List(cells) => cells.iter().map(Cell::largest).max().unwrap_or(0),
             Cell::Struct(members) => members.iter().map(|(_, cell)| cell.largest()).max().unwrap_or(0),
@@ -77,7 +79,7 @@ impl Cell {
         match self {
             Cell::Null => "null",
             Cell::Bool(_) => "bool",
-            Cell::Int(_) | Cell::Float(_) => "number",
+            Cell::Int(_) | Cell::BigInt(_) | Cell::Float(_) => "number",
             Cell::Text(_) => "text",
             Cell::Bytes(_) => "bytes",
             Cell::List(_) => "list",
@@ -91,6 +93,7 @@ impl Cell {
             Cell::Null => Value::Null,
             Cell::Bool(flag) => Value::Bool(*flag),
             Cell::Int(number) => Value::Int(*number),
+            Cell::BigInt(digits) => Value::BigInt(digits.clone()),
             Cell::Float(number) => Value::Float(*number),
             Cell::Text(text) => Value::from(text.as_str()),
             Cell::Bytes(_) => return None,
@@ -112,6 +115,7 @@ impl Cell {
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Cell::Int(number) => Some(*number as f64),
+            Cell::BigInt(digits) => digits.parse().ok(),
             Cell::Float(number) => Some(*number),
             _ => None,
         }
@@ -125,9 +129,15 @@ impl Cell {
             Cell::Bool(false) => "False".to_owned(),
             Cell::Int(number) => number.to_string(),
             Cell::Float(number) => tacho_core::json::float_repr(*number),
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) | Cell::BigInt(text) => text.clone(),
             _ => return None,
         })
+    }
+}
+
+impl From<u64> for Cell {
+    fn from(number: u64) -> Self {
+        i64::try_from(number).map_or_else(|_| Cell::BigInt(number.to_string()), Cell::Int)
     }
 }
 
@@ -137,7 +147,7 @@ impl From<Value> for Cell {
             Value::Null => Cell::Null,
             Value::Bool(flag) => Cell::Bool(flag),
             Value::Int(number) => Cell::Int(number),
-            Value::BigInt(digits) => Cell::Float(digits.parse().unwrap_or(f64::INFINITY)),
+            Value::BigInt(digits) => Cell::BigInt(digits),
             Value::Float(number) => Cell::Float(number),
             Value::Str(text) => Cell::Text(text),
             Value::List(items) => Cell::List(items.into_iter().map(Cell::from).collect()),
@@ -203,6 +213,16 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whole_numbers_of_64_bits_are_exact() {
+        let text = "[12345678901234567890, 12345678901234567891, 9223372036854775807]";
+        let value = tacho_core::json::parse(text).unwrap();
+        let cell = Cell::from(value.clone());
+        assert_ne!(cell.item(0), cell.item(1));
+        assert_eq!(cell.item(1).and_then(Cell::python_str).as_deref(), Some("12345678901234567891"));
+        assert_eq!(cell.to_json(), Some(value));
+    }
 
     #[test]
     fn rows_get_each_others_members() {

@@ -111,7 +111,7 @@ fn cell_of(field: Field) -> Cell {
         Field::UByte(number) => Cell::Int(i64::from(number)),
         Field::UShort(number) => Cell::Int(i64::from(number)),
         Field::UInt(number) => Cell::Int(i64::from(number)),
-        Field::ULong(number) => i64::try_from(number).map_or(Cell::Float(number as f64), Cell::Int),
+        Field::ULong(number) => Cell::from(number),
         Field::Float(number) => Cell::Float(f64::from(number)),
         Field::Double(number) => Cell::Float(number),
         Field::Str(text) => Cell::Text(text),

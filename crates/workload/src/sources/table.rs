@@ -212,7 +212,9 @@ fn csv_rows(path: &Path) -> Result<Vec<Cell>, Error> {
         match (text.is_empty(), numeric[column]) {
             (true, _) => Cell::Null,
             (false, true) => {
-                text.parse().map(Cell::Int).or_else(|_| text.parse().map(Cell::Float)).unwrap_or(Cell::Null)
+                let whole = || text.parse::<u64>().map(Cell::from);
+                let number = text.parse().map(Cell::Int).or_else(|_| whole());
+                number.or_else(|_| text.parse().map(Cell::Float)).unwrap_or(Cell::Null)
             }
             (false, false) => Cell::Text(text),
         }

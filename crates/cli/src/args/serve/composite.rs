@@ -1,5 +1,7 @@
 //! Flags with structured text: URLs, `KEY=VALUE` items, SLOs, percentiles, the range ratio.
 
+use std::collections::BTreeSet;
+
 use tacho_client::{Task, host_and_port};
 use tacho_core::json::python_float;
 use tacho_core::json::{Value, float_repr, parse};
@@ -95,8 +97,10 @@ impl ServeArgs {
         }
         let classes = self.classes.iter().map(|class| format!("class.{}", class.name));
         let stages = self.stages.stages.iter().flat_map(|stages| stages.spans());
-        let models =
-            self.classes.iter().filter_map(|class| Some(format!("model.{}", class.args.target.model.as_ref()?)));
+        let models = || self.classes.iter().map(|class| &class.args.target.model);
+        let several = models().any(|model| *model != self.target.model);
+        let models: BTreeSet<&String> = models().flatten().filter(|_| several).collect();
+        let models = models.into_iter().map(|model| format!("model.{model}"));
         let names: Vec<String> =
             classes.chain(models).chain(stages.map(|stage| format!("stage.{}", stage.name))).collect();
         let matches = |path: &str| {

@@ -30,8 +30,8 @@ flags! {
     ParetoFlags {
         FLAGS [
             words: Vec<PathBuf> = vllm(&["EXPERIMENT_DIR"], Rest(1), "EXPERIMENT_DIR", Unset, &OPTIONS, "Directory of the sweep; all summary.json files below it are read.");
-            user_count_var: String = vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
-                "Key with the number of users. max_concurrent_requests if it is missing.");
+            user_count_var: Given<String> = vllm(&["--user-count-var"], Str, "KEY", Preset::Str("max_concurrency"), &OPTIONS,
+                "Key with the number of users (max_concurrent_requests if it is missing): tok/s/user is the output throughput divided by it. If unset, 1000 / mean TPOT.");
             gpu_count_var: Option<String> = vllm(&["--gpu-count-var"], Str, "KEY", Unset, &OPTIONS,
                 "Key with the number of GPUs (default: num_gpus, gpu_count, or the product of the parallel sizes).");
             label_by: Given<Commas> = vllm(&["--label-by"], Str, "KEYS", Preset::Str("max_concurrency,gpu_count"), &OPTIONS,
@@ -40,7 +40,7 @@ flags! {
             svg: bool = own(&["--svg"], Switch, "", Off, &FORMATS, "Also write the figure as SVG.");
             html: bool = own(&["--html"], Switch, "", Off, &FORMATS, "Write an interactive page with the figure.");
             strict_parity: bool = own(&["--strict-parity"], Switch, "", Off, &FORMATS,
-                "Take every run as a point and keep equal points, as vLLM does. Otherwise the runs of a setting are averaged.");
+                "As vLLM: every run is a point, equal points stay, and users are counted by --user-count-var. Otherwise the runs of a setting are averaged.");
         ]
     }
 }
@@ -61,7 +61,7 @@ impl ParetoArgs {
         Ok(ParetoArgs {
             directory: only_directory(flags.words, &TABLE)?,
             spec: ParetoSpec {
-                user_count: flags.user_count_var,
+                user_count: flags.user_count_var.is_given.then_some(flags.user_count_var.value),
                 gpu_count: flags.gpu_count_var,
                 label_by: (flags.strict_parity || flags.label_by.is_given).then_some(flags.label_by.value.0),
                 strict: flags.strict_parity,

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts};
+use tacho_report::compare::{CompareSpec, Comparison, are_repeats, by_difference, verdicts, warnings};
 use tacho_report::json::write_whole;
 use tacho_report::style::harmless_line;
 
@@ -29,6 +29,9 @@ pub(super) fn report(files: &[PathBuf], one_directory: bool, args: &ReportComman
     let repeats = are_repeats(&sides, one_directory);
     let verdicts = if repeats { Vec::new() } else { verdicts(&sides, &spec)? };
     let comparison = Comparison::new(&sides, &spec)?;
+    for warning in warnings(&sides) {
+        writeln!(tacho_report::out(), "{warning}")?;
+    }
     for verdict in &verdicts {
         writeln!(tacho_report::out(), "{}", harmless_line(&verdict.sentence(&spec)))?;
     }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use tacho_core::json::dumps_indented;
 use tacho_record::{MultiRun, RunRecord};
 use tacho_report::json::write_whole;
-use tacho_report::{multi_run, names};
+use tacho_report::{inputs, multi_run, names};
 use tacho_run::ServePlan;
 use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
@@ -86,7 +86,7 @@ pub(super) fn result_path(args: &ServeArgs, record: &RunRecord) -> Option<PathBu
 /// Prints the summary and saves it next to the results.
 fn conclude(args: &ServeArgs, records: &[RunRecord], files: &[PathBuf]) -> anyhow::Result<()> {
     let runs = MultiRun::of(records);
-    let text = multi_run::text(&runs);
+    let text = multi_run::text(&runs, &inputs::of_records(records));
     if args.outputs.owns_stdout() {
         std::io::stderr().write_all(text.as_bytes())?;
     } else {

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tacho_core::json::{Dict, Value, dumps_indented, parse};
+use tacho_report::inputs;
 use tacho_report::json::write_whole;
 use tacho_report::tables::sweep::{stats_csv, summary_csv};
 use tacho_run::experiment::{Archive, Failure, Style};
@@ -33,6 +34,7 @@ impl Files {
         }
         if !is_search {
             exit::note(&format!("\n{}", outcome::table(&rows)));
+            inputs::of_results(None, rows.iter()).iter().for_each(|line| exit::note(line));
         }
         exit::note(&format!("saved: {place}   (pictures: tacho sweep plot {place})"));
     }

@@ -6,12 +6,13 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, chart_page};
+use tacho_report::inputs;
 use tacho_report::json::write_whole;
 use tacho_report::plots::sweep::{Figure, figures, read_sweep};
 use tacho_report::plots::{Chart, Scene, png, svg};
 
 use crate::args::sweep::plot::PlotArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, note};
 
 /// Draws all figures. A figure that fails is reported, and the others are still drawn.
 pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
@@ -31,10 +32,13 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<Exit> {
         let path = directory.join(&args.spec.name).with_extension("html");
         let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
         let title = drawn.first().map_or_else(String::new, |chart| format!("Sweep: {}", chart.title));
-        let page = chart_page(&Head::of_results(title, &runs), &drawn);
+        let page = chart_page(&Head::of_results(title, &runs, &runs), &drawn);
         write_whole(&path, |out| out.write_all(page.as_bytes()))?;
         writeln!(tacho_report::out(), "Page: {}", path.display())?;
     }
+    inputs::of_results(None, combinations.iter().flat_map(|combination| &combination.runs))
+        .iter()
+        .for_each(|line| note(line));
     match failed.as_slice() {
         [] => Ok(Exit::Done),
         [only] if figures.len() == 1 => bail!("{}", only.split_once(": ").map_or(only.as_str(), |(_, error)| error)),

@@ -5,13 +5,14 @@ use std::io::Write;
 use anyhow::Context;
 use tacho_core::json::Dict;
 use tacho_report::html::{Head, chart_page};
+use tacho_report::inputs;
 use tacho_report::json::write_whole;
 use tacho_report::plots::pareto::Pareto;
 use tacho_report::plots::sweep::read_sweep;
 
 use super::plot::save;
 use crate::args::sweep::plot_pareto::ParetoArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, note};
 
 /// Dots per inch.
 const DPI: f64 = 100.0;
@@ -23,8 +24,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
     let path = directory.join("PARETO.png");
     let mut out = tacho_report::out();
     if pareto.skipped > 0 {
-        let (skipped, key) = (pareto.skipped, &args.spec.user_count);
-        writeln!(out, "Skipped {skipped} runs without a user count ({key} or max_concurrent_requests).")?;
+        writeln!(out, "Skipped {} runs without a {}.", pareto.skipped, args.spec.missing())?;
     }
     writeln!(out, "[BEGIN FIGURE]\nGroup: {{}}\nOutput file: {}", path.display())?;
     if !args.dry_run {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
         if args.html {
             let runs: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
             let (points, frontier) = pareto.sizes();
-            let head = Head::of_results("Pareto frontier: throughput per GPU against speed per user", &runs)
+            let head = Head::of_results("Pareto frontier: throughput per GPU against speed per user", &runs, &runs)
                 .card("Settings measured", &points.to_string(), "")
                 .card("On the frontier", &frontier.to_string(), "no other is better in both");
             let page = chart_page(&head, &[chart]);
@@ -45,5 +45,8 @@ pub(crate) fn run(args: &ParetoArgs) -> anyhow::Result<Exit> {
         writeln!(out, "Plotted {points} points; Pareto frontier size: {frontier}.")?;
     }
     writeln!(out, "[END FIGURE]")?;
+    inputs::of_results(None, combinations.iter().flat_map(|combination| &combination.runs))
+        .iter()
+        .for_each(|line| note(line));
     Ok(Exit::Done)
 }

@@ -68,9 +68,9 @@ impl Lengths {
 }
 
 /// The first `tokens` tokens of the transcript.
-fn prefix(transcript: &[(i64, u64)], tokens: u64) -> Vec<(i64, u64)> {
+fn prefix(transcript: &[(u64, u64)], tokens: u64) -> Vec<(u64, u64)> {
     let mut left = tokens;
-    let piece = |&(name, tokens): &(i64, u64)| {
+    let piece = |&(name, tokens): &(u64, u64)| {
         let taken = tokens.min(left);
         left -= taken;
         (taken > 0).then_some((name, taken))

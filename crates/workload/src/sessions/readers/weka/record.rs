@@ -57,7 +57,7 @@ pub(crate) struct Call {
     pub(crate) model: Option<String>,
     pub(crate) input: u64,
     pub(crate) output: u64,
-    pub(crate) ids: Vec<i64>,
+    pub(crate) ids: Vec<u64>,
 }
 
 /// A sub-agent.

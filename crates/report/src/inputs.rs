@@ -1,0 +1,102 @@
+//! Warnings of the runs behind a comparison, a gate, a sweep, a search or a plan: what the reader of a run was told, the
+//! reader of a conclusion from it is told too. Every such text and page gets them here.
+
+use tacho_core::json::{Dict, Value};
+use tacho_record::{RunRecord, restored};
+
+use crate::style::harmless_line;
+use crate::verdict::{Severity, severity};
+
+/// Codes and texts of the warnings of one run.
+type Warnings<'a> = Vec<(&'a str, String)>;
+
+/// The severe warnings of results, one line per code, and in which server they differ. `side` names the runs if there
+/// are others.
+pub fn of_results<'a>(side: Option<&str>, results: impl IntoIterator<Item = &'a Dict>) -> Vec<String> {
+    let results: Vec<&Dict> = results.into_iter().collect();
+    let caveats = |result: &&'a Dict| {
+        let caveats = result.get("tacho").and_then(|own| own.get("caveats")?.as_list()).unwrap_or_default();
+        let entry = |caveat: &'a Value| Some((caveat.get("kind")?.as_str()?, caveat.get("text")?.as_str()?.to_owned()));
+        caveats.iter().filter_map(entry).collect()
+    };
+    let mut lines = lines(side, results.iter().map(caveats).collect());
+    let mut servers: Vec<String> = Vec::new();
+    for server in results.iter().filter_map(|result| restored::provenance(result).server.name()) {
+        if !servers.contains(&server) {
+            servers.push(server);
+        }
+    }
+    if servers.len() > 1 {
+        lines.push(line("inputs_differ", side, &format!("the runs are of different servers: {}", servers.join(", "))));
+    }
+    lines
+}
+
+/// The severe warnings of runs, one line per code.
+pub fn of_records(records: &[RunRecord]) -> Vec<String> {
+    let caveats = |record: &RunRecord| record.caveats.iter().map(|one| (one.kind(), one.text())).collect();
+    lines(None, records.iter().map(caveats).collect())
+}
+
+fn lines(side: Option<&str>, runs: Vec<Warnings<'_>>) -> Vec<String> {
+    let total = runs.len();
+    // Each code with its first text and the number of runs that have it, in order of appearance.
+    let mut found: Vec<(&str, &str, usize)> = Vec::new();
+    for run in &runs {
+        let mut seen: Vec<&str> = Vec::new();
+        for (code, text) in run.iter().filter(|(code, _)| severity(code) == Severity::Bad) {
+            match found.iter_mut().find(|(known, ..)| known == code) {
+                _ if seen.contains(code) => {}
+                Some((.., runs)) => *runs += 1,
+                None => found.push((code, text, 1)),
+            }
+            seen.push(code);
+        }
+    }
+    let one = |(code, text, runs): &(&str, &str, usize)| match total {
+        1 => line(code, side, text),
+        _ => line(code, side, &format!("{runs} of {total} runs, such as: {text}")),
+    };
+    found.iter().map(one).collect()
+}
+
+fn line(code: &str, side: Option<&str>, text: &str) -> String {
+    let side = side.map_or_else(String::new, |side| format!("{side}: "));
+    harmless_line(&format!("warning[{code}]: {side}{text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tacho_core::json::parse;
+
+    fn result(server: &str, caveats: &str) -> Dict {
+        let text =
+            format!(r#"{{"tacho": {{"provenance": {{"server": {{"engine": "{server}"}}}}, "caveats": [{caveats}]}}}}"#);
+        parse(&text).unwrap().as_dict().unwrap().clone()
+    }
+
+    #[test]
+    fn severe_warnings_are_counted_by_code() {
+        let late = r#"{"kind": "client_unreliable", "text": "client: LATE"}"#;
+        let both = format!(
+            r#"{late}, {{"kind": "few_samples", "text": "f"}}, {{"kind": "queue_unstable", "text": "\u001b[2Jq"}}"#
+        );
+        let runs = [result("a", late), result("a", &both), result("a", "")];
+        let expected = [
+            "warning[client_unreliable]: new: 2 of 3 runs, such as: client: LATE",
+            "warning[queue_unstable]: new: 1 of 3 runs, such as: \\x1b[2Jq",
+        ];
+        assert_eq!(of_results(Some("new"), &runs), expected);
+        assert_eq!(of_results(None, &runs[..1]), ["warning[client_unreliable]: client: LATE"]);
+        assert!(of_results(None, &runs[2..]).is_empty() && of_results(None, []).is_empty());
+        // Files of vLLM have no warnings.
+        assert!(of_results(None, [&Dict::new()]).is_empty());
+    }
+
+    #[test]
+    fn runs_of_different_servers_are_named() {
+        let runs = [result("a", ""), result("b", ""), result("a", "")];
+        assert_eq!(of_results(None, &runs), ["warning[inputs_differ]: the runs are of different servers: a, b"]);
+    }
+}
