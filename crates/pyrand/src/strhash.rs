@@ -25,8 +25,15 @@ impl HashKey {
     /// `hash(text)` of a string. CPython hashes its memory: characters of one, two or four bytes, as the largest needs.
     pub fn hash(self, text: &str) -> i64 {
         let largest = text.chars().max().map_or(0, u32::from);
-        let width = if largest < 0x100 { 1 } else if largest < 0x1_0000 { 2 } else { 4 };
-        let bytes: Vec<u8> = text.chars().flat_map(|one| u32::from(one).to_le_bytes().into_iter().take(width)).collect();
+        let width = if largest < 0x100 {
+            1
+        } else if largest < 0x1_0000 {
+            2
+        } else {
+            4
+        };
+        let bytes: Vec<u8> =
+            text.chars().flat_map(|one| u32::from(one).to_le_bytes().into_iter().take(width)).collect();
         if bytes.is_empty() {
             return 0;
         }

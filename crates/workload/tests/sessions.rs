@@ -54,7 +54,9 @@ fn compare(path: &str, found: &Value, expected: &Value, within: f64, out: &mut V
 
 #[test]
 fn block_ids_of_64_bits_are_exact() {
-    let line = |ids: &str| format!("{{\"timestamp\": 0, \"input_length\": 1024, \"output_length\": 1, \"hash_ids\": [{ids}]}}\n");
+    let line = |ids: &str| {
+        format!("{{\"timestamp\": 0, \"input_length\": 1024, \"output_length\": 1, \"hash_ids\": [{ids}]}}\n")
+    };
     let rows = line("18446744073709551615, 12345678901234567890") + &line("18446744073709551615, 12345678901234567891");
     let (_directory, path) = text("trace.jsonl", &rows);
     let trace = read(&path, None).unwrap();
