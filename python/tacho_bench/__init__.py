@@ -10,6 +10,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -44,7 +45,8 @@ def executable():
 
 
 def run(args, *, dataset=None, check=True, **options):
-    """Runs `tacho serve …` (or another command with --save-result) and returns its result as a dict.
+    """Runs `tacho serve …` (or another command with --save-result) and returns its result as a dict; a list of them if the
+    command makes several, as with --num-runs.
 
     `dataset` is an iterable of rows, dicts with the fields of --dataset-command. They are sent in their order, and only as
     many are taken as the run needs (and a few ahead): it may be endless if --num-prompts is given. Without it, all are sent.
@@ -61,19 +63,43 @@ def run(args, *, dataset=None, check=True, **options):
         if dataset is not None:
             options["pass_fds"] = (*options.get("pass_fds", ()), feed.end)
             flags += ["--dataset-command", f"cat /dev/fd/{feed.end}"]
-            if not any(arg.split("=")[0] == "--num-prompts" for arg in args):
+            if not _sets_num_prompts(args, options.get("env") or os.environ, options.get("cwd") or ""):
                 flags += ["--num-prompts", "0"]
         ended = subprocess.run([executable(), *args, *flags], stdout=subprocess.PIPE, text=True, **options)
-        result = None
-        path = os.path.join(directory, "result.json")
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                result = json.load(file)
+        result = _results(directory)
     if feed.error is not None:
         raise feed.error
     if ended.returncode != 0 and (check or result is None):
         raise TachoError(ended.returncode, _reason(ended.stderr or ""), result)
     return result
+
+
+def _sets_num_prompts(args, environment, directory):
+    """Whether the arguments, the environment or a configuration file set the number of requests."""
+    if environment.get("TACHO_NUM_PROMPTS"):
+        return True
+    names = [arg.split("=")[0].replace("_", "-") for arg in args]
+    # As argparse does, tacho takes a unique beginning of a flag.
+    if any(name.startswith("--num-p") and "--num-prompts".startswith(name) for name in names):
+        return True
+    for place, name in enumerate(names):
+        if name == "--config":
+            path = args[place].partition("=")[2] or "".join(args[place + 1 : place + 2])
+            with open(os.path.join(directory, path), encoding="utf-8") as file:
+                if re.search(r"^\s*[\"']?num[-_]prompts[\"']?\s*:", file.read(), re.MULTILINE):
+                    return True
+    return False
+
+
+def _results(directory):
+    """The result in a directory, a list of several, or None."""
+    names = [name for name in os.listdir(directory) if name.endswith(".json") and not name.endswith(".runs.json")]
+    results = []
+    # run2 comes before run10.
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        with open(os.path.join(directory, name), encoding="utf-8") as file:
+            results.append(json.load(file))
+    return results[0] if names == ["result.json"] else results or None
 
 
 class _Feed:

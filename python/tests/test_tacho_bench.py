@@ -34,6 +34,15 @@ class Run(unittest.TestCase):
         self.assertEqual(raised.exception.result["completed"], 20)
         self.assertEqual(tacho_bench.run(limit, check=False)["completed"], 20)
 
+    def test_several_runs_are_a_list(self):
+        results = tacho_bench.run([*SIM, "--num-runs", "2", "--vary-seed"])
+        self.assertEqual([result["completed"] for result in results], [20, 20])
+
+    def test_the_first_example_of_the_page_runs(self):
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/reference/python.md"), encoding="utf-8") as page:
+            example = page.read().split("```python\n")[1].split("```")[0].split("\nframe = ")[0]
+        exec(example, {})
+
     def test_the_module_is_the_command(self):
         ended = subprocess.run([sys.executable, "-m", "tacho_bench", "--version"], stdout=subprocess.PIPE, text=True)
         self.assertEqual(ended.returncode, 0)
@@ -66,6 +75,22 @@ class Dataset(unittest.TestCase):
         result, _ = self.sent(rows(), "--num-prompts", "50")
         self.assertEqual(result["completed"], 50)
         self.assertLess(len(taken), 2000)
+
+    def test_the_number_of_requests_may_be_set_anywhere(self):
+        rows = [{"prompt": str(n), "output_len": 1} for n in range(9)]
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "c.yaml")
+            with open(path, "w") as file:
+                file.write("num-prompts: 4\n")
+            for flags, environment in (
+                (["--num_prompts", "4"], {}),
+                (["--num-promp=4"], {}),
+                ([], {"TACHO_NUM_PROMPTS": "4"}),
+                (["--config", path], {}),
+            ):
+                env = {**os.environ, **environment}
+                result = tacho_bench.run(["serve", "--sim", *flags], dataset=rows, env=env)
+                self.assertEqual(result["completed"], 4, flags)
 
     def test_an_exception_of_the_rows_is_raised(self):
         def rows():

@@ -130,7 +130,12 @@ pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
 pub(crate) fn refuse(commands: &'static [Command], error: &ArgError) -> Exit {
     let hints = suggest::hints(commands, error).iter().map(|hint| format!("\nhint: {hint}")).collect::<String>();
     note(&(error.report() + &hints));
-    if matches!(error, ArgError::Refused(_)) { refused() } else { Exit::Usage }
+    let ArgError::Refused(cause) = error else { return Exit::Usage };
+    match cause.downcast_ref::<Refusal>() {
+        // A flag that vLLM does not have: vLLM's parser rejects it.
+        Some(Refusal::Together { flag, other }) if [flag, other].contains(&&"--strict-parity") => Exit::Usage,
+        _ => refused(),
+    }
 }
 
 /// The exit code for invalid values: vLLM detects them during the run and exits with 1.

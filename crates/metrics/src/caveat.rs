@@ -324,7 +324,9 @@ impl EndedBy {
 
 fn interrupted(setup: &Setup, samples: &Samples) -> Option<Caveat> {
     let finished = || samples.iter().filter(|sample| sample.failure != Some(FailureKind::Aborted)).count() as u64;
-    setup.interrupted.then(|| Caveat::Interrupted { finished: finished(), requested: setup.num_prompts })
+    setup
+        .interrupted
+        .then(|| Caveat::Interrupted { finished: finished(), requested: setup.num_prompts.max(samples.len() as i64) })
 }
 
 fn requests_failed(samples: &Samples) -> Option<Caveat> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::percentile::median;
 use crate::{Caveat, Samples};
 
-/// The label of a sample that names its replica.
-const REPLICA: &str = "replica";
+/// The label of a sample that names its replica: the last one of a request that was sent again.
+pub const REPLICA: &str = "replica";
 /// Least fraction of failures of an unhealthy replica; it must also be twice that of the others.
 const UNHEALTHY: f64 = 0.05;
 /// Least ratio of a slow replica's median latency to that of the others.
@@ -62,7 +62,8 @@ fn tallies(samples: &Samples, health: &[ReplicaHealth], origin: f64) -> BTreeMap
         if sample.is_fault() {
             tally.failed += 1;
             tally.since = earlier(tally.since, sample.done - origin);
-        } else if sample.success() {
+        } else if sample.success() && sample.retries == 0 {
+            // Its latency would include the attempt at another replica.
             tally.latencies.push(sample.latency);
         }
     }

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use tacho_core::Labels;
 use tacho_core::labels::MODEL;
 use tacho_core::stage::{STAGE, StageSpan};
+use tacho_metrics::replicas::REPLICA;
 use tacho_metrics::{Sample, Samples, Setup};
 
 use crate::metric::Known;
@@ -39,7 +39,7 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     }
     for sample in &record.measured.samples {
         for (key, values) in names.iter_mut().filter(|(_, values)| values.len() <= MOST) {
-            let value = value(record, &sample.labels, key);
+            let value = value(record, &sample, key);
             if !values.iter().any(|known| known == value) {
                 values.push(value.to_owned());
             }
@@ -50,9 +50,15 @@ pub(crate) fn of(record: &RunRecord) -> Vec<Group> {
     pairs.map(|(key, name)| group(record, key, name)).collect()
 }
 
-/// The value of a request's label; without it, the run's own model, or `none`.
-fn value<'a>(record: &'a RunRecord, labels: &'a Labels, key: &str) -> &'a str {
-    labels.get(key).unwrap_or(if key == MODEL { &record.setup.model_id } else { "none" })
+/// The value of a request's label; without it, the run's own model, or `none`. The times of a request that was sent again
+/// include the attempt at another replica, so it belongs to no replica alone.
+fn value<'a>(record: &'a RunRecord, sample: &'a Sample, key: &str) -> &'a str {
+    match sample.labels.get(key) {
+        Some(_) if key == REPLICA && sample.retries > 0 => "retried",
+        Some(value) => value,
+        None if key == MODEL => &record.setup.model_id,
+        None => "none",
+    }
 }
 
 fn group(record: &RunRecord, key: &str, name: &str) -> Group {
@@ -80,7 +86,7 @@ fn group(record: &RunRecord, key: &str, name: &str) -> Group {
 
 /// The requests of a group.
 pub(crate) fn samples(record: &RunRecord, key: &str, name: &str) -> Samples {
-    let belongs = |sample: &Sample| value(record, &sample.labels, key) == name;
+    let belongs = |sample: &Sample| value(record, sample, key) == name;
     record.measured.samples.iter().filter(|sample| belongs(sample)).map(Cow::into_owned).collect()
 }
 
@@ -147,6 +153,8 @@ impl RunRecord {
 
 #[cfg(test)]
 mod tests {
+    use tacho_core::Labels;
+
     use super::*;
 
     fn sample(index: usize, ttft: f64, labels: &Labels) -> Sample {
@@ -213,6 +221,20 @@ mod tests {
         let expected = [(MODEL, "small", 6), (MODEL, "large", 2), ("adapter", "none", 6), ("adapter", "a", 2)];
         assert_eq!(found, expected);
         assert_eq!(record.group_samples(record.group("small").unwrap()).len(), 6);
+    }
+
+    #[test]
+    fn a_replica_is_not_charged_with_the_delay_of_another() {
+        let labels = Labels::default().with(REPLICA, "b:1");
+        // The third request waited ten seconds for a dead replica first.
+        let sent = |index: usize| Sample {
+            retries: u32::from(index == 2),
+            ..sample(index, if index == 2 { 10.0 } else { 0.1 }, &labels)
+        };
+        let measured = Measured { samples: (0..4).map(sent).collect(), duration: 20.0, ..Measured::default() };
+        let record = RunRecord::compute(Setup::example(), measured);
+        let ttft = |name: &str| record.group(name).unwrap().record.summary.generation().unwrap().ttft.mean_ms;
+        assert_eq!((ttft("b:1"), ttft("retried")), (100.0, 10_000.0));
     }
 
     #[test]

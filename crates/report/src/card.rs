@@ -152,7 +152,7 @@ fn of_stored(run: &StoredRun) -> Card {
     let spread = |key: &str| run.spread(key).map(|spread| Estimate::of(&spread));
     let value = |key: &str| run.number(key).or_else(|| spread(key).map(|one| one.value)).filter(|_| any);
     // One burst is one observation.
-    let burst = !setup.is_paced() && setup.max_concurrency.is_none_or(|limit| limit as i64 >= setup.num_prompts);
+    let burst = !setup.is_paced() && setup.max_concurrency.is_none_or(|limit| limit as i64 >= setup.num_prompts.max(1));
     let known = |key: &str| run.interval(key).or_else(|| spread(key).map(|one| one.interval));
     let interval = |key: &str| known(key).filter(|_| any && !burst);
     let count = |key: &str| run.number(key).map(|count| count as u64);

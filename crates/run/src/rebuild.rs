@@ -357,7 +357,7 @@ pub fn merge(mut runs: Vec<Rebuilt>) -> RunRecord {
         let base = setup.num_prompts.max(0) as usize;
         merged.samples.extend(measured.samples.iter().map(|sample| moved(sample.into_owned(), base, shift)));
         merged.workers.extend(measured.workers);
-        setup.num_prompts += own.num_prompts;
+        setup.num_prompts += own.num_prompts.max(measured.samples.len() as i64);
         setup.request_rate += own.request_rate;
         setup.interrupted |= own.interrupted;
         setup.date = setup.date.max(own.date);

@@ -184,12 +184,18 @@ fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
     Ok(if step { vec![0.0] } else { shares })
 }
 
-/// All headers, the API key's last: a later header replaces an earlier one of the same name.
-fn combined(mut headers: Vec<(String, String)>, key: Option<String>) -> Headers {
-    if let Some(key) = key.filter(|key| !key.is_empty()) {
-        headers.push(("Authorization".to_owned(), format!("Bearer {key}")));
+/// All headers, the API key's last. As in a dict of Python, a name that is given again keeps its position; on the wire, a
+/// later header replaces an earlier one whose name differs in case only.
+fn combined(headers: Vec<(String, String)>, key: Option<String>) -> Headers {
+    let key = key.filter(|key| !key.is_empty()).map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
+    let mut dict: Vec<(String, String)> = Vec::new();
+    for (name, value) in headers.into_iter().chain(key) {
+        match dict.iter_mut().find(|(known, _)| *known == name) {
+            Some(known) => known.1 = value,
+            None => dict.push((name, value)),
+        }
     }
-    headers.into_iter().collect()
+    dict.into_iter().collect()
 }
 
 /// Parses `Name: value` or `Name=value`; the colon takes precedence.
@@ -213,6 +219,14 @@ mod tests {
                 case["name"].as_str().map(|name| (name.to_owned(), case["value"].as_str().unwrap().to_owned()));
             assert_eq!(read.ok(), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_repeated_name_keeps_its_position() {
+        let given = [("Z", "1"), ("z", "2"), ("Z", "3")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let sent = combined(given.to_vec(), None);
+        // aiohttp sends the last entry of {"Z": "3", "z": "2"}.
+        assert_eq!(sent.iter().collect::<Vec<_>>(), [("z", "2")]);
     }
 
     #[test]

@@ -35,6 +35,16 @@ fn digest(result: &Value) -> String {
 }
 
 #[test]
+fn all_rows_are_stored_as_requested() {
+    let place = Place::new();
+    place.write("rows.jsonl", &"{\"prompt\": \"a few words\"}\n".repeat(17));
+    let rows = ["--dataset-name", "custom", "--dataset-path", "rows.jsonl", "--skip-chat-template"];
+    let (_, result) = run(&place, &[&rows[..], &["--custom-output-len", "2", "--num-prompts", "0"]].concat());
+    // As vLLM stores it.
+    assert_eq!((&result["completed"], &result["num_prompts"]), (&17.into(), &0.into()));
+}
+
+#[test]
 fn a_command_makes_the_requests_of_a_run() {
     let place = Place::new();
     let flags = ["--dataset-command", ENDLESS, "--num-prompts", "12", "--seed", "4"];

@@ -236,9 +236,9 @@ fn table(schema: &Value) -> String {
         out += &format!("| `{key}` | {} | {}{detailed} |\n", kind(value), about(value));
     }
     for (pattern, value) in schema.get("patternProperties").and_then(Value::as_dict).into_iter().flat_map(Dict::iter) {
-        let family = pattern.split("+)_").nth(1).unwrap().trim_end_matches("_ms$");
+        let family = pattern.split("+)_").nth(1).unwrap().trim_end_matches('$');
         out += &format!(
-            "| `mean_{family}_ms`, `median_…`, `std_…`, `max_…`, `p99_…` | {} | {} |\n",
+            "| `mean_{family}`, `median_…`, `std_…`, `max_…`, `p99_…` | {} | {} |\n",
             kind(value),
             about(value)
         );

@@ -90,6 +90,8 @@ fn a_stage_with_its_own_dataset_sends_the_requests_of_a_run_of_its_own() {
             assert_eq!(stage[key], alone[key], "{name}: {key}");
         }
     }
+    let strict = place.run(&["serve", "--sim", "--stages", "a:1s@5", "--strict-parity"]);
+    assert_eq!(strict.status.code(), Some(2), "{}", stderr(&strict));
     let refused = |spec: &str| stderr(&place.run(&["serve", "--sim", "--stages", spec]));
     assert!(refused("a:1s@5 header=x").contains("--header applies to the whole run"), "{}", refused("a:1s@5 header=x"));
     assert!(refused("a:1s@c5 dataset-name=random").contains("lengths or dataset"));

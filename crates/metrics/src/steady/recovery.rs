@@ -165,7 +165,7 @@ mod tests {
                 (0..(10.0 * load) as usize).map(|at| 10.0 * place as f64 + (at as f64 + 0.5 + jitter * noise()) / load);
             times.collect::<Vec<_>>()
         };
-        loads.iter().enumerate().flat_map(|stage_of| stage(stage_of)).collect()
+        loads.iter().enumerate().flat_map(&mut stage).collect()
     }
 
     #[test]

@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tacho_core::json::{Value, write_str, write_value};
+use tacho_core::labels::MODEL;
+use tacho_core::stage::STAGE;
 use tacho_metrics::latency::tpot;
+use tacho_metrics::replicas::REPLICA;
 use tacho_metrics::{Sample, Samples};
 use tacho_record::RunRecord;
 use tacho_rowlog::{Columns, Values, write_parquet};
@@ -68,10 +71,21 @@ pub static COLUMNS: &[Column] = &[
     column("audio_underrun_s", Of::Float(|s| s.audio().map(|a| a.underrun)), "Time for which playback waited for audio."),
     column("audio_underruns", Of::Int(|s| s.audio().and_then(|a| i64::try_from(a.underruns).ok())), "Gaps in the playback."),
     column("images", Of::Int(|s| s.images().and_then(|n| i64::try_from(n).ok())), "Generated images."),
+    column("class", Of::Text(|s| label(s, "class")), "Class of the request (--class)."),
+    column("stage", Of::Text(|s| label(s, STAGE)), "Stage in which it was sent (--stages)."),
+    column("replica", Of::Text(|s| label(s, REPLICA)), "Replica that it was sent to, the last one after retries."),
+    column("model", Of::Text(|s| label(s, MODEL)), "Model of its class, if it is not the run's."),
+    column("adapter", Of::Text(|s| label(s, "adapter")), "LoRA adapter."),
+    column("session", Of::Int(|s| s.session.map(|(session, _)| i64::from(session))), "Number of its session, from 0."),
+    column("turn", Of::Int(|s| s.session.map(|(_, turn)| i64::from(turn))), "Its turn in the session, from 0."),
     column("retries", Of::Int(|s| Some(i64::from(s.retries))), "Number of retries."),
     column("itl_ms", Of::List(|s| s.itl.iter().map(|gap| gap * 1e3).collect()), "Times between token events."),
     column("generated_text", Of::Text(|s| (!s.text.is_empty()).then(|| String::from_utf8_lossy(&s.text).into_owned())), "The generated text, if texts are kept (--save-detailed)."),
 ];
+
+fn label(sample: &Sample, key: &str) -> Option<String> {
+    sample.labels.get(key).map(str::to_owned)
+}
 
 /// File format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,9 +275,19 @@ mod tests {
         assert!(!text.lines().next().unwrap().contains("itl_ms"));
         assert!(text.contains("\"a \"\"b\"\",\nc\""), "{text}");
         assert!(
-            text.ends_with("\n0,timed_out,too late,1.0,-1.0,-1.0,-1.0,0.0,0.0,,,,,,0,0,,0,0,,,,,,,,,,0,\n"),
+            text.ends_with("\n0,timed_out,too late,1.0,-1.0,-1.0,-1.0,0.0,0.0,,,,,,0,0,,0,0,,,,,,,,,,,,,,,,,0,\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn groups_of_a_request_are_columns() {
+        let labels = [("class", "chat"), (STAGE, "peak"), (REPLICA, "a:1"), (MODEL, "m"), ("adapter", "l")];
+        let mut sample = Sample::default().labelled(labels.into_iter().collect());
+        sample.rare.session = Some((3, 1));
+        let line = text(|out| json_lines(&[sample].into_iter().collect(), out));
+        let groups = r#""class": "chat", "stage": "peak", "replica": "a:1", "model": "m", "adapter": "l", "session": 3, "turn": 1"#;
+        assert!(line.contains(groups), "{line}");
     }
 
     #[test]

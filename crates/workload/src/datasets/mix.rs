@@ -43,8 +43,10 @@ pub struct ClassSpec {
     pub workload: WorkloadSpec,
     /// The model that it requests instead of the run's, which is the label `model` of its requests.
     pub model: Option<String>,
-    /// The adapters that its requests take in turn.
+    /// The adapters that its requests take, in turn or by weight.
     pub adapters: Vec<String>,
+    /// The weights of the adapters; empty if they take turns.
+    pub adapter_weights: Vec<f64>,
     /// Body fields that take precedence over those of the run.
     pub body: Dict,
 }
@@ -117,8 +119,10 @@ pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters
         let kind = if stages.is_some() { "stage" } else { "class" };
         notices.extend(sampled.notices.into_iter().map(|notice| format!("{kind} {}: {notice}", class.name)));
         digests.extend(sampled.digests);
-        let requests = (0..).zip(sampled.requests);
-        let requests = requests.map(|(at, request)| (at, class.applied(at, request, stages.is_none())));
+        let adapters = class.adapter_order(spec.seed.wrapping_add(place), found);
+        let requests = (0..).zip(sampled.requests).map(|(at, request)| {
+            (at, class.applied(adapters.get(at).map(|&adapter| &class.adapters[adapter]), request, stages.is_none()))
+        });
         queues.push(requests.collect::<std::collections::VecDeque<_>>());
     }
     let mut requests = Vec::with_capacity(spec.num_prompts);
@@ -132,8 +136,18 @@ pub(super) fn sample_mix(spec: &MixSpec, tokenizer: Option<&Tokenizer>, counters
 }
 
 impl ClassSpec {
+    /// The adapter of each request; empty without adapters.
+    fn adapter_order(&self, seed: u32, requests: usize) -> Vec<usize> {
+        match (self.adapters.len(), self.adapter_weights.as_slice()) {
+            (0, _) => Vec::new(),
+            (count, []) => (0..requests).map(|at| at % count).collect(),
+            // Other draws than those of the classes.
+            (_, weights) => order(!seed, weights, requests),
+        }
+    }
+
     /// A request with the class's own settings, and its label if it is not a stage.
-    fn applied(&self, at: usize, mut request: Request, labelled: bool) -> Request {
+    fn applied(&self, adapter: Option<&String>, mut request: Request, labelled: bool) -> Request {
         if labelled {
             request.labels = request.labels.with("class", &self.name);
         }
@@ -142,8 +156,8 @@ impl ClassSpec {
             request.labels = request.labels.with(MODEL, model);
             body.set("model", model.as_str());
         }
-        if !self.adapters.is_empty() {
-            request.lora = Some(self.adapters[at % self.adapters.len()].clone());
+        if let Some(adapter) = adapter {
+            request.lora = Some(adapter.clone());
         }
         if let Some(own) = request.overrides.as_ref().and_then(Value::as_dict) {
             body.update(own);
@@ -183,7 +197,15 @@ mod tests {
             length_plan: crate::LengthPlan::default(),
         };
         let workload = WorkloadSpec::Random(random);
-        ClassSpec { name: name.to_owned(), weight, workload, model: None, adapters: Vec::new(), body: Dict::new() }
+        ClassSpec {
+            name: name.to_owned(),
+            weight,
+            workload,
+            model: None,
+            adapters: Vec::new(),
+            adapter_weights: Vec::new(),
+            body: Dict::new(),
+        }
     }
 
     fn mix(num_prompts: usize) -> MixSpec {
@@ -234,6 +256,23 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), 400, "ids are unique");
+    }
+
+    #[test]
+    fn a_class_draws_its_adapters_by_weight() {
+        let adapters = |weights: &[f64]| {
+            let mut spec = mix(400);
+            spec.classes[0].adapters = vec!["a".to_owned(), "b".to_owned()];
+            spec.classes[0].adapter_weights = weights.to_vec();
+            let requests = sample_mix(&spec, Some(&Tokenizer::builtin()), &Counters::default()).unwrap().requests;
+            let count = |name| requests.iter().filter(|request| request.lora.as_deref() == name).count();
+            [Some("a"), Some("b"), None].map(count)
+        };
+        let [a, b, none] = adapters(&[]);
+        assert!(a.abs_diff(b) <= 1 && none == MixSpec::counts(7, &[3.0, 1.0], 400)[1], "{a} {b} {none}");
+        let [a, b, _] = adapters(&[9.0, 1.0]);
+        // Three standard deviations of a binomial share of 1/10 of 300.
+        assert!((14..=46).contains(&b) && a > b, "{a} {b}");
     }
 
     #[test]

@@ -98,12 +98,14 @@ A file is written whole or not at all. Ctrl-C saves what was measured.",
   Request goodput       answered requests a second that met every objective of --goodput
   P99    99% of the samples are at most this
   Peak concurrent requests  those that were in flight at some time of one second, as vLLM counts them: it can be above \
---max-concurrency, which bounds tacho's Most requests in flight at once
-  Due to first token    TTFT from the scheduled send time: what a user waits
+--max-concurrency, which bounds the \"at most N in flight\" of tacho's block
+  from schedule         TTFT and E2EL from the scheduled send time: what a user waits
 
 TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of the report also has them from the scheduled \
 send time. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
---fail-if and --until take any number by its key (p99_ttft_ms). The last lines say how late and how busy the client was, and so \
+--fail-if, --until and --max-regression take any number by its key: STATISTIC_METRIC_ms with mean, median, std, max or pN and \
+ttft, tpot, itl or e2el (p99_ttft_ms, mean_tpot_ms), request_throughput, output_throughput, total_token_throughput, \
+request_goodput, completed, failed; docs/reference/result.md lists all. The last lines say how late and how busy the client was, and so \
 how far the numbers can be trusted.",
     },
     Topic {

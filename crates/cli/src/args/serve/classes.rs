@@ -36,7 +36,7 @@ static SECTIONS: [&Group; 17] = [
     &SAMPLING,
 ];
 /// Further flags that a class or a stage can set.
-const OTHERS: [&str; 2] = ["--model", "--lora-modules"];
+const OTHERS: [&str; 3] = ["--model", "--lora-modules", "--lora-weights"];
 /// Further flags that only a class can set.
 const OF_CLASSES: [&str; 2] = ["--goodput", "--header"];
 /// Flags of those sections that concern the whole run.

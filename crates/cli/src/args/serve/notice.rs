@@ -35,7 +35,7 @@ impl ServeArgs {
         let ramped = load.ramp_up_strategy.is_some();
         let saved = self.report.save_result || self.report.append_result;
         let pooling = self.is_pooling();
-        let tls = target.base_url.as_deref().is_some_and(|url| url.starts_with("https"));
+        let tls = self.base_urls().iter().any(|url| url.starts_with("https"));
         let stream = self.content.extra_body.as_ref().and_then(|body| body.get("stream"));
         let unstreamed = matches!(stream, Some(Value::Bool(false)));
         let whole = unstreamed || target.backend().answers_whole();

@@ -84,6 +84,11 @@ fn flags_without_effect_are_announced() {
         said(&["--backend=openai-chat", "--logprobs=1"]),
         ["--logprobs has no effect: only completions send it"]
     );
+    let both = ["--base-url", "http://a,https://b", "--ca-file", "ca.pem"];
+    assert_eq!(said(&both), [""; 0], "one replica is spoken to over TLS");
+    assert!(
+        said(&["--base-url", "http://a,http://b", "--ca-file", "ca.pem"])[0].starts_with("--ca-file has no effect")
+    );
     for words in [
         &["--trust-remote-code"][..],
         &["--ramp-up-end-rps", "1"],

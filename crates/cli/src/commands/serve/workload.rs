@@ -74,17 +74,15 @@ fn class(run: &ServeArgs, one: &ClassArgs, place: i64, count: usize) -> anyhow::
     if args.ignore_eos() != run.ignore_eos() {
         body.set("ignore_eos", args.ignore_eos());
     }
+    let adapters = |of: &ServeArgs| (of.target.lora_modules.clone(), of.own.lora_weights.clone());
+    let own_adapters = adapters(&args) != adapters(run);
     Ok(ClassSpec {
         name: name.clone(),
         weight: *weight,
         workload: Source { length_plan: args.length_plan()?, ..dataset::source(&args) }.spec(args.dataset.kind.name)?,
         model: args.target.model.clone().filter(|model| run.target.model.as_ref() != Some(model)),
-        adapters: args
-            .target
-            .lora_modules
-            .clone()
-            .filter(|own| run.target.lora_modules.as_ref() != Some(own))
-            .unwrap_or_default(),
+        adapters: own_adapters.then(|| args.target.lora_modules.clone()).flatten().unwrap_or_default(),
+        adapter_weights: if own_adapters { args.lora_weights()? } else { Vec::new() },
         body,
     })
 }

@@ -104,8 +104,9 @@ pub(crate) fn compute(
         ranks,
         missed_rows,
     };
-    // A duration-limited run has as many requests as it sent.
-    let num_prompts = setup.num_prompts.max(measured.samples.len() as i64);
+    // A duration-limited run has as many requests as it sent. Zero means all rows of a dataset, and is stored as in vLLM.
+    let sent = measured.samples.len() as i64;
+    let num_prompts = if setup.num_prompts > 0 { setup.num_prompts.max(sent) } else { setup.num_prompts };
     let mut record = RunRecord::compute(Setup { num_prompts, ..setup }, measured);
     let block = record.measured.server.block_size();
     record.sessions = sessions.map(|steps| steps.summary(&record.measured.samples, block));

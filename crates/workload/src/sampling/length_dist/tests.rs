@@ -153,7 +153,15 @@ fn a_class_has_its_own_distribution() {
             length_plan: LengthPlan(vec![(0, lengths)]),
         };
         let (name, workload) = (name.to_owned(), WorkloadSpec::Random(random));
-        ClassSpec { name, weight: 1.0, workload, model: None, adapters: Vec::new(), body: <_>::default() }
+        ClassSpec {
+            name,
+            weight: 1.0,
+            workload,
+            model: None,
+            adapters: Vec::new(),
+            adapter_weights: Vec::new(),
+            body: <_>::default(),
+        }
     };
     let classes = vec![class("chat", "lognormal(512,256)"), class("batch", "uniform(100,899)")];
     let mix = WorkloadSpec::Mix(MixSpec { seed: 5, num_prompts: 6000, classes, order: MixOrder::Drawn });
