@@ -143,6 +143,66 @@ fn a_gate_tells_by_its_code() {
     assert_eq!(gate(&["base.json", "slow.json", "--max-regression", "x"]).0, 2);
 }
 
+#[test]
+fn warnings_of_runs_reach_every_conclusion() {
+    const WARNING: &str = "warning[client_unreliable]";
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name);
+    let run = |name: &str, number: usize, tpot: f64| {
+        json!({"date": format!("{name}{number}"), "duration": 10.0, "completed": 100, "failed": 0, "request_rate": 10.0,
+            "max_concurrency": null, "request_throughput": 10.0, "output_throughput": 100.0, "mean_tpot_ms": tpot,
+            "p99_ttft_ms": 5.0, "total_token_throughput": 200.0, "median_ttft_ms": 4.0, "tacho": {"version": 1,
+            "caveats": [{"kind": "client_unreliable", "text": "client: LATE <b>"}]}})
+    };
+    for (name, tpot) in [("base", 10.0), ("new", 20.0)] {
+        std::fs::create_dir_all(file(name)).unwrap();
+        for number in 0..3 {
+            let text = run(name, number, tpot + number as f64 / 100.0).to_string();
+            std::fs::write(file(name).join(format!("{number}.json")), text).unwrap();
+        }
+    }
+    std::fs::create_dir_all(file("exp/a")).unwrap();
+    std::fs::write(file("exp/a/summary.json"), json!([run("a", 0, 10.0), run("a", 1, 11.0)]).to_string()).unwrap();
+    let bench = "serve --num-prompts 20 --random-input-len 16 --random-output-len 4";
+    let cases: [(&[&str], &[&str]); 7] = [
+        (&["gate", "base", "new", "--max-regression", "mean_tpot_ms:5%"], &[]),
+        (&["compare", "base", "new", "--html", "c.html", "--markdown", "c.md"], &["c.html", "c.md"]),
+        (&["report", "base", "--html", "r.html"], &["r.html"]),
+        (&["check", "base/0.json", "--fail-if", "failed>0"], &[]),
+        (&["sweep", "plot", "exp", "--html"], &["exp/FIGURE.html"]),
+        (&["sweep", "plot_pareto", "exp", "--html"], &["exp/pareto/PARETO.html"]),
+        (
+            &[
+                "plan",
+                "--sim-profile",
+                "h100-8b",
+                "--rate",
+                "5",
+                "--sla",
+                "p99_ttft_ms<=500",
+                "--bench-cmd",
+                bench,
+                "--measured",
+                "base/0.json",
+                "--plot",
+                "p.html",
+            ],
+            &["p.html"],
+        ),
+    ];
+    for (words, pages) in cases {
+        let output = tacho(directory.path(), words);
+        let text = stdout(&output) + &String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(WARNING) && text.contains("client: LATE <b>"), "{words:?}: {text}");
+        for page in pages {
+            let text = std::fs::read_to_string(file(page)).unwrap_or_else(|error| panic!("{page}: {error}: {text}"));
+            assert!(text.contains(WARNING), "{page}");
+            assert!(!page.ends_with("html") || !text.contains("LATE <b>"), "{page} has markup of a result");
+            assert!(!text.contains("<div class=\"verdict\">"), "{page}: a green verdict");
+        }
+    }
+}
+
 /// A plain result, as written by `--save-result`.
 fn plain(path: &Path, p99: f64, completed: u64, failed: u64) {
     // Different dates: results with the same date would count as one run.

@@ -233,7 +233,7 @@ mod tests {
         };
         let measured = Measured { samples: (0..4).map(sent).collect(), duration: 20.0, ..Measured::default() };
         let record = RunRecord::compute(Setup::example(), measured);
-        let ttft = |name: &str| record.group(name).unwrap().record.summary.generation().unwrap().ttft.mean_ms;
+        let ttft = |name: &str| record.group(name).unwrap().record.summary.generation().unwrap().ttft.mean_ms.round();
         assert_eq!((ttft("b:1"), ttft("retried")), (100.0, 10_000.0));
     }
 
