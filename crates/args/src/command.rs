@@ -52,6 +52,7 @@ pub fn read(table: &'static Table, words: &[String]) -> Result<Parsed, Error> {
         Parsed::Values(read) => values = read,
         help @ Parsed::Help(_) => return Ok(help),
     }
+    values.imply();
     let parsed = values.read(&words).map_err(|error| Error::Usage { command: table.command, error })?;
     if let Parsed::Values(values) = &parsed {
         values.complete().map_err(|error| Error::Usage { command: table.command, error })?;

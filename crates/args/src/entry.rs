@@ -1,7 +1,10 @@
 //! Words from a configuration file or environment variable, with their origin for error messages.
 
-use super::flag::Table;
+use tacho_core::json::{Value, dumps};
+
+use super::flag::{Flag, Kind, Table};
 use super::grammar::{Parsed, Values};
+use super::repr::repr;
 use crate::error::ConfigError;
 
 /// One entry of a configuration file, or one environment variable.
@@ -24,4 +27,26 @@ pub(crate) fn read(values: Values, table: &'static Table, entries: &[Entry]) -> 
     }
     let words: Vec<String> = entries.iter().flat_map(|entry| entry.words.iter().cloned()).collect();
     values.read(&words).map_err(|error| usage(entries.first().map_or("", |entry| entry.place.as_str()), error))
+}
+
+/// The words that give a flag this value.
+pub(crate) fn words_for(flag: &Flag, value: &Value) -> Vec<String> {
+    let long = flag.long();
+    let texts = |items: &[Value]| items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>();
+    match (flag.kind, value) {
+        (Kind::TriState, Value::Bool(false)) => {
+            flag.names.iter().filter(|name| name.starts_with("--no-")).take(1).map(|&name| name.to_owned()).collect()
+        }
+        (Kind::Switch | Kind::TriState | Kind::OptionalStr, Value::Bool(true)) => vec![long.to_owned()],
+        (Kind::Repeated, Value::List(items)) => texts(items).iter().map(|item| format!("{long}={item}")).collect(),
+        (Kind::AnyNumber | Kind::OneOrMore, Value::List(items)) => {
+            std::iter::once(long.to_owned()).chain(texts(items)).collect()
+        }
+        (Kind::Names, Value::List(items)) => vec![format!("{long}={}", texts(items).join(","))],
+        (Kind::Custom(_), value) if value.as_str().is_none() => {
+            vec![format!("{long}={}", repr(value).replace('\'', ""))]
+        }
+        (_, Value::Str(text)) if flag.kind != Kind::Json => vec![format!("{long}={text}")],
+        (_, value) => vec![format!("{long}={}", dumps(value))],
+    }
 }

@@ -3,6 +3,7 @@
 
 use tacho_core::json::{Value, parse as parse_json};
 
+use super::entry::words_for;
 use super::flag::{Flag, Kind, Origin, Table};
 use super::repr::repr;
 use super::tokens;
@@ -53,6 +54,8 @@ pub struct Values {
     table: &'static Table,
     values: Vec<Value>,
     given: Vec<bool>,
+    /// Which values come from a configuration file or an environment variable.
+    implied: Vec<bool>,
     /// Flags given more than once, in order of their second occurrence.
     pub duplicates: Vec<String>,
     /// The engine's arguments, with full flag names.
@@ -76,6 +79,7 @@ impl Values {
             table,
             values,
             given: vec![false; table.flags.len()],
+            implied: vec![false; table.flags.len()],
             duplicates: Vec::new(),
             engine_words: Vec::new(),
             unknown: Vec::new(),
@@ -109,6 +113,7 @@ impl Values {
                 }
             };
             let flag = &self.table.flags[flag_at];
+            self.implied[flag_at] = false;
             if flag.kind == Kind::Help {
                 let topic = explicit.map(str::to_owned).or_else(|| plain(&words[at..], 1).pop());
                 let wanted =
@@ -185,9 +190,27 @@ impl Values {
             if let Some(place) = same.filter(|place| other.given[*place]) {
                 self.values[at] = other.values[place].clone();
                 self.given[at] = true;
+                self.implied[at] = other.implied[place];
             }
         }
         self.duplicates.clone_from(&other.duplicates);
+    }
+
+    /// Marks all values so far as those of a configuration file or of environment variables.
+    pub(crate) fn imply(&mut self) {
+        self.implied.clone_from(&self.given);
+    }
+
+    /// The words that give the values of a configuration file and of environment variables, flag by flag.
+    pub fn implied_words(&self) -> Vec<Vec<String>> {
+        let rows = self.table.flags.iter().zip(&self.values).zip(&self.implied);
+        rows.filter(|(_, implied)| **implied).map(|((flag, value), _)| words_for(flag, value)).collect()
+    }
+
+    /// The words that give the value of a flag; none if it is not given.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        let at = self.position(name);
+        if self.given[at] { words_for(&self.table.flags[at], &self.values[at]) } else { Vec::new() }
     }
 
     /// Resets a flag to its default.
@@ -207,6 +230,13 @@ impl Values {
         };
         self.given[at] = true;
         Ok(())
+    }
+
+    /// Sets the value of a flag as if it were given.
+    pub fn put(&mut self, name: &str, value: Value) {
+        let at = self.position(name);
+        self.values[at] = value;
+        self.given[at] = true;
     }
 
     /// Returns the value of a flag by its first option string.

@@ -1,5 +1,6 @@
 //! The client of a run: its server, and all its requests, encoded before the run.
 
+mod identity;
 pub(crate) mod requests;
 
 use std::io;
@@ -15,6 +16,7 @@ use crate::sign_in::{SignIn, Signer};
 use crate::transport::connect::route_headers;
 use crate::transport::{http1, sys};
 use crate::{EndpointSpec, Error, Headers, PayloadSpec, ReplicaHealth, Rules};
+pub use identity::RequestIdentity;
 use requests::{Batch, Requests};
 
 /// Generous estimate of open files other than connections.
@@ -179,9 +181,19 @@ impl Client {
 fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &Request) -> Result<Prepared, Error> {
     let place = replicas.place(index, request);
     let replica = &replicas[place.encoded_for()];
-    let endpoint = &replica.endpoint;
+    let (headers, Encoded { body, expected }) = compose(&replica.endpoint, payload, index, request)?;
+    Ok(Prepared { bytes: encoded(replica, headers, &body, &expected), expected, place })
+}
+
+/// The headers of a request, without those of HTTP itself and of the route, and its body.
+fn compose(
+    endpoint: &EndpointSpec,
+    payload: &PayloadSpec,
+    index: usize,
+    request: &Request,
+) -> Result<(Headers, Encoded), Error> {
     let backend = endpoint.backend;
-    let Encoded { body, expected } =
+    let encoded =
         backend.encode(payload, request).map_err(|reason| Error::Unfit { index, backend: backend.name(), reason })?;
     let mut headers = endpoint.request_headers(request.id.as_deref());
     for (name, value) in endpoint.headers_of(request.labels.get("class")).into_iter().flat_map(Headers::iter) {
@@ -190,20 +202,17 @@ fn prepare(replicas: &Replicas, payload: &PayloadSpec, index: usize, request: &R
     if let Some(session) = &request.session {
         headers.set_default(&endpoint.session_header, &header_text(session));
     }
-    if let Some(input) = &expected.input {
+    if let Some(input) = &encoded.expected.input {
         headers.set("Sec-WebSocket-Key", &input.key);
     }
     headers.check()?;
-    Ok(Prepared { bytes: encoded(replica, headers, &body, &expected), expected, place })
+    Ok((headers, encoded))
 }
 
 /// The bytes of a request.
 fn encoded(replica: &Replica, mut headers: Headers, body: &[u8], expected: &Expected) -> Arc<[u8]> {
     let Replica { endpoint, route, .. } = replica;
-    if endpoint.rules == Rules::Standard && expected.is_streamed(endpoint.backend) {
-        // A proxy that compresses a stream holds its tokens back. vLLM accepts compression.
-        headers.set_default("Accept-Encoding", "identity");
-    }
+    refuse_compression(endpoint, expected, &mut headers);
     route_headers(endpoint, &mut headers);
     let url = &endpoint.url;
     let (frames, body) = if endpoint.backend.is_websocket() { (body, &[][..]) } else { (&[][..], body) };
@@ -221,6 +230,13 @@ fn encoded(replica: &Replica, mut headers: Headers, body: &[u8], expected: &Expe
     };
     bytes.extend_from_slice(frames);
     bytes.into()
+}
+
+/// A proxy that compresses a stream holds its tokens back. vLLM accepts compression.
+fn refuse_compression(endpoint: &EndpointSpec, expected: &Expected, headers: &mut Headers) {
+    if endpoint.rules == Rules::Standard && expected.is_streamed(endpoint.backend) {
+        headers.set_default("Accept-Encoding", "identity");
+    }
 }
 
 /// A name as a header value: unprintable characters are percent-encoded, as in URLs.

@@ -22,7 +22,7 @@ mod websocket;
 mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
-pub use client::{Client, ClientPlan, connection_limit};
+pub use client::{Client, ClientPlan, RequestIdentity, connection_limit};
 pub use endpoint::{ClientCertificate, EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
 pub use replicas::{

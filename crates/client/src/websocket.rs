@@ -59,6 +59,22 @@ pub(crate) fn push_frame(out: &mut Vec<u8>, kind: u8, payload: &[u8]) {
     out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
 }
 
+/// Sets the masks of frames to zero, so that equal messages have equal bytes.
+pub(crate) fn unmask(mut frames: &mut [u8]) {
+    while let [_, length, ..] = *frames {
+        let (at, length) = match length & 0x7f {
+            126 => (4, u16::from_be_bytes([frames[2], frames[3]]) as usize),
+            127 => (10, u64::from_be_bytes(frames[2..10].try_into().expect("eight bytes")) as usize),
+            length => (2, usize::from(length)),
+        };
+        let (mask, rest) = frames[at..].split_at_mut(4);
+        let (payload, rest) = rest.split_at_mut(length);
+        payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+        mask.fill(0);
+        frames = rest;
+    }
+}
+
 /// What a server sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message<'m> {
@@ -269,6 +285,20 @@ mod tests {
             frame[start..].iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
             assert_eq!(read(&frame, usize::MAX), Ok(vec![String::from_utf8_lossy(&payload).into_owned()]), "{length}");
         }
+    }
+
+    #[test]
+    fn unmasked_frames_of_equal_messages_are_equal() {
+        let frames = |count: usize| {
+            let mut frames = Vec::new();
+            for length in [0, 5, 126, 65_536, count] {
+                push_frame(&mut frames, TEXT, &vec![7; length]);
+            }
+            unmask(&mut frames);
+            frames
+        };
+        assert_eq!(frames(3), frames(3));
+        assert!(frames(3) != frames(4) && frames(3).ends_with(&[7, 7, 7]));
     }
 
     proptest::proptest! {

@@ -90,7 +90,7 @@ pub struct Setup {
     pub strict_parity: bool,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// Fingerprint of the plan: equal for runs of the same requests at the same times; `None` if unknown.
+    /// The workload digest: equal for runs of the same requests at the same times; `None` if unknown.
     pub workload: Option<String>,
 }
 

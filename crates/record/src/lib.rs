@@ -23,4 +23,4 @@ pub use kind::ResultKind;
 pub use multi_run::MultiRun;
 pub use provenance::{Provenance, ServerFacts};
 pub use record::{Measured, PREDICTED_BY, RunRecord};
-pub use stored::StoredRun;
+pub use stored::{StoredRun, WORKLOAD_VERSION};

@@ -18,6 +18,9 @@ use crate::{Error, Provenance, ResultKind, RunRecord};
 
 pub(crate) use self::groups::stored_labels;
 
+/// Prefix of workload digests: only those of this version are comparable. Those of version 1 have none.
+pub const WORKLOAD_VERSION: &str = "v2:";
+
 /// One run as read from its result file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredRun {
@@ -159,9 +162,18 @@ impl StoredRun {
         self.view().interval(key)
     }
 
-    /// Fingerprint of the workload: equal for runs of the same requests at the same times; `None` if the file lacks
-    /// it.
+    /// The workload digest: equal for runs that send the same requests at the same times. `None` if the file lacks it,
+    /// and for digests of older versions, which leave out most of a request.
     pub fn workload(&self) -> Option<&str> {
+        self.stated_workload().filter(|digest| digest.starts_with(WORKLOAD_VERSION))
+    }
+
+    /// Whether the file has a workload digest of another version.
+    pub fn has_other_workload_version(&self) -> bool {
+        self.stated_workload().is_some() && self.workload().is_none()
+    }
+
+    fn stated_workload(&self) -> Option<&str> {
         self.view().own("workload")?.as_str()
     }
 

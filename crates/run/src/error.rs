@@ -98,6 +98,18 @@ pub enum Error {
     OtherWorkload { directory: PathBuf },
     #[error("{}: all requests of the run have been answered: there is nothing to resume", directory.display())]
     NothingLeft { directory: PathBuf },
+    #[error(
+        "--save-workload cannot save requests that are generated until --duration: pass --num-prompts with --request-rate"
+    )]
+    EndlessWorkload,
+    #[error("{} has settings and must be a file, not a pipe", path.display())]
+    PipedWorkload { path: PathBuf },
+    #[error(
+        "{}: its requests would be sent differently (workload digest {found}, saved as {saved}): leave out flags that \
+         change requests or their times, or use the version of tacho that saved it",
+        path.display()
+    )]
+    ReplayDiffers { path: PathBuf, saved: String, found: String },
     #[error("cannot write the workload to {path}")]
     SaveWorkload { path: PathBuf, source: std::io::Error },
 }

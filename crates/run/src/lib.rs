@@ -22,7 +22,7 @@ pub mod throughput;
 
 pub use error::Error;
 pub use plan::{
-    BusyProfile, Cancellation, FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision,
+    BusyProfile, Cancellation, FailureLimit, LoraAssignment, LoraPlan, ModelPlan, NamedTokenizer, Precision, Replayed,
     ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan,
 };
 pub use telemetry::TelemetryPlan;

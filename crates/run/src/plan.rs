@@ -31,6 +31,8 @@ pub struct ServePlan {
     pub hub: Hub,
     /// The requests.
     pub workload: WorkloadPlan,
+    /// The workload file whose requests are sent again, and its digest.
+    pub replayed: Option<Replayed>,
     /// Adapters, if any.
     pub lora: Option<LoraPlan>,
     /// Most tokens of a prompt and its output together; longer requests are dropped.
@@ -113,6 +115,15 @@ impl WorkloadPlan {
             WorkloadPlan::Sessions(_) | WorkloadPlan::File { .. } => false,
         }
     }
+}
+
+/// A saved workload that is sent again.
+#[derive(Debug, Clone)]
+pub struct Replayed {
+    /// The file.
+    pub path: PathBuf,
+    /// Its digest; `None` if a flag changes the scheduled times.
+    pub digest: Option<String>,
 }
 
 /// Assignment of LoRA adapters to requests.

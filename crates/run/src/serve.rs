@@ -17,7 +17,7 @@ pub use drive::workers::default_workers;
 pub(crate) use finish::record::worker_use;
 pub use log::{LogPlan, LogStart};
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
-pub use prepare::{Contact, Prepared, prepare, save_requests, save_workload};
+pub use prepare::{Contact, Prepared, SAVED_VERSION, prepare, save_requests, save_workload, workload_digest};
 pub(crate) use ranks::rank_workers;
 pub use ranks::run_share;
 pub use run::run;

@@ -16,7 +16,7 @@ use crate::offline::{
     Batch, Batches, Measured, OfflineEngine, OfflineWorkload, Sampling, Slot, Source, Step, check_lengths,
 };
 use crate::plan::ServePlan;
-use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_workload};
+use crate::serve::{Contact, prepare as prepare_serve, run as run_serve, save_requests};
 use crate::{Error, LoraAssignment};
 
 /// Timeout of a prefix-cache reset.
@@ -206,7 +206,7 @@ fn serve_once(
 ) -> Result<(String, Throughput), Error> {
     let prepared = prepare_serve(&plan.serve, Contact::Server, &())?;
     if let Some(path) = save {
-        save_workload(&prepared, path)?;
+        save_requests(&prepared.requests.all()?, path)?;
     }
     let has_media = prepared.requests.kept().iter().any(|request| request.media.is_some());
     let model_id = prepared.model_id.clone();

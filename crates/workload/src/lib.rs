@@ -22,7 +22,7 @@ pub use datasets::*;
 pub use error::{Error, ImageProblem};
 pub use requests::Requests;
 pub use requests::carrier::{Carrier, Need};
-pub use requests::file::{read_jsonl, write_jsonl};
+pub use requests::file::{each_saved, has_sessions, read_jsonl, read_settings, write_jsonl, write_settings};
 pub use requests::prefix_sharing::{BLOCK, PrefixSharing};
 pub use requests::stats::{Histogram, LengthStats, WorkloadStats, shared_text};
 pub use sampling::buckets::{Bucket, Buckets};

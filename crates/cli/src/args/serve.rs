@@ -16,6 +16,7 @@ pub(crate) mod points;
 mod repeats;
 mod replicas;
 mod report;
+mod saved;
 mod sessions;
 pub(crate) mod stages;
 pub(crate) mod stops;
@@ -33,6 +34,7 @@ use own::OwnArgs;
 pub(crate) use own::timestamp_source;
 pub(crate) use repeats::WINDOW;
 use report::{OutputFlags, ReportArgs};
+pub(crate) use saved::Decided;
 pub(crate) use sessions::SessionArgs;
 pub(crate) use table::{PREDICT, TABLE};
 #[cfg(test)]
@@ -152,6 +154,8 @@ pub(crate) struct ServeArgs {
     pub(crate) live: LiveArgs,
     /// Telemetry sources other than the server.
     pub(crate) telemetry: TelemetryArgs,
+    /// The settings of `--workload`, if its file has them.
+    pub(crate) saved: Option<saved::Saved>,
     /// The values as given, flag by flag.
     pub(crate) values: Values,
 }
@@ -184,6 +188,7 @@ impl ServeArgs {
             name: None,
             live: LiveArgs::from(&values),
             telemetry: TelemetryArgs::read(&values)?,
+            saved: None,
             values,
         };
         args.fill_moderate_load();
@@ -192,10 +197,11 @@ impl ServeArgs {
     }
 
     /// Parses and checks the values.
-    pub(crate) fn read(values: Values) -> Result<Self, ArgError> {
+    pub(crate) fn read(mut values: Values) -> Result<Self, ArgError> {
         // Commands that map to a benchmark build its words themselves.
         values.check()?;
-        let mut args = Self::new(values)?;
+        let saved = saved::restore(&mut values)?;
+        let mut args = ServeArgs { saved, ..Self::new(values)? };
         if let Some(urls) = args.target.base_url.as_mut().filter(|_| !args.own.strict_parity) {
             *urls = replicas::expanded(urls)?;
         }
@@ -220,12 +226,13 @@ impl ServeArgs {
     }
 
     /// Like `read`, for a simulated run.
-    pub(crate) fn read_simulated(values: Values) -> Result<Self, ArgError> {
+    pub(crate) fn read_simulated(mut values: Values) -> Result<Self, ArgError> {
         values.check()?;
         if let Some(&flag) = NEEDS_A_SERVER.iter().find(|flag| values.is_given(flag)) {
             return Err(Refusal::NotPredicted { flag }.into());
         }
-        let mut args = Self::new(values)?;
+        let saved = saved::restore(&mut values)?;
+        let mut args = ServeArgs { saved, ..Self::new(values)? };
         args.own.sim = true;
         args.read_classes()?;
         if args.stages.is_closed_loop() {

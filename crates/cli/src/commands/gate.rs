@@ -22,7 +22,7 @@ pub(crate) fn run(args: &GateArgs) -> anyhow::Result<Exit> {
     let terms = Terms { confidence: args.confidence, noise: args.noise };
     let (failures, decisions) = judge(&args.rules, &FailureRule { most: args.max_failures }, &base, &new, terms)
         .map_err(|problem| Error::Key { label, problem })?;
-    let differs = difference(&settings(&base[0]), &settings(&new[0]));
+    let differs = difference((&settings(&base[0]), &base), (&settings(&new[0]), &new));
     let delivered = delivered(&base, &new);
     let view = GateView {
         failures: &failures,

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
+use tacho_args::{Values, config};
+use tacho_core::secret::redact_words;
 use tacho_record::RunRecord;
 use tacho_report::card;
 use tacho_report::console::{self, BlockStyle};
@@ -92,6 +94,22 @@ impl Outputs {
 /// The command as one line, if it is known.
 pub(crate) fn command_line(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| style::command_line(words))
+}
+
+/// The command line with the values of `--config` and of environment variables as flags, so that it gives the same run
+/// without them. Secrets among these are left out.
+pub(crate) fn recorded_command(command: &[String], values: &Values) -> Vec<String> {
+    let mut words = command.to_vec();
+    // A command that has been read names at most one file.
+    let _ = config::take_path(&mut words);
+    let plain = values.implied_words().into_iter().filter(|implied| redact_words(implied) == *implied);
+    words.extend(plain.flatten());
+    words
+}
+
+/// The words of this process.
+pub(crate) fn own_command(values: &Values) -> Vec<String> {
+    recorded_command(&std::env::args().collect::<Vec<_>>(), values)
 }
 
 /// Checks that the directory exists; the file is written atomically at the end.

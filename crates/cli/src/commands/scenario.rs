@@ -126,7 +126,7 @@ impl Scenario<'_> {
         screen.print(&(self.headline)(&prepared.requests.all()?))?;
         self.save_workload(&prepared.requests.all()?)?;
         if self.batch.dry_run {
-            return dry_run::print(&prepared);
+            return dry_run::print(&online.plan, &prepared);
         }
         self.interrupt.measuring();
         if let Some(file) = measure(&screen, online, prepared)? {

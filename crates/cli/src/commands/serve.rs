@@ -12,6 +12,8 @@ pub(crate) mod predict;
 pub(super) mod ranks;
 mod remedy;
 mod repeats;
+#[cfg(test)]
+mod replay_tests;
 mod replicas;
 mod sessions;
 pub(super) mod simulator;
@@ -20,6 +22,7 @@ mod workload;
 use std::path::Path;
 
 use anyhow::anyhow;
+use tacho_core::json::Value;
 use tacho_core::secret::redact_words;
 use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
@@ -35,9 +38,9 @@ use tacho_run::serve::{Contact, Prepared, prepare, run as run_serve, save_worklo
 use tacho_sim::Server;
 
 use super::check::code;
-use super::outputs::command_line;
+use super::outputs::{command_line, own_command, recorded_command};
 use super::screen::Screen;
-use crate::args::serve::{ServeArgs, WINDOW};
+use crate::args::serve::{Decided, ServeArgs, WINDOW};
 use crate::exit::{self, Advised, Exit, shown};
 use crate::interrupt::Interrupt;
 use destination::Destination;
@@ -51,7 +54,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
     let interrupt = Interrupt::catch()?;
     let place = ranks::place(args)?;
     if let Some(place) = place.as_ref().filter(|place| place.rank > 0) {
-        return ranks::share(args, place, &std::env::args().collect::<Vec<_>>(), &interrupt);
+        return ranks::share(args, place, &own_command(&args.values), &interrupt);
     }
     // Keep the listener open until everything is saved: closing it lets the other ranks exit.
     let place = place.map(Membership::listening).transpose()?;
@@ -80,22 +83,37 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<Exit> {
         drop(screen);
         return repeats::run(args, simulator.as_ref(), &interrupt);
     }
-    let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
+    let log = log::plan(args, &own_command(&args.values));
     let plan = ServePlan { log, ranks: place, ..plan::of(args, simulator.as_ref())? };
     let contact = if args.own.dry_run { Contact::Minimal } else { Contact::Server };
     let prepared = prepare(&plan, contact, &screen)?;
-    if let Some(path) = &args.own.save_workload {
-        save_workload(&prepared, Path::new(path))?;
-        inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
-    }
+    save(args, &plan, &prepared)?;
     if args.own.dry_run {
         let unwritten = unwritten(args);
         if !unwritten.is_empty() {
             inform(args, &format!("--dry-run: nothing is written for {}", unwritten.join(", ")));
         }
-        return dry_run::print(&prepared);
+        return dry_run::print(&plan, &prepared);
     }
     measure(args, &plan, prepared, &interrupt, &screen, &destination).map(|(_, exit)| exit)
+}
+
+/// Saves the workload, if requested.
+fn save(args: &ServeArgs, plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<()> {
+    let Some(path) = &args.own.save_workload else { return Ok(()) };
+    let decided = Decided {
+        model_id: &prepared.model_id,
+        model_name: &prepared.model_name,
+        cache_salt: args
+            .own
+            .cache_salt
+            .as_ref()
+            .and_then(|_| plan.traffic.extra_body.get("cache_salt").and_then(Value::as_str)),
+        max_concurrency: plan.traffic.max_concurrency,
+    };
+    save_workload(plan, prepared, args.settings(&decided)?, Path::new(path))?;
+    inform(args, &format!("saved: {path}   (send it again: tacho serve --workload FILE)"));
+    Ok(())
 }
 
 /// What a run with `--sim` and no load flag sends.
@@ -201,10 +219,11 @@ pub(crate) fn run_inside(
     let destination = Destination::open(args)?;
     let own = if simulator.is_none() { simulator::start(args)? } else { None };
     let mut plan = plan::of(args, simulator.or(own.as_ref()))?;
+    let command = recorded_command(command, &args.values);
     if let Some(provenance) = &mut plan.report.provenance {
-        provenance.command = command_line(&redact_words(command));
+        provenance.command = command_line(&redact_words(&command));
     }
-    let plan = ServePlan { log: log::plan(args, command), ranks: place, ..plan };
+    let plan = ServePlan { log: log::plan(args, &command), ranks: place, ..plan };
     let prepared = prepare(&plan, Contact::Server, sink)?;
     let note = charts::dataset_note(args, &prepared)?;
     let record = with_window(args, run_serve(&plan, prepared, &StopSignal::default(), sink)?);

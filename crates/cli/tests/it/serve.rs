@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::backends::Sim;
 use crate::scripted::Scripted;
 use crate::tacho::{Place, stderr, stdout};
 
@@ -38,14 +39,22 @@ fn a_saved_workload_is_sent_again_to_the_byte() {
     let place = Place::new();
     let completions = json!({"routes": {"POST /v1/completions": [{"gen": "completions"}]}});
     let (first, second) = (Scripted::start(completions.clone()), Scripted::start(completions));
-    let common = ["--model", "m", "--tokenizer", "golden/tokenizers/gpt2", "--ignore-eos"];
+    let common = ["--tokenizer", "golden/tokenizers/gpt2", "--save-result", "--result-filename"];
     let port = first.address.port().to_string();
     let load = ["--port", &port, "--request-rate", "200", "--seed", "3", "--save-workload", "w.jsonl"];
-    let output = place.run(&[&["serve"], &SMALL[..6], &common, &load].concat());
+    let sent = ["--model", "m", "--temperature", "0.7", "--extra-body.top_k", "7", "--header", "X-A=1"];
+    let output = place.run(&[&["serve"], &SMALL[..6], &common, &["a.json"], &load, &sent].concat());
     assert!(output.status.success(), "{}", stderr(&output));
     let port = second.address.port().to_string();
-    let output = place.run(&[&["serve"], &common[..], &["--port", &port, "--workload", "w.jsonl"]].concat());
+    let replay = [&["serve"], &common[..], &["b.json", "--port", &port, "--workload", "w.jsonl"]].concat();
+    let output = place.run(&replay);
     assert!(output.status.success(), "{}", stderr(&output));
+    let digest = |name: &str| place.json(name)["tacho"]["workload"].clone();
+    assert_eq!(digest("a.json"), digest("b.json"));
+    assert!(digest("a.json").as_str().unwrap().starts_with("v2:"));
+    let refused = place.run(&[&replay[..], &["--backend", "openai-chat"]].concat());
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("--backend would change the requests of --workload w.jsonl"));
     let bodies = |server: &Scripted| {
         let mut bodies: Vec<_> = server.asked().into_iter().filter(|asked| asked.path == "/v1/completions").collect();
         bodies.sort();
@@ -63,7 +72,7 @@ fn a_dry_run_needs_no_server() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(stdout(&output).contains("Total input tokens:                      5120"));
     let lines = std::fs::read_to_string(place.path().join("w.jsonl")).unwrap();
-    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().nth(1).unwrap()).unwrap();
     let names: Vec<&String> = first.as_object().unwrap().keys().collect();
     let expected = [
         "index",
@@ -229,4 +238,43 @@ fn a_report_of_all_files_leaves_out_the_summary_of_repeated_runs() {
     assert!(output.status.success(), "{}", stderr(&output));
     let page = std::fs::read_to_string(place.file("page.html")).unwrap();
     assert!(files.len() == 3 && !page.contains(".runs"), "{files:?}");
+}
+
+#[test]
+fn the_recorded_command_has_the_settings_of_variables_and_files() {
+    let place = Place::new();
+    place.write("c.yaml", "random-input-len: 9\nrandom-output-len: 3\napi-key: sk-hunter2\nheader: [X-Key=hunter3]\n");
+    let result = ["--save-result", "--result-filename", "a.json"];
+    let mut command =
+        place.command(&[&["serve", "--sim", "--config", "c.yaml", "--random-output-len", "4"], &result[..]].concat());
+    command.env("TACHO_NUM_PROMPTS", "3").env("TACHO_GOODPUT", "ttft:500 e2el:900").env("TACHO_TEMPERATURE", "0.5");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let recorded = place.json("a.json");
+    let recorded_command = recorded["tacho"]["provenance"]["command"].as_str().unwrap().to_owned();
+    assert!(!recorded_command.contains("hunter") && !recorded_command.contains("--config"), "{recorded_command}");
+    let words = recorded_command.replace("a.json", "b.json");
+    let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+    let output = place.run(&words);
+    assert!(output.status.success(), "{recorded_command}: {}", stderr(&output));
+    let again = place.json("b.json");
+    assert_eq!(recorded["tacho"]["workload"], again["tacho"]["workload"], "{recorded_command}");
+    assert_eq!((&again["num_prompts"], &again["total_output_tokens"]), (&json!(3), &json!(12)));
+    assert!(again["request_goodput"].is_number(), "{again}");
+}
+
+#[test]
+fn a_simulator_on_a_port_is_published_as_a_simulator() {
+    let (place, sim) = (Place::new(), Sim::start(&[]));
+    let words = ["serve", "--base-url", &sim.url, "--tokenizer", "golden/tokenizers/gpt2", "--report", "p.html"];
+    let saving = ["--save-result", "--result-filename", "r.json", "--card", "c.svg"];
+    let output = place.run(&[&words[..], &SMALL[..6], &saving].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let server = place.json("r.json")["tacho"]["provenance"]["server"].clone();
+    assert!(server["engine"].as_str().is_some_and(|name| name.starts_with("tacho simulator, profile ")), "{server}");
+    assert_eq!(server["version"], env!("CARGO_PKG_VERSION"));
+    for name in ["p.html", "c.svg"] {
+        let text = std::fs::read_to_string(place.file(name)).unwrap();
+        assert!(text.contains("tacho simulator") && !text.contains("vLLM 0.32.0"), "{name}");
+    }
 }

@@ -162,7 +162,7 @@ fn a_configuration_file_has_stages() {
         std::fs::read_to_string(place.file("w.jsonl")).unwrap()
     };
     let text = plan(&["--stages", "a:1s@20, b:1s@10..20/2 burstiness=0.5"]);
-    assert_eq!(text.lines().count(), 35);
+    assert_eq!(text.lines().count(), 36);
     assert!(text == plan(&["--config", "c.yaml"]) && text == plan(&["--stages", "s.yaml"]));
     // The seed sets the times and the lengths.
     let lengths = ["--stages", "a:1s@20", "--input-len-dist", "lognormal(60,20)", "--seed"];

@@ -19,7 +19,7 @@ pub struct ServerInfo {
     /// Its version.
     pub version: Option<String>,
     /// The engine, if only one has this endpoint.
-    pub engine: Option<&'static str>,
+    pub engine: Option<String>,
     /// Settings by name.
     pub settings: Vec<(String, String)>,
 }
@@ -65,8 +65,9 @@ pub fn server_info(caller: &Caller) -> ServerInfo {
         let version = stated.as_ref().and_then(|stated| plain(stated.get("version")?));
         if let (Some(stated), Some(version)) = (stated, version) {
             let setting = |key: &&str| Some(((*key).to_owned(), plain(stated.get(key)?)?));
-            info =
-                ServerInfo { version: Some(version), engine, settings: SETTINGS.iter().filter_map(setting).collect() };
+            let settings = SETTINGS.iter().filter_map(setting).collect();
+            let (version, engine) = simulator(&stated).unwrap_or((version, engine.map(str::to_owned)));
+            info = ServerInfo { version: Some(version), engine, settings };
             break;
         }
     }
@@ -76,6 +77,12 @@ pub fn server_info(caller: &Caller) -> ServerInfo {
         info.settings.push(("max_model_len".to_owned(), length));
     }
     info
+}
+
+/// The version and the name of tacho's simulator, which otherwise answers like vLLM.
+fn simulator(stated: &Value) -> Option<(String, Option<String>)> {
+    let stated = stated.get("tacho_simulator")?;
+    Some((plain(stated.get("version")?)?, Some(format!("tacho simulator, profile {}", plain(stated.get("profile")?)?))))
 }
 
 /// A number, a word or a Boolean of a few printable characters.

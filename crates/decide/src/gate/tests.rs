@@ -193,7 +193,7 @@ fn queue_run(workload: u64, run: u64, noise: f64, factor: f64) -> StoredRun {
         Value::Float(free - now)
     };
     let list = (0..REQUESTS).map(|_| latency()).collect();
-    let own: Dict = [("workload".to_owned(), Value::from(format!("{workload:016x}")))].into_iter().collect();
+    let own: Dict = [("workload".to_owned(), Value::from(format!("v2:{workload:016x}")))].into_iter().collect();
     let mut dict = Dict::new();
     dict.set("latencies", Value::List(list));
     dict.set("tacho", own);

@@ -1,6 +1,8 @@
 //! The settings of a run: everything in its result that was not measured. Runs are repeats of each other only if all
 //! settings are equal; those that differ distinguish them.
 
+use std::collections::BTreeSet;
+
 use tacho_record::StoredRun;
 use tacho_record::metric::Known;
 
@@ -42,6 +44,19 @@ pub(crate) fn varying<'a>(sets: impl Iterator<Item = &'a Settings> + Clone) -> V
         sets.clone().any(|set| Some(value(set, key)) != first)
     });
     keys
+}
+
+/// What is known to differ between the requests of two sides; `None` if they are the same, or if a side does not say.
+pub(crate) fn other_requests(base: &[StoredRun], new: &[StoredRun]) -> Option<&'static str> {
+    if base.iter().chain(new).any(StoredRun::has_other_workload_version) {
+        return Some("workload digests of another version of tacho: whether the requests are the same is unknown");
+    }
+    let digests = |runs: &[StoredRun]| {
+        let found = runs.iter().map(|run| run.workload().map(str::to_owned));
+        found.collect::<Option<BTreeSet<String>>>()
+    };
+    let differ = digests(base).zip(digests(new)).is_some_and(|(base, new)| base != new);
+    differ.then_some("requests or their times (workload digests)")
 }
 
 /// The entries of `set` under `keys`, as text.

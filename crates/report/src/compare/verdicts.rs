@@ -7,7 +7,7 @@ use tacho_record::{ResultKind, StoredRun};
 use super::CompareSpec;
 use super::side::Side;
 use crate::Error;
-use crate::compare::settings::{Settings, named, only, varying};
+use crate::compare::settings::{Settings, named, only, other_requests, varying};
 use crate::plots::bare;
 use crate::style::short;
 use crate::tables::markdown::Table;
@@ -118,7 +118,7 @@ pub fn verdicts(sides: &[Side], spec: &CompareSpec) -> Result<Vec<Verdicts>, Err
             let delivered = scheduled.then(|| delivered(&before.runs, &after.runs)).flatten();
             if !effects.is_empty() || delivered.is_some() {
                 let single = before.runs.len() == 1 || after.runs.len() == 1;
-                let differs = difference(&before.settings, &after.settings);
+                let differs = difference((&before.settings, &before.runs), (&after.settings, &after.runs));
                 all.push(Verdicts { effects, title, single, differs, delivered });
             }
         }
@@ -193,12 +193,12 @@ fn pairs<'a>(base: &'a [Setting], new: &'a [Setting]) -> Vec<(&'a Setting, &'a S
 }
 
 /// The difference of two settings, as text.
-pub fn difference(base: &Settings, new: &Settings) -> String {
+pub fn difference((base, runs): (&Settings, &[StoredRun]), (new, new_runs): (&Settings, &[StoredRun])) -> String {
     let value = |set: &Settings, key: &String| {
         let found = set.iter().find(|(name, value)| name == key && !value.is_empty());
         found.map_or("none".to_owned(), |(_, value)| value.clone())
     };
     let keys = varying([base, new].into_iter());
     let parts = keys.iter().map(|key| format!("{key} {} -> {}", value(base, key), value(new, key)));
-    parts.collect::<Vec<_>>().join(", ")
+    parts.chain(other_requests(runs, new_runs).map(str::to_owned)).collect::<Vec<_>>().join(", ")
 }

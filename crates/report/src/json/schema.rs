@@ -71,7 +71,11 @@ const OWN: Rows = &[
     ("strict_parity", Flag, "Whether --strict-parity was set."),
     ("interrupted", Flag, "Whether a signal ended the run."),
     ("start", Text, "Start of the run, ISO 8601 in UTC."),
-    ("workload", Text, "Digest of the requests. Equal digests mean equal requests."),
+    (
+        "workload",
+        Text,
+        "Digest of what is sent and when: equal digests of one version mean equal requests at equal times.",
+    ),
     ("requests", Count, "Requests that were sent."),
     ("outcomes", Named, "Requests by outcome: complete, and each kind of failure."),
     ("peak_concurrency", Count, "Maximum requests in flight at one time."),

@@ -15,20 +15,21 @@ use tacho_client::control::{Caller, TokenizeServer, first_model};
 use tacho_client::{Balance, Rules};
 use tacho_core::event::ServeNote;
 use tacho_core::stage::STAGE;
-use tacho_core::{EventSink, Labels, Request, RunEvent};
+use tacho_core::{EventSink, Labels, RunEvent};
 use tacho_loadgen::{ScheduleSpec, Timeline};
 use tacho_pyrand::Globals;
 use tacho_text::Tokenizer;
 use tacho_workload::sessions::Trace;
-use tacho_workload::{Requests, file_digest, read_jsonl};
+use tacho_workload::{Requests, each_saved, file_digest};
 
 use crate::Error;
 use crate::plan::{ServePlan, WorkloadPlan};
 use crate::serve::prepare::cancel::Cancellations;
 use crate::serve::sessions::{self, SessionWorkload, SessionsPlan};
 
+pub use identity::workload_digest;
 pub use prepared::Prepared;
-pub use save::{save_requests, save_workload};
+pub use save::{SAVED_VERSION, save_requests, save_workload};
 pub(crate) use tokenizer::{BUILTIN, load_tokenizer};
 
 /// Timeout of a control call.
@@ -45,7 +46,7 @@ pub enum Contact {
 
 /// The source of a workload, before the server is contacted.
 enum Source {
-    Saved { requests: Vec<Request>, due: Vec<f64>, digest: String },
+    Saved { requests: Requests, due: Vec<f64>, digest: String },
     Sessions(Option<Trace>),
     Sampled,
 }
@@ -62,11 +63,17 @@ struct Loaded {
 }
 
 impl Source {
-    fn read(plan: &WorkloadPlan) -> Result<Self, Error> {
-        Ok(match plan {
+    fn read(plan: &ServePlan, contact: Contact) -> Result<Self, Error> {
+        Ok(match &plan.workload {
             WorkloadPlan::File { path, time_scale } => {
-                let (requests, due) = read_jsonl(path)?;
-                let due = due.into_iter().map(|seconds| seconds * time_scale).collect();
+                let (mut requests, mut due) = (sampling::store(plan, contact), Vec::new());
+                let settings = each_saved(path, |request, seconds| {
+                    requests.add(vec![request]);
+                    due.push(seconds * time_scale);
+                })?;
+                if settings.is_some() && !path.is_file() {
+                    return Err(Error::PipedWorkload { path: path.clone() });
+                }
                 Source::Saved { requests, due, digest: file_digest(path)? }
             }
             WorkloadPlan::Sessions(sessions) => Source::Sessions(sessions::read(sessions)?),
@@ -84,7 +91,7 @@ impl Source {
     ) -> Result<Loaded, Error> {
         match (self, &plan.workload) {
             (Source::Saved { requests, due, digest }, _) => {
-                Ok(Loaded { requests: requests.into(), due: Some(due), digests: vec![digest], ..Loaded::default() })
+                Ok(Loaded { requests, due: Some(due), digests: vec![digest], ..Loaded::default() })
             }
             (Source::Sessions(trace), WorkloadPlan::Sessions(sessions)) => {
                 let sessions = load_sessions(plan, sessions, trace, tokenizer, globals, sink)?;
@@ -105,7 +112,7 @@ impl Source {
 pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Result<Prepared, Error> {
     plan.endpoint.check()?;
     // Steps without a server come first, so that errors in them show at once.
-    let source = Source::read(&plan.workload)?;
+    let source = Source::read(plan, contact)?;
     let callers = plan.endpoint.each(&plan.base_path).into_iter();
     let callers = callers.map(|(endpoint, base_path)| Caller::new(&endpoint, base_path, CALL_TIMEOUT));
     let mut callers: Vec<Caller> = callers.collect::<Result<_, _>>()?;

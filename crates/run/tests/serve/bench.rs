@@ -88,6 +88,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
         tokenizer: TokenizerPlan::Builtin,
         hub: Hub::from_variables(|_| None),
         workload: random(prompts),
+        replayed: None,
         lora: None,
         max_model_len: None,
         seed: 0,

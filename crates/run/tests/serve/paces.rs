@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tacho_core::event::ServeNote;
+use tacho_core::json::Dict;
 use tacho_loadgen::{RampUp, RampUpStrategy, ScheduleSpec};
 use tacho_run::WorkloadPlan;
 use tacho_run::serve::{Contact, prepare, save_workload};
@@ -56,7 +57,7 @@ fn a_replayed_workload_is_judged_like_a_rate() {
     let path = directory.path().join("w.jsonl");
     let mut first = plan(&server, 10);
     first.traffic.schedule = ScheduleSpec::Rate { rate: 50.0, burstiness: f64::INFINITY };
-    save_workload(&prepare(&first, Contact::Server, &()).unwrap(), &path).unwrap();
+    save_workload(&first, &prepare(&first, Contact::Server, &()).unwrap(), Dict::new(), &path).unwrap();
     let mut again = plan(&server, 10);
     again.workload = WorkloadPlan::File { path, time_scale: 1.0 };
     let (record, notes) = record(&again);
@@ -88,7 +89,8 @@ fn a_saved_workload_without_gaps_is_at_once() {
     let server = server(Manners { wait: Duration::from_millis(50), ..Manners::default() });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("w.jsonl");
-    save_workload(&prepare(&plan(&server, 20), Contact::Server, &()).unwrap(), &path).unwrap();
+    let first = plan(&server, 20);
+    save_workload(&first, &prepare(&first, Contact::Server, &()).unwrap(), Dict::new(), &path).unwrap();
     let mut again = plan(&server, 20);
     again.workload = WorkloadPlan::File { path, time_scale: 1.0 };
     let (record, _) = record(&again);

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tacho_core::event::ServeNote;
+use tacho_core::json::Dict;
 use tacho_metrics::Caveat;
 use tacho_record::RunRecord;
 use tacho_run::serve::{Contact, prepare, save_workload};
@@ -52,7 +53,7 @@ fn a_saved_workload_gives_the_same_bodies() {
         let server = server(Manners::default());
         let mut plan = plan(&server, 6);
         plan.workload = of;
-        save_workload(&prepare(&plan, Contact::Server, &()).unwrap(), &path).unwrap();
+        save_workload(&plan, &prepare(&plan, Contact::Server, &()).unwrap(), Dict::new(), &path).unwrap();
         record(&plan);
         let mut bodies: Vec<_> =
             server.calls().into_iter().filter(|seen| seen.path() == "/v1/completions").map(|seen| seen.body).collect();

@@ -187,7 +187,7 @@ async fn route(app: &Arc<App>, request: Request<Incoming>, reset: &ResetSwitch) 
         "/tokenize" => fields(request).await?.and_then(|fields| tokenize::tokenize(app, &fields)).map(json),
         "/detokenize" => fields(request).await?.and_then(|fields| tokenize::detokenize(app, &fields)).map(json),
         "/v1/models" => Ok(json(listing::render(app))),
-        "/version" => Ok(json(format!(r#"{{"version":"{VERSION}"}}"#).into_bytes())),
+        "/version" => Ok(json(info::version(app).into_bytes())),
         "/metrics" | "/metrics/" => Ok(metrics_page(app)),
         "/reset_prefix_cache" => {
             let success = app.engine.reset_prefix_cache().await;

@@ -1,6 +1,7 @@
-//! A workload as a file: one request per line, with its scheduled time.
+//! A workload as a file: a line of settings, then one request per line with its scheduled time.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, Read, Write};
 use std::path::Path;
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
@@ -8,7 +9,7 @@ use tacho_core::json::{self, Dict, Value};
 use tacho_core::{Content, Labels, Request};
 
 use crate::Error;
-use crate::limits::LENGTH;
+use crate::limits::{LENGTH, MAX_LINE_BYTES};
 use crate::sources::read_text;
 
 /// Writes requests and their scheduled times in seconds after the start, if they have one. Numbering starts at `first`.
@@ -50,23 +51,102 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     dict
 }
 
-/// Reads a saved workload. A line without `planned_send_time` is scheduled at its `timestamp`, and without that at
-/// once.
-pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
-    let text = read_text(path)?;
-    let mut requests = Vec::new();
-    let mut due_s = Vec::new();
-    for (index, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-        let line = Line { path, number: index + 1 };
+/// Key of the settings in the first line of a saved workload.
+const SETTINGS: &str = "tacho_workload";
+
+/// Writes the line of settings that a saved workload begins with. `more` follows it in the same object.
+pub fn write_settings(out: &mut impl Write, settings: Dict, more: bool) -> Result<(), Error> {
+    let mut line = Dict::new();
+    line.set(SETTINGS, settings);
+    let mut line = json::dumps(&line.into());
+    if more {
+        line.replace_range(line.len() - 1.., ",");
+    }
+    writeln!(out, "{line}").map_err(|source| Error::Write { source })
+}
+
+/// The settings that a saved workload begins with; `None` if it has none.
+pub fn read_settings(path: &Path) -> Result<Option<Dict>, Error> {
+    let first = first_line(path)?;
+    let text = first.strip_suffix(',').map(|open| format!("{open}}}")).unwrap_or(first);
+    Ok(json::parse(&text).ok().and_then(settings_of))
+}
+
+/// Whether a saved workload contains sessions: a JSON document instead of JSON lines.
+pub fn has_sessions(path: &Path) -> bool {
+    first_line(path).is_ok_and(|first| first == "{" || first.ends_with(','))
+}
+
+/// The first line of a file; empty for a pipe, which can be read only once.
+fn first_line(path: &Path) -> Result<String, Error> {
+    let mut first = String::new();
+    if std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        Line { path, number: 1 }.read(&mut *lines(path)?, &mut first)?;
+    }
+    Ok(first.trim().to_owned())
+}
+
+fn settings_of(line: Value) -> Option<Dict> {
+    match line {
+        Value::Dict(mut line) => match line.remove(SETTINGS) {
+            Some(Value::Dict(settings)) => Some(settings),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The lines of a file. One that is packed or in another encoding is read as a whole.
+fn lines(path: &Path) -> Result<Box<dyn BufRead>, Error> {
+    let failed = |source| Error::Read { path: path.to_path_buf(), source };
+    let mut file = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
+    Ok(match *file.fill_buf().map_err(failed)? {
+        [0x1f, 0x8b, ..] | [0x28, 0xb5, 0x2f, 0xfd, ..] | [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Box::new(Cursor::new(read_text(path)?))
+        }
+        _ => Box::new(file),
+    })
+}
+
+/// Passes each request of a saved workload and its scheduled time to `take`, and returns the settings. A line without
+/// `planned_send_time` is scheduled at its `timestamp`, and without that at once.
+pub fn each_saved(path: &Path, mut take: impl FnMut(Request, f64)) -> Result<Option<Dict>, Error> {
+    let mut lines = lines(path)?;
+    let mut settings = None;
+    let mut text = String::new();
+    for number in 1.. {
+        let line = Line { path, number };
+        text.clear();
+        if line.read(&mut lines, &mut text)? == 0 {
+            break;
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim().is_empty() {
+            continue;
+        }
         let value = json::parse(text).map_err(|source| line.not_json(source))?;
         let Value::Dict(mut dict) = value else {
             return Err(line.wrong("prompt", "a member of an object"));
         };
+        if number == 1 && dict.get(SETTINGS).is_some() {
+            settings = settings_of(dict.into());
+            continue;
+        }
         let planned = line.number(&mut dict, "planned_send_time")?;
         let request = line.request(dict)?;
-        due_s.push(planned.or(request.timestamp).unwrap_or(0.0));
-        requests.push(request);
+        let due = planned.or(request.timestamp).unwrap_or(0.0);
+        take(request, due);
     }
+    Ok(settings)
+}
+
+/// Reads a saved workload as a whole: its requests and their scheduled times.
+pub fn read_jsonl(path: &Path) -> Result<(Vec<Request>, Vec<f64>), Error> {
+    let (mut requests, mut due_s) = (Vec::new(), Vec::new());
+    each_saved(path, |request, due| {
+        requests.push(request);
+        due_s.push(due);
+    })?;
     Ok((requests, due_s))
 }
 
@@ -77,6 +157,21 @@ struct Line<'p> {
 }
 
 impl Line<'_> {
+    /// Reads the line's text; returns its length.
+    fn read(&self, lines: &mut dyn BufRead, text: &mut String) -> Result<usize, Error> {
+        let path = || self.path.to_path_buf();
+        let read = lines.take(MAX_LINE_BYTES as u64 + 1).read_line(text);
+        match read.map_err(|source| match source.kind() {
+            io::ErrorKind::InvalidData => Error::NotUtf8 { path: path(), line: self.number },
+            _ => Error::Read { path: path(), source },
+        })? {
+            long if long > MAX_LINE_BYTES => {
+                Err(Error::LongLine { path: path(), line: self.number, limit: MAX_LINE_BYTES })
+            }
+            length => Ok(length),
+        }
+    }
+
     fn request(&self, mut dict: Dict) -> Result<Request, Error> {
         let prompt = dict.remove("prompt").ok_or_else(|| self.wrong("prompt", "given"))?;
         Ok(Request {

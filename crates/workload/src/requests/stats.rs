@@ -2,6 +2,8 @@
 
 use tacho_core::{Content, Request};
 
+use crate::{Error, Requests};
+
 const BINS: usize = 10;
 
 /// A summary of a workload.
@@ -49,16 +51,20 @@ pub struct Histogram {
 
 impl WorkloadStats {
     /// Computes the statistics of these requests.
-    pub fn new(requests: &[Request]) -> Self {
-        let prompts: Vec<u64> = requests.iter().map(|request| request.prompt_len).collect();
-        let outputs: Vec<u64> = requests.iter().map(|request| request.output_len.max(0).unsigned_abs()).collect();
-        WorkloadStats {
-            count: requests.len(),
+    pub fn of(requests: &Requests) -> Result<Self, Error> {
+        let (mut prompts, mut outputs) = (Vec::new(), Vec::new());
+        requests.each(|_, request| {
+            prompts.push(request.prompt_len);
+            outputs.push(request.output_len.max(0).unsigned_abs());
+            Ok::<_, Error>(())
+        })?;
+        Ok(WorkloadStats {
+            count: prompts.len(),
             total_prompt_tokens: prompts.iter().sum(),
             total_output_tokens: outputs.iter().sum(),
             prompt_len: LengthStats::new(prompts),
             output_len: LengthStats::new(outputs),
-        }
+        })
     }
 }
 
@@ -128,7 +134,8 @@ mod tests {
 
     #[test]
     fn lengths_are_summarised() {
-        let stats = WorkloadStats::new(&requests(&[("a", 1, 5), ("b", 3, 5), ("c", 2, 5), ("d", 100, 5)]));
+        let stats =
+            WorkloadStats::of(&requests(&[("a", 1, 5), ("b", 3, 5), ("c", 2, 5), ("d", 100, 5)]).into()).unwrap();
         assert_eq!((stats.count, stats.total_prompt_tokens, stats.total_output_tokens), (4, 106, 20));
         let lengths = stats.prompt_len.unwrap();
         assert_eq!((lengths.min, lengths.mean, lengths.median, lengths.max), (1, 26.5, 2.5, 100));
@@ -144,7 +151,7 @@ mod tests {
 
     #[test]
     fn empty_workload_has_no_lengths() {
-        let stats = WorkloadStats::new(&[]);
+        let stats = WorkloadStats::of(&Requests::default()).unwrap();
         assert_eq!((stats.count, stats.prompt_len, shared_text(&[])), (0, None, 0.0));
     }
 }

@@ -142,6 +142,12 @@ impl Replay {
         if let Some(overrides) = &request.overrides {
             dict.set("overrides", overrides.clone());
         }
+        if let Some(lora) = &request.lora {
+            dict.set("lora", lora.as_str());
+        }
+        if let Some(seconds) = request.cancel_after {
+            dict.set("cancel_after_s", seconds);
+        }
         dict
     }
 

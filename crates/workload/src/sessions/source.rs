@@ -115,10 +115,11 @@ impl Document {
             let separator = if name.ends_with(".tsv") { b'\t' } else { b',' };
             return Ok(Document { table: Some(Table::new(text.to_owned(), separator)), ..empty });
         }
-        if !name.ends_with(".jsonl") && !name.ends_with(".ndjson") {
+        let named_lines = name.ends_with(".jsonl") || name.ends_with(".ndjson");
+        if !named_lines || !looks_like_lines(text) {
             match json::parse(text) {
                 Ok(whole) => return Document { whole: Some(whole), ..empty }.with_items(),
-                Err(_) if looks_like_lines(text) => {}
+                Err(_) if named_lines || looks_like_lines(text) => {}
                 Err(_) if text.trim().is_empty() => {}
                 Err(source) => return Err(TraceError::NotJson { place: Place::file(path), source }),
             }

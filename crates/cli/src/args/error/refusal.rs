@@ -7,6 +7,12 @@ use tacho_core::secret::{redact_json_text, redact_url};
 /// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum Refusal {
+    #[error("{flag} would change the requests of --workload {path}, which are sent as they were saved: leave it out")]
+    SavedFlag { flag: &'static str, path: String },
+    #[error("the requests of --workload {path} have {what} in {flag}, which files do not keep: pass {flag} again")]
+    SavedSecret { flag: &'static str, what: String, path: String },
+    #[error("--workload {path}: {problem}")]
+    SavedSettings { path: String, problem: String },
     #[error("{flag} {value} is out of range: use {allowed}")]
     OutOfRange { flag: &'static str, value: String, allowed: &'static str },
     #[error("a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve")]

@@ -4,6 +4,7 @@ use tacho_client::BackendKind;
 use tacho_core::json::Value;
 
 use super::ServeArgs;
+use super::saved::WITHOUT_EFFECT;
 
 /// A notice for standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(crate) enum Notice {
         flag: &'static str,
         reason: &'static str,
     },
+    /// A workload file without the settings of its requests.
+    WithoutSettings(String),
 }
 
 impl std::fmt::Display for Notice {
@@ -21,6 +24,12 @@ impl std::fmt::Display for Notice {
         match self {
             Notice::Duplicates(flags) => write!(f, "Found duplicate keys {}", flags.join(", ")),
             Notice::NoEffect { flag, reason } => write!(f, "{flag} has no effect: {reason}"),
+            Notice::WithoutSettings(path) => {
+                write!(
+                    f,
+                    "{path} has requests but not how they were sent: backend, model, sampling and headers come from the flags"
+                )
+            }
         }
     }
 }
@@ -97,6 +106,12 @@ impl ServeArgs {
                 "at an infinite rate there are no gaps",
             ),
         ];
+        if let Some(path) = &self.own.workload {
+            let reason = "--workload has the requests and their times";
+            let ignored = self.values.given_of(WITHOUT_EFFECT);
+            notices.extend(ignored.map(|flag| Notice::NoEffect { flag, reason }));
+            notices.extend(self.saved.is_none().then(|| Notice::WithoutSettings(path.clone())));
+        }
         notices
             .extend(cases.into_iter().filter(|case| case.0).map(|(_, flag, reason)| Notice::NoEffect { flag, reason }));
         notices

@@ -32,7 +32,7 @@ flags! {
             strict_parity: bool = switch(&["--strict-parity"], &MEASURE, "Behave like vLLM's command even where tacho deviates by default.");
             dry_run: bool = switch(&["--dry-run"], &MEASURE,
                 "Generate and show the workload, but send nothing. The server is only asked for a missing --model.");
-            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests and their send times, for --workload.");
+            save_workload: Option<String> = own(&["--save-workload"], Str, "FILE", Unset, &DATASET, "Write the requests, how they are sent, and their send times, for --workload. Secrets are left out.");
             class: Vec<String> = own(&["--class"], Repeated, "CLASS", Unset, &MIX,
                 "A class of traffic: NAME=WEIGHT: FLAGS, such as 'chat=3: --random-input-len 512 --goodput ttft:300'. Can be \
                  repeated; classes are drawn by weight. FLAGS are those of datasets, sampling, --extra-body, --model, \
@@ -40,7 +40,8 @@ flags! {
             lora_weights: Option<String> = own(&["--lora-weights"], Str, "WEIGHTS", Unset, &MIX,
                 "Popularity of the adapters: a weight for each, such as 8,3,1, or zipf:S for 1, 1/2^S, 1/3^S and so on.");
             workload: Option<String> = own(&["--workload"], Str, "FILE", Unset, &DATASET,
-                "Send the requests of a --save-workload file. Dataset and rate flags then have no effect.");
+                "Send the requests of a --save-workload file, byte for byte and at the saved times. A flag that would change them is \
+                 refused; dataset and rate flags have no effect.");
         ]
         SERVER_CACHE [
             cache_salt: Option<String> = own(&["--cache-salt"], Str, "TEXT", Unset, &CACHE,

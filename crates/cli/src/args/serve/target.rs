@@ -51,7 +51,8 @@ flags! {
                 "API path, appended to the server address. Without it, the path of the backend: openai-chat uses \
                  /v1/chat/completions, openai-embeddings /v1/embeddings.");
             header: Option<Vec<String>> = vllm(&["--header"], AnyNumber, "KEY=VALUE", Unset, &SERVER,
-                "Headers of every request. They override tacho's own; their values are never printed or stored.");
+                "Headers of every request. They override tacho's own; their values are not printed or stored in results. --save-workload \
+                 keeps those without a secret name.");
         ]
         NAME [
             model: Option<String> = vllm(&["--model"], Str, "NAME", Unset, &MODEL, "Model to request (default: the first one that the server lists).");

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &LatencyArgs) -> anyhow::Result<Exit> {
     // From here on, an interrupt shuts the engine down in order and keeps the measurements.
     interrupt.measuring();
     let plan = plan(args)?;
-    let log = args.log.as_deref().map(required);
+    let log = args.log.as_deref().map(|directory| required(directory, &args.common.values));
     let about = super::about("latency", &plan.model_id, &plan.engine, plan.iterations);
     let engine = engine(args, &interrupt.stop)?;
     let mut engine = LoggedEngine::open(engine, log.as_ref(), about, plan.warmups, &sink)?;

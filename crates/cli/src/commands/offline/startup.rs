@@ -25,7 +25,7 @@ pub(crate) fn run(args: &StartupArgs) -> anyhow::Result<Exit> {
         warmups: u64::try_from(args.num_iters_warmup)?,
         warm: u64::try_from(args.num_iters_warm)?,
     };
-    let log = args.log.as_deref().map(required);
+    let log = args.log.as_deref().map(|directory| required(directory, &args.common.values));
     let about = super::about("startup", &plan.model_id, &plan.engine, plan.cold + plan.warm);
     let mut notebook = Notebook::open(log.as_ref(), about, &sink)?;
     interrupt.measuring();

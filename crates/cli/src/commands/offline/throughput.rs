@@ -46,7 +46,7 @@ fn local(
     sink: &dyn EventSink,
 ) -> anyhow::Result<(Measured, Option<Dict>)> {
     let plan = plan(args)?;
-    let log = args.log.as_deref().map(required);
+    let log = args.log.as_deref().map(|directory| required(directory, &args.common.values));
     let about = super::about("throughput", &plan.source.model_id, &plan.engine, plan.runs);
     let mut engine = LoggedEngine::open(engine(args, &interrupt.stop)?, log.as_ref(), about, 0, sink)?;
     // Report invalid engine arguments before sampling.
@@ -233,6 +233,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
         tokenizer: super::tokenizer(&args.common.engine, false),
         hub: hub(),
         workload,
+        replayed: None,
         lora: None,
         max_model_len: None,
         seed: u32::try_from(args.common.engine.seed)?,
@@ -250,7 +251,7 @@ fn served(args: &ThroughputArgs, interrupt: &Interrupt, sink: &dyn EventSink) ->
             keep_texts: false,
             provenance: None,
         },
-        log: args.log.as_deref().map(required),
+        log: args.log.as_deref().map(|directory| required(directory, &args.common.values)),
         row_command: None,
         ranks: None,
     };

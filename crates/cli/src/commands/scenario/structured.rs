@@ -68,7 +68,7 @@ fn one(args: &StructuredArgs, interrupt: &Interrupt, screen: &Screen) -> anyhow:
         saved(path);
     }
     if args.flags.dry_run {
-        return dry_run::print(&prepared);
+        return dry_run::print(&online.plan, &prepared);
     }
     // The run uses its own tokenizer; this one is for the evaluation afterwards.
     let tokenizer =

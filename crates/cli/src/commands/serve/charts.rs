@@ -21,7 +21,7 @@ pub(super) fn dataset_note(args: &ServeArgs, prepared: &Prepared) -> anyhow::Res
         return Ok(String::new());
     }
     let requests = prepared.requests.all()?;
-    let stats = WorkloadStats::new(&requests);
+    let stats = WorkloadStats::of(&prepared.requests)?;
     let mut note = format!(
         "{} requests, {} prompt tokens, {} output tokens asked for",
         stats.count, stats.total_prompt_tokens, stats.total_output_tokens

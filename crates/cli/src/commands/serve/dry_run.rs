@@ -4,7 +4,8 @@ use std::io::Write;
 
 use tacho_core::Request;
 use tacho_report::style::{title, two, value_line};
-use tacho_run::serve::Prepared;
+use tacho_run::ServePlan;
+use tacho_run::serve::{Prepared, workload_digest};
 use tacho_workload::{BLOCK, LengthStats, PrefixSharing, WorkloadStats, shared_text};
 
 use crate::exit::Exit;
@@ -12,16 +13,20 @@ use crate::exit::Exit;
 /// Maximum width of a histogram bar.
 const BAR: usize = 28;
 
-/// Prints the workload's statistics.
-pub(in crate::commands) fn print(prepared: &Prepared) -> anyhow::Result<Exit> {
-    let requests = prepared.requests.all()?;
-    let stats = WorkloadStats::new(&requests);
+/// Prints the workload's statistics. Prefixes are those of the requests in memory.
+pub(in crate::commands) fn print(plan: &ServePlan, prepared: &Prepared) -> anyhow::Result<Exit> {
+    let requests = &prepared.requests;
+    let stats = WorkloadStats::of(requests)?;
     let mut lines = vec![title(" Workload ", '=')];
     lines.push(value_line("Requests:", stats.count));
     lines.push(value_line("Total input tokens:", stats.total_prompt_tokens));
     lines.push(value_line("Total output tokens asked for:", stats.total_output_tokens));
-    lines.extend(sharing(prepared, &requests));
+    lines.extend(sharing(prepared, requests.kept()));
+    if requests.kept().len() < requests.len() {
+        lines.push(value_line("Prefixes are of the first:", requests.kept().len()));
+    }
     lines.push(value_line("Last request due (s):", two(prepared.timeline.scheduled().last().copied().unwrap_or(0.0))));
+    lines.push(value_line("Workload digest:", workload_digest(plan, prepared)?));
     lines.extend(lengths("Input tokens", stats.prompt_len.as_ref()));
     lines.extend(lengths("Output tokens", stats.output_len.as_ref()));
     lines.push(title("", '='));

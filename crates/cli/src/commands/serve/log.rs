@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use tacho_args::Values;
 use tacho_core::secret::{REDACTED, redact_words};
 use tacho_report::names;
 use tacho_rowlog::Stored;
@@ -11,6 +12,7 @@ use tacho_run::serve::{LogPlan, LogStart};
 
 use crate::args::program::build;
 use crate::args::serve::{ServeArgs, TABLE};
+use crate::commands::outputs::own_command;
 use crate::commands::values_for;
 
 /// File extension of logs.
@@ -43,8 +45,8 @@ pub(super) fn plan(args: &ServeArgs, command: &[String]) -> Option<LogPlan> {
 }
 
 /// The log in the requested directory for the current command.
-pub(in crate::commands) fn required(directory: &str) -> LogPlan {
-    let command: Vec<String> = std::env::args().collect();
+pub(in crate::commands) fn required(directory: &str, values: &Values) -> LogPlan {
+    let command = own_command(values);
     LogPlan {
         directory: directory.into(),
         start: LogStart::AtOnce,

@@ -2,12 +2,11 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tacho_core::bounded::Pause;
 
 use anyhow::Context;
-use tacho_client::{EndpointSpec, Headers, ReplicaPlan, ReplicaSpec, Rules, Url};
+use tacho_client::{EndpointSpec, ReplicaPlan, ReplicaSpec, Rules, Url};
 use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
@@ -17,8 +16,8 @@ use tacho_record::{Provenance, ServerFacts};
 use tacho_report::export::requests::json_line;
 use tacho_run::serve::RowCommandPlan;
 use tacho_run::{
-    BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, ReportPlan, ServePlan,
-    StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
+    BusyProfile, Cancellation, FailureLimit, LoraPlan, ModelPlan, NamedTokenizer, Precision, Replayed, ReportPlan,
+    ServePlan, StopPlan, TelemetryPlan, TokenizerPlan, TrafficPlan,
 };
 use tacho_sim::Server;
 
@@ -27,7 +26,7 @@ use super::workload::workload;
 use crate::args::program::build;
 use crate::args::serve::ServeArgs;
 use crate::args::serve::stops::Failures;
-use crate::commands::outputs::command_line;
+use crate::commands::outputs::{command_line, own_command};
 use crate::commands::sign_in;
 use crate::commands::sim::hub;
 
@@ -51,7 +50,8 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         },
         hub: hub(),
         workload: workload(args)?,
-        lora: lora(args)?,
+        replayed: replayed(args),
+        lora: lora(args)?.filter(|_| args.saved.is_none()),
         max_model_len: args.load.max_model_len.map(i64::unsigned_abs),
         seed: u32::try_from(args.load.seed)?,
         traffic: traffic(args)?,
@@ -60,6 +60,13 @@ pub(in crate::commands) fn of(args: &ServeArgs, simulator: Option<&Server>) -> a
         row_command: row_command(args),
         ranks: None,
     })
+}
+
+/// The saved workload that is sent again. A time scale changes the times, and so the digest.
+fn replayed(args: &ServeArgs) -> Option<Replayed> {
+    let path = args.own.workload.as_ref()?.into();
+    let digest = args.saved.as_ref()?.digest.clone().filter(|_| args.dataset.flags.time_scale() == 1.0);
+    Some(Replayed { path, digest })
 }
 
 /// How long the command for rows may go on after the run.
@@ -116,7 +123,11 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
             ..ReplicaPlan::default()
         },
         session_header: args.replicas.session_header.clone().unwrap_or_else(|| "X-Session-ID".to_owned()),
-        class_headers: class_headers(args)?,
+        class_headers: args
+            .class_headers()?
+            .into_iter()
+            .map(|(class, headers)| (class, headers.into_iter().collect()))
+            .collect(),
         response_headers: args.replicas.response_header.clone().into(),
     };
     sign_in::add(&args.target.sign_in, &mut endpoint)?;
@@ -245,12 +256,6 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
     })
 }
 
-/// The headers of classes that have their own.
-fn class_headers(args: &ServeArgs) -> anyhow::Result<Arc<[(String, Headers)]>> {
-    let own = args.classes.iter().filter(|class| class.args.values.get("--header") != args.values.get("--header"));
-    own.map(|class| Ok((class.name.clone(), class.args.target.headers()?.into_iter().collect()))).collect()
-}
-
 /// The SLOs of `--goodput`.
 fn goodput(args: &ServeArgs) -> anyhow::Result<Option<GoodputLimits>> {
     if args.report.goodput.is_none() || args.is_pooling() {
@@ -264,7 +269,7 @@ fn goodput(args: &ServeArgs) -> anyhow::Result<Option<GoodputLimits>> {
 /// Provenance known before the run. Empty under strict parity, where the server sees only what vLLM sends.
 fn provenance(args: &ServeArgs, simulator: Option<&Server>) -> Option<Provenance> {
     let own = &args.own;
-    let words = redact_words(&std::env::args().collect::<Vec<_>>());
+    let words = redact_words(&own_command(&args.values));
     let server = ServerFacts {
         engine: simulator.map(|server| format!("tacho simulator, profile {}", server.profile())),
         version: simulator.map(|_| env!("CARGO_PKG_VERSION").to_owned()),

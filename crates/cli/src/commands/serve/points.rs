@@ -82,8 +82,9 @@ fn dry_run(args: &ServeArgs, simulator: Option<&Server>) -> anyhow::Result<Exit>
     for load in &args.points.loads {
         let own = args.at(*load);
         inform(args, &load.name());
-        let prepared = prepare(&plan::of(&own, simulator)?, Contact::Minimal, &super::screen(&own)?)?;
-        super::dry_run::print(&prepared)?;
+        let plan = plan::of(&own, simulator)?;
+        let prepared = prepare(&plan, Contact::Minimal, &super::screen(&own)?)?;
+        super::dry_run::print(&plan, &prepared)?;
     }
     Ok(Exit::Done)
 }

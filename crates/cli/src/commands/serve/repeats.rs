@@ -13,9 +13,10 @@ use tacho_run::serve::{Contact, prepare};
 use tacho_sim::Server;
 
 use super::destination::{Destination, of_run};
-use super::{inform, log, measure, plan, screen};
+use super::{inform, log, measure, plan, save, screen};
 use crate::args::serve::ServeArgs;
 use crate::args::shared::output;
+use crate::commands::outputs::own_command;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
@@ -45,9 +46,10 @@ pub(super) fn once(
 ) -> anyhow::Result<(RunRecord, Exit)> {
     let screen = screen(args)?;
     let destination = Destination::open(args)?;
-    let log = log::plan(args, &std::env::args().collect::<Vec<_>>());
+    let log = log::plan(args, &own_command(&args.values));
     let plan = ServePlan { log, ..plan::of(args, simulator)? };
     let prepared = prepare(&plan, Contact::Server, &screen)?;
+    save(args, &plan, &prepared)?;
     measure(args, &plan, prepared, interrupt, &screen, &destination)
 }
 
@@ -71,6 +73,7 @@ pub(super) fn named(args: &ServeArgs, name: &str) -> ServeArgs {
     }
     let text = |path: &String| of_run(Path::new(path), name).to_string_lossy().into_owned();
     own.own.log = args.own.log.as_ref().map(text);
+    own.own.save_workload = args.own.save_workload.as_ref().map(text);
     // With a single result file, all runs are appended to it.
     if !args.report.append_result {
         own.report.result_filename = args.report.result_filename.as_ref().filter(|name| !name.is_empty()).map(text);

@@ -1,10 +1,10 @@
 //! Maps session flags to the run's plan.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use tacho_client::BackendKind;
 use tacho_run::serve::{SessionSource, SessionStart, SessionsPlan};
+use tacho_workload::has_sessions;
 use tacho_workload::sessions::{Format, InProgress, Options, SyntheticSpec, ThinkTime};
 
 use super::dataset::source;
@@ -57,7 +57,7 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
 /// The file with the sessions, if there is one.
 fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
-    let saved = args.own.workload.as_ref().filter(|path| is_model(Path::new(path)));
+    let saved = args.own.workload.as_ref().filter(|path| has_sessions(Path::new(path)));
     let Some(path) = flags.file.as_ref().or(saved) else { return Ok(None) };
     let format = flags.format.as_deref().map(|name| named("--sessions-format", name)).transpose()?;
     let options = Options::parse(flags.options.iter().map(String::as_str))?;
@@ -104,11 +104,4 @@ fn start(args: &ServeArgs) -> anyhow::Result<SessionStart> {
 fn in_progress(args: &ServeArgs, cache: &str) -> anyhow::Result<InProgress> {
     let sessions = [args.sessions.concurrency, args.sessions.users].into_iter().flatten().min().unwrap_or(0);
     Ok(InProgress { sessions: usize::try_from(sessions)?, warm: cache == "warm" })
-}
-
-/// Whether a saved workload contains sessions: a single JSON document instead of JSON lines.
-fn is_model(path: &Path) -> bool {
-    let mut first = String::new();
-    let read = std::fs::File::open(path).and_then(|file| BufReader::new(file).read_line(&mut first));
-    read.is_ok() && first.trim() == "{"
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tacho_client::{Client, PayloadSpec, Rules};
+use tacho_client::{Client, PayloadSpec};
 use tacho_core::{Counters, SystemClock};
 use tacho_loadgen::StopSignal;
 
@@ -41,16 +41,7 @@ impl Components {
         stop: &StopSignal,
     ) -> Result<Self, Error> {
         let (traffic, endpoint, requests) = (&plan.traffic, &plan.endpoint, &prepared.requests);
-        let payload = PayloadSpec {
-            model: prepared.model_name.clone(),
-            logprobs: traffic.logprobs,
-            ignore_eos: traffic.ignore_eos,
-            chat_temperature: traffic.chat_temperature,
-            pcm: traffic.pcm,
-            audio_speed: traffic.audio_speed,
-            extra_body: traffic.extra_body.clone(),
-            keeps_nulls: endpoint.rules == Rules::Vllm,
-        };
+        let payload = prepared.payload(plan);
         let connections = prepared.connections(traffic.max_concurrency);
         let wants_probe = traffic.probe_rate > 0.0;
         Ok(Components {

@@ -69,7 +69,7 @@ impl<'a> Server<'a> {
         let may_ask = !stop.draining() && plan.endpoint.rules != Rules::Vllm;
         if server == ServerFacts::default() && may_ask {
             let info = server_info(&self.callers[0]);
-            server.engine = info.engine.or_else(|| engine(after.text())).map(str::to_owned);
+            server.engine = info.engine.or_else(|| engine(after.text()).map(str::to_owned));
             (server.version, server.settings) = (info.version, info.settings);
         }
         server.settings.extend(cache_settings(after.text()));

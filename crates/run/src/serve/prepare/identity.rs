@@ -4,20 +4,22 @@
 use std::io::{self, Write};
 
 use ring::digest::{Context, SHA256};
-use tacho_core::Request;
+use tacho_client::RequestIdentity;
 use tacho_metrics::Setup;
-use tacho_workload::write_jsonl;
+use tacho_record::WORKLOAD_VERSION;
 
 use crate::Error;
-use crate::plan::ServePlan;
+use crate::plan::{Replayed, ServePlan};
 use crate::serve::drive::supply::is_endless;
 use crate::serve::finish::record;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
-use crate::serve::sessions::SessionWorkload;
 
 /// Hexadecimal digits of the digest.
 const DIGITS: usize = 16;
+
+/// What the digest is of; hashed first.
+const FORMAT: &str = "tacho workload 2";
 
 /// The identity of a run, known before its first request.
 pub(crate) struct RunIdentity {
@@ -31,30 +33,40 @@ impl RunIdentity {
     pub(crate) fn of(plan: &ServePlan, prepared: &Prepared) -> Result<Self, Error> {
         let requests = RequestTable::of(plan.endpoint.backend, &prepared.requests)?;
         let workload = workload_digest(plan, prepared)?;
+        if let Some(Replayed { path, digest: Some(saved) }) = plan.replayed.as_ref()
+            && *saved != workload
+        {
+            return Err(Error::ReplayDiffers { path: path.clone(), saved: saved.clone(), found: workload });
+        }
         let setup = Setup { workload: Some(workload.clone()), ..record::setup(plan, prepared, requests.len()) };
         Ok(RunIdentity { requests, workload, setup })
     }
 }
 
-/// Digest of the requests and their scheduled times as they would be saved, without ids, which differ between runs.
-/// It includes everything else that determines what is sent: the duration, the seed of requests generated during the
-/// run, the dependencies of session steps, and the file of the backend.
-fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Error> {
+/// Digest of what is sent and when. `docs/reference/result.md` lists what is in it; other content needs another
+/// [`WORKLOAD_VERSION`].
+pub fn workload_digest(plan: &ServePlan, prepared: &Prepared) -> Result<String, Error> {
     let mut hash = Hash::new();
-    let due = prepared.timeline.scheduled();
+    hash.part(FORMAT.as_bytes());
+    let identity = RequestIdentity::new(plan.endpoint.clone(), &plan.base_path, &prepared.payload(plan));
+    // The times of session steps follow from their dependencies.
+    let due = if prepared.sessions.is_some() { &[] } else { prepared.timeline.scheduled() };
     prepared.requests.each(|place, request| {
-        let unnamed = Request { id: None, ..request.clone() };
-        Ok::<_, Error>(write_jsonl(&mut hash, 0, &[unnamed], &due[place..=place])?)
+        hash.times(&[due.get(place).copied(), request.cancel_after]);
+        Ok::<_, Error>(identity.parts(place, request, |part| hash.part(part))?)
     })?;
-    let seed = is_endless(plan, prepared).then_some(plan.seed);
-    hash.add(&format!(" {:?} {seed:?}", plan.traffic.stops.duration));
-    if let Some(file) = plan.endpoint.backend.file_digest() {
-        hash.add(&format!(" backend {file}"));
+    hash.times(&[plan.traffic.stops.duration.map(|time| time.as_secs_f64())]);
+    for (start, limit) in prepared.timeline.limits() {
+        hash.times(&[Some(start)]);
+        hash.number(limit);
     }
-    for step in prepared.sessions.as_ref().map(SessionWorkload::steps).iter().flat_map(|steps| &steps.steps) {
-        hash.add(&format!(" {} {:?} {:?}", step.session, step.parents, step.at));
+    if is_endless(plan, prepared) {
+        hash.number(plan.seed as usize);
     }
-    Ok(hash.digits()[..DIGITS].to_owned())
+    if let Some(sessions) = &prepared.sessions {
+        sessions.add_to(&mut hash);
+    }
+    Ok(format!("{WORKLOAD_VERSION}{}", &hash.digits()[..DIGITS]))
 }
 
 /// A SHA-256 hash as a writer.
@@ -65,8 +77,22 @@ impl Hash {
         Hash(Context::new(&SHA256))
     }
 
-    fn add(&mut self, text: &str) {
-        self.0.update(text.as_bytes());
+    /// Adds bytes after their length, so that no two lists of parts are the same bytes.
+    pub(in crate::serve) fn part(&mut self, bytes: &[u8]) {
+        self.number(bytes.len());
+        self.0.update(bytes);
+    }
+
+    pub(in crate::serve) fn number(&mut self, number: usize) {
+        self.0.update(&(number as u64).to_le_bytes());
+    }
+
+    /// Adds times, in seconds, as whole microseconds.
+    pub(in crate::serve) fn times(&mut self, seconds: &[Option<f64>]) {
+        for time in seconds {
+            let micros = time.map_or(i64::MIN, |seconds| (seconds * 1e6).round() as i64);
+            self.0.update(&micros.to_le_bytes());
+        }
     }
 
     pub(in crate::serve) fn digits(self) -> String {

@@ -1,7 +1,7 @@
 //! A prepared workload. It hides the difference between single requests and sessions from the phases of a run.
 
-use tacho_client::ClientPlan;
 use tacho_client::control::Caller;
+use tacho_client::{ClientPlan, PayloadSpec, Rules};
 use tacho_core::{Request, RowSink};
 use tacho_loadgen::{Drive, Driven, Error as DriveError, Target, Timeline, drive, drive_sessions};
 use tacho_metrics::sessions::Steps;
@@ -46,6 +46,21 @@ impl Prepared {
     pub(crate) fn provenance(&self, plan: &ServePlan) -> Option<Provenance> {
         let known = plan.report.provenance.clone()?;
         Some(Provenance { dataset_sha256: self.dataset_sha256.clone(), ..known })
+    }
+
+    /// The settings of all bodies.
+    pub fn payload(&self, plan: &ServePlan) -> PayloadSpec {
+        let traffic = &plan.traffic;
+        PayloadSpec {
+            model: self.model_name.clone(),
+            logprobs: traffic.logprobs,
+            ignore_eos: traffic.ignore_eos,
+            chat_temperature: traffic.chat_temperature,
+            pcm: traffic.pcm,
+            audio_speed: traffic.audio_speed,
+            extra_body: traffic.extra_body.clone(),
+            keeps_nulls: plan.endpoint.rules == Rules::Vllm,
+        }
     }
 
     /// Keeps only the requests with these indices, in order, and their times relative to the first.

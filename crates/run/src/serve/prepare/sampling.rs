@@ -73,9 +73,13 @@ pub(crate) fn sample(
     Ok((requests, digests))
 }
 
-/// Requests stay in memory unless the run is logged: then they may be spilled to its disk.
-fn store(plan: &ServePlan, contact: Contact) -> Requests {
-    let log = plan.log.as_ref().filter(|_| contact == Contact::Server);
+/// Requests stay in memory unless the run is logged: then they may be spilled to its disk. Without a run, to the
+/// directory for temporary files.
+pub(super) fn store(plan: &ServePlan, contact: Contact) -> Requests {
+    if contact == Contact::Minimal {
+        return Requests::with_directory(&std::env::temp_dir(), 4 * Requests::ROOM);
+    }
+    let log = plan.log.as_ref();
     let parent_of = |directory: &Path| match directory.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Path::new(".").to_owned(),
         Some(parent) => parent.to_owned(),

@@ -5,20 +5,36 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use tacho_core::Request;
+use tacho_core::json::Dict;
 use tacho_workload::sessions::Format;
-use tacho_workload::write_jsonl;
+use tacho_workload::{write_jsonl, write_settings};
 
 use crate::Error;
+use crate::plan::ServePlan;
+use crate::serve::drive::supply::is_endless;
 use crate::serve::prepare::Prepared;
+use crate::serve::prepare::identity::workload_digest;
 
-/// Writes the requests and their scheduled times atomically.
-pub fn save_workload(prepared: &Prepared, path: &Path) -> Result<(), Error> {
+/// Version of the settings in a saved workload.
+pub const SAVED_VERSION: i64 = 2;
+
+/// Writes the requests and their scheduled times atomically, after `settings` and the digest.
+pub fn save_workload(plan: &ServePlan, prepared: &Prepared, mut settings: Dict, path: &Path) -> Result<(), Error> {
+    if is_endless(plan, prepared) {
+        return Err(Error::EndlessWorkload);
+    }
+    settings.set("version", SAVED_VERSION);
+    settings.set("digest", workload_digest(plan, prepared)?);
     if let Some(sessions) = &prepared.sessions {
         let text = sessions.saved().written_as(Format::Model)?;
-        return save(path, |out| out.write_all(text.as_ref()).map_err(|source| failed(path, source)));
+        return save(path, |out| {
+            write_settings(out, settings, true)?;
+            out.write_all(text.trim_start_matches('{').trim_start().as_ref()).map_err(|source| failed(path, source))
+        });
     }
     let due = prepared.timeline.scheduled();
     save(path, |out| {
+        write_settings(out, settings, false)?;
         prepared.requests.each(|place, request| {
             let due = due.get(place..).unwrap_or_default();
             Ok(write_jsonl(out, place, std::slice::from_ref(request), due)?)

@@ -21,6 +21,7 @@ use super::plan::{SessionsPlan, setting};
 use super::source::described;
 use crate::Error;
 use crate::plan::LoraPlan;
+use crate::serve::prepare::identity::Hash;
 use crate::serve::prepare::lora;
 
 /// Seed offset of tool latencies, which keeps other draws unchanged.
@@ -255,18 +256,52 @@ impl SessionWorkload {
     /// The sessions with their start times and known requests, for a file.
     pub(in crate::serve) fn saved(&self) -> Trace {
         let mut saved = self.trace.clone();
-        let begins = begins(&self.trace, &self.trees, self.rank.len());
-        for (place, step) in saved.steps.iter_mut().enumerate() {
-            let tree = self.trees[place];
-            if step.parents.is_empty() || step.at_ms.is_some() {
-                let own = step.at_ms.unwrap_or(begins[tree]) - begins[tree];
-                step.at_ms = Some(self.starts[self.rank[tree]] * 1000.0 + own);
-            }
+        for (place, planned) in self.planned_ms().into_iter().enumerate() {
+            let step = &mut saved.steps[place];
+            step.at_ms = planned;
             if step.prompt != sessions::Prompt::Nothing {
                 step.sent = Some(self.replay.sent(place));
             }
         }
         saved
+    }
+
+    /// The scheduled time of each step that has one of its own, in milliseconds. Sessions that start as recorded keep
+    /// their times exactly.
+    fn planned_ms(&self) -> Vec<Option<f64>> {
+        let begins = begins(&self.trace, &self.trees, self.rank.len());
+        let shift =
+            |tree: usize| Some(self.starts[self.rank[tree]] * 1000.0 - begins[tree]).filter(|ms| ms.abs() > 1e-6);
+        let planned = |(step, &tree): (&sessions::Step, &usize)| {
+            let own = step.at_ms.or(step.parents.is_empty().then_some(begins[tree]))?;
+            Some(own + shift(tree).unwrap_or(0.0))
+        };
+        self.trace.steps.iter().zip(&self.trees).map(planned).collect()
+    }
+
+    /// Adds what determines the requests of sessions, in addition to the parts of them that are known before the run.
+    pub(in crate::serve) fn add_to(&self, hash: &mut Hash) {
+        hash.number(self.warmup);
+        for (place, planned) in self.planned_ms().into_iter().enumerate() {
+            let step = &self.trace.steps[place];
+            let seconds = |ms: Option<f64>| ms.map(|ms| ms / 1000.0);
+            hash.number(self.rank[self.trees[place]]);
+            hash.number(usize::from(step.sends()));
+            hash.times(&[planned, step.start_delay_ms, step.gap_ms].map(seconds));
+            hash.times(&[Some(self.tools[place].as_secs_f64())]);
+            hash.number(step.parents.len());
+            for edge in &step.parents {
+                hash.number(edge.parent);
+                hash.times(&[seconds(Some(edge.after_ms))]);
+            }
+            let history = self.replay.before(place);
+            hash.number(history.len());
+            for &(before, choice) in history {
+                hash.number(before);
+                hash.number(choice);
+            }
+            hash.part(step.answered.as_deref().unwrap_or_default().as_bytes());
+        }
     }
 }
 

@@ -59,6 +59,16 @@ pub(crate) fn is_sleeping(app: &App) -> String {
 /// `/docs`: a placeholder for the page that FastAPI generates.
 pub(crate) const DOCS: &str = "<!DOCTYPE html><title>vLLM simulator</title><p>See /openapi.json.";
 
+/// `/version`: the version of the simulated API, and that it is simulated.
+pub(crate) fn version(app: &App) -> String {
+    format!(
+        r#"{{"version":"{}","tacho_simulator":{{"version":"{}","profile":{}}}}}"#,
+        routes::VERSION,
+        env!("CARGO_PKG_VERSION"),
+        quoted(&app.spec.machine.name)
+    )
+}
+
 /// `/openapi.json`: the title and version, without paths.
 pub(crate) fn openapi() -> String {
     format!(r#"{{"openapi":"3.1.0","info":{{"title":"FastAPI","version":"{}"}},"paths":{{}}}}"#, routes::VERSION)

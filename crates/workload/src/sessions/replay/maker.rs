@@ -130,6 +130,8 @@ impl<'t> Maker<'t> {
         request.output_len = sent.get("output_len").and_then(Value::as_i64).unwrap_or(request.output_len);
         let counted = sent.get("prompt_len").and_then(Value::as_i64).and_then(|len| u64::try_from(len).ok());
         request.prompt_len = counted.unwrap_or(request.prompt_len);
+        request.lora = sent.get("lora").and_then(Value::as_str).map(str::to_owned);
+        request.cancel_after = sent.get("cancel_after_s").and_then(Value::as_f64);
         match (sent.get("messages"), sent.get("prompt")) {
             (Some(messages @ Value::List(_)), _) if self.spec.chat => request.chat_messages = Some(messages.clone()),
             // A complete body may have no messages.

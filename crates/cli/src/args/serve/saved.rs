@@ -1,0 +1,254 @@
+//! The settings of a saved workload: the flags that determine what is sent. They are saved with the requests, and
+//! `--workload` restores them.
+
+use std::path::Path;
+
+use tacho_args::Values;
+use tacho_args::grammar::Parsed;
+use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::secret::{REDACTED, is_secret_name, redact_words};
+use tacho_run::serve::SAVED_VERSION;
+use tacho_workload::read_settings;
+
+use super::{ServeArgs, TABLE};
+use crate::args::error::Refusal;
+
+/// Flags that determine requests or their times: a saved workload has one value of each.
+const FIXED: [&str; 24] = [
+    "--backend",
+    "--endpoint",
+    "--model",
+    "--served-model-name",
+    "--lora-modules",
+    "--ignore-eos",
+    "--logprobs",
+    "--top-p",
+    "--top-k",
+    "--min-p",
+    "--temperature",
+    "--frequency-penalty",
+    "--presence-penalty",
+    "--repetition-penalty",
+    "--extra-body",
+    "--no-request-id",
+    "--strict-parity",
+    "--cache-salt",
+    "--session-header",
+    "--audio-speed",
+    "--server-history",
+    "--tool-latency",
+    "--warmup-sessions",
+    "--duration",
+];
+
+/// Flags that a saved workload sets unless they are given: limits, and how responses are read.
+const DEFAULTS: [&str; 9] = [
+    "--seed",
+    "--max-concurrency",
+    "--prefill-concurrency",
+    "--sessions-concurrency",
+    "--session-ramp-up",
+    "--on-session-failure",
+    "--sessions-output-len",
+    "--pcm-sample-rate",
+    "--pcm-channels",
+];
+
+/// Flags without effect on a saved workload.
+pub(super) const WITHOUT_EFFECT: [&str; 8] = [
+    "--dataset-name",
+    "--dataset-path",
+    "--num-prompts",
+    "--request-rate",
+    "--burstiness",
+    "--ramp-up-strategy",
+    "--random-input-len",
+    "--random-output-len",
+];
+
+/// The headers of each class that has its own.
+type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
+
+/// What a saved workload has in addition to flags.
+#[derive(Debug, Clone)]
+pub(crate) struct Saved {
+    /// The workload digest of the run that was saved.
+    pub(crate) digest: Option<String>,
+    /// The headers of classes.
+    pub(crate) class_headers: ClassHeaders,
+}
+
+/// What a run decided that its flags leave open.
+#[derive(Debug)]
+pub(crate) struct Decided<'a> {
+    pub(crate) model_id: &'a str,
+    pub(crate) model_name: &'a str,
+    pub(crate) cache_salt: Option<&'a str>,
+    pub(crate) max_concurrency: Option<usize>,
+}
+
+impl ServeArgs {
+    /// The settings to save with the requests, without secrets.
+    pub(crate) fn settings(&self, decided: &Decided<'_>) -> Result<Dict, Refusal> {
+        let mut words = Vec::new();
+        for flag in FIXED.iter().chain(&DEFAULTS) {
+            match *flag {
+                "--backend" => {
+                    let alias = if self.target.backend.is_given { flag } else { "--endpoint-type" };
+                    let name = self.values.get(alias).as_str().unwrap_or(self.target.backend().name());
+                    words.push(format!("{flag}={name}"));
+                }
+                "--model" => words.push(format!("{flag}={}", decided.model_id)),
+                "--served-model-name" if decided.model_name != decided.model_id => {
+                    words.push(format!("{flag}={}", decided.model_name));
+                }
+                "--served-model-name" => {}
+                "--ignore-eos" => words.extend(self.ignore_eos().then(|| flag.to_string())),
+                "--cache-salt" => words.extend(decided.cache_salt.map(|salt| format!("{flag}={salt}"))),
+                "--max-concurrency" => words.extend(decided.max_concurrency.map(|most| format!("{flag}={most}"))),
+                _ => words.extend(self.values.words(flag)),
+            }
+        }
+        let mut settings = Dict::new();
+        settings.set("flags", strings(redact_words(&words)));
+        settings.set("headers", shown(self.target.headers()?));
+        let mut classes = Dict::new();
+        for (class, headers) in self.class_headers()? {
+            classes.set(&class, shown(headers));
+        }
+        if !classes.is_empty() {
+            settings.set("class_headers", classes);
+        }
+        Ok(settings)
+    }
+
+    /// The headers of each class that has its own.
+    pub(crate) fn class_headers(&self) -> Result<ClassHeaders, Refusal> {
+        if let Some(saved) = &self.saved {
+            return Ok(saved.class_headers.clone());
+        }
+        let own = self.classes.iter().filter(|class| class.args.values.get("--header") != self.values.get("--header"));
+        own.map(|class| Ok((class.name.clone(), class.args.target.headers()?))).collect()
+    }
+}
+
+fn strings(texts: impl IntoIterator<Item = String>) -> Vec<Value> {
+    texts.into_iter().map(Value::from).collect()
+}
+
+/// Headers as text, without secrets.
+fn shown(headers: Vec<(String, String)>) -> Vec<Value> {
+    let value = |name: &str, value: String| if is_secret_name(name) { REDACTED.to_owned() } else { value };
+    strings(headers.into_iter().map(|(name, text)| format!("{name}={}", value(&name, text))))
+}
+
+/// Restores the settings of `--workload`. `None` if the file has none: then the flags alone determine what is sent.
+pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
+    let Some(path) = values.get("--workload").as_str().map(str::to_owned) else { return Ok(None) };
+    // The run itself reports a file that cannot be read.
+    let Ok(Some(settings)) = read_settings(Path::new(&path)) else { return Ok(None) };
+    let file = File { path: &path, settings };
+    let version = file.settings.get("version").and_then(Value::as_i64);
+    if version != Some(SAVED_VERSION) {
+        return Err(file.wrong(format!("settings of version {SAVED_VERSION} are read, not {version:?}")));
+    }
+    let saved = match Values::defaults(&TABLE).read(&file.texts(file.settings.get("flags"))) {
+        Ok(Parsed::Values(saved)) => saved,
+        Ok(Parsed::Help(_)) => return Err(file.wrong("its flags ask for help".to_owned())),
+        Err(error) => return Err(file.wrong(error.to_string())),
+    };
+    for flag in FIXED {
+        file.check_given(flag, values, &saved)?;
+    }
+    for flag in FIXED.into_iter().chain(DEFAULTS).filter(|flag| saved.is_given(flag)) {
+        if !values.is_given(flag) {
+            values.put(flag, saved.get(flag).clone());
+        }
+    }
+    let given = file.texts(Some(values.get("--header")));
+    let headers = file.headers(file.settings.get("headers"), &given)?;
+    let class_headers = file.class_headers(&given)?;
+    let is_saved =
+        |one: &String| class_headers.iter().any(|(_, list)| list.iter().any(|other| name(other) == name(one)));
+    let mut all = headers;
+    for one in given {
+        let is_new = !all.contains(&one) && !is_saved(&one);
+        if is_new && !is_secret_name(name(&one)) {
+            return Err(file.fixed("--header"));
+        }
+        all.extend(is_new.then_some(one));
+    }
+    if !all.is_empty() {
+        values.put("--header", Value::List(strings(all)));
+    }
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let class_headers = class_headers.into_iter().map(|(class, list)| (class, list.iter().filter_map(pair).collect()));
+    let digest = file.settings.get("digest").and_then(Value::as_str).map(str::to_owned);
+    Ok(Some(Saved { digest, class_headers: class_headers.collect() }))
+}
+
+/// The name of a header.
+fn name(header: &str) -> &str {
+    header.split('=').next().unwrap_or_default()
+}
+
+/// A saved workload.
+struct File<'p> {
+    path: &'p str,
+    settings: Dict,
+}
+
+impl File<'_> {
+    /// Refuses a flag that would change the requests, and a secret that files do not keep and no flag gives.
+    fn check_given(&self, flag: &'static str, given: &Values, saved: &Values) -> Result<(), Refusal> {
+        let (own, kept) = (given.get(flag), saved.get(flag));
+        let has_secret = dumps(kept).contains(REDACTED);
+        match given.is_given(flag) {
+            false if has_secret => Err(self.missing(flag, "a secret")),
+            true if own != kept && !has_secret && !(flag == "--backend" && is_file(own) && is_file(kept)) => {
+                Err(self.fixed(flag))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The saved headers, with their secrets from the given ones.
+    fn headers(&self, saved: Option<&Value>, given: &[String]) -> Result<Vec<String>, Refusal> {
+        let whole = |header: String| {
+            if !header.ends_with(&format!("={REDACTED}")) {
+                return Ok(header);
+            }
+            let same = given.iter().find(|other| name(other).eq_ignore_ascii_case(name(&header)));
+            same.cloned().ok_or_else(|| self.missing("--header", name(&header)))
+        };
+        self.texts(saved).into_iter().map(whole).collect()
+    }
+
+    fn class_headers(&self, given: &[String]) -> Result<Vec<(String, Vec<String>)>, Refusal> {
+        let classes = self.settings.get("class_headers").and_then(Value::as_dict);
+        let classes = classes.into_iter().flat_map(|classes| classes.iter());
+        classes.map(|(class, list)| Ok((class.to_owned(), self.headers(Some(list), given)?))).collect()
+    }
+
+    fn texts(&self, list: Option<&Value>) -> Vec<String> {
+        let items = list.and_then(Value::as_list).unwrap_or_default();
+        items.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn fixed(&self, flag: &'static str) -> Refusal {
+        Refusal::SavedFlag { flag, path: self.path.to_owned() }
+    }
+
+    fn missing(&self, flag: &'static str, what: &str) -> Refusal {
+        Refusal::SavedSecret { flag, what: what.to_owned(), path: self.path.to_owned() }
+    }
+
+    fn wrong(&self, problem: String) -> Refusal {
+        Refusal::SavedSettings { path: self.path.to_owned(), problem }
+    }
+}
+
+/// Whether a backend is a file: its content decides, not its path.
+fn is_file(backend: &Value) -> bool {
+    backend.as_str().is_some_and(|name| tacho_client::BackendKind::from_name(name).is_none())
+}
