@@ -311,3 +311,16 @@ fn an_api_key_goes_only_where_it_is_known() {
         assert_eq!(authorization(name, Some("k")), None, "{name}");
     }
 }
+
+/// `random-mm` has a list of media for each request.
+#[test]
+fn the_file_of_infinity_takes_a_list_with_one_image() {
+    let backend = BackendKind::from_text(built_in_file("infinity-embeddings-clip").unwrap(), "clip").unwrap();
+    let payload = PayloadSpec { model: "m".into(), ..PayloadSpec::default() };
+    let body = |media: Value| {
+        let request = Request { media: Some(media), ..Request::text("a prompt", 2, 1) };
+        backend.body(&payload, &request).unwrap()
+    };
+    let image = tacho_core::json::parse(r#"{"type": "image_url", "image_url": {"url": "data:x"}}"#).unwrap();
+    assert_eq!(body(Value::List(vec![image.clone()])), body(image));
+}

@@ -118,7 +118,7 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
         verdict.into_iter().chain(stopped).map(|text| format!("<li>{}</li>", escape(&text))).collect();
     // Loads above the answer may well overload the server.
     let variable = text("variable").unwrap_or_default();
-    let judged = |run: &&Dict| most.is_some_and(|most| number(run, variable).is_some_and(|level| level <= most));
+    let judged = |run: &&Dict| most.is_some_and(|most| number(run, variable).is_none_or(|level| level <= most));
     let judged: Vec<&Dict> = runs.iter().copied().filter(judged).collect();
     let head = Head::of_results(format!("Largest load within {}", slos.join(" and ")), runs, &judged)
         .verdict_with(tone, &sentence, &reasons, None)
