@@ -36,8 +36,8 @@ pub fn read(path: &Path, table: &Table) -> Result<Vec<Entry>, ConfigError> {
     if !path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
         return Err(ConfigError::NotYaml { path: path.to_owned() });
     }
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let text = tacho_core::files::read_settings_text(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     let place = |line: usize| format!("--config {}: line {line}", path.display());
     match entries(&text, table) {
         Ok(entries) => Ok(entries.into_iter().map(|(line, words)| Entry { place: place(line), words }).collect()),

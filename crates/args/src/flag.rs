@@ -176,11 +176,13 @@ pub enum Bounds {
     AtMost(f64),
 }
 
-/// The largest integer of a flag: tokens and other counts are bounded, seeds are not.
+/// The largest integer of a flag, by the name of its value: all are bounded but seeds.
 const fn most_of(metavar: &str) -> Option<u64> {
     match metavar.as_bytes() {
-        b"TOKENS" => Some(TokenCount::MAX),
+        b"TOKENS" | b"WORDS" | b"BYTES" => Some(TokenCount::MAX),
         b"N" => Some(RequestCount::MAX),
+        b"SEC" => Some(Pause::MAX.as_secs()),
+        b"PORT" => Some(u16::MAX as u64),
         _ => None,
     }
 }

@@ -18,6 +18,9 @@ use commands::COMMANDS;
 use exit::Exit;
 use tacho_args::variables;
 
+/// Stack of the program.
+const STACK: usize = 8 << 20;
+
 /// Argument of the helper process that renders chat templates. It is internal, not a command.
 const RENDER: &str = "__render";
 
@@ -27,6 +30,14 @@ const READ_ELSEWHERE: [&str; 3] = ["COMMIT", "RENDEZVOUS_TOKEN", "RENDEZVOUS_TOK
 /// Entry point of the program.
 pub fn main() -> ExitCode {
     limits::share_one_arena();
+    // The main thread's stack has the size of `ulimit -s`, which may be too small.
+    match std::thread::Builder::new().name("main".into()).stack_size(STACK).spawn(program) {
+        Ok(thread) => thread.join().unwrap_or(ExitCode::FAILURE),
+        Err(_) => program(),
+    }
+}
+
+fn program() -> ExitCode {
     if let Some(command) = commands::supervise::supervised_command(std::env::args_os()) {
         return commands::supervise::run(&command);
     }

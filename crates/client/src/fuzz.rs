@@ -7,9 +7,11 @@ use std::io::Write;
 use tacho_testkit::{Counted, fuzz};
 
 use crate::Url;
+use crate::backends::Flow;
 use crate::endpoint::proxy_for;
 use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::inflate::Inflate;
+use crate::websocket::{Message, Reader as MessageReader};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
@@ -81,6 +83,32 @@ fn fuzz_compressed_answers() {
             });
             let _ = inflate.finish();
         }
+    });
+}
+
+/// The messages of a WebSocket, and whether it is intact.
+fn messages(pieces: &[&[u8]]) -> (bool, Vec<String>) {
+    let (mut reader, mut all) = (MessageReader::default(), Vec::new());
+    let mut keep = |message: Message<'_>| {
+        all.push(format!("{message:?}"));
+        Ok(Flow::Continue)
+    };
+    let intact = pieces.iter().all(|piece| reader.feed(piece, &mut keep).is_ok());
+    (intact, all)
+}
+
+#[test]
+fn fuzz_websockets() {
+    let long = [&[0x81, 126, 1, 0][..], &[b'x'; 256]].concat();
+    let good = [
+        &b"\x81\x05hello\x89\x02ab\x01\x03one\x80\x03two\x88\x05\x03\xe8bye"[..],
+        b"\x81\x7f\0\0\0\0\0\0\0\x02{}\x8a\0\x81\0",
+        &long,
+    ];
+    assert_eq!(messages(&[good[0]]).1.len(), 4);
+    fuzz("websocket messages", &good.map(<[u8]>::to_vec), CASES, |bytes| {
+        let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(messages(&bytewise), messages(&[bytes]));
     });
 }
 

@@ -5,6 +5,8 @@
 
 mod aws;
 mod command;
+#[cfg(test)]
+mod fuzz;
 mod keeper;
 mod oauth;
 mod signer;

@@ -1,9 +1,10 @@
-//! Types that all crates of tacho share. No I/O except by [`SpillFile`] and [`command`], no async, no clock reads except by [`Clock`].
+//! Types that all crates of tacho share. No I/O except by [`SpillFile`], [`files`] and [`command`], no async, no clock reads except by [`Clock`].
 
 pub mod bounded;
 pub mod clock;
 pub mod command;
 pub mod event;
+pub mod files;
 pub mod host;
 pub mod json;
 pub mod labels;

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, ServerConfig, ServerConnection,
     SignatureScheme, StreamOwned,
 };
+
+use tacho_core::files::read_settings;
 
 use crate::Error;
 
@@ -116,7 +118,8 @@ fn unusable(path: &Path) -> impl Fn(String) -> Error + '_ {
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let pem = read_settings(path).map_err(pem::Error::Io);
+    let read = pem.and_then(|pem| CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>());
     let chain = read.map_err(|error| unusable(path)(error.to_string()))?;
     if chain.is_empty() {
         Err(unusable(path)("it does not hold a certificate in PEM form".to_owned()))
@@ -128,7 +131,9 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 /// TLS settings of rank 0.
 pub(crate) fn server(certificate: &Certificate) -> Result<Arc<ServerConfig>, Error> {
     let chain = read_chain(&certificate.file)?;
-    let key = PrivateKeyDer::from_pem_file(&certificate.key)
+    let key = read_settings(&certificate.key).map_err(pem::Error::Io);
+    let key = key
+        .and_then(|pem| PrivateKeyDer::from_pem_slice(&pem))
         .map_err(|error| unusable(&certificate.key)(error.to_string()))?;
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let built = builder.and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));

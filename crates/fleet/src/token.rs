@@ -11,7 +11,7 @@ pub(crate) fn find(get: Get<'_>) -> Result<Option<Secret>, Error> {
         return Ok(Some(token));
     }
     let Some(path) = get("TACHO_RENDEZVOUS_TOKEN_FILE").filter(|path| !path.is_empty()) else { return Ok(None) };
-    match std::fs::read_to_string(&path) {
+    match tacho_core::files::read_settings_text(&path) {
         Ok(text) => secret(&text).map(Some).ok_or(Error::EmptyToken { path }),
         Err(source) => Err(Error::TokenFile { path, source }),
     }

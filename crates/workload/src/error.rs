@@ -63,6 +63,8 @@ pub enum Error {
     StageTooShort { name: String, wanted: usize, found: usize },
     #[error("{} has no chunk-N-trace.csv: pass a directory of ServeGen's data, such as data/language/m-large", path.display())]
     NoClients { path: PathBuf },
+    #[error("{}: the rate and --duration give more than {most} requests: lower one of them", path.display())]
+    TooManyArrivals { path: PathBuf, most: usize },
     #[error("{}: no client sends anything from second {start} on: change --servegen-start", path.display())]
     NoArrivals { path: PathBuf, start: f64 },
     #[error("{}: {problem}", path.display())]

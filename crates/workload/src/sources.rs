@@ -28,8 +28,7 @@ use crate::limits::{MAX_LINE_BYTES, MAX_UNPACKED};
 /// and a byte order mark from the first bytes.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let failed = |source| Error::Read { path: path.to_path_buf(), source };
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(failed)?;
+    let bytes = tacho_core::files::read_data(path).map_err(failed)?;
     let bytes = match bytes.as_slice() {
         [0x1f, 0x8b, ..] => unpack(path, flate2::read::MultiGzDecoder::new(&*bytes))?,
         [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack(path, zstd::Decoder::new(&*bytes).map_err(failed)?)?,

@@ -51,6 +51,23 @@ fn message(words: &[&str]) -> String {
     serve(words).unwrap_err().to_string()
 }
 
+#[test]
+fn every_count_has_an_upper_bound() {
+    use tacho_args::flag::{Bounds, Kind, Origin};
+    let unbounded = |flag: &&tacho_args::flag::Flag| {
+        let most = match flag.bounds {
+            Some(Bounds::Between(_, most) | Bounds::Above(_, most) | Bounds::AtMost(most)) => most,
+            None => f64::INFINITY,
+        };
+        // Seeds only start generators; the server checks a top-k, and the engine its own flags.
+        let others = flag.origin == Origin::Engine || ["SEED", "K"].contains(&flag.metavar);
+        flag.kind == Kind::Int && most > 1e10 && !others
+    };
+    let flags = COMMANDS.iter().flat_map(|command| command.table.flags);
+    let names: Vec<&str> = flags.filter(unbounded).map(|flag| flag.long()).collect();
+    assert_eq!(names, [""; 0]);
+}
+
 /// The argv of a golden case, with a port filled in.
 fn golden_argv(case: &serde_json::Value) -> Vec<String> {
     let argv = case["argv"].as_array().unwrap();

@@ -60,7 +60,7 @@ fn oauth(args: &SignInArgs, url: &str, server: &EndpointSpec) -> anyhow::Result<
 
 fn secret_of(path: &Path) -> anyhow::Result<String> {
     let shown = path.display();
-    match std::fs::read_to_string(path) {
+    match tacho_core::files::read_settings_text(path) {
         Ok(text) if text.trim().is_empty() => bail!("--oauth-client-secret-file {shown} is empty"),
         Ok(text) => Ok(text.trim().to_owned()),
         Err(error) => bail!("--oauth-client-secret-file {shown} cannot be read: {error}"),

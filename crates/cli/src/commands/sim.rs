@@ -155,7 +155,8 @@ fn capacity(engine: &EngineSpec) -> String {
 pub(crate) fn profile(name: Option<&str>) -> anyhow::Result<Machine> {
     let Some(name) = name else { return Ok(Profile::default().into()) };
     if name.ends_with(".json") || name.contains('/') {
-        let text = std::fs::read_to_string(name).with_context(|| format!("the profile {name} cannot be read"))?;
+        let text = tacho_core::files::read_settings_text(name)
+            .with_context(|| format!("the profile {name} cannot be read"))?;
         return Ok(Machine::parse(&text, name)?);
     }
     let unknown = |error: tacho_engine::Error| {

@@ -50,6 +50,30 @@ fn a_limited_address_space_is_enough_or_refused_in_one_line() {
 }
 
 #[test]
+fn a_small_stack_is_enough() {
+    let place = Place::new();
+    let output = limited(&place.command(&RUN), "ulimit -s 256").output().unwrap();
+    assert!(worked(&output, "256 kB of stack"), "{}", stderr(&output));
+}
+
+#[test]
+fn endless_files_are_refused() {
+    let place = Place::new();
+    for (words, says) in [
+        (&["--base-url", "@/dev/zero"][..], "larger than 16 MiB"),
+        (
+            &["--base-url", "https://127.0.0.1:9", "--client-cert", "/dev/zero", "--client-key", "/dev/zero"],
+            "--client-cert",
+        ),
+    ] {
+        let words = [&["serve", "--model", "gpt2", "--tokenizer", "gpt2", "--dataset-name", "random"], words].concat();
+        let output = limited(&place.command(&words), "ulimit -v 2000000").output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn one_core_is_enough() {
     let place = Place::new();
     let run = place.command(&RUN);

@@ -108,7 +108,7 @@ fn clip(request: &Request) -> Result<Clip<'_>, &'static str> {
     }
     let path = member("audio_path").and_then(Value::as_str);
     let path = Path::new(path.ok_or("its media is not an object with audio or audio_path")?);
-    let bytes = std::fs::read(path).map_err(|_| "its audio file cannot be read")?;
+    let bytes = tacho_core::files::read_data(path).map_err(|_| "its audio file cannot be read")?;
     Ok(Clip::File { path, bytes })
 }
 

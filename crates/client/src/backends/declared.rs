@@ -105,7 +105,8 @@ impl BackendKind {
         if size > MAX_FILE {
             return Err(fail(format!("is larger than {} KiB: is it a backend file?", MAX_FILE >> 10)));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
+        let text =
+            tacho_core::files::read_settings_text(path).map_err(|error| fail(format!("cannot be read: {error}")))?;
         let stem = path.file_stem().map_or_else(|| "backend".into(), |stem| stem.to_string_lossy());
         BackendKind::from_text(&text, &stem).map_err(|FileError(problem)| fail(problem))
     }

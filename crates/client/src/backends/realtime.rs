@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tacho_core::bounded::Pause;
 use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::{Failure, FailureKind, Observation, Outcome, Request, Timestamp};
 
@@ -68,7 +69,7 @@ pub(super) fn frames(
         if recorded == samples.len() {
             push_frame(&mut out, TEXT, END);
         }
-        ends.push((Duration::from_secs_f64(recorded as f64 / speed), out.len()));
+        ends.push((Pause::clamped(recorded as f64 / speed), out.len()));
     }
     let (key, accept) = websocket::key();
     let steps = ends.into_iter().map(|(due, end)| (due, out.len() - end)).collect();

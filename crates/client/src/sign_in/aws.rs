@@ -1,7 +1,7 @@
 //! AWS Signature Version 4. The body's hash is computed when a request is encoded; the rest of the signature, which
 //! depends on the time, when it is sent.
 
-mod keys;
+pub(super) mod keys;
 
 use std::borrow::Cow;
 

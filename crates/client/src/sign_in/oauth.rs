@@ -58,7 +58,7 @@ pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
 }
 
 /// The standard's error and description, or the beginning of the text.
-fn explanation(text: &str) -> String {
+pub(super) fn explanation(text: &str) -> String {
     let json = parse(text).ok();
     let field = |name: &str| json.as_ref().and_then(|json| json.get(name)?.as_str());
     match (field("error"), field("error_description")) {

@@ -13,6 +13,8 @@ use rustls::{
     SignatureScheme,
 };
 
+use tacho_core::files::read_settings;
+
 use super::certificate;
 use crate::{ClientCertificate, EndpointSpec};
 
@@ -72,7 +74,8 @@ fn identity(files: &ClientCertificate) -> Result<(Vec<CertificateDer<'static>>, 
     let unfit = |flag: &str, path: &Path, reason: String| format!("{flag} {}: {reason}", path.display());
     let chain =
         read_certificates(&files.certificate).map_err(|reason| unfit("--client-cert", &files.certificate, reason))?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| {
+    let key = read_settings(&files.key).map_err(pem::Error::Io).and_then(|pem| PrivateKeyDer::from_pem_slice(&pem));
+    let key = key.map_err(|error| {
         let reason = match error {
             pem::Error::NoItemsFound => "it holds no private key in PEM form; an encrypted one must be decrypted first",
             error => return unfit("--client-key", &files.key, error.to_string()),
@@ -94,7 +97,8 @@ fn unfit_identity(files: &ClientCertificate, error: &rustls::Error) -> String {
 
 /// The certificates of a file.
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let pem = read_settings(path).map_err(pem::Error::Io);
+    let read = pem.and_then(|pem| CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>());
     match read {
         Ok(none) if none.is_empty() => Err("it holds no certificate in PEM form".to_owned()),
         read => read.map_err(|error| error.to_string()),

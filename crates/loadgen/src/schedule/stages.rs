@@ -9,6 +9,7 @@ mod curve;
 use std::sync::Arc;
 
 use tacho_core::StageSpan;
+use tacho_core::bounded::{RequestCount, ScheduledTime};
 use tacho_pyrand::randomstate::RandomState;
 
 pub use curve::Curve;
@@ -18,6 +19,8 @@ use crate::Error;
 
 /// Most stages of a run: each is a group of the result.
 const MAX_STAGES: usize = 100;
+/// The largest concurrency limit: more connections than a machine can open.
+const MAX_LIMIT: usize = 1_000_000;
 
 /// A stage of the load.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,7 +95,10 @@ impl Stages {
     pub fn new(stages: Vec<Stage>) -> Result<Self, Error> {
         let (mut spans, mut start) = (Vec::with_capacity(stages.len()), 0.0);
         for stage in &stages {
-            let span = stage.span(start).map_err(|problem| Error::Stage { name: stage.name.clone(), problem })?;
+            let span = stage
+                .span(start)
+                .and_then(bounded)
+                .map_err(|problem| Error::Stage { name: stage.name.clone(), problem })?;
             start = span.end;
             spans.push(span);
         }
@@ -170,6 +176,19 @@ impl Stages {
             places.resize(times.len(), place as u16);
         }
         Ok((times, places))
+    }
+}
+
+/// The span, if it is not too large.
+fn bounded(span: StageSpan) -> Result<StageSpan, &'static str> {
+    if !ScheduledTime::holds(span.end) {
+        Err("it ends after more than ten years")
+    } else if !RequestCount::holds(span.requests) {
+        Err("it sends more than 100,000,000 requests")
+    } else if span.limit.is_some_and(|limit| limit > MAX_LIMIT) {
+        Err("its concurrency limit is above 1,000,000")
+    } else {
+        Ok(span)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tacho_core::bounded::ScheduledTime;
 use tacho_core::{Observation, Timestamp};
 
 use super::load_model::LoadModel;
@@ -172,7 +173,7 @@ impl<'a> Sessions<'a> {
             }
         };
         let start = self.plan.starts.get(session).filter(|_| session < self.plan.range.end)?;
-        Some((session, self.origin + Duration::from_secs_f64((start - self.plan.from).max(0.0)).max(opens)))
+        Some((session, self.origin + ScheduledTime::clamped(start - self.plan.from).max(opens)))
     }
 
     fn forget(&mut self, session: usize) {

@@ -78,7 +78,7 @@ pub(crate) fn sample(
 fn read_audio(lines: &Lines, row: &Line) -> Result<Audio, Error> {
     let path = row.object.get("audio").and_then(Value::as_str);
     let path = PathBuf::from(path.ok_or_else(|| lines.wrong(row, "audio", "the path of an audio file"))?);
-    let audio = match std::fs::read(&path) {
+    let audio = match tacho_core::files::read_data(&path) {
         Ok(file) => Audio::decode(&file).ok_or(Error::NotAudio { path }),
         Err(source) => Err(Error::Read { path, source }),
     };

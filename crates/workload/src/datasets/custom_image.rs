@@ -172,7 +172,7 @@ pub(super) fn image_content(text: &str, links: Option<&Links>) -> Result<Value, 
 fn read_file(url: &str) -> Result<Arc<[u8]>, ImageProblem> {
     let path = percent_decoded(url.strip_prefix("file://").unwrap_or(url));
     let unreadable = |source: std::io::Error| ImageProblem::Unreadable { reason: source.to_string() };
-    std::fs::read(path).map(Arc::from).map_err(unreadable)
+    tacho_core::files::read_data(path).map(Arc::from).map_err(unreadable)
 }
 
 fn percent_decoded(text: &str) -> String {

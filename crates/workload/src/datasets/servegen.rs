@@ -35,6 +35,9 @@ pub struct ServeGenSpec {
     pub hash_seed: u32,
 }
 
+/// Most requests that a duration may give.
+const MAX_ARRIVALS: usize = 10_000_000;
+
 /// Time, prompt length and output length of a request.
 type Arrival = (f64, u64, i64);
 
@@ -69,7 +72,7 @@ impl ServeGenSpec {
         let mut starts: Vec<f64> = clients.iter().flat_map(|one| one.windows.iter().map(|own| own.start)).collect();
         starts.sort_by(f64::total_cmp);
         starts.dedup();
-        let wanted = if self.duration.is_some() { usize::MAX } else { self.selection.wanted() };
+        let wanted = if self.duration.is_some() { MAX_ARRIVALS + 1 } else { self.selection.wanted() };
         let last = self.start + self.duration.unwrap_or(f64::INFINITY) / self.time_scale.max(f64::MIN_POSITIVE);
         let size = starts.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
         let size = if size.is_finite() { size } else { 600.0 };
@@ -87,6 +90,9 @@ impl ServeGenSpec {
                 client.arrivals(window, (from, to), factor, wanted - before, &mut all);
             }
             all[before..].sort_by(|left, right| left.0.total_cmp(&right.0));
+        }
+        if self.duration.is_some() && all.len() > MAX_ARRIVALS {
+            return Err(Error::TooManyArrivals { path: self.path.clone(), most: MAX_ARRIVALS });
         }
         all.truncate(wanted);
         all.iter_mut().for_each(|arrival| arrival.0 -= self.start);
@@ -328,6 +334,8 @@ mod tests {
         spec.selection.num_prompts = 10;
         let arrivals = spec.arrivals().unwrap();
         assert!(arrivals.len() == 10 && arrivals.is_sorted_by_key(|arrival| arrival.0), "{arrivals:?}");
+        spec.duration = Some(7_200.0);
+        assert!(matches!(spec.arrivals(), Err(Error::TooManyArrivals { .. })));
     }
 
     #[test]

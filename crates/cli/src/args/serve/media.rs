@@ -29,7 +29,7 @@ flags! {
                 "Seconds from the first audio of a response to the start of its playback. Audio that arrives later than it is played is \
                  an underrun.");
             audio_speed: f64 = own(&["--audio-speed"], Float, "FACTOR", Preset::Float(1.0), &MEDIA,
-                "Speed at which openai-realtime sends audio. 1 is real time, as a microphone records it; inf sends it at once.").positive();
+                "Speed at which openai-realtime sends audio. 1 is real time, as a microphone records it; inf sends it at once.").between(0.001, f64::INFINITY);
             omni: bool = switch(&["--omni"], &MEDIA,
                 "Accepted for commands of vLLM-Omni, where it enables the backends for speech and images. Here they always are.");
         ]

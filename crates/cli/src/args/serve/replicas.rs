@@ -88,7 +88,7 @@ pub(super) fn expanded(text: &str) -> Result<String, Refusal> {
             continue;
         };
         let refused = |problem: String| Refusal::UrlFile { path: path.to_owned(), problem };
-        let lines = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+        let lines = tacho_core::files::read_settings_text(path).map_err(|error| refused(error.to_string()))?;
         let lines = lines.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let before = urls.len();
         urls.extend(lines.map(str::to_owned));

@@ -49,7 +49,7 @@ impl AwsKeySource {
             AwsKeySource::Given(keys) => return Ok(keys.clone()),
             AwsKeySource::Profile { name, credentials, config } => (name, credentials, config),
         };
-        let read = |path: &PathBuf| std::fs::read_to_string(path);
+        let read = |path: &PathBuf| tacho_core::files::read_settings_text(path);
         let (first, second) = (read(credentials), read(config));
         let keys = first.as_deref().ok().and_then(|text| profile(text, name));
         let section = if name == "default" { name.clone() } else { format!("profile {name}") };
@@ -67,8 +67,13 @@ impl AwsKeySource {
     }
 }
 
+/// Whether a text can be a key, which is sent in a header.
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 /// The keys of a section of a file.
-fn profile(text: &str, section: &str) -> Option<AwsKeys> {
+pub(in crate::sign_in) fn profile(text: &str, section: &str) -> Option<AwsKeys> {
     let is_header = |line: &str| line.starts_with('[');
     let named = |line: &str| line.trim_matches(['[', ']']).split_whitespace().eq(section.split_whitespace());
     let lines = text.lines().map(str::trim).skip_while(|line| !(is_header(line) && named(line)));
@@ -76,7 +81,7 @@ fn profile(text: &str, section: &str) -> Option<AwsKeys> {
     let field = |name: &str| {
         let mut pairs = lines.iter().rev().filter_map(|line| line.split_once('='));
         let found = pairs.find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty()).map(Secret::new)
+        found.map(|(_, value)| value.trim()).filter(|value| is_key(value)).map(Secret::new)
     };
     Some(AwsKeys {
         id: field("aws_access_key_id")?,

@@ -4,6 +4,8 @@ use std::f64::consts::TAU;
 
 /// Bisection steps: more than a double has bits of precision.
 const STEPS: usize = 64;
+/// Most steps of a stage; more are a ramp.
+const MAX_STEPS: u32 = 10_000;
 
 /// A request rate over the time of a stage, in requests per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +56,7 @@ impl Curve {
             Curve::Linear { from, to } | Curve::Steps { from, to, .. } if !(rate(from) && rate(to)) => {
                 Some("its rate is not a number of requests/s from 0 on")
             }
-            Curve::Steps { count: 0 | 1, .. } => Some("it needs 2 steps or more"),
+            Curve::Steps { count, .. } if !(2..=MAX_STEPS).contains(&count) => Some("it needs 2 to 10,000 steps"),
             Curve::Sine { mean, amplitude, .. } if !(rate(mean) && (0.0..=mean).contains(&amplitude)) => {
                 Some("the amplitude of its sine is above its mean: the rate would be negative")
             }
@@ -72,7 +74,9 @@ impl Curve {
             Curve::Steps { from, to, count } => {
                 let (step, level) = (seconds / f64::from(count), |at: u32| level(from, to, count, at));
                 let whole = ((time / step) as u32).min(count - 1);
-                (0..whole).map(|at| level(at) * step).sum::<f64>() + level(whole) * (time - f64::from(whole) * step)
+                // The levels before this one are an arithmetic series.
+                let before = f64::from(whole) * (from + level(whole.saturating_sub(1))) / 2.0 * step;
+                before + level(whole) * (time - f64::from(whole) * step)
             }
             Curve::Sine { mean, amplitude, period } => {
                 mean * time + amplitude * period / TAU * (1.0 - (TAU * time / period).cos())

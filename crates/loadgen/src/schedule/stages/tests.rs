@@ -161,7 +161,7 @@ fn bad_stages_are_named() {
         (vec![stage("a", StageLength::Requests(5), constant(0.0))], "never sent"),
         (vec![stage("a", StageLength::Requests(0), constant(1.0))], "number of requests"),
         (vec![stage("a", seconds(9.0), constant(0.0))], "no stage sends"),
-        (vec![stage("a", seconds(9.0), Curve::Steps { from: 1.0, to: 2.0, count: 1 })], "2 steps"),
+        (vec![stage("a", seconds(9.0), Curve::Steps { from: 1.0, to: 2.0, count: 1 })], "2 to 10,000 steps"),
         (vec![stage("a", seconds(9.0), Curve::Sine { mean: 1.0, amplitude: 2.0, period: 1.0 })], "amplitude"),
         (vec![stage("a", seconds(9.0), Curve::Sine { mean: 1.0, amplitude: 1.0, period: 0.0 })], "period"),
         (vec![Stage { burstiness: 0.0, ..stage("a", seconds(9.0), constant(1.0)) }], "burstiness"),
@@ -177,4 +177,22 @@ fn bad_stages_are_named() {
     let stages = Stages::new(vec![stage("a", seconds(9.0), constant(1.0))]).unwrap();
     let error = stages.plan(8, &mut RandomState::new(0)).unwrap_err().to_string();
     assert!(error.contains("9 requests") && error.contains('8'), "{error}");
+}
+
+#[test]
+fn every_size_has_an_upper_bound() {
+    let steps = Curve::Steps { from: 5.0, to: 10.0, count: 1_000_000_000 };
+    let crowd =
+        Stage { load: StageLoad::Concurrency(1_000_000_000), ..stage("a", StageLength::Seconds(1.0), constant(1.0)) };
+    let refused = [
+        stage("a", StageLength::Seconds(1.0), steps),
+        crowd,
+        stage("a", StageLength::Seconds(1e300), constant(1.0)),
+        stage("a", StageLength::Seconds(1.0), constant(1e300)),
+        stage("a", StageLength::Requests(usize::MAX), constant(1e18)),
+        stage("a", StageLength::Requests(1), constant(1e-300)),
+    ];
+    for stage in refused {
+        assert!(Stages::new(vec![stage.clone()]).is_err(), "{stage:?}");
+    }
 }

@@ -65,17 +65,28 @@ impl Schema {
 
     /// A composed schema as one: `$ref` resolved, `allOf` merged, one of several chosen.
     fn composed(&self, schema: &Dict, depth: usize, dice: &mut Dice) -> Option<Dict> {
+        if !["$ref", "allOf", "anyOf", "oneOf"].iter().any(|name| schema.get(name).is_some()) {
+            return None;
+        }
+        // Schemas are copied here: a recursive one must not be copied too often.
+        let joined = |whole: Dict, part: &Value, dice: &mut Dice| match dice.spend(weight(part)) {
+            true => joined(whole, part),
+            false => whole,
+        };
+        if !dice.spend(schema.iter().map(|(_, part)| weight(part)).sum()) {
+            return Some(Dict::new());
+        }
         let mut rest = schema.clone();
         if let Some(reference) = rest.remove("$ref") {
-            let target = reference.as_str().and_then(|path| self.resolve(path)).cloned();
-            return Some(joined(rest, &target.unwrap_or(Value::Null)));
+            let target = reference.as_str().and_then(|path| self.resolve(path));
+            return Some(joined(rest, target.unwrap_or(&Value::Null), dice));
         }
         if let Some(Value::List(all)) = rest.remove("allOf") {
-            let one = |whole: Dict, part: &Value| match self.flat(part) {
-                Some(part) => joined(whole, part),
+            let mut one = |whole: Dict, part: &Value| match self.flat(part) {
+                Some(part) => joined(whole, part, dice),
                 None => whole,
             };
-            return Some(all.iter().fold(rest, one));
+            return Some(all.iter().fold(rest, &mut one));
         }
         for name in ["anyOf", "oneOf"] {
             if let Some(Value::List(some)) = rest.remove(name) {
@@ -84,7 +95,10 @@ impl Schema {
                     true if !shallow.is_empty() => dice.pick(&shallow).copied(),
                     _ => dice.pick(&some),
                 };
-                return Some(part.map_or_else(|| rest.clone(), |part| joined(rest.clone(), part)));
+                return Some(match part {
+                    Some(part) => joined(rest, part, dice),
+                    None => rest,
+                });
             }
         }
         None
@@ -119,6 +133,7 @@ impl Schema {
 
     fn object(&self, schema: &Dict, depth: usize, dice: &mut Dice) -> Dict {
         let required: Vec<&str> = texts(schema.get("required"));
+        dice.spend(required.len());
         let mut out = Dict::new();
         let properties = schema.get("properties").and_then(Value::as_dict);
         for (name, member) in properties.into_iter().flat_map(Dict::iter) {
@@ -174,6 +189,16 @@ impl Schema {
         let count = prefix.len().max(least.saturating_add(extra)).min(most).clamp(least.min(most), 4096.max(least));
         let any = Value::Bool(true);
         (0..count.min(1 << 16)).map(|at| self.value(prefix.get(at).or(rest).unwrap_or(&any), depth + 1, dice)).collect()
+    }
+}
+
+/// The cost of a copy, in parts of a text.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::Str(text) => 1 + text.len() / 16,
+        Value::List(items) => 1 + items.iter().map(weight).sum::<usize>(),
+        Value::Dict(dict) => 1 + dict.iter().map(|(_, item)| weight(item)).sum::<usize>(),
+        _ => 1,
     }
 }
 

@@ -30,7 +30,8 @@ pub(super) fn pairs(path: &str) -> Result<Rows, Error> {
 /// Reads the rows of a file; weights become cumulative.
 fn read(path: &str, form: &'static str, row: impl Fn(&[f64]) -> Option<(f64, f64, f64)>) -> Result<Rows, Error> {
     let path = Path::new(path);
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let text =
+        tacho_core::files::read_settings_text(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
     let (mut rows, mut sum) = (Vec::new(), 0.0);

@@ -49,7 +49,8 @@ pub(super) fn read(words: &[String], burstiness: f64) -> Result<Vec<StageArg>, R
 /// Reads a file: a list of stages, or a mapping with such a list under `stages`.
 fn file(path: &Path, burstiness: f64) -> Result<Vec<StageArg>, Refusal> {
     let refused = |problem: String| Refusal::Stages { problem: format!("{}: {problem}", path.display()) };
-    let text = std::fs::read_to_string(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
+    let text =
+        tacho_core::files::read_settings_text(path).map_err(|error| refused(format!("cannot be read: {error}")))?;
     let document = yaml::document(&text).map_err(|problem| refused(problem.to_string()))?;
     let value = document.map_or(Value::Null, |node| node.value());
     let list = value.as_list().or_else(|| value.get("stages")?.as_list());
