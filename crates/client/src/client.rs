@@ -160,10 +160,12 @@ impl Client {
     /// The bytes of a request for one of the replicas.
     pub(crate) fn bytes_for(&self, prepared: &Prepared, replica: usize) -> Arc<[u8]> {
         // A request that signs in gets its head later.
-        if replica == prepared.place.encoded_for() || self.endpoint.sign_in.is_some() {
-            return prepared.bytes.clone();
-        }
-        self.replicas[replica].readdressed(&prepared.bytes)
+        let bytes = match replica == prepared.place.encoded_for() || self.endpoint.sign_in.is_some() {
+            true => prepared.bytes.clone(),
+            false => self.replicas[replica].readdressed(&prepared.bytes),
+        };
+        let (url, rules) = (&self.replicas[replica].endpoint.url, self.endpoint.rules);
+        self.endpoint.cookies.added_to(&bytes, url, rules).map_or(bytes, Into::into)
     }
 
     /// The request with this index as it is sent, with secrets redacted; without the first lines if it signs in.

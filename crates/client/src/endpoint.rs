@@ -9,7 +9,7 @@ use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
 
 use crate::backends::{BackendKind, Rules};
 use crate::sign_in::{self, SignIn};
-use crate::{Error, ReplicaPlan, Url};
+use crate::{Cookies, Error, ReplicaPlan, Url};
 
 /// Default request timeout: vLLM's six hours.
 const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
@@ -51,6 +51,8 @@ pub struct EndpointSpec {
     pub headers: Headers,
     /// Whether requests carry their ID in a header.
     pub sends_request_id: bool,
+    /// The cookies that the server has set, shared by everything that is sent to it.
+    pub cookies: Arc<Cookies>,
     /// A credential that changes, instead of an API key.
     pub sign_in: Option<SignIn>,
     /// The certificate that identifies this client.
@@ -95,6 +97,7 @@ impl EndpointSpec {
             api_key: None,
             headers: Headers::default(),
             sends_request_id: true,
+            cookies: Arc::default(),
             sign_in: None,
             client_certificate: None,
             insecure: false,

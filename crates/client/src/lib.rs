@@ -8,6 +8,7 @@ mod base64;
 mod calendar;
 mod client;
 pub mod control;
+mod cookies;
 mod endpoint;
 mod error;
 #[cfg(test)]
@@ -23,6 +24,7 @@ mod worker;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, RequestIdentity, connection_limit};
+pub use cookies::Cookies;
 pub use endpoint::{ClientCertificate, EndpointSpec, Headers, TimestampSource, proxy_for};
 pub use error::Error;
 pub use replicas::{

@@ -2,8 +2,8 @@
 
 use tacho_core::FailureKind;
 
-use crate::latency::successes;
-use crate::{Fluidity, Media, OpenLoopMetrics, Sample, Samples, Setup, Steady, Task, Trust, TrustVerdict};
+use crate::latency::{collect, successes};
+use crate::{Fluidity, Media, OpenLoopMetrics, Sample, Samples, Setup, Statistics, Steady, Task, Trust, TrustVerdict};
 
 /// A reason to doubt a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,12 +25,18 @@ pub enum Caveat {
     AudioUndecoded { responses: u64, total: u64 },
     /// The server and the tokenizer count different numbers of prompt tokens.
     TokenizerMismatch { prompts: u64, ours: u64, theirs: u64 },
+    /// Outputs are longer than the requests ask for.
+    OutputsLonger { responses: u64, total: u64, got: u64, asked: u64 },
+    /// The server's metrics are not those of one server.
+    MetricsMixed { counter: String, from: f64, to: f64 },
     /// Requests were sent more slowly than scheduled.
     RateMissed { planned: f64, delivered: f64, cap: Option<u64> },
     /// A percentile that needs more samples than there are.
     FewSamples { percentile: f64, samples: u64, needed: u64 },
     /// Several token events arrived in one read.
     EventsCoalesced { share: f64 },
+    /// The first event has no content, and the first content came later.
+    ContentLater { first_ms: f64, content_ms: f64 },
     /// The server reported impossible token counts.
     ImpossibleUsage { responses: u64, total: u64 },
     /// Kernel timestamps contradict this process's clock.
@@ -84,6 +90,7 @@ impl Caveat {
             hidden_stalls(open_loop),
             (setup.task == Task::Generation && open_loop.coalesced_fraction > MAX_COALESCED)
                 .then_some(Caveat::EventsCoalesced { share: open_loop.coalesced_fraction }),
+            content_later(samples, open_loop),
         ]
         .into_iter()
         .flatten()
@@ -118,9 +125,12 @@ impl Caveat {
             Caveat::TokensEstimated { .. } => "tokens_estimated",
             Caveat::AudioUndecoded { .. } => "audio_undecoded",
             Caveat::TokenizerMismatch { .. } => "tokenizer_mismatch",
+            Caveat::OutputsLonger { .. } => "outputs_longer",
+            Caveat::MetricsMixed { .. } => "metrics_mixed",
             Caveat::RateMissed { .. } => "rate_missed",
             Caveat::FewSamples { .. } => "few_samples",
             Caveat::EventsCoalesced { .. } => "events_coalesced",
+            Caveat::ContentLater { .. } => "content_later",
             Caveat::ImpossibleUsage { .. } => "impossible_usage",
             Caveat::TimestampAnomaly { .. } => "timestamp_anomaly",
             Caveat::LogIncomplete { .. } => "log_incomplete",
@@ -196,9 +206,17 @@ impl Caveat {
                 let ratio = *theirs as f64 / (*ours).max(1) as f64;
                 format!(
                     "the server counts {theirs} tokens in {prompts} of the prompts where the tokenizer counts {ours}, \
-                     {ratio:.2} times as many: prompt lengths are not as requested; check --tokenizer"
+                     {ratio:.2} times as many: prompt lengths are not as requested; check --tokenizer, and whether the server counts tokens"
                 )
             }
+            Caveat::OutputsLonger { responses, total, got, asked } => format!(
+                "{responses} of {total} outputs are longer than asked for, such as {got} tokens for {asked}: the server ignores the \
+                 field with the limit; --extra-body '{{\"max_tokens\": {asked}}}' sends an older one"
+            ),
+            Caveat::MetricsMixed { counter, from, to } => format!(
+                "{counter} of /metrics fell from {from} to {to} during the run: the server restarted, or a load balancer answers \
+                 for several. The server's metrics are left out; pass each replica as --base-url to get them"
+            ),
             Caveat::RateMissed { planned, delivered, cap } => {
                 let why = cap.map_or_else(String::new, |cap| format!(": --max-concurrency {cap} held the others back"));
                 format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent{why}")
@@ -206,6 +224,15 @@ impl Caveat {
             Caveat::FewSamples { percentile, samples, needed } => {
                 format!("p{percentile} of {samples} samples is close to their maximum; it takes {needed}")
             }
+            Caveat::ContentLater { first_ms, content_ms } => format!(
+                "TTFT is that of an event without content, such as a role: its median is {first_ms:.0} ms, that of the first \
+                 content {content_ms:.0} ms"
+            ),
+            Caveat::EventsCoalesced { share } if *share > OpenLoopMetrics::UNTIMED => format!(
+                "{:.0}% of token events arrived in bundles: TPOT and ITL are not measured; does a proxy buffer or compress the \
+                 stream?",
+                share * 100.0
+            ),
             Caveat::EventsCoalesced { share } => {
                 format!("{:.0}% of token events arrived in bundles: their gaps are bounds", share * 100.0)
             }
@@ -362,6 +389,15 @@ fn rate_missed(setup: &Setup, open_loop: &OpenLoopMetrics, trust: Option<&Trust>
     (!reported).then_some(Caveat::RateMissed { planned: rates.planned, delivered: rates.delivered, cap })
 }
 
+/// Difference of the medians above which the first content counts as later than the first event.
+const MIN_LATER: f64 = 1.05;
+
+fn content_later(samples: &Samples, open_loop: &OpenLoopMetrics) -> Option<Caveat> {
+    let content_ms = open_loop.ttft_first_content.as_ref()?.median_ms;
+    let first_ms = Statistics::of(collect(samples, |sample| sample.ttft), &[]).median_ms;
+    (content_ms > first_ms * MIN_LATER).then_some(Caveat::ContentLater { first_ms, content_ms })
+}
+
 /// Fraction of good requests above which stalls are worth a warning.
 const MAX_STALLED: f64 = 0.05;
 
@@ -456,5 +492,20 @@ mod tests {
                 "25% of token events arrived in bundles: their gaps are bounds",
             ]
         );
+    }
+
+    #[test]
+    fn a_first_event_without_content_is_reported_with_both_times() {
+        let at = |content: f64| vec![Sample { ttft: 0.037, first_content: Some(content), ..good(1).remove(0) }; 100];
+        let said = caveats(&Setup::example(), &at(1.813), |_| ());
+        let text = "TTFT is that of an event without content, such as a role: its median is 37 ms, that of the first content 1813 ms";
+        assert_eq!(said, [text]);
+        assert!(caveats(&Setup::example(), &at(0.038), |_| ()).is_empty());
+    }
+
+    #[test]
+    fn a_compressed_stream_has_no_times_between_tokens() {
+        let said = caveats(&Setup::example(), &good(100), |open_loop| open_loop.coalesced_fraction = 0.97);
+        assert!(said[0].contains("TPOT and ITL are not measured") && said[0].contains("compress"), "{said:?}");
     }
 }

@@ -26,8 +26,8 @@ pub struct OpenLoopMetrics {
     pub ttft_from_audio: Option<Statistics>,
     /// From the end of the audio input to the complete transcript; only where audio is sent as it is recorded.
     pub finalization_latency: Option<Statistics>,
-    /// Time between tokens where events brought several, each gap divided among the tokens that ended it; and the
-    /// source of the token counts.
+    /// Time between tokens where events brought none or several, each gap divided among the tokens that ended it; and
+    /// the source of the token counts.
     pub itl_per_token: Option<(Statistics, TokenSource)>,
     /// Reasoning tokens and other generated tokens; `None` where neither the server nor its events report them.
     pub reasoning_tokens: Option<(u64, u64)>,
@@ -74,6 +74,14 @@ pub struct Rates {
 const LATENESS_PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl OpenLoopMetrics {
+    /// Fraction of coalesced events above which times between tokens mean nothing.
+    pub const UNTIMED: f64 = 0.5;
+
+    /// Returns whether the times between tokens are unknown: tokens arrived together, or responses were not streamed.
+    pub fn is_untimed(&self, gaps: usize) -> bool {
+        gaps == 0 || self.coalesced_fraction > Self::UNTIMED
+    }
+
     /// Computes the metrics of a run that took `duration` seconds.
     pub fn of(setup: &Setup, samples: &Samples, duration: f64) -> Self {
         let percentiles = setup.metric_percentiles.as_slice();
@@ -163,9 +171,8 @@ fn reasoning_tokens(samples: &Samples) -> Option<(u64, u64)> {
 
 /// Requests whose events brought one token each contribute their plain gaps.
 fn per_token(samples: &Samples, percentiles: &[f64]) -> Option<(Statistics, TokenSource)> {
-    let source = successes(samples).filter_map(|sample| Some(sample.per_token.as_ref()?.source)).max()?;
-    let gaps = |sample: &Sample| sample.per_token.as_ref().map_or_else(|| sample.itl.to_vec(), |own| own.gaps.clone());
-    Some((Statistics::of_all(|| successes(samples).flat_map(|sample| gaps(&sample)), percentiles), source))
+    let source = successes(samples).filter_map(|sample| sample.token_gaps().1).max()?;
+    Some((Statistics::of_all(|| successes(samples).flat_map(|sample| sample.token_gaps().0), percentiles), source))
 }
 
 fn retried(samples: &Samples) -> (u64, u64) {

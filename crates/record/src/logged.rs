@@ -94,6 +94,15 @@ fn write_caveat(caveat: &Caveat) -> Option<Value> {
             dict.set("total", *total);
         }
         Caveat::TimestampAnomaly { reads } => dict.set("reads", *reads),
+        Caveat::OutputsLonger { responses, total, got, asked } => {
+            let counts = [("responses", responses), ("total", total), ("got", got), ("asked", asked)];
+            counts.into_iter().for_each(|(key, count)| dict.set(key, *count));
+        }
+        Caveat::MetricsMixed { counter, from, to } => {
+            dict.set("counter", counter.as_str());
+            dict.set("from", *from);
+            dict.set("to", *to);
+        }
         Caveat::WarmCache { observed, expected } => {
             dict.set("observed", *observed);
             dict.set("expected", *expected);
@@ -140,6 +149,17 @@ fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
             metric: fields.text("metric")?,
             wanted: fields.float("wanted")?,
             reached: fields.maybe_float("reached")?,
+        }),
+        "outputs_longer" => Ok(Caveat::OutputsLonger {
+            responses: fields.count("responses")?,
+            total: fields.count("total")?,
+            got: fields.count("got")?,
+            asked: fields.count("asked")?,
+        }),
+        "metrics_mixed" => Ok(Caveat::MetricsMixed {
+            counter: fields.text("counter")?,
+            from: fields.float("from")?,
+            to: fields.float("to")?,
         }),
         "timestamp_anomaly" => Ok(Caveat::TimestampAnomaly { reads: fields.count("reads")? }),
         "warm_cache" => {
@@ -281,6 +301,8 @@ mod tests {
         let mut record = RunRecord::compute(Setup::example(), measured.clone());
         let all = [
             Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
+            Caveat::OutputsLonger { responses: 1, total: 2, got: 1026, asked: 8 },
+            Caveat::MetricsMixed { counter: "a_total".to_owned(), from: 2.0, to: 1.0 },
             Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4, answered: 3 },
             Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
             Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },

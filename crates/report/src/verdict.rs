@@ -1,6 +1,7 @@
 //! The verdict on a run's result, the most severe reason first, and the command that helps. Terminal and pages show
 //! the same.
 
+use tacho_core::FailureKind::{Connect, Http, Malformed, TimedOut};
 use tacho_metrics::{Caveat, TrustVerdict};
 use tacho_record::RunRecord;
 
@@ -135,10 +136,21 @@ fn next(record: &RunRecord) -> Option<String> {
     if record.is_predicted() {
         return Some("measure the same load with tacho serve, or size a cluster with tacho plan".to_owned());
     }
+    let first = record.measured.samples.iter().find(|sample| sample.is_fault()).and_then(|sample| sample.failure);
     if record.summary.completed == 0 {
-        return Some("check --base-url, --endpoint and --model: tacho serve … --num-prompts 1".to_owned());
+        let is_address = matches!(first, None | Some(Connect | Malformed | Http(301..=308 | 404 | 405)));
+        let text = match is_address {
+            true => "check --base-url, --endpoint and --model: tacho serve … --num-prompts 1",
+            false => "fix the first failure, then try with --num-prompts 1",
+        };
+        return Some(text.to_owned());
     }
-    if let Some((_, served)) = rates(record) {
+    // A lower rate helps against failures of an overload only.
+    let is_overload = matches!(first, Some(TimedOut | Http(429 | 503)));
+    let fails =
+        |caveat: &Caveat| matches!(caveat, Caveat::RequestsFailed { failed, total, .. } if failed * 20 > *total);
+    let fails = record.caveats.iter().any(fails) && !is_overload;
+    if let Some((_, served)) = rates(record).filter(|_| !fails) {
         let rate = short(served * SUSTAINED);
         return Some(format!("--request-rate {rate}, or find the limit: tacho sweep serve_sla --help"));
     }

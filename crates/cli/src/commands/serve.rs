@@ -258,7 +258,7 @@ fn verdict(args: &ServeArgs, record: &RunRecord) -> anyhow::Result<Exit> {
                 0 => format!("all {} requests failed; the first one: {}", samples.len(), first.error),
                 _ => format!("all resumed requests failed; the first one: {}", first.error),
             };
-            Err(Advised::new(text, first.failure.and_then(|kind| remedy::remedy(args, kind, &first.error))).into())
+            Err(Advised::new(text, remedy::remedy(args, &first)).into())
         }
         _ if record.caveats.iter().any(is_failed_rule) => Ok(Exit::Gate),
         _ if args.own.require_trustworthy && !record.trust.as_ref().is_some_and(Trust::is_ok) => Ok(Exit::Gate),

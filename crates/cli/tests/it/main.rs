@@ -34,6 +34,7 @@ mod scripted;
 mod secrets;
 mod secure;
 mod serve;
+mod servers;
 mod sessions;
 mod shell;
 mod sign_in;

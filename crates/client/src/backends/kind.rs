@@ -415,6 +415,11 @@ impl BackendKind {
         self.row().origin == Origin::Legacy
     }
 
+    /// Whether cookies are kept: vLLM's legacy script opens a session per request.
+    pub(crate) fn keeps_cookies(self) -> bool {
+        self.row().origin != Origin::Legacy
+    }
+
     /// Whether it is a legacy completions backend: fixed temperature, usage in any event.
     pub(super) fn is_legacy_completions(self) -> bool {
         self.row().origin == Origin::Legacy && self.row().format == ResponseFormat::Completions

@@ -133,6 +133,7 @@ impl Caller {
             sign_in.describe_body(&mut headers, body.unwrap_or_default());
         }
         let request = http1::request(method, &self.route.target(&url), &url.host_header(), &headers, body);
+        let request = self.endpoint.cookies.added_to(&request, &url, self.endpoint.rules).unwrap_or(request);
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::Interrupted => Error::Stopped,
             io::ErrorKind::ConnectionRefused | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {

@@ -39,7 +39,12 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
     let path = declared.map_or(Some(PATH), |declared| declared.models_path());
     let Some(path) = path else { return Ok(Vec::new()) };
     let failed = |reason: String| Error::Call { method: "GET", url: caller.url(path), reason };
-    let response = caller.within(LIMITS).get(path, caller.user_headers())?;
+    let mut response = caller.within(LIMITS).get(path, caller.user_headers())?;
+    if response.status == 404 && declared.is_none() {
+        // Infinity lists its models there.
+        let other = caller.within(LIMITS).get("/models", caller.user_headers())?;
+        response = if other.status == 200 { other } else { response };
+    }
     if response.status != 200 {
         let hint = match response.status {
             401 | 403 if caller.signs_in() => "it does not accept the credential: check the flags of sign-in",

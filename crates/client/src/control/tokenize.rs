@@ -18,7 +18,8 @@ pub struct TokenizeServer<'a> {
     pub caller: &'a Caller,
     /// The model.
     pub model: &'a str,
-    /// Whether to send the user's headers, which a server behind a gateway needs and upstream omits.
+    /// Whether to send the user's headers, which a server behind a gateway needs, and to ask as llama.cpp does where
+    /// that is necessary; upstream does neither.
     pub signed: bool,
 }
 
@@ -37,6 +38,18 @@ impl TokenizeServer<'_> {
         body.set("model", self.model);
         body.set("prompt", prompt);
         body.set("add_special_tokens", false);
+        let tokens = self.tokens(body)?;
+        if !tokens.is_empty() || prompt.is_empty() || !self.signed {
+            return Some(tokens);
+        }
+        // llama.cpp ignores the prompt and reads the content.
+        let mut body = Dict::new();
+        body.set("content", prompt);
+        body.set("add_special", false);
+        self.tokens(body).filter(|tokens| !tokens.is_empty())
+    }
+
+    fn tokens(&self, body: Dict) -> Option<Vec<u32>> {
         let response = self.post("/tokenize", body)?;
         let tokens = response.get("tokens")?.as_list()?;
         tokens.iter().map(|token| u32::try_from(token.as_i64()?).ok()).collect()
@@ -47,6 +60,7 @@ impl TokenizeServer<'_> {
         let mut body = Dict::new();
         body.set("model", self.model);
         body.set("tokens", tokens.iter().map(|&token| Value::Int(i64::from(token))).collect::<Vec<_>>());
-        Some(self.post("/detokenize", body)?.get("prompt")?.as_str()?.to_owned())
+        let response = self.post("/detokenize", body)?;
+        Some(response.get("prompt").or_else(|| response.get("content"))?.as_str()?.to_owned())
     }
 }

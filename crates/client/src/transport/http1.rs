@@ -20,11 +20,15 @@ const MAX_TRAILER: u32 = 64 << 10;
 pub(crate) struct Head {
     pub(crate) status: u16,
     pub(crate) reason: String,
-    pub(crate) location: Option<String>,
-    pub(crate) encoding: Option<String>,
+    pub(crate) location: Option<Box<str>>,
+    pub(crate) encoding: Option<Box<str>>,
     pub(crate) content_type: Option<Box<str>>,
     /// Describes bytes in the body (vLLM's pooling responses), or answers the key of a WebSocket.
     pub(crate) metadata: Option<Box<str>>,
+    /// The values of `Set-Cookie`, one per line.
+    pub(crate) cookies: Option<Box<str>>,
+    /// Seconds of `Retry-After`; 0 without one.
+    pub(crate) retry_after: u32,
     /// Whether the body ends with the connection, so that a lost connection looks like its end.
     pub(crate) open_ended: bool,
     keep_alive: bool,
@@ -34,13 +38,18 @@ impl Head {
     /// Stores a header if it is relevant.
     pub(super) fn note(&mut self, name: &str, value: &str) {
         if name.eq_ignore_ascii_case("location") {
-            self.location = Some(value.to_owned());
+            self.location = Some(value.into());
         } else if name.eq_ignore_ascii_case("content-encoding") {
-            self.encoding = Some(value.to_ascii_lowercase());
+            self.encoding = Some(value.to_ascii_lowercase().into());
         } else if name.eq_ignore_ascii_case("content-type") {
             self.content_type = Some(value.into());
         } else if name.eq_ignore_ascii_case("metadata") || name.eq_ignore_ascii_case("sec-websocket-accept") {
             self.metadata = Some(value.into());
+        } else if name.eq_ignore_ascii_case("retry-after") {
+            // A date is not worth reading: rate limiters send seconds.
+            self.retry_after = value.parse().unwrap_or(0);
+        } else if name.eq_ignore_ascii_case("set-cookie") {
+            self.cookies = Some([self.cookies.as_deref().unwrap_or_default(), value].join("\n").into());
         }
     }
 }
@@ -157,6 +166,11 @@ impl Reader {
 
     pub(crate) fn head(&self) -> &Head {
         &self.head
+    }
+
+    /// Takes the cookies of the response, once its head has arrived.
+    pub(crate) fn take_cookies(&mut self) -> Option<Box<str>> {
+        self.head.cookies.take()
     }
 
     /// Parses bytes from the connection; returns how many belong to this response.
@@ -345,7 +359,8 @@ fn read_head(response: &httparse::Response<'_, '_>, head: &mut Head) -> Result<S
     // Other transfer codings have to be decoded like content codings.
     codings.retain(|coding| !matches!(coding.as_str(), "identity" | "chunked"));
     if let Some(coding) = codings.pop() {
-        head.encoding = Some(if head.encoding.is_none() && codings.is_empty() { coding } else { "several".into() });
+        head.encoding =
+            Some(if head.encoding.is_none() && codings.is_empty() { coding.into() } else { "several".into() });
     }
     head.open_ended = framing == State::UntilClose;
     head.keep_alive &= !head.open_ended;

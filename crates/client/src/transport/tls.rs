@@ -123,7 +123,8 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
             "name the file of its authority, or of the certificate itself, with --ca-file, or pass --insecure"
         }
         (rustls::Error::InvalidCertificate(Bad::UnknownIssuer), Trust::File) => {
-            "no certificate in the file of --ca-file has signed it or is it"
+            "no certificate in the file of --ca-file, or SSL_CERT_FILE, has signed it or is it: name another, or pass \
+             --insecure"
         }
         (rustls::Error::InvalidCertificate(Bad::Expired | Bad::ExpiredContext { .. }), _) => {
             "renew it, or pass --insecure"
@@ -134,10 +135,10 @@ pub(crate) fn explain(error: &rustls::Error, trust: Trust) -> String {
         (rustls::Error::InvalidCertificate(Bad::NotValidForName | Bad::NotValidForNameContext { .. }), _) => {
             "call the server by a name of its certificate, or pass --insecure"
         }
-        (rustls::Error::InvalidCertificate(_), Trust::System) => {
+        // The file may be that of the environment.
+        (rustls::Error::InvalidCertificate(_), Trust::System | Trust::File) => {
             "name the file of that certificate with --ca-file, or pass --insecure"
         }
-        (rustls::Error::InvalidCertificate(_), Trust::File) => "pass --insecure to do without",
         _ => "",
     };
     let colon = if advice.is_empty() { "" } else { ": " };

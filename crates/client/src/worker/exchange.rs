@@ -9,6 +9,7 @@ use super::input::Input;
 use super::outgoing::Outgoing;
 use crate::EndpointSpec;
 use crate::backends::{Expected, Flow, ResponseDecoder, Rules, excerpt};
+use crate::client::Client;
 use crate::transport::http1::{Broken, Head, Reader, Sink};
 use crate::transport::http2::{Http2, code_name};
 use crate::transport::inflate::Inflate;
@@ -235,9 +236,16 @@ impl Exchange {
         match (head.status, &head.location) {
             _ if self.response.accepted => Progress::Done(self.response.close(head.open_ended)),
             (301..=303 | 307 | 308, Some(location)) if self.redirects < 10 => {
-                Progress::Redirect(location.clone(), head.status <= 303)
+                Progress::Redirect(location.to_string(), head.status <= 303)
             }
             _ => Progress::Done(http_outcome(head, &self.response)),
+        }
+    }
+
+    /// Keeps the cookies that the response sets, for the requests after it.
+    pub(super) fn keep_cookies(&mut self, client: &Client) {
+        if let Some(set) = self.reader.take_cookies() {
+            client.endpoint.cookies.keep(&client.replicas[usize::from(self.replica)].endpoint, &set);
         }
     }
 

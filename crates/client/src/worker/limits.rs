@@ -19,7 +19,7 @@ const EXACT: Duration = Duration::from_secs(3600);
 /// Time between two checks of the longer timeouts.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Pause between a failure and the next attempt, so that retries do not overload a server.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Time between two checks whether a refused credential is renewed.
 const RENEWAL_POLL: Duration = Duration::from_millis(5);
@@ -52,9 +52,9 @@ impl Timers {
         self.retries.len()
     }
 
-    /// Retries a request after the pause, or at the next opportunity.
-    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp, at_once: bool) {
-        self.retry_at(if at_once { now } else { now + PAUSE }, exchange);
+    /// Retries a request after a pause.
+    pub(super) fn retry_later(&mut self, exchange: Box<Exchange>, now: Timestamp, pause: Duration) {
+        self.retry_at(now + pause, exchange);
     }
 
     fn retry_at(&mut self, when: Timestamp, exchange: Box<Exchange>) {

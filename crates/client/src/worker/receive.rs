@@ -80,6 +80,7 @@ impl ClientWorker<'_> {
             return;
         };
         let (progress, events) = exchange.receive(&self.buffer[..received.count], timestamp);
+        exchange.keep_cookies(self.client);
         let is_paced = exchange.input.is_some();
         self.count(events, timestamp, after);
         if progress != Progress::More {
@@ -127,6 +128,7 @@ impl ClientWorker<'_> {
             return;
         };
         let (progress, events) = exchange.receive_http2(http2, bytes, timestamp);
+        exchange.keep_cookies(self.client);
         let again = http2.has_refused() && !exchange.resent;
         self.count(events, timestamp, after);
         match progress {

@@ -1,13 +1,18 @@
 //! The end of a request: finished, redirected, retried or lost.
 
 use std::io;
+use std::time::Duration;
 
 use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
 
 use super::ClientWorker;
 use super::exchange::{Exchange, Progress};
+use super::limits::PAUSE;
 use super::outgoing::Outgoing;
 use crate::Url;
+
+/// Longest pause before a retry that a server can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 impl ClientWorker<'_> {
     pub(super) fn finish(&mut self, exchange: Box<Exchange>, outcome: Outcome) {
@@ -54,6 +59,7 @@ impl ClientWorker<'_> {
     /// Retries a request. Its timestamps are reset, except for the time it was first sent.
     fn retry(&mut self, exchange: Exchange) {
         let (was_refused, now) = (exchange.was_refused, self.client.clock.now());
+        let asked = Duration::from_secs(exchange.reader.head().retry_after.into()).min(MAX_RETRY_AFTER);
         // Another replica is not overloaded by what the last one did.
         let elsewhere = exchange.response.row.retries < self.client.replicas.alternatives();
         if elsewhere {
@@ -61,7 +67,7 @@ impl ClientWorker<'_> {
         }
         if let Some(mut exchange) = self.again(exchange) {
             exchange.was_refused = was_refused;
-            self.timers.retry_later(exchange, now, elsewhere);
+            self.timers.retry_later(exchange, now, if elsewhere { Duration::ZERO } else { asked.max(PAUSE) });
         }
     }
 
@@ -149,6 +155,8 @@ impl ClientWorker<'_> {
             }
         }
         new.extend_from_slice(if as_get { b"\r\n" } else { &old[head_end..] });
+        let endpoint = &self.client.endpoint;
+        let new = endpoint.cookies.added_to(&new, url, endpoint.rules).unwrap_or(new);
         let head = self.signers.get_mut(replica).map(|signer| signer.head_for(method, route, url, &new).into());
         Outgoing { head, rest: new.into(), version: exchange.request.version }
     }

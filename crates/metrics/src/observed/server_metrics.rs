@@ -102,6 +102,16 @@ impl ServerMetrics {
         self.series.iter_mut().for_each(|series| series.values.resize(count, f64::NAN));
     }
 
+    /// A counter that fell, and its values: the server restarted, or several servers answer at one address.
+    pub fn fallen(&self) -> Option<(&str, f64, f64)> {
+        let is_counter = |series: &&Series| series.kind == SeriesKind::Counter && series.name.ends_with("_total");
+        self.series.iter().filter(is_counter).find_map(|series| {
+            let known: Vec<f64> = series.values.iter().copied().filter(|value| !value.is_nan()).collect();
+            let fall = known.windows(2).find(|pair| pair[1] < pair[0])?;
+            Some((series.name.as_str(), fall[0], fall[1]))
+        })
+    }
+
     /// Returns whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
@@ -335,6 +345,19 @@ mod tests {
         assert_eq!(names, expected);
         assert_eq!(metrics.get("vllm:num_requests_running").unwrap().values, [5.0]);
         assert_eq!(metrics.get("vllm:kv_cache_usage_perc").unwrap().values, [0.375]);
+    }
+
+    #[test]
+    fn a_counter_that_falls_belongs_to_several_servers() {
+        let fallen = |values: &[u64]| {
+            let mut metrics = ServerMetrics::default();
+            for (at, value) in values.iter().enumerate() {
+                metrics.add(at as f64, &format!("# TYPE a_total counter\na_total {value}\n"));
+            }
+            metrics.fallen().map(|(_, from, to)| (from, to))
+        };
+        assert_eq!(fallen(&[1020, 1020, 1380]), None);
+        assert_eq!(fallen(&[1020, 1380, 360, 1500]), Some((1380.0, 360.0)));
     }
 
     #[test]

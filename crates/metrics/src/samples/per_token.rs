@@ -5,6 +5,8 @@ use tacho_core::TokenCountSource;
 /// Source of the number of tokens per event, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TokenSource {
+    /// One token per event, of the events that have one.
+    Events,
     /// Usage with every event.
     Usage,
     /// Log-probabilities, one per token.
@@ -14,11 +16,13 @@ pub enum TokenSource {
 }
 
 impl TokenSource {
-    pub(crate) const ALL: [TokenSource; 3] = [TokenSource::Usage, TokenSource::Logprobs, TokenSource::Retokenised];
+    pub(crate) const ALL: [TokenSource; 4] =
+        [TokenSource::Events, TokenSource::Usage, TokenSource::Logprobs, TokenSource::Retokenised];
 
     /// The name in result files.
     pub fn name(self) -> &'static str {
         match self {
+            TokenSource::Events => "events",
             TokenSource::Usage => "usage",
             TokenSource::Logprobs => "logprobs",
             TokenSource::Retokenised => "retokenised",

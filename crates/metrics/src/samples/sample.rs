@@ -191,6 +191,34 @@ impl Sample {
         if self.success() { self.itl.len() + 1 } else { 0 }
     }
 
+    /// Events without a token, such as a role or a finish reason: before the first content, and at the end. The server's
+    /// count tells how many there are; without it, only those before the first content are known.
+    fn silent_events(&self) -> (usize, usize) {
+        let Some(first) = self.first_content else { return (0, 0) };
+        // Timestamps are whole nanoseconds.
+        let (mut time, mut lead) = (self.ttft + 5e-10, 0);
+        for gap in self.itl.iter().take_while(|_| first > self.ttft) {
+            if time >= first {
+                break;
+            }
+            (time, lead) = (time + gap, lead + 1);
+        }
+        let tokens = self.output_tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
+        let silent = tokens.map_or(lead, |tokens| self.events().saturating_sub(tokens));
+        (lead.min(silent), silent.saturating_sub(lead).min(self.itl.len().saturating_sub(lead)))
+    }
+
+    /// The times between tokens, and the source of the token counts: the gaps between events if each has one token.
+    pub fn token_gaps(&self) -> (Vec<f64>, Option<TokenSource>) {
+        if let Some(own) = &self.per_token {
+            return (own.gaps.clone(), Some(own.source));
+        }
+        let (mut gaps, (lead, tail)) = (self.itl.to_vec(), self.silent_events());
+        gaps.truncate(gaps.len() - tail);
+        gaps.drain(..lead);
+        (gaps, (lead + tail > 0).then_some(TokenSource::Events))
+    }
+
     /// Tokens of each event by their texts, if the server reports more tokens than events.
     fn retokenised(&self, ends: &[u32], count: Option<TokenCounter<'_>>) -> Option<(TokenSource, Vec<u32>)> {
         let more = self.output_tokens.is_some_and(|tokens| tokens > self.events() as u64);
@@ -312,6 +340,29 @@ mod tests {
         assert_eq!((marked.source, marked.gaps), (TokenSource::Usage, vec![0.125, 0.25, 0.25]));
         assert_eq!(per_token(several, None), None);
         assert_eq!(per_token(answered(), Some(&words)), None);
+    }
+
+    /// A stream of llama.cpp: a role, two tokens, and a finish reason.
+    #[test]
+    fn gaps_between_tokens_leave_out_events_without_any() {
+        let ms = |ms: u64| Timestamp(2_000_000_000 + ms * 1_000_000);
+        let gaps = |times: &[u64], content: u64, tokens: Option<u64>| {
+            let row = Observation {
+                chunks: times.iter().map(|time| ms(*time)).collect(),
+                first_content: Some(ms(content)),
+                usage: Usage { completion_tokens: tokens, ..Usage::default() },
+                ..answered()
+            };
+            let (gaps, source) = Sample::from_observation(row, INPUT, Task::Generation, None).token_gaps();
+            (gaps.iter().map(|gap| (gap * 1e3).round() as u64).collect::<Vec<_>>(), source)
+        };
+        let events = Some(TokenSource::Events);
+        assert_eq!(gaps(&[100, 150, 170, 171], 150, Some(2)), (vec![20], events));
+        assert_eq!(gaps(&[100, 150, 170, 171], 150, Some(3)), (vec![20, 1], events));
+        assert_eq!(gaps(&[100, 150, 170, 171], 150, None), (vec![20, 1], events));
+        assert_eq!(gaps(&[100, 150, 170, 171], 100, Some(4)), (vec![50, 20, 1], None));
+        assert_eq!(gaps(&[150, 170], 150, Some(0)), (vec![20], None));
+        assert_eq!(gaps(&[100, 150], 150, Some(1)), (vec![], events));
     }
 
     #[test]

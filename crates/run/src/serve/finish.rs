@@ -5,6 +5,7 @@ pub(crate) mod early_stop;
 pub(crate) mod record;
 pub(crate) mod samples;
 mod tokenizer_check;
+mod usage_check;
 
 use tacho_core::json::Value;
 use tacho_metrics::replicas::{self, ReplicaHealth};
@@ -49,6 +50,10 @@ pub(crate) fn finish(
     let RunOutput { output, rows, log, ranks, rate_changes, wall, row_command } = output;
     let DriveOutput { mut driven, probes, server, telemetry } = output;
     let server = scrape::series(&before, server, &after, driven.origin.secs());
+    let mixed =
+        server.fallen().map(|(counter, from, to)| Caveat::MetricsMixed { counter: counter.to_owned(), from, to });
+    // Differences between pages of several servers mean nothing.
+    let (before, after, server) = if mixed.is_some() { Default::default() } else { (before, after, server) };
     let ended = early_stop::rule(&driven);
     let setup = record::completed(identity.setup.clone(), &driven, rate_changes, &wall);
     let (setup, rows, resumed) = resume::join(earlier, setup, &mut driven, rows, &wall);
@@ -73,7 +78,7 @@ pub(crate) fn finish(
     check_read_back(plan.log.as_ref().map(|log| log.directory.as_path()), &record.measured.samples)?;
     let resumed = resumed.map(|resumed| resumed.caveat(record.summary.completed));
     let ended_by = ended.and_then(|by| early_stop::caveat(by, cut_off));
-    let run = [log.as_ref().and_then(RowLog::caveat), row_command.flatten(), resumed, ended_by];
+    let run = [log.as_ref().and_then(RowLog::caveat), row_command.flatten(), resumed, ended_by, mixed];
     let checks = checks(plan, prepared, &record, ended);
     let replicas = replicas::caveats(&record.measured.samples, &replicas, record.measured.origin);
     let caveats = run.into_iter().chain(checks).flatten().chain(of_samples).chain(ranks.lost).chain(replicas);
@@ -85,14 +90,15 @@ pub(crate) fn finish(
 }
 
 /// Caveats that need the record.
-fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 4] {
+fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 5] {
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));
     // Only this rank's prompts are known here.
     let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();
     [
         early_stop::imprecise(sought, record),
-        tokenizer_check::caveat(plan, prepared, record),
+        tokenizer_check::caveat(plan, prepared, record).or_else(|| usage_check::prompts(plan, prepared, record)),
+        usage_check::outputs(prepared, record),
         cache,
         drafts(plan, record),
     ]

@@ -70,7 +70,7 @@ pub(crate) enum Refusal {
     PlotRule { problem: String },
     #[error("{flag} {}: write KEY=VALUE", quoted(item))]
     PairForm { flag: &'static str, item: String },
-    #[error("--base-url {}: write http://HOST[:PORT] or https://HOST[:PORT]", quoted(&redact_url(url)))]
+    #[error("--base-url {}: write {}", quoted(&redact_url(url)), forms(url))]
     BaseUrl { url: String },
     #[error(
         "--base-url {} ends in the path of an API: end it at the server, and choose the API by --backend {backend}",
@@ -211,4 +211,12 @@ fn meant(name: &str) -> Option<String> {
     let known = metric_names();
     let nearest = |name: &str| nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
     nearest(name).or_else(|| nearest(&with_unit))
+}
+
+/// The forms of a server address; a Unix socket has its own.
+fn forms(url: &str) -> &'static str {
+    match url.starts_with("unix:") || url.starts_with('/') {
+        true => "http+unix:// and the path of the socket with %2F for /, as in http+unix://%2Frun%2Fvllm.sock",
+        false => "http://HOST[:PORT] or https://HOST[:PORT]",
+    }
 }

@@ -73,7 +73,7 @@ flags! {
                 "Seconds to the first token of a streamed response. Without it only --timeout applies.").positive();
             retries: i64 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,
                 "Retries of a failed request. The report counts them, and latencies include all attempts; permanent errors (most HTTP \
-                 4xx) are not retried.").between(0.0, 1000.0);
+                 4xx) are not retried. A pause that the server asks for (Retry-After) is kept, up to a minute.").between(0.0, 1000.0);
             ca_file: Option<String> = own(&["--ca-file"], Str, "FILE", Unset, &CONNECTION, "CA certificates in PEM form to trust instead of the system's.");
             reset_caches: bool = switch(&["--reset-caches"], &WARMUP,
                 "Empty the server's prefix and multimodal caches after the warm-up. vLLM needs VLLM_SERVER_DEV_MODE=1; \

@@ -103,6 +103,7 @@ fn endpoint(args: &ServeArgs, base_urls: &[String]) -> anyhow::Result<EndpointSp
         api_key: args.target.api_key.clone().or_else(|| key_of_environment(&variable)),
         headers: args.target.headers()?.into_iter().collect(),
         sends_request_id: !args.own.no_request_id,
+        cookies: Default::default(),
         sign_in: None,
         client_certificate: None,
         insecure: args.target.insecure,

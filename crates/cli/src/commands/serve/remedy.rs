@@ -1,30 +1,36 @@
 //! Advice for the common causes when every request fails.
 
 use tacho_core::FailureKind;
+use tacho_metrics::Sample;
 
 use crate::args::serve::ServeArgs;
 
 /// Advice for a failure that all requests share.
-pub(super) fn remedy(args: &ServeArgs, kind: FailureKind, error: &str) -> Option<String> {
+pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
     let keyed =
         args.target.api_key.is_some() || args.target.header.is_some() || std::env::var_os("OPENAI_API_KEY").is_some();
     let signs_in = args.target.sign_in.ways().next().is_some();
-    let way = Way { keyed, signs_in, secure: args.base_url().starts_with("https"), endpoint: args.endpoint() };
-    way.remedy(kind, &error.to_lowercase())
+    let model = args.target.served_model_name.as_deref().or(args.target.model.as_deref()).unwrap_or("MODEL");
+    let endpoint = args.endpoint().replace("{model}", model);
+    let way = Way { keyed, signs_in, url: args.base_url(), endpoint, has_begun: first.ttft > 0.0 };
+    way.remedy(first.failure?, &first.error.to_lowercase())
 }
 
 /// How the server is addressed.
 struct Way {
     keyed: bool,
     signs_in: bool,
-    secure: bool,
+    url: String,
     endpoint: String,
+    /// Whether tokens have arrived.
+    has_begun: bool,
 }
 
 impl Way {
     /// Advice for a failure; `error` is lower case.
     fn remedy(&self, kind: FailureKind, error: &str) -> Option<String> {
         let speaks_of = |words: &[&str]| words.iter().any(|word| error.contains(word));
+        let plain = self.url.strip_prefix("https").map(|rest| format!("http{rest}"));
         let advice = match kind {
             FailureKind::Http(401 | 403) if self.signs_in => {
                 "the server does not accept the credential: check the sign-in flags and what they may access"
@@ -48,17 +54,43 @@ impl Way {
                 "prompt and output do not fit the model's context: lower --random-input-len and --random-output-len, or \
                  pass --max-model-len N to leave out long requests"
             }
-            FailureKind::Http(400 | 426 | 497) if !self.secure && speaks_of(&["https"]) => {
+            FailureKind::Http(400 | 422) if self.endpoint.ends_with("chat/completions") && speaks_of(&["messages"]) => {
+                "this path expects chat messages: use --backend openai-chat"
+            }
+            FailureKind::Http(400 | 422) if speaks_of(&FIELDS) => {
+                let named =
+                    OWN_FIELDS.iter().filter(|name| error.contains(**name)).map(|name| format!("\"{name}\": null"));
+                let named = named.collect::<Vec<_>>().join(", ");
+                let fields = if named.is_empty() { "\"FIELD\": null" } else { &named };
+                return Some(format!(
+                    "the server refuses a field that tacho sends: --extra-body '{{{fields}}}' removes it"
+                ));
+            }
+            FailureKind::Http(400) if error.ends_with("(400)") => {
+                "the server gives no reason; some refuse IDs that are not UUIDs, or unknown fields: try --no-request-id, and \
+                 --extra-body '{\"ignore_eos\": null}'"
+            }
+            FailureKind::Http(400 | 426 | 497) if plain.is_none() && speaks_of(&["https"]) => {
                 "the server speaks TLS: pass --base-url https://..."
             }
-            FailureKind::Connect if self.secure => {
-                "is the server there, and does it speak TLS? if not, pass --base-url http://... or --host and --port"
+            // The error itself has the advice.
+            FailureKind::Connect if speaks_of(&["--ca-file", "--client-cert", "--insecure"]) => return None,
+            FailureKind::Connect if speaks_of(&["certificate"]) => {
+                "name the file of the certificate's authority with --ca-file, or pass --insecure"
+            }
+            FailureKind::Connect if plain.is_some() => {
+                return plain
+                    .map(|url| format!("is the server there, and does it speak TLS? if not, use --base-url {url}"));
             }
             FailureKind::Connect => "is the server running there? check --host, --port or --base-url",
             _ if speaks_of(&["<!doctype", "<html"]) => {
                 "the answer is a web page, not an API response: check --base-url, --endpoint and proxies"
             }
-            FailureKind::Malformed | FailureKind::ConnectionLost if !self.secure => {
+            FailureKind::Http(500..) => "the server failed: see its log; try again with --num-prompts 1",
+            FailureKind::ConnectionLost | FailureKind::Truncated if self.has_begun => {
+                "the server or a proxy cut the stream: see their logs, and the proxy's time limit (nginx: proxy_read_timeout)"
+            }
+            FailureKind::Malformed | FailureKind::ConnectionLost if plain.is_none() => {
                 "if the server speaks TLS, pass --base-url https://..."
             }
             FailureKind::TimedOut => "raise --timeout, or lower the load",
@@ -69,8 +101,37 @@ impl Way {
 }
 
 /// Error texts of servers for requests that exceed the context length of the model.
-const CONTEXT: [&str; 5] =
-    ["context length", "context_length", "maximum model length", "max_model_len", "maximum input length"];
+const CONTEXT: [&str; 8] = [
+    "context length",
+    "context_length",
+    "context size",
+    "context_size",
+    "context window",
+    "maximum model length",
+    "max_model_len",
+    "maximum input length",
+];
+
+/// Fields of our bodies that other servers may not know.
+const OWN_FIELDS: [&str; 6] = [
+    "ignore_eos",
+    "repetition_penalty",
+    "logprobs",
+    "stream_options",
+    "max_completion_tokens",
+    "truncate_prompt_tokens",
+];
+
+/// Error texts of servers for fields that they do not know.
+const FIELDS: [&str; 7] = [
+    "unexpected field",
+    "unexpected keyword",
+    "unknown field",
+    "unrecognized",
+    "not permitted",
+    "extra inputs",
+    "additional properties",
+];
 
 #[cfg(test)]
 mod tests {
@@ -78,7 +139,13 @@ mod tests {
 
     #[test]
     fn usual_failures_have_a_remedy() {
-        let way = |secure| Way { keyed: false, signs_in: false, secure, endpoint: "/v1/completions".to_owned() };
+        let way = |secure: bool| Way {
+            keyed: false,
+            signs_in: false,
+            url: format!("http{}://h:1", if secure { "s" } else { "" }),
+            endpoint: "/v1/completions".to_owned(),
+            has_begun: false,
+        };
         let context = "this model's maximum context length is 2048 tokens. however, you requested 4096 tokens";
         for (kind, error, wanted) in [
             (FailureKind::Http(429), "too many requests", "--request-rate"),
@@ -89,6 +156,31 @@ mod tests {
             (FailureKind::Malformed, "the answer's head is not http/1.1", "https://"),
         ] {
             let advice = way(false).remedy(kind, error).unwrap_or_default();
+            assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");
+        }
+        let fields = "unprocessable entity (422): unexpected fields in the request: {'ignore_eos'}";
+        let full = "bad request (400): the request exceeds the available context size, try increasing it";
+        for (way, kind, error, wanted) in [
+            (way(false), FailureKind::Http(422), fields, "'{\"ignore_eos\": null}'"),
+            (way(false), FailureKind::Http(400), "bad request (400)", "--no-request-id"),
+            (way(false), FailureKind::Http(400), full, "--max-model-len"),
+            (way(false), FailureKind::Http(500), "internal server error (500): oops", "log"),
+            (way(true), FailureKind::Connect, "cannot connect: invalid peer certificate: unknownissuer", "--ca-file"),
+            (way(true), FailureKind::Connect, "cannot connect: not tls", "--base-url http://h:1"),
+            (
+                Way { has_begun: true, ..way(false) },
+                FailureKind::ConnectionLost,
+                "the server closed",
+                "proxy_read_timeout",
+            ),
+            (
+                Way { endpoint: "/v1/chat/completions".to_owned(), ..way(false) },
+                FailureKind::Http(400),
+                "bad request (400): field required: messages",
+                "openai-chat",
+            ),
+        ] {
+            let advice = way.remedy(kind, error).unwrap_or_default();
             assert!(advice.contains(wanted), "{kind:?} {error}: {advice:?}");
         }
         assert_eq!(way(true).remedy(FailureKind::Malformed, "the answer's chunks are broken"), None);

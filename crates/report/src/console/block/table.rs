@@ -1,7 +1,7 @@
 //! The table of the block: rates and latencies with their confidence intervals.
 
 use tacho_metrics::statistics::Statistic;
-use tacho_metrics::{Interval, MetricKind, Statistics};
+use tacho_metrics::{Caveat, Interval, MetricKind, Statistics};
 use tacho_record::metric::{TIMES, Timed};
 use tacho_record::{Estimate, RunRecord};
 
@@ -27,6 +27,9 @@ pub(super) fn lines(record: &RunRecord, style: BlockStyle, is_full: bool) -> Vec
     let metrics = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl, MetricKind::E2el];
     for metric in metrics.into_iter().filter(|metric| !leaves_out(*metric)) {
         rows.extend(latency(record, metric, percentiles));
+        if metric == MetricKind::Ttft {
+            rows.extend(first_content(record, percentiles));
+        }
     }
     rows.extend(audio(record));
     let paced = record.setup.is_paced();
@@ -121,6 +124,11 @@ fn audio(record: &RunRecord) -> Vec<Row> {
 fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> Vec<Row> {
     let Some(statistics) = record.summary.statistics(metric) else { return Vec::new() };
     let open_loop = &record.open_loop;
+    let gaps = record.summary.statistics(MetricKind::Itl).map_or(0, |itl| itl.count);
+    let is_untimed = matches!(metric, MetricKind::Tpot | MetricKind::Itl) && open_loop.is_untimed(gaps);
+    // vLLM's ITL counts events, whether they have a token or not.
+    let own = open_loop.itl_per_token.as_ref().filter(|_| metric == MetricKind::Itl).map(|(own, _)| own);
+    let statistics = own.unwrap_or(statistics);
     let scheduled = match metric {
         MetricKind::Ttft => open_loop.ttft_from_schedule.as_ref(),
         MetricKind::E2el => Some(&open_loop.e2el_from_schedule),
@@ -136,21 +144,45 @@ fn latency(record: &RunRecord, metric: MetricKind, shown_percentiles: usize) -> 
         other => of.percentile_ms(other),
     };
     let shown = |of: Option<&Statistics>, percentile| {
-        let known = of.filter(|of| of.count > 0).and_then(|of| at(of, percentile));
+        let known = of.filter(|of| of.count > 0 && !is_untimed).and_then(|of| at(of, percentile));
         known.map_or_else(|| "–".to_owned(), short)
     };
     let name = metric.name().to_uppercase();
     let row = |(order, percentile): (usize, f64)| {
         let head = if order == 0 { name.as_str() } else { "" };
         let what = if percentile == 50.0 { "median".to_owned() } else { format!("p{}", percent(percentile)) };
+        let interval = interval_of(record, &format!("{what}_{}_ms", metric.name()));
+        // An interval of vLLM's ITL also holds for this one if it contains it.
+        let applies = |Interval { low, high }: &Interval| {
+            let value = at(statistics, percentile).filter(|_| !is_untimed);
+            own.is_none() && !is_untimed || value.is_some_and(|value| (*low..=*high).contains(&value))
+        };
+        let none = if record.is_burst() { "" } else { "–" };
         Row {
             name: format!("{head:<5}p{} ms", percent(percentile)),
             value: shown(Some(statistics), percentile),
-            interval: interval(record, &format!("{what}_{}_ms", metric.name())),
+            interval: interval.filter(applies).map_or_else(|| none.to_owned(), bounds),
             scheduled: scheduled.map_or_else(String::new, |of| shown(Some(of), percentile)),
         }
     };
     std::iter::once(50.0).chain(highest).enumerate().map(row).collect()
+}
+
+/// The time to the first content, if the first event has none.
+fn first_content(record: &RunRecord, shown_percentiles: usize) -> Vec<Row> {
+    let is_later = record.caveats.iter().any(|caveat| matches!(caveat, Caveat::ContentLater { .. }));
+    let Some(times) = record.open_loop.ttft_first_content.as_ref().filter(|_| is_later) else { return Vec::new() };
+    let mut percentiles = times.percentiles_ms.clone();
+    percentiles.retain(|(percentile, _)| *percentile != 50.0);
+    percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let highest = percentiles.split_off(percentiles.len().saturating_sub(shown_percentiles));
+    let row = |(percentile, value): (f64, f64)| Row {
+        name: format!("content p{} ms", percent(percentile)),
+        value: short(value),
+        interval: String::new(),
+        scheduled: String::new(),
+    };
+    std::iter::once((50.0, times.median_ms)).chain(highest).map(row).collect()
 }
 
 /// The confidence interval of a metric; empty for one burst, which is a single observation.
