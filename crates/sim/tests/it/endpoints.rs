@@ -18,7 +18,8 @@ fn health_version_and_models() {
         let reply = get(&server, path);
         assert_eq!((reply.status, reply.text().as_str()), (200, ""));
     }
-    assert_eq!(get(&server, "/version").text(), r#"{"version":"0.32.0"}"#);
+    let version = get(&server, "/version").json();
+    assert_eq!((&version["version"], &version["tacho_simulator"]["profile"]), (&json!("0.32.0"), &json!("instant")));
     let models = get(&server, "/v1/models").json();
     let card = |at: usize, key: &str| models["data"][at][key].clone();
     assert_eq!((card(0, "id"), card(1, "id"), card(2, "id")), (json!("one"), json!("two"), json!("adapter")));
