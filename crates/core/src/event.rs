@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use note::{Layout, Note};
 pub use offline::OfflineNote;
-pub use search::{Load, Most, SearchNote, SearchRow};
+pub use search::{Load, Most, SearchNote, SearchRow, UNLIMITED, level_text};
 pub use serve::{ProfilerNote, ServeNote};
 pub use suite::SuiteNote;
 pub use sweep::{LevelNote, SweepNote};

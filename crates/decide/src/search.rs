@@ -23,7 +23,7 @@ pub struct Measurement {
     pub level: f64,
     /// Actual arrival rate, requests per second: by chance more or less than the load.
     pub arrival_rate: f64,
-    /// Duration.
+    /// Duration; 0 if unknown.
     pub seconds: f64,
     /// Relative distance of the worst criterion from its target; positive if it is missed.
     pub margin: f64,
@@ -133,7 +133,7 @@ impl Estimate {
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The largest measured load that met the target.
+    /// The largest measured load that met the target in a run that was long enough to decide.
     pub largest_met: Option<f64>,
     /// The estimated largest load that meets the target.
     pub estimate: Option<Estimate>,
@@ -170,8 +170,9 @@ impl Search<'_> {
         };
         for level in &mut levels {
             level.by_chance = level.passes() && level.level > end;
+            level.brief = level.is_brief((self.unit)(level.level));
         }
-        let met = levels.iter().filter(|level| level.is_met());
+        let met = levels.iter().filter(|level| level.is_met() && !level.brief);
         Outcome { largest_met: met.map(|level| level.level).reduce(f64::max), estimate, levels, monotone }
     }
 
@@ -180,8 +181,23 @@ impl Search<'_> {
     }
 
     /// A larger load than any so far, if there is one.
-    fn grow(&self, largest: f64) -> Step {
-        self.levels.above(largest).map_or(Step::Done(StopReason::Unlimited), |level| self.explore(level))
+    fn grow(&self, runs: &[Measurement], largest: f64) -> Step {
+        match self.levels.above(largest) {
+            Some(level) => self.explore(level),
+            None => self.confirm(runs, StopReason::Unlimited),
+        }
+    }
+
+    /// The end of the search, once the largest load that met the target has a run that is long enough to decide.
+    fn confirm(&self, runs: &[Measurement], reason: StopReason) -> Step {
+        let rest = self.budget - runs.iter().map(|run| run.seconds).sum::<f64>();
+        let levels = self.outcome(runs).levels;
+        let largest = levels.iter().rfind(|level| level.is_met()).filter(|level| level.brief);
+        let seconds = |level: &LoadLevel| (self.unit)(level.level);
+        match largest.filter(|level| rest >= bracket::BRIEF * seconds(level)) {
+            Some(level) => Step::Run { level: level.level, seconds: seconds(level) },
+            None => Step::Done(reason),
+        }
     }
 }
 

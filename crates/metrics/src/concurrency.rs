@@ -1,15 +1,13 @@
-//! Peaks: vLLM's one-second buckets, and the exact number of requests in flight.
+//! Peaks: vLLM's one-second buckets, the busiest second wherever it starts, and the exact number of requests in flight.
 
 use crate::latency::successes;
 use crate::{Sample, Samples};
 
-/// Events, tokens and requests in each second after the first request was sent; successes only.
+/// Events and requests in each second after the first request was sent; successes only.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PerSecond {
     /// Token events.
     pub events: Vec<u64>,
-    /// Tokens, each event weighing its share of the request's output length.
-    pub tokens: Vec<f64>,
     /// Requests that were in flight at any time of the second; may exceed the peak concurrency.
     pub requests: Vec<u64>,
 }
@@ -17,18 +15,16 @@ pub struct PerSecond {
 impl PerSecond {
     /// Fills the buckets.
     pub fn of(samples: &Samples) -> Self {
-        let spans = successes(samples).map(|sample| (sample.sent, sample.sent + sample.latency));
-        let (start, end) = spans
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(start, end), (sent, last)| (start.min(sent), end.max(last)));
-        if start > end {
-            return PerSecond::default();
-        }
+        let Some((start, end)) = span(samples) else { return PerSecond::default() };
         let count = (end - start).ceil() as usize + 1;
-        let mut buckets = PerSecond { events: vec![0; count], tokens: vec![0.0; count], requests: Vec::new() };
+        let mut buckets = PerSecond { events: vec![0; count], requests: Vec::new() };
         // Differences first, summed below: a request may span many seconds.
         let mut changes = vec![0i64; count + 1];
         for sample in successes(samples) {
-            buckets.add_tokens(&sample, start);
+            each_event(&sample, |time| {
+                // Gaps may add up to more than the latency. Events past the last bucket are not counted.
+                buckets.events.get_mut((time - start) as usize).into_iter().for_each(|events| *events += 1);
+            });
             changes[(sample.sent - start) as usize] += 1;
             changes[(sample.sent + sample.latency - start) as usize + 1] -= 1;
         }
@@ -43,38 +39,53 @@ impl PerSecond {
         buckets
     }
 
-    fn add_tokens(&mut self, sample: &Sample, start: f64) {
-        let weight = sample.output_len as f64 / sample.events() as f64;
-        let mut time = sample.sent + sample.ttft;
-        self.add_event(time - start, weight);
-        for gap in &sample.itl {
-            time += gap;
-            self.add_event(time - start, weight);
-        }
-    }
-
-    fn add_event(&mut self, second: f64, weight: f64) {
-        // Gaps may add up to more than the latency. Events past the last bucket are not counted.
-        if let Some(events) = self.events.get_mut(second as usize) {
-            *events += 1;
-            self.tokens[second as usize] += weight;
-        }
-    }
-
     /// vLLM's `max_output_tokens_per_s`: the peak second, counted in events.
     pub fn peak_events(&self) -> f64 {
         self.events.iter().copied().max().unwrap_or(0) as f64
-    }
-
-    /// The peak second, counted in tokens.
-    pub fn peak_tokens(&self) -> f64 {
-        self.tokens.iter().copied().fold(0.0, f64::max)
     }
 
     /// vLLM's `max_concurrent_requests`: most requests in any one second.
     pub fn peak_requests(&self) -> u64 {
         self.requests.iter().copied().max().unwrap_or(0)
     }
+}
+
+/// First send and last token of the successes.
+fn span(samples: &Samples) -> Option<(f64, f64)> {
+    let spans = successes(samples).map(|sample| (sample.sent, sample.sent + sample.latency));
+    spans.reduce(|(start, end), (sent, last)| (start.min(sent), end.max(last)))
+}
+
+fn each_event(sample: &Sample, mut see: impl FnMut(f64)) {
+    let mut time = sample.sent + sample.ttft;
+    see(time);
+    for gap in &sample.itl {
+        time += gap;
+        see(time);
+    }
+}
+
+/// Positions of the moving second in a run.
+const MAX_STEPS: f64 = 1e7;
+
+/// Most output tokens in any second, wherever it starts; each event weighs its share of the request's output length.
+/// The second moves by milliseconds, in long runs by more.
+pub fn peak_tokens(samples: &Samples) -> f64 {
+    let Some((start, end)) = span(samples) else { return 0.0 };
+    let fits = |steps: &usize| (end - start) * *steps as f64 <= MAX_STEPS;
+    let steps: usize = [1000, 100, 10].into_iter().find(fits).unwrap_or(1);
+    let mut tokens = vec![0.0_f32; ((end - start) * steps as f64) as usize + 1];
+    let last = tokens.len() - 1;
+    for sample in successes(samples) {
+        let weight = sample.output_len as f64 / sample.events() as f64;
+        each_event(&sample, |time| tokens[(((time - start) * steps as f64) as usize).min(last)] += weight as f32);
+    }
+    let (mut window, mut peak) = (0.0_f64, 0.0_f64);
+    for at in 0..tokens.len() {
+        window += f64::from(tokens[at]) - at.checked_sub(steps).map_or(0.0, |left| f64::from(tokens[left]));
+        peak = peak.max(window);
+    }
+    peak
 }
 
 /// Peak number of requests in flight, failed ones included.
@@ -139,7 +150,17 @@ mod tests {
             (buckets.events.as_slice(), buckets.requests.as_slice()),
             ([2, 3, 0].as_slice(), [2, 2, 0].as_slice())
         );
-        assert_eq!((buckets.peak_events(), buckets.peak_requests(), buckets.peak_tokens()), (3.0, 2, 8.0));
+        assert_eq!((buckets.peak_events(), buckets.peak_requests()), (3.0, 2));
+        assert_eq!(peak_tokens(&samples), 12.0, "from 0.5 s on: all events of both");
+    }
+
+    #[test]
+    fn the_busiest_second_starts_anywhere() {
+        // A token every 10 ms from 0.5 s to 1.5 s: 50 in either whole second, 100 between them.
+        let burst = Sample { output_len: 100, ..sample(0.0, 0.5005, &[0.01; 99], 1.4905) };
+        let samples = [burst, sample(0.0, 0.1, &[], 4.0)].into();
+        assert_eq!((PerSecond::of(&samples).peak_events(), peak_tokens(&samples)), (51.0, 100.0));
+        assert_eq!(peak_tokens(&Samples::default()), 0.0);
     }
 
     #[test]

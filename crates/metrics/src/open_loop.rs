@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::concurrency::{PerSecond, exact_peak};
+use crate::concurrency::{exact_peak, peak_tokens};
 use crate::latency::{collect, collect_some, successes};
 use crate::{Acceptance, Fluidity, Sample, Samples, Setup, Statistics, Task, TokenSource};
 
@@ -51,7 +51,7 @@ pub struct OpenLoopMetrics {
     pub rates: Option<Rates>,
     /// Peak number of requests in flight.
     pub peak_concurrency: u64,
-    /// Tokens in the peak second, each event weighted by its tokens.
+    /// Most tokens in any second, wherever it starts; each event weighted by its tokens.
     pub peak_output_tokens_per_s: f64,
     /// Fraction of token events whose bytes came together with those of a later event.
     pub coalesced_fraction: f64,
@@ -117,7 +117,7 @@ impl OpenLoopMetrics {
             acceptance: Acceptance::of(samples),
             rates: setup.is_paced().then(|| rates(samples)).flatten(),
             peak_concurrency: exact_peak(samples),
-            peak_output_tokens_per_s: PerSecond::of(samples).peak_tokens(),
+            peak_output_tokens_per_s: peak_tokens(samples),
             coalesced_fraction: coalesced_fraction(samples),
             unreported_lengths: successes(samples).filter(|sample| sample.output_tokens.is_none()).count() as u64,
         }

@@ -1,6 +1,6 @@
 //! The texts of a run's notes: in vLLM's wording for programs, and for people.
 
-use tacho_core::event::{Layout, Load, Note, SearchRow, Work};
+use tacho_core::event::{Layout, Load, Note, SearchRow, UNLIMITED, Work, level_text};
 use tacho_core::json::{Value, quoted};
 use tacho_core::secret::redact_words;
 
@@ -51,24 +51,33 @@ impl Layout for Person {
 
 /// A load, as an integer if possible.
 fn number(load: f64) -> Value {
-    if load.fract() == 0.0 { Value::Int(load as i64) } else { Value::Float(load) }
+    match load {
+        _ if load >= UNLIMITED => Value::from(level_text(load)),
+        _ if load.fract() == 0.0 => Value::Int(load as i64),
+        _ => Value::Float(load),
+    }
 }
 
 /// The measurements at each level, and which SLO was violated.
 fn search_table(load: Load, metrics: &[String], rows: &[SearchRow]) -> String {
-    let first = [load.key, "runs"].into_iter().chain(metrics.iter().map(String::as_str));
+    // A level whose runs have no steady part is compared by its whole runs: a column of its own.
+    let mut keys: Vec<&str> = rows.iter().flat_map(|row| row.means.iter().map(|(key, _)| key.as_str())).collect();
+    keys.sort_by_key(|key| (metrics.iter().position(|metric| key.ends_with(metric.as_str())), *key));
+    keys.dedup();
+    let first = [load.key, "runs"].into_iter().chain(keys.iter().copied());
     let headings = first.chain(["completed/s", "verdict"]).map(str::to_owned).collect();
     let row = |row: &SearchRow| {
         let word = match (row.met, row.sustained) {
-            (true, _) if row.brief => "met, briefly",
+            (true, _) if row.brief => "met, brief run",
             (true, _) => "met",
             (false, true) if row.doubtful => "inconclusive",
             (false, true) => "not met",
             (false, false) => "not sustained",
         };
         let level = [number(row.level), Value::from(row.runs)].into_iter();
-        let numbers =
-            row.means.iter().chain([&row.answered]).map(|number| Value::Float((number * 100.0).round() / 100.0));
+        let rounded = |number: f64| Value::Float((number * 100.0).round() / 100.0);
+        let mean = |key: &str| row.means.iter().find(|(known, _)| known == key).map(|(_, mean)| *mean);
+        let numbers = keys.iter().map(|key| mean(key).map_or(Value::Null, rounded)).chain([rounded(row.answered)]);
         let word = if row.client_unreliable { format!("{word}, client unreliable") } else { word.to_owned() };
         level.chain(numbers).chain([Value::from(word)]).collect()
     };
@@ -112,7 +121,7 @@ mod tests {
         let row = |level: f64, client_unreliable: bool| SearchRow {
             level,
             runs: 2,
-            means: vec![150.0],
+            means: vec![("p99_ttft_ms".to_owned(), 150.0)],
             answered: level,
             met: true,
             doubtful: false,

@@ -28,5 +28,6 @@ pub use server::{Address, ProcessHost, ResetKind, Resident};
 pub(crate) use session::{Point, Session, Stop};
 pub use session::{Report, Tools};
 pub use slot::Slot;
-pub(crate) use words::{UNLIMITED, load_value};
+pub(crate) use tacho_core::event::UNLIMITED;
+pub(crate) use words::load_value;
 pub use words::{apply, option, split};

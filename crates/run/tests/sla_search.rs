@@ -362,15 +362,70 @@ fn a_burst_is_not_taken_for_capacity() {
     assert!((54.0..=66.0).contains(&value), "{value}: no latency limit lets it do more than 60 a second");
 }
 
+/// The levels of a search that met the criteria: in brief runs only, or in longer ones.
+fn met(entry: &Dict, brief: bool) -> Option<f64> {
+    let curve = entry.get("curve").and_then(Value::as_list).unwrap();
+    let is = |level: &Value, key: &str| level.get(key) == Some(&Value::Bool(true));
+    let met = curve.iter().filter(|level| is(level, "met") && is(level, "brief") == brief);
+    met.filter_map(|level| level.get("level")?.as_f64()).reduce(f64::max)
+}
+
 #[test]
 fn the_answer_is_a_load_that_was_measured_and_met() {
     let entry = search(Server::Random(150.0), "<=150", 900.0, 3);
-    let curve = entry.get("curve").and_then(Value::as_list).unwrap();
-    let met = |level: &&Value| level.get("met") == Some(&Value::Bool(true));
-    let most = curve.iter().filter(met).filter_map(|level| level.get("level")?.as_f64()).reduce(f64::max);
-    assert_eq!(entry.get("max_measured").and_then(Value::as_f64), most);
+    assert!(entry.get("max_measured").and_then(Value::as_f64) == met(&entry, false));
     let achieved = entry.get("achieved").and_then(|achieved| achieved.get("p99_ttft_ms")?.as_f64()).unwrap();
     assert!(achieved <= 150.0, "{achieved}");
+}
+
+#[test]
+fn the_answer_never_rests_on_a_brief_run() {
+    let mut found = 0;
+    for (server, limit) in [(Server::Even(245.0), 200.0), (Server::Random(400.0), 100.0), (Server::Even(60.0), 500.0)] {
+        for seed in 1..=10 {
+            let entry = search(server, &format!("<={limit}"), USUAL, seed);
+            let answer = entry.get("max_measured").and_then(Value::as_f64);
+            assert_eq!(answer, met(&entry, false), "{server:?} {seed}: {entry:?}");
+            // A precise search confirms the largest load that met the criteria.
+            let precise = entry.get("stopped").and_then(Value::as_str) == Some("precision");
+            assert!(!precise || met(&entry, true) <= answer, "{server:?} {seed}: {entry:?}");
+            found += u32::from(entry.get("verdict").and_then(Value::as_str) == Some("found"));
+        }
+    }
+    assert!(found >= 27, "{found} of 30");
+}
+
+#[test]
+fn a_limit_below_the_service_time_is_infeasible() {
+    // Even an idle server takes 20 ms to the first token.
+    for (server, limit) in [(Server::Even(20.0), 8.0), (Server::Random(150.0), 15.0), (Server::Even(1000.0), 10.0)] {
+        let (entry, unmet) = searched(LoadVariable::RequestRate, server, &format!("<={limit}"), USUAL, 1, true);
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
+        assert_eq!((text("verdict"), text("stopped"), unmet), ("infeasible".into(), "infeasible".into(), 1), "{server:?}");
+        assert!(entry.get("seconds").and_then(Value::as_f64).unwrap() < 0.9 * USUAL, "{entry:?}");
+    }
+    let (entry, _) = searched(LoadVariable::MaxConcurrency, Server::Even(20.0), "<=8", USUAL, 1, true);
+    assert_eq!(entry.get("verdict").and_then(Value::as_str), Some("infeasible"), "{entry:?}");
+}
+
+#[test]
+fn a_metric_of_the_steady_part_has_its_own_key() {
+    let memory = Memory::default();
+    let bench = Queue::new(&memory, Server::Random(100.0), 1);
+    let plan = SlaPlan { budget: 300.0, ..plan("<=500", LoadVariable::MaxConcurrency, 200) };
+    sla(&plan, Tools { archive: &memory, bench: &bench, host: &NoHost, sink: &() }).expect("the search ends");
+    let answers = memory.list(Path::new("exp/sla_summary.json")).expect("an answer");
+    let mut differ = 0;
+    for level in answers[0].get("curve").and_then(Value::as_list).unwrap() {
+        let number = |key: &str| level.get(key).and_then(Value::as_f64);
+        let directory = PathBuf::from(format!("exp/max_concurrency={}", number("level").unwrap()));
+        let runs = (0..).map_while(|run| memory.result(&directory.join(format!("run={run}.json"))));
+        let whole: Vec<f64> = runs.filter_map(|run| run.get("p99_ttft_ms")?.as_f64()).collect();
+        let mean = whole.iter().sum::<f64>() / whole.len() as f64;
+        assert!((number("p99_ttft_ms").unwrap() / mean - 1.0).abs() < 1e-9, "as in the files: {level:?}");
+        differ += u32::from(number("steady_p99_ttft_ms").is_some_and(|steady| steady != mean));
+    }
+    assert!(differ > 2, "{answers:?}");
 }
 
 #[test]

@@ -235,6 +235,9 @@ impl ServeArgs {
         let mut args = ServeArgs { saved, ..Self::new(values)? };
         args.own.sim = true;
         args.read_classes()?;
+        if args.own.sim_profile.is_none() {
+            return Err(Refusal::NoProfile.into());
+        }
         if args.stages.is_closed_loop() {
             return Err(Refusal::NotPredicted { flag: "a concurrency limit in --stages" }.into());
         }

@@ -141,7 +141,7 @@ fn what_speech_does_not_have_is_said() {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_tacho")).args(words).output().unwrap();
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, text) = tacho(&["predict", "--backend", "openai-speech"]);
+    let (code, text) = tacho(&["predict", "--sim-profile", "tiny", "--backend", "openai-speech"]);
     assert!(code == Some(2) && text.contains("a --backend for speech or images"), "{text}");
     let (code, text) = tacho(&["serve", "--sim", "--backend", "openai-image-edits"]);
     assert!(code == Some(2) && text.contains("images"), "{text}");

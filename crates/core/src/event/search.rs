@@ -7,12 +7,12 @@ notes! {
     SearchNote, layout;
     Begins(criteria: Vec<String>) => format!("[SLA START]\nSLA criteria: {}", criteria.join(", "));
     Omitted => "Omitting SLA search.";
-    From { load: Load, level: f64 } => format!("Initial {} to search: {level} {}.", load.key, load.unit);
+    From { load: Load, level: f64 } => format!("Initial {} to search: {}.", load.key, load.amount(*level));
     TakesAtMost { seconds: f64 } => format!(
         "Runs take {} at most (--sla-budget), less where the answer is known sooner.",
         spoken_time(*seconds)
     );
-    Testing { load: Load, level: f64 } => format!("Testing {}: {level} {}", load.key, load.unit);
+    Testing { load: Load, level: f64 } => format!("Testing {}: {}", load.key, load.amount(*level));
     Criterion { metric: String, mean: f64, condition: String, met: bool } => {
         let verdict = if *met { "PASSED" } else { "FAILED" };
         format!("Validating SLA: {metric} = {mean:.2}{condition} | {verdict}")
@@ -24,12 +24,12 @@ notes! {
     /// The measured levels, which of them failed, and why.
     Table { load: Load, metrics: Vec<String>, rows: Vec<SearchRow> } => layout.search_table(*load, metrics, rows);
     Range { load: Load, left: f64, right: f64 } =>
-        format!("Range of {} to search: [{left}, {right}] {}.", load.key, load.unit);
+        format!("Range of {} to search: [{left}, {}] {}.", load.key, level_text(*right), load.unit);
     Most { load: Load, most: Most } => answer(*load, most);
     /// The level that comes closest if none meets the criteria, with metrics such as `p99_ttft_ms = 350.20<=200.00`.
     Nearest { load: Load, level: f64, found: Vec<String>, sustained: bool } => {
         let kept_up = if *sustained { "" } else { ", and the server did not keep up with it" };
-        format!("Nearest is {} {level} {}: {}{kept_up}.", load.key, load.unit, found.join(", "))
+        format!("Nearest is {} {}: {}{kept_up}.", load.key, load.amount(*level), found.join(", "))
     };
     Stopped { reason: String } => format!("The search stopped: {reason}.");
     Inconclusive { why: String } => format!("Inconclusive: {why}");
@@ -47,8 +47,9 @@ fn spoken_time(seconds: f64) -> String {
 /// The headline: the highest measured load that meets the criteria, then the estimate with its range.
 fn answer(Load { key, unit }: Load, most: &Most) -> String {
     match most {
-        Most::Nothing => format!("Maximum {key} for SLA: no feasible value."),
-        Most::Unbounded(top) => format!("Maximum {key} for SLA: unbounded (>= {top})."),
+        Most::Infeasible => format!("Maximum {key} for SLA: no feasible value: even the lowest load fails."),
+        Most::NotFound => format!("Maximum {key} for SLA: not found."),
+        Most::Unlimited => format!("Maximum {key} for SLA: unlimited."),
         Most::AllPrompts(top) => {
             format!("Maximum {key} for SLA: {top} or more: all at a time meet it; a longer run would show more.")
         }
@@ -63,6 +64,14 @@ fn answer(Load { key, unit }: Load, most: &Most) -> String {
     }
 }
 
+/// The request rate that stands for unlimited load in commands and file names, as in vLLM.
+pub const UNLIMITED: f64 = 65536.0;
+
+/// A load as text.
+pub fn level_text(level: f64) -> String {
+    if level < UNLIMITED { level.to_string() } else { "unlimited".to_owned() }
+}
+
 /// The parameter that a search varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
@@ -72,13 +81,21 @@ pub struct Load {
     pub unit: &'static str,
 }
 
+impl Load {
+    fn amount(self, level: f64) -> String {
+        if level < UNLIMITED { format!("{level} {}", self.unit) } else { level_text(level) }
+    }
+}
+
 /// The maximum load that meets the criteria.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Most {
     /// No load meets them.
-    Nothing,
-    /// Any request rate; the value stands for an unlimited rate.
-    Unbounded(f64),
+    Infeasible,
+    /// No load is known to meet them.
+    NotFound,
+    /// Any request rate meets them.
+    Unlimited,
     /// All prompts in flight at once.
     AllPrompts(f64),
     /// A measured load that meets them.
@@ -99,8 +116,8 @@ pub struct SearchRow {
     pub level: f64,
     /// The number of runs.
     pub runs: usize,
-    /// The mean of each criterion's metric.
-    pub means: Vec<f64>,
+    /// The mean of each criterion's metric, with the key of the metric: it says which part of the runs it is of.
+    pub means: Vec<(String, f64)>,
     /// Completed requests per second.
     pub answered: f64,
     /// Whether the criteria are met.

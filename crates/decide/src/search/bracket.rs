@@ -7,7 +7,7 @@ use super::{Estimate, Measurement, Search, Step, StopReason};
 /// Runs that decide on a load without a known error: the fewest that give a usable standard deviation.
 const REPEATS: usize = 3;
 /// A run shorter than this fraction of the time for a decision is brief.
-const BRIEF: f64 = 0.7;
+pub(super) const BRIEF: f64 = 0.7;
 
 /// All runs of one load.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,8 +18,8 @@ pub struct LoadLevel {
     pub runs: usize,
     /// Number of runs that did not keep up with the load.
     pub overloaded: usize,
-    /// Duration of the longest run, in seconds.
-    pub longest: f64,
+    /// Duration of the longest run, in seconds; 0 if unknown.
+    longest: f64,
     /// Mean relative distance from the target, weighted by duration; positive if it is missed.
     pub margin: f64,
     /// Half-width of its 95% interval; infinite if a single run has no error estimate.
@@ -27,6 +27,8 @@ pub struct LoadLevel {
     exact: bool,
     /// Whether it passes above the estimate from all runs, possibly by chance.
     pub by_chance: bool,
+    /// Whether no run was long enough to decide.
+    pub brief: bool,
 }
 
 impl LoadLevel {
@@ -44,6 +46,7 @@ impl LoadLevel {
             half_width: if exact { 0.0 } else { half_width(&margins).unwrap_or(f64::INFINITY) },
             exact,
             by_chance: false,
+            brief: false,
         }
     }
 
@@ -63,8 +66,8 @@ impl LoadLevel {
     }
 
     /// Returns whether no run was long enough to decide; `unit` is the required duration.
-    pub fn is_brief(&self, unit: f64) -> bool {
-        self.longest < BRIEF * unit
+    pub(super) fn is_brief(&self, unit: f64) -> bool {
+        self.longest > 0.0 && self.longest < BRIEF * unit
     }
 
     fn is_open(&self) -> bool {
@@ -111,16 +114,21 @@ impl Search<'_> {
         let levels = summarize(runs);
         let Some(largest) = levels.last() else { return self.explore(self.levels.nearest(self.levels.first)) };
         let (passing, failing) = bracket(&levels);
-        let Some(failing) = failing else { return self.grow(largest.level) };
+        let Some(failing) = failing else { return self.grow(runs, largest.level) };
         let left = passing.map_or(0.0, |passing| passing.level);
         let wide = failing.level - left > self.tolerance * left;
         if let Some(middle) = self.levels.between(left, failing.level).filter(|_| wide) {
             return self.explore(middle);
         }
         let spent = runs.iter().map(|run| run.seconds).sum::<f64>() >= self.budget;
+        let confirm = |end: &LoadLevel| Step::Run { level: end.level, seconds: (self.unit)(end.level) };
         match passing.into_iter().chain([failing]).find(|end| end.is_open()) {
-            Some(_) if spent => Step::Done(StopReason::Budget),
-            Some(end) => Step::Run { level: end.level, seconds: (self.unit)(end.level) },
+            Some(_) if spent => match passing.filter(|end| end.is_brief((self.unit)(end.level))) {
+                Some(end) => confirm(end),
+                None if passing.is_none() && failing.runs > 1 => Step::Done(StopReason::Infeasible),
+                None => Step::Done(StopReason::Budget),
+            },
+            Some(end) => confirm(end),
             None if passing.is_none() => Step::Done(StopReason::Infeasible),
             None => Step::Done(StopReason::Precise),
         }

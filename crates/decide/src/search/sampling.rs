@@ -19,6 +19,8 @@ const RUN_FRACTION: f64 = 0.2;
 const FULL: f64 = 0.7;
 /// Most runs of a search.
 const MAX_RUNS: usize = 60;
+/// A load is light up to this fraction of the throughput under unlimited load.
+const LIGHT: f64 = 0.25;
 /// Load of the first run, as a fraction of the throughput under unlimited load.
 const FIRST: f64 = 0.9;
 /// A load beyond the capacity, as a multiple of that throughput.
@@ -44,13 +46,15 @@ impl Search<'_> {
             return self.stop(runs, reason);
         }
         if runs.iter().all(Measurement::passes) {
-            return self.grow(most);
+            return self.grow(runs, most);
         }
         if self.model != Model::ClosedLoop && runs.len() < EXPLORING_RUNS - 1 && open_loop::capacity(runs).is_none() {
             return explore(BEYOND_CAPACITY * self.levels.first.max(most));
         }
         if !runs.iter().any(Measurement::passes) {
-            return explore(least / 2.0);
+            // Where no light load meets the target, an idle server shows whether any does.
+            let light = least <= LIGHT * self.levels.first;
+            return explore(if light { self.levels.least } else { least / 2.0 });
         }
         match self.posterior(runs) {
             Some(found) => self.refine(runs, &found, rest),
@@ -72,14 +76,15 @@ impl Search<'_> {
             return self.stop(runs, StopReason::Budget);
         }
         if half <= self.tolerance && full >= 2 {
-            let Some(level) = only_failure(runs) else { return Step::Done(StopReason::Precise) };
+            let Some(level) = only_failure(runs) else { return self.confirm(runs, StopReason::Precise) };
             return Step::Run { level, seconds: unit.min(rest) };
         }
         let time = |below: bool| {
             let side = runs.iter().filter(near).filter(|run| (run.level <= found.median) == below);
             side.map(|run| run.seconds).sum::<f64>()
         };
-        let load = if time(true) <= time(false) { found.below } else { found.above };
+        let confirmed = self.outcome(runs).largest_met.is_some();
+        let load = if time(true) <= time(false) || !confirmed { found.below } else { found.above };
         let longest = runs.iter().map(|run| run.seconds).fold(0.0, f64::max);
         let seconds = (LONGER * longest).clamp(unit, (RUN_FRACTION * self.budget).max(unit)).min(rest);
         Step::Run { level: self.levels.nearest(load), seconds }
@@ -111,10 +116,12 @@ impl Search<'_> {
         Some(Estimate { value: found.median, low: found.low, high: Some(found.high) })
     }
 
-    /// Returns whether even the smallest load fails more than once.
+    /// Returns whether even the smallest load fails: more than once, or clearly and like other light loads.
     fn is_infeasible(&self, runs: &[Measurement]) -> bool {
         let lowest = || runs.iter().filter(|run| run.level <= self.levels.least);
-        lowest().count() > 1 && !lowest().any(Measurement::passes)
+        let light = runs.iter().filter(|run| run.level <= LIGHT * self.levels.first);
+        let clear = lowest().any(fails_clearly) && light.filter(|run| fails_clearly(run)).count() > 1;
+        !lowest().any(Measurement::passes) && (lowest().count() > 1 || clear)
     }
 }
 
@@ -189,8 +196,10 @@ mod tests {
 
     #[test]
     fn what_fails_at_the_lowest_load_is_infeasible_and_costs_little() {
-        let (runs, reason) = all_runs(&search(100.0), |_, _| (5.0, true));
-        assert!(reason == StopReason::Infeasible && runs.len() < 20, "{reason:?} {}", runs.len());
+        for ratio in [5.0, 1.2] {
+            let (runs, reason) = all_runs(&search(100.0), |_, _| (ratio, true));
+            assert!(reason == StopReason::Infeasible && runs.len() <= 7, "{reason:?} {}", runs.len());
+        }
     }
 
     #[test]

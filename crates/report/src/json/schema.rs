@@ -79,7 +79,7 @@ const OWN: Rows = &[
     ("requests", Count, "Requests that were sent."),
     ("outcomes", Named, "Requests by outcome: complete, and each kind of failure."),
     ("peak_concurrency", Count, "Maximum requests in flight at one time."),
-    ("peak_output_tokens_per_s", Number, "Output tokens of the peak second, counted as tokens."),
+    ("peak_output_tokens_per_s", Number, "Most output tokens in any second, wherever it starts; counted as tokens."),
     ("goodput_from_schedule", NumberOrNull, "Goodput with latencies from the scheduled send time, req/s."),
     ("planned_request_rate", NumberOrNull, "Rate of the schedule, req/s; null without one."),
     ("delivered_request_rate", NumberOrNull, "Rate at which requests were sent, req/s."),

@@ -1,5 +1,6 @@
 //! The chart of an SLO search: each metric against load, the SLO, and the estimate where the two cross.
 
+use tacho_core::event::UNLIMITED;
 use tacho_core::json::{Dict, Value};
 use tacho_decide::search::Criterion;
 use tacho_metrics::statistics::mean;
@@ -57,36 +58,40 @@ pub fn chart(entry: &Dict, runs: &[&Dict]) -> Option<Chart> {
     let legend = Outcome::ALL.into_iter().filter(seen).map(point).collect();
     let title = criteria.iter().map(label).collect::<Vec<_>>().join(", ");
     let title = format!("{title} against {}", bare(variable));
-    let note = "Ribbon: mean 95% CI of the runs; one that reaches the top of the frame has no upper bound there. A value far \
-                beyond the SLO is drawn at the top, with its number.";
-    let (note, table) = (note.to_owned(), table(variable, &criteria, &levels));
+    let ribbon = "Ribbon: mean 95% CI of the runs; one that reaches the top of the frame has no upper bound there. ";
+    let steady = criteria.iter().any(|one| is_steady(&levels, &one.metric));
+    let part = if steady { "Steady part: without the burst in which all start. " } else { ribbon };
+    let note = format!("{part}A value far beyond the SLO is drawn at the top, with its number.");
+    let table = table(variable, &criteria, &levels);
     (!panels.is_empty()).then_some(Chart { title, note, panels, columns: 1, size: (430.0, 300.0), legend, table })
 }
 
 /// The results of all load levels.
 fn table(variable: &str, criteria: &[Criterion], levels: &[&Dict]) -> Table {
     let metrics = || criteria.iter().map(|one| one.metric.as_str());
-    let headings = [in_words(variable), "runs".to_owned()].into_iter().chain(metrics().map(in_words));
+    let headings = [in_words(variable), "runs".to_owned()].into_iter();
+    let headings = headings.chain(metrics().map(|metric| words_of(levels, metric)));
     let headings = headings.chain(["verdict", "client"].map(str::to_owned)).collect();
     let row = |level: &&Dict| {
         let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
         let verdict = match outcome_of(level, criteria) {
-            Outcome::Met if is("brief") => "met, in a short run",
+            Outcome::Met if is("brief") => "met, brief run",
             Outcome::NotMet if !is("sustained") => "not sustained",
             Outcome::NotMet => "not met",
             other => other.style().0,
         };
         let load = match number(level, "level") {
             Some(level) if level < UNLIMITED => Value::from(short_tick(level)),
-            _ => Value::from("all at once"),
+            _ => Value::from("unlimited"),
         };
-        let values = metrics().map(|metric| number(level, metric).map_or(Value::Null, Value::Float));
+        let values = metrics().map(|metric| compared(level, metric).map_or(Value::Null, Value::Float));
         let first = [load, level.get("runs").cloned().unwrap_or(Value::Null)];
         let client = if is("client_unreliable") { "not reliable" } else { "ok" };
         first.into_iter().chain(values).chain([Value::from(verdict), Value::from(client)]).collect()
     };
     let mut levels = levels.to_vec();
-    levels.sort_by(|a, b| number(a, "level").unwrap_or(0.0).total_cmp(&number(b, "level").unwrap_or(0.0)));
+    let load = |level: &Dict| number(level, "level").unwrap_or(UNLIMITED);
+    levels.sort_by(|a, b| load(a).total_cmp(&load(b)));
     Table { headings, rows: levels.iter().map(row).collect() }
 }
 
@@ -95,11 +100,10 @@ pub fn head(entry: &Dict, runs: &[&Dict]) -> Head {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let load = in_words(text("variable").unwrap_or("load"));
     let unit = load.split_once(" (").map_or("", |(_, unit)| unit.trim_end_matches(')'));
-    let levels = entry.get("curve").and_then(Value::as_list).unwrap_or_default();
-    let met = levels.iter().filter(|level| level.get("met") == Some(&Value::Bool(true)));
-    let most = met.filter_map(|level| level.get("level")?.as_f64()).filter(|level| *level < UNLIMITED).reduce(f64::max);
+    let most = number(entry, "max_measured");
+    let none = if text("verdict") == Some("unlimited") { "Any" } else { "No" };
     let sentence = most.map_or_else(
-        || format!("No {} met the SLO.", bare(text("variable").unwrap_or("load"))),
+        || format!("{none} {} met the SLO.", bare(text("variable").unwrap_or("load"))),
         |most| format!("The SLO is met at {} {unit}, the largest load measured and met.", short_tick(most)),
     );
     let criteria = entry.get("criteria").and_then(Value::as_list).unwrap_or_default();
@@ -155,16 +159,27 @@ impl Answer {
     }
 }
 
-/// The level that stands for unlimited load is far from all others.
-const UNLIMITED: f64 = 65536.0;
-
 fn number(dict: &Dict, key: &str) -> Option<f64> {
     dict.get(key).and_then(Value::as_f64)
 }
 
+/// The value of a metric that was compared with its SLO: of the steady part, if the search has one.
+fn compared(level: &Dict, metric: &str) -> Option<f64> {
+    number(level, &format!("steady_{metric}")).or_else(|| number(level, metric))
+}
+
+fn is_steady(levels: &[&Dict], metric: &str) -> bool {
+    levels.iter().any(|level| number(level, &format!("steady_{metric}")).is_some())
+}
+
+/// A metric in words, with its part of the runs.
+fn words_of(levels: &[&Dict], metric: &str) -> String {
+    in_words(metric) + if is_steady(levels, metric) { ", steady part" } else { "" }
+}
+
 fn outcome_of(level: &Dict, criteria: &[Criterion]) -> Outcome {
     let is = |key: &str| level.get(key) == Some(&Value::Bool(true));
-    let within = || criteria.iter().all(|one| number(level, &one.metric).is_some_and(|value| one.is_met(value)));
+    let within = || criteria.iter().all(|one| compared(level, &one.metric).is_some_and(|value| one.is_met(value)));
     match (is("met"), is("sustained")) {
         (true, _) => Outcome::Met,
         (false, true) if within() => Outcome::Inconclusive,
@@ -180,7 +195,7 @@ fn panel(
     (levels, runs): (&[&Dict], &[&Dict]),
 ) -> Option<Panel> {
     let (metric, limit) = (criterion.metric.as_str(), criterion.target());
-    let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, number(level, metric)?));
+    let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, compared(level, metric)?));
     let doubt = |level: &Dict| match level.get("client_unreliable") {
         Some(Value::Bool(true)) => ", client unreliable",
         _ => "",
@@ -190,8 +205,9 @@ fn panel(
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Values far beyond the SLO would compress everything else.
     let top = all.iter().map(|one| one.1).fold(0.0, f64::max).min(limit * 2.5).max(limit * 1.2);
-    let (x, y) = (in_words(variable), in_words(metric));
-    let bounds = all.iter().filter_map(|(load, ..)| {
+    let (x, y) = (in_words(variable), words_of(levels, metric));
+    // Results have intervals of whole runs only.
+    let bounds = all.iter().filter(|_| !is_steady(levels, metric)).filter_map(|(load, ..)| {
         let (low, high) = interval(runs, variable, metric, *load)?;
         Some((*load, low.min(top), high.min(top)))
     });
@@ -276,8 +292,8 @@ mod tests {
     }
 
     const CURVE: &str = r#"{"variable": "request_rate", "criteria": ["p99_ttft_ms<=200.00"], "estimate": 14.2,
-        "ci_low": 12.0, "ci_high": 16.0, "curve": [
-        {"level": 65536, "met": false, "p99_ttft_ms": 9000.0},
+        "max_measured": 10, "ci_low": 12.0, "ci_high": 16.0, "curve": [
+        {"level": "inf", "met": false, "p99_ttft_ms": 9000.0},
         {"level": 10, "met": true, "sustained": true, "p99_ttft_ms": 50.0},
         {"level": 14, "met": false, "sustained": true, "p99_ttft_ms": 190.0},
         {"level": 20, "met": false, "sustained": true, "p99_ttft_ms": 5000.0}]}"#;
@@ -312,7 +328,18 @@ mod tests {
         let found = chart(parse(CURVE).unwrap().as_dict().unwrap(), &[]).unwrap().table;
         let cells: Vec<String> =
             found.rows.iter().map(|row| format!("{} {}", row[0].as_str().unwrap(), row[3].as_str().unwrap())).collect();
-        assert_eq!(cells, ["10 met", "14 inconclusive", "20 not met", "all at once not sustained"]);
+        assert_eq!(cells, ["10 met", "14 inconclusive", "20 not met", "unlimited not sustained"]);
+    }
+
+    #[test]
+    fn the_steady_part_is_named_wherever_it_is_shown() {
+        let text = CURVE.replace(r#""p99_ttft_ms": 50.0"#, r#""p99_ttft_ms": 688.6, "steady_p99_ttft_ms": 23.6"#);
+        let entry = parse(&text).unwrap();
+        let found = chart(entry.as_dict().unwrap(), &[]).unwrap();
+        assert_eq!(found.table.headings[2], "P99 TTFT (ms), steady part");
+        assert_eq!(found.table.rows[0][2], Value::Float(23.6));
+        let page = drawn(&text);
+        assert!(page.contains("P99 TTFT (ms), steady part") && !page.contains("Ribbon"), "{page}");
     }
 
     #[test]

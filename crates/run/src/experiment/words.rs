@@ -5,9 +5,6 @@ use tacho_core::json::{Value, dumps, python_str};
 use super::error::Error;
 use super::grid::ParamSet;
 
-/// The request rate that stands for unlimited load, in file names too.
-pub(crate) const UNLIMITED: f64 = 65536.0;
-
 /// A load as a parameter: an integer if possible, as in commands and file names.
 pub(crate) fn load_value(load: f64) -> Value {
     if load.fract() == 0.0 && load.abs() < 1e15 { Value::Int(load as i64) } else { Value::Float(load) }

@@ -17,6 +17,8 @@ pub(crate) enum Refusal {
     OutOfRange { flag: &'static str, value: String, allowed: &'static str },
     #[error("a prediction cannot honour {flag}, since nothing is sent: remove it, or measure with tacho serve")]
     NotPredicted { flag: &'static str },
+    #[error("--sim-profile is required: a file of tacho fit, or one of {}", tacho_engine::Profile::names().join(", "))]
+    NoProfile,
     #[error(
         "a plan cannot honour {flag} in --bench-cmd: requests come at the rates that are looked at; remove it, or see tacho predict"
     )]

@@ -15,7 +15,7 @@ use crate::experiment::{Archive, Failure, Level, Style, UNLIMITED, load_value};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
     Infeasible,
-    Unbounded,
+    Unlimited,
     Level(f64),
 }
 
@@ -103,7 +103,7 @@ const INCONCLUSIVE: f64 = 5.0;
 pub(super) enum Verdict {
     Found,
     Infeasible,
-    Unbounded,
+    Unlimited,
     /// With its reason.
     Inconclusive(String),
 }
@@ -112,9 +112,12 @@ impl Verdict {
     pub(super) fn of(found: &Found, tolerance: f64) -> Self {
         let inconclusive = |why: &str| Verdict::Inconclusive(why.to_owned());
         match (found.answer, found.estimate) {
-            (Answer::Unbounded, _) => return Verdict::Unbounded,
+            (Answer::Unlimited, _) => return Verdict::Unlimited,
             (Answer::Infeasible, None) if found.stopped == StopReason::Budget => {
                 return inconclusive("no load met the criteria within the time budget: raise --sla-budget");
+            }
+            (Answer::Infeasible, _) if found.loads.iter().any(|load| load.is_met() && load.brief) => {
+                return inconclusive("no load met the criteria in a run long enough to decide: raise --sla-budget");
             }
             (Answer::Infeasible, Some(_)) => {
                 return inconclusive("runs of one load disagree, and no load met the criteria on average");
@@ -152,7 +155,7 @@ impl Verdict {
         match self {
             Verdict::Found => "found",
             Verdict::Infeasible => "infeasible",
-            Verdict::Unbounded => "unbounded",
+            Verdict::Unlimited => "unlimited",
             Verdict::Inconclusive(_) => "inconclusive",
         }
     }
@@ -188,7 +191,6 @@ impl Answers {
         pair: &Pair<'_>,
         target: &[Criterion],
         found: &Found,
-        unit: &dyn Fn(f64) -> f64,
     ) -> Result<(), Failure> {
         let mut entry = Dict::new();
         let name = marker(&pair.base, target).display().to_string();
@@ -207,7 +209,7 @@ impl Answers {
         entry.set("stopped", stop_name(found.stopped));
         entry.set("stop_reason", found.stop_text(pair.plan));
         entry.set("max_measured", measured.map_or(Value::Null, load_value));
-        let range = found.estimate.filter(|_| found.answer != Answer::Unbounded);
+        let range = found.estimate.filter(|_| found.answer != Answer::Unlimited);
         entry.set("estimate", Value::from(range.map(|found| found.value).or(measured)));
         entry.set("ci_low", Value::from(range.map(|found| found.low)));
         // Without an upper end no level fails significantly.
@@ -215,15 +217,14 @@ impl Answers {
         entry.set("monotone", found.monotone);
         let mut achieved = Dict::new();
         if let Some(level) = found.levels.iter().find(|level| Some(level.level) == measured) {
-            let means = pair.means(target, level)?;
-            target.iter().zip(means).for_each(|(one, mean)| achieved.set(one.metric.as_str(), mean));
+            set_means(&mut achieved, pair, target, level)?;
         }
         entry.set("achieved", achieved);
         if let Some((nearest, _)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
-            entry.set("best_attempt", load_value(nearest.level));
+            entry.set("best_attempt", shown(nearest.level));
         }
         entry.set("levels", found.levels.len());
-        entry.set("curve", curve(pair, target, found, unit)?);
+        entry.set("curve", curve(pair, target, found)?);
         entry.set("runs", found.loads.iter().map(|load| load.runs).sum::<usize>());
         self.list.push(Value::Dict(entry));
         Ok(())
@@ -235,24 +236,31 @@ impl Answers {
 }
 
 /// Each level with its values and verdict, for tables and charts.
-fn curve(
-    pair: &Pair<'_>,
-    target: &[Criterion],
-    found: &Found,
-    unit: &dyn Fn(f64) -> f64,
-) -> Result<Vec<Value>, Failure> {
+fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Vec<Value>, Failure> {
     let entry = |(load, level): (&LoadLevel, &Level)| {
         let mut entry = Dict::new();
-        entry.set("level", load_value(load.level));
+        entry.set("level", shown(load.level));
         entry.set("runs", load.runs);
         entry.set("met", load.is_met());
         entry.set("sustained", load.is_sustained());
-        entry.set("brief", load.is_brief(unit(load.level)));
+        entry.set("brief", load.brief);
         entry.set("client_unreliable", level.runs().any(|run| run.unreliable_client().is_some()));
-        for (criterion, mean) in target.iter().zip(pair.means(target, level)?) {
-            entry.set(criterion.metric.as_str(), mean);
-        }
+        set_means(&mut entry, pair, target, level)?;
         Ok(Value::Dict(entry))
     };
     found.each().map(entry).collect()
+}
+
+/// The metrics of the criteria at a load: those of whole runs, as in the result files, and those that were compared.
+fn set_means(entry: &mut Dict, pair: &Pair<'_>, target: &[Criterion], level: &Level) -> Result<(), Failure> {
+    for (criterion, (key, mean)) in target.iter().zip(pair.means(target, level)?) {
+        entry.set(criterion.metric.as_str(), Value::from(level.mean(&criterion.metric)));
+        entry.set(key.as_str(), mean);
+    }
+    Ok(())
+}
+
+/// A load as a value; `inf` if it is unlimited.
+fn shown(level: f64) -> Value {
+    if level < UNLIMITED { load_value(level) } else { Value::from("inf") }
 }

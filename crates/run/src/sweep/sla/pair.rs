@@ -17,6 +17,8 @@ use crate::sweep::combination::Combination;
 use crate::sweep::session::Sweep;
 use crate::sweep::workload::{LoadVariable, dataset_size};
 
+/// Prefix of the key of a metric of the steady part.
+const STEADY: &str = "steady_";
 /// Largest failure rate at a level.
 const MAX_FAILED: f64 = 0.01;
 /// Fraction of a rate that must be completed if the backlog is unknown: the last responses take time.
@@ -138,15 +140,14 @@ impl Pair<'_> {
     /// The runs of a load as the search reads them, by the criterion with the largest violation.
     pub(super) fn measurements(&self, target: &[Criterion], level: &Level) -> Result<Vec<Measurement>, Failure> {
         let one = |run: ResultFields<'_>| {
-            let (criterion, margin) = worst(target, |criterion| self.value(criterion, run))?;
+            let (criterion, margin) = worst(target, |criterion| self.value(criterion, run, self.part(criterion, level)))?;
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
             let steady = run.steady_state().and_then(SteadyState::request_throughput);
             let completed = steady.or_else(|| run.number("request_throughput"));
             Ok(Measurement {
                 level: level.level,
                 arrival_rate: planned.unwrap_or(level.level),
-                // A run of unknown duration has the weight of the shortest.
-                seconds: run.number("duration").unwrap_or(0.0).max(0.001),
+                seconds: run.number("duration").unwrap_or(0.0),
                 margin,
                 error: standard_error(criterion, run).filter(|one| one.is_finite()),
                 sustained: !self.is_overloaded(level.level, run)?,
@@ -161,21 +162,30 @@ impl Pair<'_> {
         Ok(LoadLevel::of(&self.measurements(target, level)?))
     }
 
-    /// The mean of each criterion's metric over the runs of a load.
-    pub(super) fn means(&self, target: &[Criterion], level: &Level) -> Result<Vec<f64>, Failure> {
+    /// The metric of each criterion with the part of the runs that it is of, and its mean over the runs of a load.
+    pub(super) fn means(&self, target: &[Criterion], level: &Level) -> Result<Vec<(String, f64)>, Failure> {
         let of = |criterion: &Criterion| {
-            let values = level.runs().map(|run| self.value(criterion, run)).collect::<Result<Vec<_>, Failure>>()?;
-            Ok(mean(&values))
+            let part = self.part(criterion, level);
+            let values = level.runs().map(|run| self.value(criterion, run, part)).collect::<Result<Vec<_>, _>>()?;
+            Ok((part.key(&criterion.metric), mean(&values)))
         };
         target.iter().map(of).collect()
     }
 
-    /// The value of a criterion's metric in a run. In a closed loop all users send their first requests at once, and
-    /// that burst does not belong to the level: the steady state counts, if there is one.
-    fn value(&self, criterion: &Criterion, run: ResultFields<'_>) -> Result<f64, Failure> {
-        let closed_loop = self.plan.variable.is_closed_loop();
-        let steady = run.steady_state().and_then(|steady| steady.reached(&criterion.metric)).filter(|_| closed_loop);
-        required(steady.or_else(|| run.number(&criterion.metric)), &criterion.metric, "--sla-params")
+    /// The part of a load's runs that counts. In a closed loop all users send their first requests at once, and that
+    /// burst does not belong to the level: the steady part counts, if every run has one.
+    fn part(&self, criterion: &Criterion, level: &Level) -> Part {
+        let has_one = |run: ResultFields<'_>| steady(criterion, run).is_some();
+        if self.plan.variable.is_closed_loop() && level.runs().all(has_one) { Part::Steady } else { Part::Whole }
+    }
+
+    /// The value of a criterion's metric in a part of a run.
+    fn value(&self, criterion: &Criterion, run: ResultFields<'_>, part: Part) -> Result<f64, Failure> {
+        let value = match part {
+            Part::Steady => steady(criterion, run),
+            Part::Whole => run.number(&criterion.metric),
+        };
+        required(value, &criterion.metric, "--sla-params")
     }
 
     /// Requests or sessions completed per second in the first run of a load.
@@ -207,6 +217,27 @@ impl Pair<'_> {
         };
         Ok(!kept_up || sent == Some(false))
     }
+}
+
+/// The part of a run that a metric is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Whole,
+    Steady,
+}
+
+impl Part {
+    /// The key of a metric of this part.
+    fn key(self, metric: &str) -> String {
+        match self {
+            Part::Whole => metric.to_owned(),
+            Part::Steady => format!("{STEADY}{metric}"),
+        }
+    }
+}
+
+fn steady(criterion: &Criterion, run: ResultFields<'_>) -> Option<f64> {
+    run.steady_state()?.reached(&criterion.metric)
 }
 
 /// Relative standard error of a run's metric, on the lower side; infinite if the interval has no lower end, `None`

@@ -79,14 +79,14 @@ impl Pair<'_> {
         let outcome = search.outcome(&self.all_measurements(target, &known)?);
         let (mut loads, monotone) = (outcome.levels, outcome.monotone);
         let answer = match outcome.largest_met {
-            _ if stopped == StopReason::Unlimited && known.is_empty() => Answer::Unbounded,
+            _ if stopped == StopReason::Unlimited && known.is_empty() => Answer::Unlimited,
             Some(level) => Answer::Level(level),
             None => Answer::Infeasible,
         };
         loads.push(self.summary(target, &top)?);
         known.push(top);
         let found = Found { answer, estimate: outcome.estimate, loads, levels: known, monotone, stopped, model };
-        self.conclude(session, target, &found, answers, &unit)
+        self.conclude(session, target, &found, answers)
     }
 
     /// The model of the metric against load, and the candidate loads. Latencies with confidence intervals follow the
@@ -134,8 +134,8 @@ impl Pair<'_> {
     /// The verdict on a load, criterion by criterion.
     fn report_level(&self, session: &Sweep<'_>, level: &Level, target: &[Criterion]) -> Result<(), Stop> {
         let summary = self.summary(target, level)?;
-        for (criterion, mean) in target.iter().zip(self.means(target, level)?) {
-            let (metric, condition) = (criterion.metric.clone(), criterion.condition());
+        for (criterion, (metric, mean)) in target.iter().zip(self.means(target, level)?) {
+            let condition = criterion.condition();
             session.say(SearchNote::Criterion { metric, mean, condition, met: criterion.is_met(mean) });
         }
         if summary.overloaded > 0 && level.level < UNLIMITED {
@@ -151,20 +151,21 @@ impl Pair<'_> {
         target: &[Criterion],
         found: &Found,
         answers: &mut Answers,
-        unit: &dyn Fn(f64) -> f64,
     ) -> Result<(), Stop> {
         let load = self.load();
-        let rows = found.each().map(|(one, level)| self.row(target, one, level, unit)).collect::<Result<_, _>>()?;
+        let rows = found.each().map(|(one, level)| self.row(target, one, level)).collect::<Result<_, _>>()?;
         session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
         let (left, right) = found.bracket();
         session.say(SearchNote::Range { load, left, right });
+        let verdict = Verdict::of(found, self.plan.tolerance);
         let most = match (found.answer, self.plan.variable) {
-            (Answer::Infeasible, _) => Most::Nothing,
-            (Answer::Unbounded, LoadVariable::RequestRate) => Most::Unbounded(UNLIMITED),
-            (Answer::Unbounded, LoadVariable::MaxConcurrency | LoadVariable::Sessions) => Most::AllPrompts(self.top()),
+            (Answer::Infeasible, _) if verdict == Verdict::Infeasible => Most::Infeasible,
+            (Answer::Infeasible, _) => Most::NotFound,
+            (Answer::Unlimited, LoadVariable::RequestRate) => Most::Unlimited,
+            (Answer::Unlimited, LoadVariable::MaxConcurrency | LoadVariable::Sessions) => Most::AllPrompts(self.top()),
             (Answer::Level(level), _) => {
                 let range = found.estimate.map(|found| (found.value, found.low, found.high));
-                Most::Level { level, range, spoken: target.iter().map(Criterion::spoken).collect() }
+                Most::Level { level, range, spoken: self.spoken(target, found, level)? }
             }
         };
         session.say(SearchNote::Most { load, most });
@@ -172,33 +173,36 @@ impl Pair<'_> {
         if let Some((nearest, level)) = found.nearest().filter(|_| found.answer == Answer::Infeasible) {
             let means = self.means(target, level)?;
             let shown = target.iter().zip(&means);
-            let shown = shown.map(|(one, mean)| format!("{} = {mean:.2}{}", one.metric, one.condition()));
+            let shown = shown.map(|(one, (metric, mean))| format!("{metric} = {mean:.2}{}", one.condition()));
             let (level, sustained) = (nearest.level, nearest.is_sustained());
             session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
         }
         if let Some((level, verdict)) = found.unreliable() {
             session.warn(SearchNote::ClientUnreliable { load, level, verdict });
         }
-        if let Verdict::Inconclusive(why) = Verdict::of(found, self.plan.tolerance) {
+        if let Verdict::Inconclusive(why) = verdict {
             session.warn(SearchNote::Inconclusive { why });
         }
         if !found.monotone {
             session.warn(SearchNote::NotMonotone { load });
         }
         session.say(SearchNote::Ends);
-        answers.add(self, target, found, unit)?;
+        answers.add(self, target, found)?;
         let all = found.levels.iter().flat_map(|level| level.results.iter().cloned().map(Value::Dict)).collect();
         session.tools.archive.keep(&marker(&self.base, target), &Value::List(all), Style::Result)?;
         Ok(answers.store(session.tools.archive)?)
     }
 
-    fn row(
-        &self,
-        target: &[Criterion],
-        one: &LoadLevel,
-        level: &Level,
-        unit: &dyn Fn(f64) -> f64,
-    ) -> Result<SearchRow, Failure> {
+    /// The criteria in words, with the part of the runs at a load that they were compared with.
+    fn spoken(&self, target: &[Criterion], found: &Found, level: f64) -> Result<Vec<String>, Failure> {
+        let runs = found.levels.iter().find(|known| known.level == level);
+        let means = runs.map_or(Ok(Vec::new()), |runs| self.means(target, runs))?;
+        let whole = |at: usize| means.get(at).is_none_or(|(key, _)| *key == target[at].metric);
+        let spoken = |at: usize| target[at].spoken() + if whole(at) { "" } else { " (steady part)" };
+        Ok((0..target.len()).map(spoken).collect())
+    }
+
+    fn row(&self, target: &[Criterion], one: &LoadLevel, level: &Level) -> Result<SearchRow, Failure> {
         Ok(SearchRow {
             level: one.level,
             runs: one.runs,
@@ -206,7 +210,7 @@ impl Pair<'_> {
             answered: required(level.mean("request_throughput"), "request_throughput", "--bench-cmd")?,
             met: one.is_met(),
             doubtful: one.by_chance,
-            brief: one.is_brief(unit(one.level)),
+            brief: one.brief,
             sustained: one.is_sustained(),
             client_unreliable: level.runs().any(|run| run.unreliable_client().is_some()),
         })
