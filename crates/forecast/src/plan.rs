@@ -1,5 +1,7 @@
 //! Capacity planning: the largest sustainable rate of one replica, and the replicas that a rate needs.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -7,32 +9,37 @@ use tacho_core::Timestamp;
 use tacho_decide::search::{Criterion, Growth, Levels, Measurement, Model, Search, Spacing, Step};
 use tacho_engine::Machine;
 use tacho_engine::simulation::{Arrival, Router, SendPolicy, simulate};
+use tacho_metrics::interval;
+use tacho_metrics::statistics::mean;
 
 use crate::simulated_run::SimulatedRun;
 
 /// Rates that can be planned for, requests per second. A simulation of `REQUESTS` at the lowest rate fits into the clock.
 pub const RATES: RangeInclusive<f64> = 1e-4..=1e6;
-/// Simulated seconds of load, within these numbers of requests.
-const SECONDS: f64 = 60.0;
-const REQUESTS: RangeInclusive<usize> = 2_000..=6_000;
+/// Simulated requests of a load: as many as have [`OUTPUT_TOKENS`], within bounds.
+pub const REQUESTS: RangeInclusive<usize> = 4_000..=10_000;
+const OUTPUT_TOKENS: usize = 1_000_000;
 /// A load is unsustainable if in-flight requests increase by more than this fraction of the arrivals.
-const MAX_QUEUE_GROWTH: f64 = 0.05;
+const MAX_QUEUE_GROWTH: f64 = 0.02;
 /// Length of a confirming simulation, as a multiple: short ones grow by chance.
 const CONFIRMATION: usize = 4;
 /// The fraction of requests at the start that fill an empty engine.
 const WARMUP: f64 = 0.2;
-/// Simulations per load, with different noise.
-const SIMULATIONS: u64 = 5;
+/// Parts of a simulation, or simulations of a machine that varies: their differences show the uncertainty.
+const PARTS: usize = 8;
+/// How much wider the range is than the differences between parts say: a few busy periods make the tail of a queue,
+/// and most parts have none. Calibrated on simulated queues.
+const BUSY_PERIODS: f64 = 4.0;
+/// By how much a small workload that is repeated lets the rate seem too high: it lacks rare bursts.
+const REPEATED: f64 = 0.05;
 /// The rate of a single request at a time.
 const IDLE_RATE: f64 = 0.01;
-/// Headroom is searched up to this multiple of the rate.
-const MAX_HEADROOM: f64 = 64.0;
 /// Relative precision of the largest rate.
 const PRECISION: f64 = 0.01;
-/// How far a replica in a cluster may exceed the throughput of a burst on one replica; bounds the search.
-const BURST_MARGIN: f64 = 1.25;
-/// By how much replicas grow from the guess while they are too few.
-const REPLICA_GROWTH: f64 = 1.1;
+/// Replicas behind a router that are simulated together: more of them share their load no worse.
+const CELL: usize = 4;
+/// By how much the rate of a cell grows from that of its single replicas: a router balances them.
+const CELL_GROWTH: f64 = 1.05;
 /// Loads of the latency table, as fractions of the largest rate.
 const LEVELS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1];
 
@@ -104,10 +111,10 @@ impl std::fmt::Display for Violation {
 pub enum Plan {
     /// Replicas that serve the rate.
     Feasible {
-        /// The fewest replicas.
-        replicas: usize,
+        /// The fewest replicas, and their 95% range.
+        replicas: (usize, [usize; 2]),
         /// The largest sustainable rate of one replica, requests per second.
-        largest_rate: f64,
+        largest_rate: Rate,
         /// How much more than the rate the replicas sustain, as a fraction.
         headroom: f64,
         /// What limits one replica 5% above its largest rate; empty if nothing does.
@@ -119,10 +126,25 @@ pub enum Plan {
     TooFewReplicas,
 }
 
+/// A sustainable rate with its 95% range, requests per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// The estimate.
+    pub value: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
 /// Simulates loads of a plan.
 #[derive(Debug)]
 pub struct Planner {
     spec: PlanSpec,
+    /// Requests of a simulation.
+    requests: usize,
+    /// The simulated loads, by the number of replicas and the bits of the rate.
+    known: RefCell<BTreeMap<(usize, u64), Level>>,
 }
 
 impl Planner {
@@ -134,8 +156,12 @@ impl Planner {
         if spec.arrivals.is_empty() {
             return Err(PlanError::Empty);
         }
-        let planner = Planner { spec };
-        let run = planner.run(1, 1.0, 1, 1)?;
+        let spec = PlanSpec { arrivals: normalized(spec.arrivals), ..spec };
+        let tokens: usize = spec.arrivals.iter().map(|arrival| arrival.output).sum();
+        let wanted = OUTPUT_TOKENS * spec.arrivals.len() / tokens.max(1);
+        let requests = wanted.clamp(*REQUESTS.start(), *REQUESTS.end());
+        let planner = Planner { spec, requests, known: RefCell::default() };
+        let run = SimulatedRun::pooled(&planner.run(1, 1.0, 1, 0)?);
         if run.rejected > 0 {
             return Err(PlanError::Rejected { count: run.rejected });
         }
@@ -150,96 +176,150 @@ impl Planner {
         &self.spec
     }
 
+    /// Whether the workload has fewer requests than a simulation.
+    pub fn is_repeated(&self) -> bool {
+        self.spec.arrivals.len() < self.requests
+    }
+
     /// Searches for the largest rate of one replica and the fewest replicas for the rate.
     pub fn plan(&self) -> Result<Plan, PlanError> {
         let rate = self.spec.rate;
-        let Some(largest_rate) = self.largest_rate()? else {
+        let burst = self.burst_throughput()?;
+        let Some(largest_rate) = self.largest_rate(1, search(burst / 2.0, IDLE_RATE, Growth::Factor(2.0)))? else {
             return Ok(Plan::Hopeless(self.violations(IDLE_RATE, 1)?));
         };
-        if rate > self.spec.max_replicas as f64 * self.burst_throughput()?.max(largest_rate) * BURST_MARGIN {
+        let cell = ((rate / largest_rate.value).ceil() as usize).clamp(1, CELL.min(self.spec.max_replicas));
+        let each = match cell {
+            1 => largest_rate,
+            _ => self.rate_in_cell(cell, largest_rate)?,
+        };
+        let enough = |each: f64| ((rate / each).ceil() as usize).max(1 + usize::from(rate > largest_rate.value));
+        let (replicas, least) = (enough(each.value), (rate / each.high).ceil().max(1.0) as usize);
+        if replicas > self.spec.max_replicas {
             return Ok(Plan::TooFewReplicas);
         }
-        let Some(replicas) = self.fewest_replicas((rate / largest_rate).ceil().max(1.0) as usize)? else {
-            return Ok(Plan::TooFewReplicas);
-        };
-        let headroom = self.headroom(replicas)?;
-        let limiting = self.violations(largest_rate * (1.0 + 5.0 * PRECISION), 1)?;
-        Ok(Plan::Feasible { replicas, largest_rate, headroom, limiting })
+        let range = [least.min(replicas), ((rate / each.low).ceil() as usize).max(replicas)];
+        let headroom = replicas as f64 * each.value / rate - 1.0;
+        let limiting = self.violations(largest_rate.value * (1.0 + 5.0 * PRECISION), 1)?;
+        Ok(Plan::Feasible { replicas: (replicas, range), largest_rate, headroom, limiting })
     }
 
-    /// One simulation, `times` as long as usual.
-    fn run(&self, times: usize, rate: f64, replicas: usize, seed: u64) -> Result<SimulatedRun, PlanError> {
-        let count = times * ((SECONDS * rate) as usize).clamp(*REQUESTS.start(), *REQUESTS.end());
-        let mut arrivals = repeated(&self.spec.arrivals, count);
+    /// The largest sustainable rate of each of several replicas behind the router.
+    fn rate_in_cell(&self, cell: usize, alone: Rate) -> Result<Rate, PlanError> {
+        let first = cell as f64 * alone.value;
+        let found = self.largest_rate(cell, search(first, first / 2.0, Growth::Factor(CELL_GROWTH)))?;
+        let each = |rate: f64| rate / cell as f64;
+        Ok(found.map_or(alone, |all| Rate { value: each(all.value), low: each(all.low), high: each(all.high) }))
+    }
+
+    /// One simulation, `times` as long as usual. Each seed has its own machine and begins at another request.
+    fn run(&self, times: usize, rate: f64, replicas: usize, seed: usize) -> Result<Vec<SimulatedRun>, PlanError> {
+        let machine = &self.spec.machine;
+        let arrivals = &self.spec.arrivals;
+        let (count, first) = (times * self.requests, seed * arrivals.len() / PARTS);
+        let mut arrivals = repeated(arrivals, first, if machine.is_noisy() { count / 2 } else { count });
         arrivals.iter_mut().for_each(|one| one.due = Timestamp((one.due.0 as f64 / rate) as u64));
-        self.simulate(&arrivals, replicas, seed)
+        let versions: Vec<Machine> = machine.versions().collect();
+        let version = versions.get(seed % versions.len().max(1)).filter(|_| machine.is_noisy());
+        let policy = SendPolicy { max_concurrency: None, replicas, router: self.spec.router, seed: seed as u64 + 1 };
+        let completions = simulate(version.unwrap_or(machine), &arrivals, &policy)?;
+        let parts = if machine.is_noisy() { 1 } else { PARTS };
+        let period = self.spec.arrivals.len().min(arrivals.len());
+        Ok(SimulatedRun::of_completions(&arrivals, &completions, WARMUP, (parts, period)))
     }
 
-    fn simulate(&self, arrivals: &[Arrival], replicas: usize, seed: u64) -> Result<SimulatedRun, PlanError> {
-        let policy = SendPolicy { max_concurrency: None, replicas, router: self.spec.router, seed };
-        let completions = simulate(&self.spec.machine, arrivals, &policy)?;
-        Ok(SimulatedRun::of_completions(arrivals, &completions, WARMUP))
-    }
-
-    /// Requests per second of one replica when all arrive at once: no rate per replica is higher.
+    /// Requests per second of one replica when all arrive at once.
     fn burst_throughput(&self) -> Result<f64, PlanError> {
-        let mut arrivals = repeated(&self.spec.arrivals, *REQUESTS.start());
-        arrivals.iter_mut().for_each(|one| one.due = Timestamp::ZERO);
-        let run = self.simulate(&arrivals, 1, 1)?;
-        Ok(run.value("request_throughput").filter(|rate| rate.is_finite()).unwrap_or(f64::INFINITY))
+        let run = SimulatedRun::pooled(&self.run(1, *RATES.end(), 1, 0)?);
+        Ok(run.value("request_throughput").filter(|rate| RATES.contains(rate)).unwrap_or(1.0))
     }
 
-    /// Simulations of one load that differ in noise; a single one if nothing is random.
+    /// A load: one long simulation in parts, or several of a machine that varies.
     pub fn level(&self, rate: f64, replicas: usize) -> Result<Level, PlanError> {
-        self.longer_level(1, rate, replicas)
+        let key = (replicas, rate.to_bits());
+        if let Some(level) = self.known.borrow().get(&key) {
+            return Ok(level.clone());
+        }
+        let mut level = self.longer_level(1, rate, replicas)?;
+        if level.pooled(None).queue_growth > MAX_QUEUE_GROWTH && self.is_within_slos(&level) {
+            level = self.longer_level(CONFIRMATION, rate, replicas)?;
+        }
+        self.known.borrow_mut().insert(key, level.clone());
+        Ok(level)
     }
 
     fn longer_level(&self, times: usize, rate: f64, replicas: usize) -> Result<Level, PlanError> {
-        let count = if self.spec.machine.is_noisy() { SIMULATIONS } else { 1 };
-        let runs = (1..=count).map(|seed| self.run(times, rate, replicas, seed)).collect::<Result<_, _>>()?;
-        Ok(Level { rate, runs })
+        let noisy = self.spec.machine.is_noisy();
+        let count = if noisy { PARTS } else { 1 };
+        let parts = (0..count).map(|seed| self.run(times, rate, replicas, seed)).collect::<Result<Vec<_>, _>>()?;
+        // Machines differ for good, the parts of a run by chance.
+        let widening = if noisy { (PARTS as f64 + 1.0).sqrt() } else { 1.0 };
+        Ok(Level { rate, parts: parts.concat(), widening })
     }
 
-    /// The violations at a rate, in the median over simulations.
+    fn is_within_slos(&self, level: &Level) -> bool {
+        let run = level.pooled(None);
+        self.spec.slos.iter().all(|slo| run.value(&slo.metric).is_some_and(|value| slo.is_met(value)))
+    }
+
+    /// The violations at a rate.
     fn violations(&self, rate: f64, replicas: usize) -> Result<Vec<Violation>, PlanError> {
-        let mut level = self.level(rate, replicas)?;
-        if level.queue_growth() > MAX_QUEUE_GROWTH {
-            level = self.longer_level(CONFIRMATION, rate, replicas)?;
-        }
-        let slos = self.spec.slos.iter().map(|slo| (slo, level.range(&slo.metric)[1]));
+        let run = self.level(rate, replicas)?.pooled(None);
+        let slos = self.spec.slos.iter().map(|slo| (slo, run.value(&slo.metric).unwrap_or(f64::NAN)));
         let violated = slos.filter(|(slo, value)| !slo.is_met(*value));
         let mut violations: Vec<Violation> =
             violated.map(|(slo, value)| Violation::Slo { slo: slo.spoken(), value }).collect();
-        let growth = level.queue_growth();
-        violations.extend((growth > MAX_QUEUE_GROWTH).then_some(Violation::QueueGrows(growth)));
+        violations.extend((run.queue_growth > MAX_QUEUE_GROWTH).then_some(Violation::QueueGrows(run.queue_growth)));
         Ok(violations)
     }
 
-    fn is_sustained(&self, rate: f64, replicas: usize) -> Result<bool, PlanError> {
-        Ok(self.violations(rate, replicas)?.is_empty())
+    /// The largest sustainable rate of replicas; `None` if the lowest rate of the search violates an SLO.
+    fn largest_rate(&self, replicas: usize, search: Search<'_>) -> Result<Option<Rate>, PlanError> {
+        let holds = |rate: f64| Ok(self.violations(rate, replicas)?.is_empty());
+        if largest(&search, holds)?.is_none() {
+            return Ok(None);
+        }
+        let value = self.crossing(replicas, None);
+        let parts = self.known.borrow().values().map(|level| level.parts.len()).min().unwrap_or(0);
+        let each: Vec<f64> = (0..parts).map(|part| self.crossing(replicas, Some(part)).ln()).collect();
+        let widening = self.known.borrow().values().map(|level| level.widening).fold(1.0, f64::max);
+        let reach = (BUSY_PERIODS * half_width(&each) * widening).hypot(1.96 * self.sampling_error()) + PRECISION / 2.0;
+        let reach = reach + if self.is_repeated() { REPEATED } else { 0.0 };
+        Ok(Some(Rate { value, low: value / reach.exp(), high: value * reach.exp() }))
     }
 
-    /// The largest sustainable rate of one replica; `None` if a single request violates an SLO.
-    fn largest_rate(&self) -> Result<Option<f64>, PlanError> {
-        largest(&search(IDLE_RATE, *RATES.end(), PRECISION), |rate| self.is_sustained(rate, 1))
+    /// Relative standard error of the mean request: another sample of the workload has longer or shorter ones.
+    fn sampling_error(&self) -> f64 {
+        let error = |tokens: fn(&Arrival) -> usize| {
+            let values: Vec<f64> = self.spec.arrivals.iter().map(|arrival| tokens(arrival) as f64).collect();
+            let (mean, count) = (mean(&values), values.len() as f64);
+            let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+            (squares / count / count.min(self.requests as f64)).sqrt() / mean.max(1.0)
+        };
+        error(|arrival| arrival.output).max(error(|arrival| arrival.prompt.len()))
     }
 
-    /// The fewest replicas that serve the rate, searched from a guess: a router balances several replicas, so that fewer may
-    /// do than the largest rate of one suggests.
-    fn fewest_replicas(&self, guess: usize) -> Result<Option<usize>, PlanError> {
-        let most = self.spec.max_replicas;
-        let levels =
-            Levels { growth: Growth::Factor(REPLICA_GROWTH), ..Levels::users(guess.min(most) as f64, most as f64) };
-        let search = Search { levels, tolerance: 0.0, ..search(1.0, 1.0, 0.0) };
-        let too_few = |replicas: f64| self.is_sustained(self.spec.rate, replicas as usize).map(|enough| !enough);
-        let most_too_few = largest(&search, too_few)?.map_or(0, |replicas| replicas as usize);
-        Ok(Some(most_too_few + 1).filter(|enough| *enough <= most))
+    /// The rate at which the simulated loads, or one of their parts, begin to violate an SLO.
+    fn crossing(&self, replicas: usize, part: Option<usize>) -> f64 {
+        let known = self.known.borrow();
+        let levels = known.range((replicas, 0)..=(replicas, u64::MAX)).map(|(_, level)| level);
+        let mut before: Option<(f64, f64)> = None;
+        for level in levels {
+            let margin = self.margin(&level.pooled(part));
+            match before {
+                _ if margin <= 0.0 => before = Some((level.rate, margin)),
+                Some((rate, met)) => return rate + (level.rate - rate) * -met / (margin - met),
+                None => return level.rate,
+            }
+        }
+        before.map_or(0.0, |(rate, _)| rate)
     }
 
-    /// How much more than the rate the replicas sustain, as a fraction.
-    fn headroom(&self, replicas: usize) -> Result<f64, PlanError> {
-        let is_sustained = |times: f64| self.is_sustained(self.spec.rate * times, replicas);
-        Ok(largest(&search(1.0, MAX_HEADROOM, 2.0 * PRECISION), is_sustained)?.unwrap_or(1.0) - 1.0)
+    /// Relative distance from the nearest violation; positive beyond it.
+    fn margin(&self, run: &SimulatedRun) -> f64 {
+        let slos = self.spec.slos.iter().map(|slo| slo.margin(run.value(&slo.metric).unwrap_or(f64::NAN)));
+        let growth = (run.queue_growth / MAX_QUEUE_GROWTH - 1.0).max(-1.0);
+        slos.fold(growth, f64::max)
     }
 
     /// Loads of one replica up to a little more than its largest rate.
@@ -248,11 +328,24 @@ impl Planner {
     }
 }
 
-/// A search of loads from `least` to `most`, without noise.
-fn search(least: f64, most: f64, tolerance: f64) -> Search<'static> {
-    let (spacing, growth) = (Spacing::Geometric, Growth::Factor(2.0));
-    let levels = Levels { first: least, least, most, spacing, growth };
-    Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance }
+/// Half the width of the 95% interval of a mean; 0 for a single value.
+fn half_width(values: &[f64]) -> f64 {
+    interval::half_width(values).unwrap_or(0.0)
+}
+
+/// The arrivals at exactly one request per second, from 0 s on.
+fn normalized(mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
+    let times = || arrivals.iter().map(|one| one.due.secs());
+    let (first, last) = (times().fold(f64::INFINITY, f64::min), times().fold(0.0, f64::max));
+    let scale = if last > first { (arrivals.len() - 1) as f64 / (last - first) } else { 1.0 };
+    arrivals.iter_mut().for_each(|one| one.due = Timestamp::from_secs((one.due.secs() - first) * scale));
+    arrivals
+}
+
+/// A search of rates without noise.
+fn search(first: f64, least: f64, growth: Growth) -> Search<'static> {
+    let levels = Levels { first: first.max(least), least, most: *RATES.end(), spacing: Spacing::Geometric, growth };
+    Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: PRECISION }
 }
 
 /// The largest load that holds.
@@ -264,52 +357,44 @@ fn largest(search: &Search<'_>, holds: impl Fn(f64) -> Result<bool, PlanError>) 
     Ok(search.outcome(&known).largest_met)
 }
 
-/// The first `count` of the arrivals repeated, no round sharing prefixes with another.
-fn repeated(arrivals: &[Arrival], count: usize) -> Vec<Arrival> {
-    let last = arrivals.iter().map(|one| one.due.0).max().unwrap_or(0);
-    let period = last + last / arrivals.len().max(1) as u64 + 1;
-    let round = |number: usize| {
-        arrivals.iter().map(move |one| Arrival {
-            due: Timestamp(one.due.0 + period * number as u64),
-            prompt: match number {
-                0 => Arc::clone(&one.prompt),
-                _ => one.prompt.iter().map(|id| id.wrapping_add(1_000_003 * number as u32)).collect(),
-            },
-            ..one.clone()
-        })
+/// `count` of the arrivals from the first on, repeated; no round shares prefixes with another.
+fn repeated(arrivals: &[Arrival], first: usize, count: usize) -> Vec<Arrival> {
+    let period = Timestamp::from_secs(arrivals.len() as f64).0;
+    let begin = arrivals.get(first).map_or(0, |one| one.due.0);
+    let one = |at: usize| {
+        let (round, one) = (at / arrivals.len(), &arrivals[at % arrivals.len()]);
+        let due = Timestamp(one.due.0 + period * round as u64 - begin);
+        let prompt = match round {
+            0 => Arc::clone(&one.prompt),
+            _ => one.prompt.iter().map(|id| id.wrapping_add(1_000_003 * round as u32)).collect(),
+        };
+        Arrival { due, prompt, ..one.clone() }
     };
-    (0..count.div_ceil(arrivals.len().max(1))).flat_map(round).take(count).collect()
+    (first..first + count).map(one).collect()
 }
 
-/// Simulations of one load that differ in noise.
+/// A simulated load.
 #[derive(Debug, Clone)]
 pub struct Level {
     /// Requests per second.
     pub rate: f64,
-    runs: Vec<SimulatedRun>,
+    parts: Vec<SimulatedRun>,
+    /// How much wider intervals are than the differences between the parts say.
+    widening: f64,
 }
 
 impl Level {
-    /// Minimum, median and maximum of a metric over the simulations; NaN if they do not have it.
+    /// All requests, or those of one part.
+    fn pooled(&self, part: Option<usize>) -> SimulatedRun {
+        part.map_or_else(|| SimulatedRun::pooled(&self.parts), |part| self.parts[part].clone())
+    }
+
+    /// A metric between the ends of its 95% interval; NaN if the requests do not have it.
     pub fn range(&self, metric: &str) -> [f64; 3] {
-        let mut values: Vec<f64> = self.runs.iter().filter_map(|run| run.value(metric)).collect();
-        values.sort_by(f64::total_cmp);
-        match values.as_slice() {
-            [] => [f64::NAN; 3],
-            [least, .., most] => [*least, values[values.len() / 2], *most],
-            [one] => [*one; 3],
-        }
-    }
-
-    /// Number of simulations.
-    pub fn simulations(&self) -> usize {
-        self.runs.len()
-    }
-
-    fn queue_growth(&self) -> f64 {
-        let mut values: Vec<f64> = self.runs.iter().map(|run| run.queue_growth).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
+        let value = self.pooled(None).value(metric).unwrap_or(f64::NAN);
+        let each = self.parts.iter().filter_map(|part| Some(part.value(metric)?.max(1e-9).ln()));
+        let reach = (half_width(&each.collect::<Vec<_>>()) * self.widening).exp();
+        [value / reach, value, value * reach]
     }
 }
 
@@ -349,10 +434,54 @@ mod tests {
         else {
             panic!("80 requests/s per replica")
         };
-        assert!((78.0..=84.5).contains(&largest_rate), "{largest_rate}");
-        assert_eq!(replicas, 3);
+        assert!((78.0..=81.0).contains(&largest_rate.value), "{largest_rate:?}");
+        assert_eq!(replicas, (3, [3, 3]));
         assert!((0.1..0.3).contains(&headroom), "{headroom}");
         assert!(!limiting.is_empty());
+    }
+
+    /// Requests that arrive at random, one per second, with 1 to 9 output tokens.
+    fn random_arrivals(count: u32, seed: u64) -> Vec<Arrival> {
+        let (mut now, mut state) = (0.0, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut uniform = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            ((state ^ (state >> 33)) >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let mut arrive = |at: u32| {
+            now -= (1.0 - uniform()).ln();
+            let output = 1 + (uniform() * 9.0) as usize;
+            Arrival { due: Timestamp::from_secs(now), prompt: [at, 7].into(), output, priority: 0 }
+        };
+        (0..count).map(&mut arrive).collect()
+    }
+
+    #[test]
+    fn the_range_holds_the_true_rate_however_many_requests_are_given() {
+        // Steps of 40 ms with at most eight sequences: 40 requests/s of five tokens. The truth is that of a long run.
+        let slo = ("p99_ttft_ms", "<=1500");
+        let base = |arrivals: Vec<Arrival>| {
+            let mut spec = PlanSpec { arrivals, ..spec(500.0, slo) };
+            spec.machine.cost.fixed_ns = 4e7;
+            spec
+        };
+        let long = Planner::new(base(random_arrivals(120_000, 99))).unwrap();
+        let long = Planner { requests: 120_000, ..long };
+        let truth = long.largest_rate(1, search(20.0, IDLE_RATE, Growth::Factor(2.0))).unwrap().unwrap();
+        let truth = truth.value;
+        let (mut covered, mut off) = (0, Vec::new());
+        for (count, seed) in [200, 2_000, 10_000].into_iter().flat_map(|count| (1..=4).map(move |seed| (count, seed))) {
+            let Plan::Feasible { replicas: (replicas, [fewest, most]), largest_rate: found, .. } =
+                Planner::new(base(random_arrivals(count, seed))).unwrap().plan().unwrap()
+            else {
+                panic!("{count} {seed}: 500 requests/s take about 14 replicas")
+            };
+            println!("{count} {seed}: {found:?} for {truth:.2}, {replicas} ({fewest} to {most}) replicas");
+            covered += u32::from((found.low..=found.high).contains(&truth));
+            assert!((fewest..=most).contains(&replicas));
+            off.extend((count == 10_000).then_some((found.value / truth - 1.0).abs()));
+        }
+        assert!(covered >= 11, "{covered} of 12");
+        assert!(off.iter().all(|off| *off < 0.05), "{off:?}");
     }
 
     #[test]
@@ -379,13 +508,13 @@ mod tests {
         assert!(matches!(single, PlanError::NoMetric { .. }));
         let mut long = spec(1.0, slo);
         long.machine.engine.max_model_len = 1;
-        assert!(matches!(Planner::new(long).unwrap_err(), PlanError::Rejected { count: 2_000 }));
+        assert!(matches!(Planner::new(long).unwrap_err(), PlanError::Rejected { count: 10_000 }));
     }
 
     #[test]
     fn repeated_arrivals_keep_their_rate_and_share_no_prefix() {
         let base = spec(1.0, ("p99_ttft_ms", "<=1")).arrivals;
-        let many = repeated(&base, 250);
+        let many = repeated(&base, 0, 250);
         assert_eq!((many.len(), many[200].prompt[0]), (250, 2 * 1_000_003));
         assert!((many[249].due.secs() - 249.0).abs() < 0.1, "{}", many[249].due.secs());
     }

@@ -42,26 +42,50 @@ impl SimulatedRun {
         SimulatedRun { times, seconds: record.measured.duration, rejected: 0, queue_growth: 0.0 }
     }
 
-    /// A run of `plan`, without the first `warmup` fraction of its requests, which fill an empty engine. Latencies count
-    /// from the scheduled send time.
-    pub(crate) fn of_completions(arrivals: &[Arrival], completions: &[Completion], warmup: f64) -> Self {
+    /// A run of `plan` in parts, without the first `warmup` fraction of its requests, which fill an empty engine.
+    /// Latencies count from the scheduled send time. Requests that repeat after `period` are in the same part.
+    pub(crate) fn of_completions(
+        arrivals: &[Arrival],
+        completions: &[Completion],
+        warmup: f64,
+        (parts, period): (usize, usize),
+    ) -> Vec<Self> {
         let first = (arrivals.len() as f64 * warmup) as usize;
         let kept = || arrivals.iter().zip(completions).skip(first);
-        let times = kept()
-            .filter_map(|(arrival, completion)| {
+        let times: Vec<(usize, RequestTimes)> = kept()
+            .enumerate()
+            .filter_map(|(at, (arrival, completion))| {
                 let (start, last) = (arrival.due, *completion.tokens.last()?);
                 let tokens = &completion.tokens;
-                Some(RequestTimes::new(tokens[0].secs_since(start), last.secs_since(start), tokens.len()))
+                let times = RequestTimes::new(tokens[0].secs_since(start), last.secs_since(start), tokens.len());
+                Some(((first + at) % period * parts / period, times))
             })
             .collect();
         let begin = kept().map(|(arrival, _)| arrival.due).min().unwrap_or_default();
         let end = kept().filter_map(|(_, completion)| completion.tokens.last()).max().copied().unwrap_or_default();
-        SimulatedRun {
-            times,
-            seconds: end.secs_since(begin),
-            rejected: completions.iter().filter(|completion| completion.rejected.is_some()).count(),
-            queue_growth: queue_growth(arrivals, completions),
+        let rejected = completions.iter().filter(|completion| completion.rejected.is_some()).count();
+        let queue_growth = queue_growth(arrivals, completions);
+        let all = times.len().max(1) as f64;
+        let part = |part: usize| {
+            let times: Vec<RequestTimes> = times.iter().filter(|one| one.0 == part).map(|one| one.1).collect();
+            let seconds = end.secs_since(begin) * times.len() as f64 / all;
+            SimulatedRun { times, seconds, rejected, queue_growth }
+        };
+        (0..parts).map(part).filter(|part| times.is_empty() || !part.times.is_empty()).collect()
+    }
+
+    /// All requests of several runs.
+    pub(crate) fn pooled<'r>(runs: impl IntoIterator<Item = &'r Self>) -> Self {
+        let (mut count, mut all) =
+            (0.0_f64, SimulatedRun { times: Vec::new(), seconds: 0.0, rejected: 0, queue_growth: 0.0 });
+        for run in runs {
+            all.times.extend_from_slice(&run.times);
+            all.seconds += run.seconds;
+            all.rejected = all.rejected.max(run.rejected);
+            all.queue_growth += run.queue_growth;
+            count += 1.0;
         }
+        SimulatedRun { queue_growth: all.queue_growth / count.max(1.0), ..all }
     }
 
     /// The value of a metric such as `p99_ttft_ms` or `request_throughput`; `None` if the run does not have it.
@@ -121,7 +145,7 @@ mod tests {
             rejected: None,
         };
         let completions: Vec<Completion> = arrivals.iter().zip(latencies_ms).map(completion).collect();
-        SimulatedRun::of_completions(&arrivals, &completions, 0.0)
+        SimulatedRun::pooled(&SimulatedRun::of_completions(&arrivals, &completions, 0.0, (2, arrivals.len())))
     }
 
     #[test]

@@ -401,7 +401,11 @@ fn a_limit_below_the_service_time_is_infeasible() {
     for (server, limit) in [(Server::Even(20.0), 8.0), (Server::Random(150.0), 15.0), (Server::Even(1000.0), 10.0)] {
         let (entry, unmet) = searched(LoadVariable::RequestRate, server, &format!("<={limit}"), USUAL, 1, true);
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or("").to_owned();
-        assert_eq!((text("verdict"), text("stopped"), unmet), ("infeasible".into(), "infeasible".into(), 1), "{server:?}");
+        assert_eq!(
+            (text("verdict"), text("stopped"), unmet),
+            ("infeasible".into(), "infeasible".into(), 1),
+            "{server:?}"
+        );
         assert!(entry.get("seconds").and_then(Value::as_f64).unwrap() < 0.9 * USUAL, "{entry:?}");
     }
     let (entry, _) = searched(LoadVariable::MaxConcurrency, Server::Even(20.0), "<=8", USUAL, 1, true);

@@ -39,13 +39,13 @@ flags! {
                 .between(*RATES.start(), *RATES.end()).required();
             sla: Vec<Criterion> = own(&["--sla"], Repeated, "METRIC<=LIMIT", Unset, &PLAN,
                 "SLO, such as p99_ttft_ms<=500: the mean, median or a percentile of ttft, tpot or e2el. Can be repeated.").required() => criteria;
-            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("serve --num-prompts 500 --ignore-eos"), &PLAN,
-                "Workload, as a command line of tacho serve. Its rate and output files are ignored.") => command;
+            bench_cmd: String = own(&["--bench-cmd"], Str, "COMMAND", Preset::Str("serve --ignore-eos"), &PLAN,
+                "Workload, as a command line of tacho serve. Its rate, number of requests and output files are ignored.") => command;
             router: String = own(&["--router"], Choice(&["round-robin", "least-loaded", "prefix-aware"]), "NAME",
                 Preset::Str("least-loaded"), &PLAN, "Load-balancing policy.");
             max_replicas: usize = own(&["--max-replicas"], Int, "N", Preset::Int(1024), &PLAN, "Maximum replicas to try.").at_least(1);
             plot: Option<PathBuf> = own(&["--plot"], Str, "FILE", Unset, &PLAN,
-                "Write a chart of latency against load, as .png, .svg or .html: range across simulation seeds, SLOs, measurements.") => drawable;
+                "Write a chart of latency against load, as .png, .svg or .html: 95% range, SLOs, measurements.") => drawable;
             measured: Vec<PathBuf> = own(&["--measured"], Repeated, "RESULT", Unset, &PLAN,
                 "Result of this server and workload, to show next to its prediction in table and chart.");
         ]

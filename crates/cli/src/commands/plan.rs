@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use tacho_core::json::Value;
 use tacho_engine::simulation::Router;
-use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, Violation};
+use tacho_forecast::plan::{Level, Plan, PlanSpec, Planner, REQUESTS, Rate, Violation};
 use tacho_record::StoredRun;
 use tacho_record::metric::Known;
 use tacho_report::compare::load;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     args.plot.as_deref().map_or(Ok(()), check_writable)?;
     let planner = Planner::new(spec(args)?)?;
     let measured: Vec<Measured> = args.measured.iter().map(|path| measured(path)).collect::<anyhow::Result<_>>()?;
-    let (replicas, largest_rate, headroom, limiting) = match planner.plan()? {
+    let ((replicas, range), largest, headroom, limiting) = match planner.plan()? {
         Plan::Feasible { replicas, largest_rate, headroom, limiting } => (replicas, largest_rate, headroom, limiting),
         Plan::Hopeless(violations) => {
             say(&[format!("no rate meets the SLOs: a single request violates {}", joined(&violations))])?;
@@ -55,15 +55,25 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
         true => ("none up to +5% load".to_owned(), ""),
         false => (joined(&limiting), ", at 5% more load"),
     };
-    let levels = planner.levels(largest_rate)?;
-    let simulations = levels.first().map_or(1, Level::simulations);
+    let levels = planner.levels(largest.value)?;
+    let Rate { value, low, high } = largest;
+    let (rate_range, range) = (format!("95% range {low:.2}–{high:.2}"), format!("95% range {}–{}", range[0], range[1]));
     let mut lines = vec![
-        format!("replicas for {} requests/s: {replicas} ({})", args.rate, args.router),
-        format!("largest sustainable rate of one replica: {largest_rate:.2} requests/s"),
+        format!("replicas for {} requests/s: {replicas} ({range}; {})", args.rate, args.router),
+        format!("largest sustainable rate of one replica: {value:.2} requests/s ({rate_range})"),
         format!("headroom of {replicas}: {:+.0}%", headroom * 100.0),
         format!("limiting factor: {limiting}{suffix}"),
-        format!("latency of one replica by load, in ms{}:", range_text(simulations)),
+        "latency of one replica by load, in ms (95% range):".to_owned(),
     ];
+    if planner.is_repeated() {
+        let count = planner.spec().arrivals.len();
+        lines.push(format!(
+            "warning: the workload has only {count} requests, which are repeated: its rare bursts and long requests are missing, so that the \
+             sustainable rate is too high; {} or more are enough",
+            REQUESTS.end()
+        ));
+        lines.rotate_right(1);
+    }
     let table = table(&levels);
     lines.extend(table.markdown().lines().map(str::to_owned));
     lines.extend(compared(&planner, &measured)?);
@@ -82,8 +92,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
             .fact("tacho", env!("CARGO_PKG_VERSION"))
             .inputs(warnings.clone())
             .verdict(Tone::Good, &format!("{replicas} replicas meet the SLOs."), Some("Simulated, not measured."), None)
-            .card("Replicas", &replicas.to_string(), &format!("headroom {:+.0}%", headroom * 100.0))
-            .card("Sustainable rate of one replica", &format!("{largest_rate:.2} requests/s"), "")
+            .card("Replicas", &replicas.to_string(), &format!("{range}, headroom {:+.0}%", headroom * 100.0))
+            .card("Sustainable rate of one replica", &format!("{value:.2} requests/s"), &rate_range)
             .card("Limiting factor", factor, &at);
         draw(&head, &curves(&planner, &levels, &measured), table, path)?;
         lines.push(format!("chart: {}", path.display()));
@@ -92,15 +102,12 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn range_text(simulations: usize) -> String {
-    if simulations > 1 { format!(" (range over {simulations} simulations)") } else { String::new() }
-}
-
 fn joined(violations: &[Violation]) -> String {
     violations.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled.
+/// Builds the plan. The workload's rate is replaced by one request per second, which is then scaled, and its number of
+/// requests by as many as the simulations use.
 fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
     let mut words = split("--bench-cmd", &args.bench_cmd)?;
     if words.first().is_some_and(|word| word == "tacho") {
@@ -118,11 +125,13 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
         return Err(refused(sessions).into());
     }
     let values = values_for(&args::serve::TABLE, &words)?;
-    let values = values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --num-prompts 500'"))?;
+    let values = values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
     if let Some(&flag) = NOT_PLANNED.iter().find(|flag| values.is_given(flag)) {
         return Err(Refusal::NotPlanned { flag }.into());
     }
-    let workload = Workload::of(&ServeArgs::read_simulated(values)?)?;
+    let mut bench = ServeArgs::read_simulated(values)?;
+    bench.load.num_prompts = bench.load.num_prompts.max(*REQUESTS.end() as i64);
+    let workload = Workload::of(&bench)?;
     if workload.is_sessions() {
         return Err(refused(sessions).into());
     }

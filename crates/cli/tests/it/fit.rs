@@ -130,7 +130,10 @@ fn a_prediction_writes_what_it_is_asked_for_and_refuses_the_rest() {
     let words = ["predict", "--num-prompts", "20", "--random-input-len", "50", "--random-output-len", "10"];
     let unnamed = place.run(&words);
     let said = stderr(&unnamed);
-    assert!(unnamed.status.code() == Some(2) && said.contains("--sim-profile is required: a file of tacho fit"), "{said}");
+    assert!(
+        unnamed.status.code() == Some(2) && said.contains("--sim-profile is required: a file of tacho fit"),
+        "{said}"
+    );
     let words = [&words[..], &["--sim-profile", "tiny"]].concat();
     let files =
         ["--summary-json", "-", "--report", "r.html", "--save-requests", "q.csv", "--fail-if", "p99_ttft_ms<1e9"];

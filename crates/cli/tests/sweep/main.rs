@@ -312,7 +312,7 @@ fn an_sla_search_finds_the_level_and_shares_its_runs() {
         "Maximum request_rate for SLA: 13 req/s, measured and met; estimate 13.0 (95% CI 13.0–13.0), for p99 TTFT ≤ 13 ms.",
         "The search stopped: the next larger load, 14, fails.",
         "Maximum request_rate for SLA: 5 req/s, measured and met",
-        "Maximum request_rate for SLA: no feasible value.",
+        "Maximum request_rate for SLA: no feasible value: even the lowest load fails.",
         "Nearest is request_rate 1 req/s: p99_ttft_ms = 1.00<1.00.",
     ] {
         assert!(printed.contains(line), "{line}\n{printed}");

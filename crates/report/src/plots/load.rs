@@ -1,4 +1,4 @@
-//! Latency against load: the prediction with its range over simulated runs, the SLO, and measured runs.
+//! Latency against load: the prediction with its 95% range, the SLO, and measured runs.
 
 use crate::tables::markdown::Table;
 
@@ -11,7 +11,7 @@ pub struct LoadCurve {
     pub label: String,
     /// SLOs on it, each with its text.
     pub limits: Vec<(f64, String)>,
-    /// Rate, and minimum, median and maximum over simulated runs; in ascending rates.
+    /// Rate, and value between the ends of its 95% range; in ascending rates.
     pub predicted: Vec<(f64, [f64; 3])>,
     /// Rate, value and name of measured runs.
     pub measured: Vec<(f64, f64, String)>,
@@ -19,6 +19,10 @@ pub struct LoadCurve {
 
 fn limit_stroke() -> Stroke {
     Stroke::dashed(Color::hex(0xD6_27_28), 1.2, &[5.0, 3.0])
+}
+
+fn band_color() -> Color {
+    category(0).with_alpha(0.25)
 }
 
 const PREDICTED: &str = "predicted";
@@ -30,11 +34,12 @@ pub fn chart(curves: &[LoadCurve]) -> Option<Chart> {
     if curves.iter().any(|curve| !curve.measured.is_empty()) {
         legend.push(LegendEntry::Point(category(1), MEASURED.into()));
     }
+    legend.push(LegendEntry::Field(band_color(), "95% range".into()));
     legend.push(LegendEntry::Line(limit_stroke(), Marker::None, "SLO".into()));
     (!curves.is_empty()).then(|| Chart {
         title: "Latency against load".into(),
         note:
-            "Band: range over simulated runs. A value beyond four times the SLO is drawn at the top, with its number."
+            "Band: 95% range of the prediction. A value beyond four times the SLO is drawn at the top, with its number."
                 .into(),
         panels: curves.iter().map(panel).collect(),
         columns: 1,
@@ -65,7 +70,7 @@ fn panel(curve: &LoadCurve) -> Panel {
     let band = Series::Band {
         name: PREDICTED.into(),
         edges: curve.predicted.iter().map(|(rate, values)| (*rate, low(values[0]), low(values[2]))).collect(),
-        fill: category(0).with_alpha(0.25),
+        fill: band_color(),
     };
     let limits =
         curve.limits.iter().map(|(y, name)| Series::Level { y: *y, stroke: limit_stroke(), name: name.clone() });

@@ -195,7 +195,8 @@ fn panel(
     (levels, runs): (&[&Dict], &[&Dict]),
 ) -> Option<Panel> {
     let (metric, limit) = (criterion.metric.as_str(), criterion.target());
-    let point = |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, compared(level, metric)?));
+    let point =
+        |level: &Dict| Some((number(level, "level").filter(|load| *load < UNLIMITED)?, compared(level, metric)?));
     let doubt = |level: &Dict| match level.get("client_unreliable") {
         Some(Value::Bool(true)) => ", client unreliable",
         _ => "",

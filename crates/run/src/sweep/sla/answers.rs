@@ -186,12 +186,7 @@ impl Answers {
         self.list.iter().filter_map(word).filter(|word| unmet.contains(&word.as_str())).count()
     }
 
-    pub(super) fn add(
-        &mut self,
-        pair: &Pair<'_>,
-        target: &[Criterion],
-        found: &Found,
-    ) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<(), Failure> {
         let mut entry = Dict::new();
         let name = marker(&pair.base, target).display().to_string();
         self.list.retain(|known| known.get("search").and_then(Value::as_str) != Some(&name));

@@ -140,7 +140,8 @@ impl Pair<'_> {
     /// The runs of a load as the search reads them, by the criterion with the largest violation.
     pub(super) fn measurements(&self, target: &[Criterion], level: &Level) -> Result<Vec<Measurement>, Failure> {
         let one = |run: ResultFields<'_>| {
-            let (criterion, margin) = worst(target, |criterion| self.value(criterion, run, self.part(criterion, level)))?;
+            let (criterion, margin) =
+                worst(target, |criterion| self.value(criterion, run, self.part(criterion, level)))?;
             let planned = run.planned_rate().filter(|_| self.plan.variable == LoadVariable::RequestRate);
             let steady = run.steady_state().and_then(SteadyState::request_throughput);
             let completed = steady.or_else(|| run.number("request_throughput"));
