@@ -125,7 +125,8 @@ fn spec(args: &PlanArgs) -> anyhow::Result<PlanSpec> {
         return Err(refused(sessions).into());
     }
     let values = values_for(&args::serve::TABLE, &words)?;
-    let values = values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
+    let values =
+        values.ok_or_else(|| refused("a command line of tacho serve, such as 'serve --random-input-len 512'"))?;
     if let Some(&flag) = NOT_PLANNED.iter().find(|flag| values.is_given(flag)) {
         return Err(Refusal::NotPlanned { flag }.into());
     }
