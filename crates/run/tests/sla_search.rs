@@ -364,7 +364,7 @@ fn a_burst_is_not_taken_for_capacity() {
 
 /// The levels of a search that met the criteria: in brief runs only, or in longer ones.
 fn met(entry: &Dict, brief: bool) -> Option<f64> {
-    let curve = entry.get("curve").and_then(Value::as_list).unwrap();
+    let curve = entry.get("curve").and_then(Value::as_list).expect("a curve");
     let is = |level: &Value, key: &str| level.get(key) == Some(&Value::Bool(true));
     let met = curve.iter().filter(|level| is(level, "met") && is(level, "brief") == brief);
     met.filter_map(|level| level.get("level")?.as_f64()).reduce(f64::max)
