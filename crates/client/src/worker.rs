@@ -87,6 +87,10 @@ pub struct ClientWorker<'c> {
     woke: Timestamp,
     /// Duration of the work before the current wake-up, to detect delays that coalesce events.
     last_work: Duration,
+    /// When the last wait began.
+    slept: Timestamp,
+    /// Duration of the last wait if the worker was off its core at its end: bytes may have arrived at any time in it.
+    absent: Duration,
     stats: WorkerStats,
     lag_sample: receive::Sampling,
     span_sample: receive::Sampling,
@@ -119,6 +123,8 @@ impl<'c> ClientWorker<'c> {
             waited_ns: 0,
             woke: now,
             last_work: Duration::ZERO,
+            slept: now,
+            absent: Duration::ZERO,
             stats: WorkerStats::default(),
             lag_sample: receive::Sampling::default(),
             span_sample: receive::Sampling::default(),
@@ -275,13 +281,17 @@ impl<'c> ClientWorker<'c> {
         let mut ready = std::mem::take(&mut self.ready);
         let was_full = ready.len() >= sys::MAX_READY;
         let before = self.client.clock.now();
-        let waited = self.poller.wait(timeout.min(self.timers.next().since(before)), &mut ready);
+        let limit = timeout.min(self.timers.next().since(before));
+        let waited = self.poller.wait(limit, &mut ready);
         let now = self.client.clock.now();
         self.waited_ns += now.0 - before.0;
-        let work = before.since(self.woke);
+        // A stopped process returns from its wait without the sockets that became ready in it.
+        let work = before.since(self.woke) + self.absent;
         // Sockets that did not fit into the last wait have waited longer.
         self.last_work = if was_full { self.last_work + work } else { work };
-        self.woke = now;
+        let slept = now.since(before);
+        self.absent = if slept > limit.saturating_add(LATE_THRESHOLD) { slept } else { Duration::ZERO };
+        (self.slept, self.woke) = (before, now);
         waited.expect("the system can wait for sockets");
         self.wall.refresh(now);
         for &event in &ready {

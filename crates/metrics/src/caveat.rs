@@ -61,6 +61,8 @@ pub enum Caveat {
     OneBurst,
     /// Arrivals exceeded completions.
     QueueUnstable { arrived: usize, ended: usize },
+    /// The client did not send what was due, so that a growing backlog says nothing about the server.
+    ClientAway { requests: usize, seconds: f64 },
     /// A rank was lost.
     RankLost { rank: u64, machine: String, reason: String, missing: u64 },
     /// A replica failed more requests than the others, or was removed.
@@ -102,7 +104,8 @@ impl Caveat {
         let Some(steady) = steady else { return Vec::new() };
         let backlog =
             steady.backlog.map(|backlog| Caveat::QueueUnstable { arrived: backlog.arrived, ended: backlog.ended });
-        backlog.or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
+        let away = steady.away.map(|away| Caveat::ClientAway { requests: away.requests, seconds: away.seconds });
+        backlog.or(away).or_else(|| steady.drift.map(|change| Caveat::Drift { change })).into_iter().collect()
     }
 
     /// Returns whether planned requests are missing or were sent at other times. The end of a requested duration is
@@ -143,6 +146,7 @@ impl Caveat {
             Caveat::AcceptanceOnRandomText => "acceptance_on_random_text",
             Caveat::OneBurst => "one_burst",
             Caveat::QueueUnstable { .. } => "queue_unstable",
+            Caveat::ClientAway { .. } => "client_away",
             Caveat::RankLost { .. } => "rank_lost",
             Caveat::ReplicaUnhealthy { .. } => "replica_unhealthy",
             Caveat::ReplicaSlow { .. } => "replica_slow",
@@ -290,6 +294,10 @@ impl Caveat {
             Caveat::QueueUnstable { arrived, ended } => format!(
                 "no steady state: in the second half of the schedule {arrived} requests arrived and {ended} completed; latencies \
                  grow for as long as the run goes on"
+            ),
+            Caveat::ClientAway { requests, seconds } => format!(
+                "the client was away for {seconds:.2} s in the second half of the schedule and sent {requests} requests late: \
+                 whether the server kept up is unknown"
             ),
             Caveat::ReplicaUnhealthy { replica, failed, total, since, removed } => {
                 let removed = if *removed { "; it got no more requests after that" } else { "" };

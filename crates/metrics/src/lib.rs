@@ -51,5 +51,5 @@ pub use stats::statistics::Statistics;
 pub use stats::{interval, percentile, statistics};
 pub use steady::{Steady, recovery, window};
 pub use summary::{GenerationSummary, PoolingSummary, Summary, TaskSummary};
-pub use trust::{TimestampedBy, Trust, TrustVerdict, WorkerUse};
+pub use trust::{Bound, TimestampedBy, Trust, TrustVerdict, WorkerUse};
 pub use window::{SteadyState, SteadyWindow, WindowRule};

@@ -24,6 +24,13 @@ const TREND_BATCHES: usize = 12;
 /// Least fraction by which arrivals exceed completions in a growing backlog, beyond random variation.
 const MIN_BACKLOG: f64 = 0.02;
 
+/// Dispatch lateness of a client that was away, s.
+const AWAY: f64 = 0.02;
+/// Excess arrivals for which one late request accounts: its own, and one that it delays.
+const EXPLAINED: f64 = 2.0;
+/// Fraction of the time in which a client that was away says nothing about the server.
+const MAX_AWAY: f64 = 0.1;
+
 /// The steady-state window of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Steady {
@@ -43,8 +50,19 @@ pub struct Steady {
     pub e2el: Statistics,
     /// Relative change of the mean latency from its first to its second half, where significant.
     pub drift: Option<f64>,
-    /// Growth of the backlog in the second half of a scheduled run, where significant.
+    /// Growth of the backlog in the second half of a scheduled run, where significant and not the client's doing.
     pub backlog: Option<Backlog>,
+    /// Absence of the client that may explain a growing backlog.
+    pub away: Option<Away>,
+}
+
+/// The client did not send what was due in the second half of the schedule.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Away {
+    /// Requests that were dispatched late.
+    pub requests: usize,
+    /// Seconds for which requests were overdue.
+    pub seconds: f64,
 }
 
 /// Arrivals exceeded completions.
@@ -75,6 +93,7 @@ impl Steady {
             inside.drain(..cut);
             Statistics::of(inside, &setup.metric_percentiles)
         };
+        let (backlog, away) = if setup.is_paced() { backlog(samples) } else { (None, None) };
         Some(Steady {
             start: start - first,
             end: end - first,
@@ -84,7 +103,8 @@ impl Steady {
             ttft: times(|row| row.ttft),
             e2el: times(|row| row.latency),
             drift: drift(&latencies[cut..]),
-            backlog: setup.is_paced().then(|| backlog(samples)).flatten(),
+            backlog,
+            away,
         })
     }
 }
@@ -122,8 +142,9 @@ fn drift(latencies: &[f64]) -> Option<f64> {
 }
 
 /// Arrivals against completions in the second half of the schedule. In a stable system the two differ only by random
-/// variation; failed requests have left the queue too.
-pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
+/// variation; failed requests have left the queue too. A client that was away has delayed arrivals and sent them in a
+/// burst, which grows the backlog of any server.
+pub(crate) fn backlog(samples: &Samples) -> (Option<Backlog>, Option<Away>) {
     let scheduled = samples.iter().map(|sample| sample.scheduled);
     let (first, last) = scheduled.fold((f64::INFINITY, f64::NEG_INFINITY), |(first, last), scheduled| {
         (first.min(scheduled), last.max(scheduled))
@@ -138,7 +159,29 @@ pub(crate) fn backlog(samples: &Samples) -> Option<Backlog> {
     let excess = arrived as f64 - ended as f64;
     let chance = 2.0 * (arrived as f64).sqrt();
     let growing = arrived >= MIN_REQUESTS / 2 && excess > MIN_BACKLOG * arrived as f64 && excess > chance;
-    growing.then_some(Backlog { arrived, ended })
+    let away = Away::between(samples, half);
+    let explains = excess <= EXPLAINED * away.requests as f64 || away.seconds > MAX_AWAY * (last - half);
+    match growing {
+        false => (None, None),
+        true if explains => (None, Some(away)),
+        true => (Some(Backlog { arrived, ended }), None),
+    }
+}
+
+impl Away {
+    /// Of the requests scheduled after `start`.
+    fn between(samples: &Samples, start: f64) -> Self {
+        let overdue = |sample: &Sample| sample.scheduled > start && sample.dispatched - sample.scheduled > AWAY;
+        let overdue = samples.iter().filter(|sample| overdue(sample));
+        let mut times: Vec<(f64, f64)> = overdue.map(|sample| (sample.scheduled, sample.dispatched)).collect();
+        times.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut seconds, mut until) = (0.0, start);
+        for &(from, to) in &times {
+            seconds += (to - until.max(from)).max(0.0);
+            until = until.max(to);
+        }
+        Away { requests: times.len(), seconds }
+    }
 }
 
 #[cfg(test)]
@@ -172,9 +215,33 @@ mod tests {
 
     #[test]
     fn only_a_growing_backlog_is_reported() {
-        let grows = |rate: f64| (0..40).filter(|&seed| backlog(&queue(rate, 100.0, 3000, seed)).is_some()).count();
+        let grows = |rate: f64| (0..40).filter(|&seed| backlog(&queue(rate, 100.0, 3000, seed)).0.is_some()).count();
         assert!(grows(70.0) <= 1 && grows(90.0) <= 2, "{} {}", grows(70.0), grows(90.0));
         assert_eq!((grows(112.0), grows(130.0)), (40, 40));
+    }
+
+    /// A client that is stopped shortly before the end leaves a backlog on any server.
+    #[test]
+    fn a_backlog_of_a_client_that_was_away_is_not_the_servers() {
+        let stopped = |rate: f64, seed: u64| {
+            let mut samples = queue(rate, 100.0, 400, seed);
+            samples.change(|samples| {
+                let end = samples.iter().map(|sample| sample.scheduled).fold(0.0, f64::max);
+                for sample in samples.iter_mut().filter(|sample| sample.scheduled > end - 1.0) {
+                    let delay = end - sample.scheduled;
+                    (sample.dispatched, sample.done) = (end, sample.done + delay);
+                }
+            });
+            backlog(&samples)
+        };
+        for seed in 0..10 {
+            let (backlog, away) = stopped(50.0, seed);
+            assert!(backlog.is_none() && away.is_none_or(|away| away.seconds > 0.9), "{away:?}");
+        }
+        assert!((0..10).any(|seed| stopped(50.0, seed).1.is_some()), "the stop alone looks like an overload");
+        let mut overloaded = queue(150.0, 100.0, 3000, 1);
+        overloaded.change(|samples| samples[2000].dispatched += 0.4);
+        assert!(backlog(&overloaded).0.is_some(), "one late request explains no backlog of hundreds");
     }
 
     #[test]

@@ -1,5 +1,11 @@
-//! Trustworthiness of the client: how late it sent, how late it read, how busy it was, and a verdict.
+//! Trustworthiness of the client: how far the printed latencies may be off because of it, how late it sent, how busy it
+//! was, and a verdict.
 
+pub mod bounds;
+mod ranked;
+
+pub use self::bounds::Bound;
+use crate::latency::collect;
 use crate::percentile::percentile;
 use crate::{MetricKind, OpenLoopMetrics, Sample, Samples, Setup, Statistics, Summary};
 
@@ -45,10 +51,8 @@ pub struct Trust {
     pub connect_failures: u64,
     /// Kolmogorov-Smirnov distance between the distributions of planned and actual inter-arrival times.
     pub arrival_distance: Option<f64>,
-    /// The client's contribution to a measured time, 99th percentile, ms.
-    pub error_p99_ms: f64,
-    /// The metric most affected by this error, and the timestamp error as a fraction of its 99th percentile.
-    pub error_fraction: Option<(&'static str, f64)>,
+    /// How far each printed latency may be off; `None` where unknown.
+    pub bounds: Option<Vec<Bound>>,
     /// Bound on the difference between times of different ranks, ms; `None` for one rank, or where unknown.
     pub clock_bound_ms: Option<f64>,
     /// The verdict.
@@ -83,124 +87,141 @@ pub enum TrustVerdict {
     /// Nothing was measured that the client could have distorted.
     Unknown,
     /// The client could not read as fast as the server wrote.
-    Saturated { late_coalesced_fraction: f64, busiest: f64 },
+    Saturated { busiest: f64 },
     /// Other work on its cores kept the client from reading.
-    Starved { late_coalesced_fraction: f64, busiest: f64 },
-    /// The measurement error is a large part of the measured value.
-    Imprecise { error_ms: f64, metric: &'static str, value_ms: f64 },
-    /// Requests were sent late.
-    Late { p99_ms: f64 },
+    Starved { busiest: f64 },
+    /// Timestamps are too coarse for the latency.
+    Imprecise,
+    /// Requests were sent so late that latencies from the schedule differ.
+    Late { percent: f64, metric: &'static str, sent_ms: f64, scheduled_ms: f64, most_ms: f64 },
     /// The requested rate was not sent.
     RateMissed { planned: f64, delivered: f64 },
     /// Inter-arrival times do not follow the requested process.
     WrongProcess { distance: f64 },
 }
 
-/// Least fraction of late-coalesced events of a saturated client.
-const SATURATED_COALESCED: f64 = 0.05;
-/// Least busy fraction of a saturated client.
-const SATURATED_BUSY: f64 = 0.95;
+impl TrustVerdict {
+    const LATE: &str = "LATE";
+    const RATE_MISSED: &str = "RATE MISSED";
+    const WRONG_ARRIVALS: &str = "WRONG ARRIVALS";
+
+    /// Whether the verdict with this word says that latencies from the schedule differ.
+    pub fn is_late(word: &str) -> bool {
+        word == Self::LATE
+    }
+
+    /// Whether the verdict with this word says that another load was sent than planned.
+    pub fn is_other_load(word: &str) -> bool {
+        [Self::RATE_MISSED, Self::WRONG_ARRIVALS].contains(&word)
+    }
+
+    /// All verdicts: the word and what it means, as the documentation lists them.
+    pub const WORDS: [(&str, &str); 8] = [
+        ("ok", "no printed latency may be off by more than 5% and 0.1 ms, and requests were sent as planned"),
+        ("unknown", "no response could be timed"),
+        ("SATURATED", "a printed latency may be off by more: the client could not read as fast as the server sent"),
+        ("STARVED", "a printed latency may be off by more: other programs held the client's cores, or it was stopped"),
+        ("IMPRECISE", "a printed latency may be off by more: its timestamps are taken after the read (`--timestamps user`)"),
+        (Self::LATE, "sent late: the highest printed percentile of TTFT from schedule is over 5% and 0.1 ms above the one from sending"),
+        (Self::RATE_MISSED, "dispatched under 95% of the planned rate; waiting for `--max-concurrency` does not count"),
+        (Self::WRONG_ARRIVALS, "arrival distance beyond 5% and the 1% critical value"),
+    ];
+
+    /// Its word.
+    pub fn word(&self) -> &'static str {
+        let at = match self {
+            TrustVerdict::Ok => 0,
+            TrustVerdict::Unknown => 1,
+            TrustVerdict::Saturated { .. } => 2,
+            TrustVerdict::Starved { .. } => 3,
+            TrustVerdict::Imprecise => 4,
+            TrustVerdict::Late { .. } => 5,
+            TrustVerdict::RateMissed { .. } => 6,
+            TrustVerdict::WrongProcess { .. } => 7,
+        };
+        Self::WORDS[at].0
+    }
+}
+
+/// Without bounds: least fraction of late-coalesced events of a client that is not ok.
+const MAX_LATE_COALESCED: f64 = 0.05;
 /// Busy fraction below which a late reader was off its core rather than saturated.
 const STARVED_BUSY: f64 = 0.5;
-/// Largest acceptable measurement error, as a fraction of a metric; errors up to [`LATE_MS`] are always accepted.
-const MAX_ERROR_FRACTION: f64 = 0.1;
-/// Late-coalesced events that are at most this fraction of all move no 99th percentile: they are a tenth of the values
-/// beyond it.
-const NEGLIGIBLE_FRACTION: f64 = 1e-3;
-/// Lateness of dispatch that makes a client late, ms.
-const LATE_MS: f64 = 1.0;
+/// Largest acceptable difference between latencies from the schedule and from sending.
+const MAX_LATE_FRACTION: f64 = 0.05;
 /// Least fraction of the planned rate that counts as delivered.
 const MIN_DELIVERED: f64 = 0.95;
-/// Least events for a verdict about saturation.
-const MIN_EVENTS: u64 = 100;
+/// Arrival distances up to this are accepted however many requests there are.
+const MAX_DISTANCE: f64 = 0.05;
 const PERCENTILES: [f64; 2] = [50.0, 99.0];
 
 impl Trust {
     /// Judges a run by its samples and workers; `None` without workers.
-    pub fn of(setup: &Setup, samples: &Samples, open_loop: &OpenLoopMetrics, workers: &[WorkerUse]) -> Option<Self> {
+    pub fn of(
+        setup: &Setup,
+        samples: &Samples,
+        summary: &Summary,
+        open_loop: &OpenLoopMetrics,
+        workers: &[WorkerUse],
+    ) -> Option<Self> {
         let timestamps = match workers.first()?.kernel_timestamps {
             true => TimestampedBy::Kernel,
             false => TimestampedBy::User,
         };
         let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>();
-        let events = sum(|worker| worker.events);
+        let events = sum(|worker| worker.events).max(1);
         let lags: Vec<f64> = workers.iter().flat_map(|worker| worker.wake_lags.iter().copied()).collect();
         let mut trust = Trust {
             timestamps,
             lateness: setup.is_paced().then(|| open_loop.dispatch_lateness.clone()),
             wake_lag: (!lags.is_empty()).then(|| Statistics::of(lags, &PERCENTILES)),
-            late_coalesced_fraction: if events == 0 {
-                0.0
-            } else {
-                sum(|worker| worker.late_coalesced) as f64 / events as f64
-            },
+            late_coalesced_fraction: sum(|worker| worker.late_coalesced) as f64 / events as f64,
             busy: workers.iter().map(|worker| worker.busy).collect(),
             connections: sum(|worker| worker.connections),
             connect_failures: sum(|worker| worker.connect_failures),
             arrival_distance: setup.is_paced().then(|| arrival_distance(samples)).flatten(),
-            error_p99_ms: 0.0,
-            error_fraction: None,
+            bounds: bounds::bounds(summary, samples, workers),
             clock_bound_ms: None,
-            verdict: TrustVerdict::Ok,
+            verdict: TrustVerdict::Unknown,
         };
-        trust.error_p99_ms = own_error_ms(workers, trust.lateness.as_ref());
-        trust.verdict = match samples.iter().any(|sample| sample.success()) {
-            true => trust.judge(open_loop, events, samples.len()),
-            false => TrustVerdict::Unknown,
-        };
+        if summary.completed > 0 {
+            let judged = trust.of_timestamps().or_else(|| trust.of_load(samples, summary, open_loop));
+            trust.verdict = judged.unwrap_or(TrustVerdict::Ok);
+        }
         Some(trust)
     }
 
-    fn judge(&self, open_loop: &OpenLoopMetrics, events: u64, requests: usize) -> TrustVerdict {
+    /// The verdict on the printed latencies, if one may be off.
+    fn of_timestamps(&self) -> Option<TrustVerdict> {
+        let late = self.late_coalesced_fraction;
+        let off = match &self.bounds {
+            Some(bounds) => bounds.iter().any(Bound::is_large),
+            None => late > MAX_LATE_COALESCED,
+        };
         let busiest = self.busy.iter().copied().fold(0.0, f64::max);
-        let p99_ms = self.lateness_p99_ms().unwrap_or(0.0);
-        if events >= MIN_EVENTS
-            && (self.late_coalesced_fraction > SATURATED_COALESCED
-                || (busiest > SATURATED_BUSY && self.late_coalesced_fraction > 0.0))
-        {
-            let late_coalesced_fraction = self.late_coalesced_fraction;
-            return match busiest < STARVED_BUSY {
-                true => TrustVerdict::Starved { late_coalesced_fraction, busiest },
-                false => TrustVerdict::Saturated { late_coalesced_fraction, busiest },
-            };
-        }
-        if p99_ms > LATE_MS {
-            return TrustVerdict::Late { p99_ms };
-        }
+        off.then_some(match busiest < STARVED_BUSY {
+            _ if late == 0.0 => TrustVerdict::Imprecise,
+            true => TrustVerdict::Starved { busiest },
+            false => TrustVerdict::Saturated { busiest },
+        })
+    }
+
+    /// The verdict on the load, if it was not sent as planned.
+    fn of_load(&self, samples: &Samples, summary: &Summary, open_loop: &OpenLoopMetrics) -> Option<TrustVerdict> {
+        self.lateness.as_ref()?;
         // Waits for a slot are due to the user's own limit.
-        if let Some(rates) = open_loop.rates.filter(|rates| rates.dispatched < rates.planned * MIN_DELIVERED) {
-            return TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.dispatched };
-        }
-        match self.arrival_distance {
-            Some(distance) if distance > critical_distance(requests) => TrustVerdict::WrongProcess { distance },
-            _ => TrustVerdict::Ok,
-        }
+        let missed = open_loop.rates.filter(|rates| rates.dispatched < rates.planned * MIN_DELIVERED);
+        let missed = missed.map(|rates| TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.dispatched });
+        let critical = critical_distance(samples.len()).max(MAX_DISTANCE);
+        let distance = self.arrival_distance.filter(|distance| *distance > critical);
+        let wrong = distance.map(|distance| TrustVerdict::WrongProcess { distance });
+        late(samples, summary).or(missed).or(wrong)
     }
 
-    fn lateness_p99_ms(&self) -> Option<f64> {
-        self.lateness.as_ref()?.percentile_ms(99.0)
-    }
-
-    /// The error of timestamps, p99 in ms. Dispatch lateness is not part of it: latencies count from the time at which a
-    /// request was sent, and only those from the schedule contain the lateness.
-    pub fn timestamp_error_ms(&self) -> f64 {
-        (self.error_p99_ms - self.lateness_p99_ms().unwrap_or(0.0)).max(0.0)
-    }
-
-    /// Weighs the error of timestamps against the metrics that were measured with them.
-    pub fn weigh(&mut self, summary: &Summary) {
-        let error_ms = self.timestamp_error_ms();
-        let metrics = [("TTFT", MetricKind::Ttft), ("ITL", MetricKind::Itl), ("E2EL", MetricKind::E2el)];
-        let measured = metrics.into_iter().filter_map(|(name, metric)| {
-            let statistics = summary.statistics(metric).filter(|statistics| statistics.count > 0)?;
-            let value_ms = statistics.percentile_ms(99.0).unwrap_or(statistics.median_ms);
-            (value_ms > 0.0).then_some((name, value_ms))
-        });
-        let Some((metric, value_ms)) = measured.min_by(|a, b| a.1.total_cmp(&b.1)) else { return };
-        self.error_fraction = Some((metric, error_ms / value_ms));
-        if self.is_ok() && error_ms > LATE_MS && error_ms > MAX_ERROR_FRACTION * value_ms {
-            self.verdict = TrustVerdict::Imprecise { error_ms, metric, value_ms };
-        }
+    /// The printed latency that may be off by the largest part of itself; `None` if none by more than the floor.
+    pub fn most_off(&self) -> Option<&Bound> {
+        let off = self.bounds.iter().flatten().filter(|bound| bound.off_ms() > bounds::FLOOR_MS);
+        off.max_by(|a, b| a.fraction().total_cmp(&b.fraction()))
     }
 
     /// Returns whether the verdict is good.
@@ -208,71 +229,63 @@ impl Trust {
         self.verdict == TrustVerdict::Ok
     }
 
-    /// The verdict as one line.
-    pub fn text(&self) -> String {
-        let percent = |share: f64| share * 100.0;
+    /// The effect of the client on the result.
+    pub fn effect(&self) -> String {
         match &self.verdict {
-            TrustVerdict::Ok => {
-                let fraction = |(metric, fraction)| format!(" ({:.1}% of p99 {metric})", percent(fraction));
-                let late = |ms: f64| format!(", dispatch lateness p99 {ms:.2} ms");
-                format!(
-                    "client: ok, timestamp error p99 {:.2} ms{}{}",
-                    self.timestamp_error_ms(),
-                    self.error_fraction.map(fraction).unwrap_or_default(),
-                    self.lateness_p99_ms().map(late).unwrap_or_default()
-                )
-            }
-            TrustVerdict::Imprecise { error_ms, metric, value_ms } => format!(
-                "client: IMPRECISE, timestamp error p99 {error_ms:.2} ms is {:.0}% of p99 {metric} ({value_ms:.2} ms): \
-                 use more workers or fewer streams",
-                percent(error_ms / value_ms)
-            ),
-            TrustVerdict::Unknown => "client: unknown, no response could be timed".to_owned(),
-            TrustVerdict::Saturated { late_coalesced_fraction, busiest } => format!(
-                "client: SATURATED, {:.0}% of events coalesced, busiest worker {:.0}%: use more workers or fewer streams",
-                percent(*late_coalesced_fraction),
-                percent(*busiest)
-            ),
-            TrustVerdict::Starved { late_coalesced_fraction, busiest } => format!(
-                "client: STARVED, {:.0}% of events read late while its busiest worker was {:.0}% busy: other work holds its cores, free one",
-                percent(*late_coalesced_fraction),
-                percent(*busiest)
-            ),
-            TrustVerdict::Late { p99_ms } => {
-                format!("client: LATE, p99 of dispatch lateness {p99_ms:.2} ms: free a core for it or use more workers")
+            TrustVerdict::Unknown => "no response could be timed".to_owned(),
+            TrustVerdict::Late { percent, metric, sent_ms, scheduled_ms, .. } => {
+                format!("p{percent} {metric} is {sent_ms:.2} ms, from schedule {scheduled_ms:.2} ms")
             }
             TrustVerdict::RateMissed { planned, delivered } => {
-                format!("client: RATE MISSED, {delivered:.2} of {planned:.2} requests/s were sent")
+                format!("{delivered:.2} of {planned:.2} requests/s were sent")
             }
             TrustVerdict::WrongProcess { distance } => {
-                format!("client: WRONG ARRIVALS, gaps differ from the planned ones by {distance:.3} (KS distance)")
+                format!("gaps between requests differ from the planned ones by {distance:.3} (KS distance)")
             }
+            _ => match self.most_off() {
+                Some(bound) => bound.text(),
+                None if self.bounds.is_some() => format!("latencies within {} ms", bounds::FLOOR_MS),
+                None => "how far latencies may be off is unknown".to_owned(),
+            },
         }
+    }
+
+    /// The verdict as one line.
+    pub fn text(&self) -> String {
+        let advice = match &self.verdict {
+            TrustVerdict::Saturated { busiest } => {
+                format!(" (busiest worker {:.0}%): use more workers or fewer streams", busiest * 100.0)
+            }
+            TrustVerdict::Starved { busiest } => format!(
+                " (busiest worker {:.0}%): other work holds its cores, or it was stopped; free a core for it",
+                busiest * 100.0
+            ),
+            TrustVerdict::Imprecise => ": use more workers or fewer streams".to_owned(),
+            TrustVerdict::Late { most_ms, .. } => {
+                format!(" (requests were sent up to {most_ms:.1} ms late): free a core for it or use more workers")
+            }
+            _ => String::new(),
+        };
+        format!("client: {}, {}{advice}", self.verdict.word(), self.effect())
     }
 }
 
-/// The client's contribution to a time from schedule, 99th percentile in ms: its dispatch delay, and its reads. A
-/// user-space timestamp is as late as the read. The kernel's is that of the last packet of a read, which is the
-/// arrival of an event unless it was coalesced with a later one; then it is late by up to the span that the worker
-/// recorded. The rest is the time through the socket on both sides, each about that of a read that was not late.
-pub fn own_error_ms(workers: &[WorkerUse], lateness: Option<&Statistics>) -> f64 {
-    let late = lateness.and_then(|lateness| lateness.percentile_ms(99.0)).unwrap_or(0.0);
-    let sorted = |of: fn(&WorkerUse) -> &[f64]| {
-        let mut values: Vec<f64> = workers.iter().flat_map(|worker| of(worker).iter().copied()).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
+/// Lateness by its effect: the highest printed percentile of TTFT, or of E2EL, with the dispatch lateness and without.
+fn late(samples: &Samples, summary: &Summary) -> Option<TrustVerdict> {
+    let of = |kind: MetricKind| summary.statistics(kind).filter(|statistics| statistics.count > 0);
+    let (metric, statistics, time): (_, _, fn(&Sample) -> f64) = match of(MetricKind::Ttft) {
+        Some(ttft) => ("TTFT", ttft, |sample| sample.ttft),
+        None => ("E2EL", of(MetricKind::E2el)?, |sample| sample.latency),
     };
-    let at = |sorted: &[f64], share: f64| if sorted.is_empty() { 0.0 } else { percentile(sorted, share * 100.0) * 1e3 };
-    let (lags, spans) = (sorted(|worker| &worker.wake_lags), sorted(|worker| &worker.late_spans));
-    let sum = |of: fn(&WorkerUse) -> u64| workers.iter().map(of).sum::<u64>() as f64;
-    let fraction = sum(|worker| worker.late_coalesced) / sum(|worker| worker.events).max(1.0);
-    // Without spans, as in older logs: late-coalesced events came with the latest reads.
-    let spans = if spans.is_empty() { &lags } else { &spans };
-    let coalesced =
-        if fraction > NEGLIGIBLE_FRACTION { at(spans, 1.0 - 0.1 * NEGLIGIBLE_FRACTION / fraction) } else { 0.0 };
-    let kernel = workers.iter().all(|worker| worker.kernel_timestamps);
-    let read = if kernel { at(&lags, 0.5) + at(&lags, 0.9) } else { at(&lags, 0.99) + at(&lags, 0.5) };
-    late + read + coalesced
+    let printed = statistics.percentiles_ms.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (percent, sent_ms) = printed.unwrap_or((50.0, statistics.median_ms));
+    let mut late = collect(samples, |sample| time(sample) + sample.dispatched - sample.scheduled);
+    late.sort_unstable_by(f64::total_cmp);
+    let scheduled_ms = percentile(&late, percent) * 1000.0;
+    let delays = samples.iter().map(|sample| sample.dispatched - sample.scheduled);
+    let most_ms = delays.fold(0.0, f64::max) * 1000.0;
+    let is_late = scheduled_ms - sent_ms > (MAX_LATE_FRACTION * sent_ms).max(bounds::FLOOR_MS);
+    is_late.then_some(TrustVerdict::Late { percent, metric, sent_ms, scheduled_ms, most_ms })
 }
 
 /// The two-sample Kolmogorov-Smirnov distance between planned and actual gaps. Both have one gap per request, so it is
@@ -310,153 +323,4 @@ fn critical_distance(requests: usize) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn samples(late: f64) -> Vec<Sample> {
-        (0..200)
-            .map(|index| {
-                let scheduled = f64::from(index) * 0.01;
-                Sample { scheduled, dispatched: scheduled + late, sent: scheduled + late, ..Sample::default() }
-            })
-            .collect()
-    }
-
-    fn trust(samples: &[Sample], worker: WorkerUse) -> Trust {
-        let setup = Setup { request_rate: 100.0, ..Setup::example() };
-        let samples = samples.to_vec().into();
-        let open_loop = OpenLoopMetrics::of(&setup, &samples, 2.0);
-        Trust::of(&setup, &samples, &open_loop, &[worker]).unwrap()
-    }
-
-    #[test]
-    fn a_client_that_timed_nothing_is_not_ok() {
-        let mut failed = samples(0.0);
-        failed.iter_mut().for_each(|sample| sample.failure = Some(tacho_core::FailureKind::Connect));
-        let trust = trust(&failed, WorkerUse { kernel_timestamps: true, ..WorkerUse::default() });
-        assert!(!trust.is_ok() && trust.text().starts_with("client: unknown"), "{}", trust.text());
-    }
-
-    #[test]
-    fn a_client_on_time_is_ok() {
-        let worker =
-            WorkerUse { busy: 0.2, events: 5000, coalesced: 4000, kernel_timestamps: true, ..WorkerUse::default() };
-        let trust = trust(&samples(5e-5), worker);
-        assert!(trust.is_ok(), "{}", trust.text());
-        assert_eq!(trust.text(), "client: ok, timestamp error p99 0.00 ms, dispatch lateness p99 0.05 ms");
-    }
-
-    #[test]
-    fn an_error_as_large_as_the_metric_is_imprecise() {
-        let weighed = |itl: f64, lag: f64| {
-            let mut timed = samples(0.0);
-            for sample in &mut timed {
-                (sample.ttft, sample.latency, sample.output_len) = (0.5, 0.5 + itl, 2);
-                sample.itl = vec![itl].into();
-            }
-            let worker = WorkerUse { busy: 0.5, events: 5000, wake_lags: vec![lag; 100], ..WorkerUse::default() };
-            let setup = Setup { request_rate: 100.0, ..Setup::example() };
-            let mut trust = trust(&timed, worker);
-            trust.weigh(&Summary::of(&setup, &timed.into(), 2.0));
-            trust
-        };
-        // Without kernel timestamps the error is the p99 and the median of the lag.
-        let bad = weighed(0.020, 0.010);
-        assert!(matches!(bad.verdict, TrustVerdict::Imprecise { metric: "ITL", .. }), "{}", bad.text());
-        assert!(bad.text().contains("20.00 ms is 100% of p99 ITL"), "{}", bad.text());
-        let good = weighed(0.020, 0.0001);
-        assert!(
-            good.is_ok() && good.text().contains("timestamp error p99 0.20 ms (1.0% of p99 ITL)"),
-            "{}",
-            good.text()
-        );
-        assert!(weighed(0.001, 0.0004).is_ok(), "errors below a millisecond are accepted");
-    }
-
-    #[test]
-    fn a_client_that_reads_late_is_saturated() {
-        let worker = WorkerUse { busy: 0.99, events: 1000, late_coalesced: 310, ..WorkerUse::default() };
-        let trust = trust(&samples(0.0), worker);
-        assert!(trust.text().starts_with("client: SATURATED, 31% of events coalesced"), "{}", trust.text());
-    }
-
-    #[test]
-    fn a_client_that_reads_late_without_working_is_starved() {
-        let worker = WorkerUse { busy: 0.02, events: 1000, late_coalesced: 70, ..WorkerUse::default() };
-        let trust = trust(&samples(0.0), worker);
-        assert!(trust.text().starts_with("client: STARVED, 7% of events read late while"), "{}", trust.text());
-    }
-
-    #[test]
-    fn a_client_that_sends_late_is_late() {
-        let trust = trust(&samples(0.004), WorkerUse::default());
-        assert_eq!(trust.verdict, TrustVerdict::Late { p99_ms: trust.error_p99_ms });
-    }
-
-    /// One late request among many must not blame the client for the user's own limit.
-    #[test]
-    fn a_concurrency_limit_does_not_make_the_client_late() {
-        let mut capped = samples(0.0);
-        for (index, sample) in capped.iter_mut().enumerate() {
-            sample.sent = index as f64 * 0.05;
-        }
-        capped[7].dispatched += 0.003;
-        let verdict = trust(&capped, WorkerUse::default());
-        assert!(verdict.is_ok(), "{}", verdict.text());
-        let mut slow = samples(0.0);
-        for (index, sample) in slow.iter_mut().enumerate() {
-            (sample.dispatched, sample.sent) = (sample.scheduled + index as f64 * 4e-6, index as f64 * 0.02);
-        }
-        assert!(trust(&slow, WorkerUse::default()).is_ok());
-        slow[199].dispatched = 3.0;
-        assert!(matches!(trust(&slow, WorkerUse::default()).verdict, TrustVerdict::RateMissed { .. }));
-    }
-
-    #[test]
-    fn kernel_timestamps_do_not_prove_zero_error() {
-        let lags = (0..1000).map(|at| 5e-5 + f64::from(at) * 1e-6).collect::<Vec<f64>>();
-        let worker = |late_coalesced| WorkerUse {
-            events: 1000,
-            late_coalesced,
-            kernel_timestamps: true,
-            wake_lags: lags.clone(),
-            ..WorkerUse::default()
-        };
-        let error = |late| trust(&samples(0.0), worker(late)).error_p99_ms;
-        assert!(error(0) > 1.2 && error(0) < 1.8, "{}", error(0));
-        assert!(error(30) > 2.0, "{}", error(30));
-    }
-
-    /// Half a percent of events with arrival times uncertain by up to 10 ms can move a 99th percentile, though their
-    /// timestamps are right before their reads.
-    #[test]
-    fn the_kernel_timestamp_of_a_coalesced_read_is_that_of_its_last_packet() {
-        let worker = |late_coalesced| WorkerUse {
-            busy: 0.6,
-            events: 10_000,
-            late_coalesced,
-            late_spans: vec![0.01; 50],
-            wake_lags: vec![4e-5; 1000],
-            kernel_timestamps: true,
-            ..WorkerUse::default()
-        };
-        let error = |late| trust(&samples(0.0), worker(late)).error_p99_ms;
-        assert!(error(50) > 10.0 && error(5) < 0.1, "{} {}", error(50), error(5));
-    }
-
-    #[test]
-    fn coalesced_arrivals_are_another_process() {
-        let mut bundled = samples(0.0);
-        for (index, sample) in bundled.iter_mut().enumerate() {
-            sample.dispatched = (index / 4) as f64 * 0.04 + 0.03;
-        }
-        assert!(arrival_distance(&bundled.into()).unwrap() > critical_distance(200));
-        assert_eq!(arrival_distance(&samples(0.0).into()), Some(0.0));
-    }
-
-    #[test]
-    fn no_workers_give_no_verdict() {
-        let open_loop = OpenLoopMetrics::of(&Setup::example(), &Samples::default(), 1.0);
-        assert!(Trust::of(&Setup::example(), &Samples::default(), &open_loop, &[]).is_none());
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Typed access to the fields of a result. A missing value is unknown, never a default.
 
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::EndedBy;
+use tacho_metrics::trust::bounds::is_large;
+use tacho_metrics::{EndedBy, TrustVerdict};
 use tacho_metrics::interval::Interval;
 
 use crate::metric::Known;
@@ -63,11 +64,30 @@ impl<'r> ResultFields<'r> {
         kinds.into_iter().any(|kind| BAD_ENDS.contains(&kind))
     }
 
-    /// The verdict on the client, if it was unreliable.
-    pub fn unreliable_client(self) -> Option<&'r str> {
+    /// The verdict on the client, if it puts in doubt whether `metric` passes the test `is_met`: the number may be off
+    /// by enough, it passes from the schedule only or from sending only, or the load was not the planned one.
+    pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<&'r str> {
         let client = self.own("client")?;
-        let doubted = client.get("trustworthy") == Some(&Value::Bool(false));
-        doubted.then(|| client.get("verdict").and_then(Value::as_str).unwrap_or("the client was not reliable"))
+        let (verdict, word) = (client.get("verdict"), client.get("word").and_then(Value::as_str));
+        let said = |doubted: bool| {
+            doubted.then(|| verdict.and_then(Value::as_str).unwrap_or("the client was not reliable"))
+        };
+        let mut caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default().iter();
+        let away = caveats.find(|caveat| caveat.get("kind").and_then(Value::as_str) == Some("client_away"));
+        if let Some(text) = away.and_then(|caveat| caveat.get("text")?.as_str()) {
+            return Some(text);
+        }
+        let ends = client.get("bounds").and_then(|bounds| bounds.get(metric)?.as_list());
+        let (Some(word), Some([low, high])) = (word, ends) else {
+            return said(client.get("trustworthy") == Some(&Value::Bool(false)));
+        };
+        let (value, low, high) = (self.number(metric)?, low.as_f64()?, high.as_f64()?);
+        let late = || self.own(&format!("{}_from_schedule_ms", metric.trim_end_matches("_ms"))).and_then(Value::as_f64);
+        said(match word {
+            word if TrustVerdict::is_other_load(word) => true,
+            word if TrustVerdict::is_late(word) && late().is_some_and(|late| is_met(late) != is_met(value)) => true,
+            _ => is_large(value, (value - low).max(high - value)) && is_met(low) != is_met(high),
+        })
     }
 
     /// Scheduled requests per second.
@@ -111,5 +131,37 @@ impl SteadyState<'_> {
     pub fn is_stable(self) -> Option<bool> {
         let drifts = self.0.get("drift").and_then(Value::as_f64).is_some_and(|drift| drift >= 0.0);
         self.has_stable_queue().map(|stable| stable && !drifts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tacho_core::json::parse;
+
+    use super::*;
+
+    /// Whether the client puts a limit of 10 ms on p99 ITL in doubt.
+    fn doubt(client: &str) -> bool {
+        let text = format!("{{\"p99_itl_ms\": 9.0, \"p99_ttft_ms\": 9.0, \"tacho\": {{{client}}}}}");
+        let Value::Dict(result) = parse(&text).unwrap() else { panic!("{text}") };
+        ResultFields(&result).client_doubt("p99_itl_ms", |value| value <= 10.0).is_some()
+    }
+
+    #[test]
+    fn a_client_is_doubted_only_if_it_may_have_decided() {
+        let bounds = |word: &str, low: f64, high: f64| {
+            let ends = format!("\"bounds\": {{\"p99_itl_ms\": [{low}, {high}]}}");
+            format!("\"client\": {{\"trustworthy\": false, \"word\": \"{word}\", {ends}}}")
+        };
+        assert!(doubt(&bounds("STARVED", 8.5, 10.5)));
+        assert!(!doubt(&bounds("STARVED", 5.0, 9.9)), "it is met at both ends");
+        assert!(!doubt(&bounds("ok", 8.95, 9.4)), "the bound is small");
+        assert!(doubt(&bounds("RATE MISSED", 8.95, 9.05)));
+        assert!(!doubt(&bounds("LATE", 8.95, 9.05)), "lateness does not touch ITL");
+        let late = format!("{}, \"p99_itl_from_schedule_ms\": 11.0", bounds("LATE", 8.95, 9.05));
+        assert!(doubt(&late), "from schedule it is not met");
+        assert!(doubt("\"client\": {\"trustworthy\": false}"), "older results have no bounds");
+        let away = "\"client\": {\"trustworthy\": true}, \"caveats\": [{\"kind\": \"client_away\", \"text\": \"t\"}]";
+        assert!(doubt(away));
     }
 }

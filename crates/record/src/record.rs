@@ -106,10 +106,9 @@ impl RunRecord {
     pub(crate) fn compute_whole(setup: Setup, measured: Measured, burst: bool) -> Self {
         let summary = Summary::of(&setup, &measured.samples, measured.duration);
         let open_loop = OpenLoopMetrics::of(&setup, &measured.samples, measured.duration);
-        let mut trust = Trust::of(&setup, &measured.samples, &open_loop, &measured.workers);
+        let mut trust = Trust::of(&setup, &measured.samples, &summary, &open_loop, &measured.workers);
         if let Some(trust) = &mut trust {
             trust.clock_bound_ms = clock_bound_ms(&measured.ranks);
-            trust.weigh(&summary);
         }
         let caveats = Caveat::all(&setup, &measured.samples, &open_loop, trust.as_ref());
         let intervals = Intervals::default();

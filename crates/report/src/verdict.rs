@@ -182,7 +182,7 @@ fn next(record: &RunRecord) -> Option<String> {
 fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
     match verdict {
         TrustVerdict::Ok | TrustVerdict::Unknown => None,
-        TrustVerdict::Saturated { .. } | TrustVerdict::Imprecise { .. } => {
+        TrustVerdict::Saturated { .. } | TrustVerdict::Imprecise => {
             Some("more client threads: --workers, or several machines: --ranks")
         }
         TrustVerdict::Starved { .. } | TrustVerdict::Late { .. } => {

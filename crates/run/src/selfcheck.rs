@@ -7,8 +7,9 @@ use std::time::Duration;
 use tacho_client::{BackendKind, Client, ClientPlan, EndpointSpec, PayloadSpec, TimestampSource, Url};
 use tacho_core::{Counters, Kept, Observation, Request, SystemClock, Timestamp};
 use tacho_loadgen::{Drive, ScheduleSpec, StopSignal, WorkerStats, drive};
-use tacho_metrics::trust::own_error_ms;
-use tacho_metrics::{Statistics, WorkerUse};
+use tacho_metrics::percentile::percentile;
+use tacho_metrics::trust::bounds::bounds;
+use tacho_metrics::{InputSize, Sample, Samples, Setup, Summary, Task, WorkerUse};
 use tacho_pyrand::RandomState;
 
 use crate::Error;
@@ -53,12 +54,10 @@ pub struct CheckPoint {
     gaps: [Vec<f64>; 2],
     /// Error of each reported TTFT, ascending.
     first_errors: Vec<f64>,
-    /// Error of each time from schedule: the error of its end, plus the dispatch delay.
-    own_errors: Vec<f64>,
     /// Delay of the server's own sends, ascending.
     server_delays: Vec<f64>,
-    /// The client's estimate of its error, 99th percentile in ms.
-    pub claimed_ms: f64,
+    /// The client's bound on the error of the printed p99 ITL, ms; `None` if unknown.
+    pub itl_bound_ms: Option<f64>,
     /// Busy fraction of the busiest worker.
     pub busiest: f64,
     /// Fraction of events with an unknown arrival time.
@@ -80,11 +79,6 @@ pub enum Broken {
     Requests,
 }
 
-/// A percentile of sorted values; zero if there are none.
-fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    if sorted.is_empty() { 0.0 } else { sorted[((sorted.len() - 1) as f64 * percent / 100.0).round() as usize] }
-}
-
 impl CheckPoint {
     /// A percentile of the arrival error, ms.
     pub fn error_ms(&self, percent: f64) -> f64 {
@@ -99,11 +93,6 @@ impl CheckPoint {
     /// A percentile of the inter-token times, reported and true, ms.
     pub fn gap_ms(&self, percent: f64) -> [f64; 2] {
         self.gaps.each_ref().map(|gaps| percentile(gaps, percent) * 1e3)
-    }
-
-    /// A percentile of the error of times from schedule, ms.
-    pub fn own_error_ms(&self, percent: f64) -> f64 {
-        percentile(&self.own_errors, percent) * 1e3
     }
 
     /// A percentile of the server's own delay, ms.
@@ -158,9 +147,8 @@ pub fn check(
         gap_errors: Vec::new(),
         gaps: Default::default(),
         first_errors: Vec::new(),
-        own_errors: Vec::new(),
         server_delays: Vec::new(),
-        claimed_ms: claimed_ms(&rows, &driven.workers),
+        itl_bound_ms: itl_bound_ms(&rows, &driven.workers),
         busiest: driven.workers.iter().map(|w| w.busy_ns as f64 / w.total_ns.max(1) as f64).fold(0.0, f64::max),
         late_coalesced_fraction: {
             let events: u64 = driven.workers.iter().map(|worker| worker.events).sum();
@@ -173,7 +161,7 @@ pub fn check(
     for row in &rows {
         point.compare(row, &truth(&row.text));
     }
-    let all = [&mut point.errors, &mut point.gap_errors, &mut point.first_errors, &mut point.own_errors];
+    let all = [&mut point.errors, &mut point.gap_errors, &mut point.first_errors];
     for errors in all.into_iter().chain([&mut point.server_delays]).chain(&mut point.gaps) {
         errors.sort_unstable_by(f64::total_cmp);
     }
@@ -183,8 +171,7 @@ pub fn check(
 impl CheckPoint {
     fn compare(&mut self, row: &Observation, sent: &[Timestamp]) {
         let error = |ours: &Timestamp, theirs: &Timestamp| ours.secs_since(*theirs).abs();
-        let (late, gap) = (row.dispatched.secs_since(row.scheduled), self.load.gap().as_secs_f64());
-        self.own_errors.extend(row.chunks.iter().zip(sent).map(|(ours, theirs)| error(ours, theirs) + late));
+        let gap = self.load.gap().as_secs_f64();
         if let Some(first) = sent.first() {
             let planned = sent.iter().enumerate().map(|(at, sent)| sent.secs_since(*first) - gap * at as f64);
             self.server_delays.extend(planned.map(|delay| delay.max(0.0)));
@@ -199,11 +186,14 @@ impl CheckPoint {
     }
 }
 
-/// The client's estimate of its error.
-fn claimed_ms(rows: &[Observation], workers: &[WorkerStats]) -> f64 {
-    let late = rows.iter().map(|row| row.dispatched.secs_since(row.scheduled)).collect();
+/// The bound that a report gives on its p99 ITL.
+fn itl_bound_ms(rows: &[Observation], workers: &[WorkerStats]) -> Option<f64> {
+    let input = InputSize { prompt_len: 1, num_input_sequences: 1, input_audio_duration: 0.0, playback_buffer: 0.0 };
+    let sample = |row: &Observation| Sample::from_observation(row.clone(), input, Task::Generation, None);
+    let samples: Samples = rows.iter().map(sample).collect();
     let workers: Vec<WorkerUse> = workers.iter().map(worker_use).collect();
-    own_error_ms(&workers, Some(&Statistics::of(late, &[99.0])))
+    let all = bounds(&Summary::of(&Setup::example(), &samples, 1.0), &samples, &workers)?;
+    all.iter().find(|bound| bound.key() == "p99_itl_ms").map(|bound| bound.off_ms())
 }
 
 fn endpoint(server: SocketAddr, timestamps: TimestampSource) -> Result<EndpointSpec, Error> {

@@ -7,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,6 +24,8 @@ const POLLED: usize = 128;
 const SPIN: Duration = Duration::from_micros(60);
 /// Tokens per write when nothing is paced.
 const FLOOD_BATCH: usize = 32;
+/// A write that ends this long after its token's timestamp was disturbed.
+const DISTURBED: Duration = Duration::from_micros(100);
 /// Hex digits of a token's text.
 pub const DIGITS: usize = 16;
 
@@ -48,6 +50,7 @@ pub struct ReferenceSpec {
 pub struct ReferenceServer {
     address: SocketAddr,
     over: Arc<AtomicBool>,
+    disturbed: Arc<AtomicU64>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -70,22 +73,29 @@ impl ReferenceServer {
         let listener = TcpListener::bind(any).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let over = Arc::new(AtomicBool::new(false));
-        let mut server = ReferenceServer { address, over: over.clone(), threads: Vec::new() };
+        let disturbed = Arc::new(AtomicU64::new(0));
+        let mut server =
+            ReferenceServer { address, over: over.clone(), disturbed: disturbed.clone(), threads: Vec::new() };
         let mut inboxes = Vec::new();
         for number in 0..threads.max(1) {
             let (inbox, accepted) = channel();
             inboxes.push(inbox);
-            let (over, begin) = (over.clone(), begin.clone());
+            let (over, disturbed, begin) = (over.clone(), disturbed.clone(), begin.clone());
             let run = move || {
                 begin(number);
                 let (streams, idle, due) = (Vec::new(), VecDeque::new(), BinaryHeap::new());
-                Writer { spec, clock, accepted, over, streams, idle, due }.run();
+                Writer { spec, clock, accepted, over, disturbed, streams, idle, due }.run();
             };
             server.threads.push(std::thread::Builder::new().name("reference".into()).spawn(run).map_err(failed)?);
         }
         let accept = move || accept(&listener, &over, &inboxes);
         server.threads.push(std::thread::Builder::new().name("accept".into()).spawn(accept).map_err(failed)?);
         Ok(server)
+    }
+
+    /// Paced tokens that were written long after their timestamps: this thread was off its core in between.
+    pub fn disturbed(&self) -> u64 {
+        self.disturbed.load(Ordering::Relaxed)
     }
 
     /// Its address.
@@ -133,11 +143,20 @@ struct Stream {
     left: Option<usize>,
 }
 
+/// What a request asks for.
+enum Asked {
+    /// Tokens.
+    Completion,
+    /// Anything else, such as the server's version.
+    Other,
+}
+
 struct Writer {
     spec: ReferenceSpec,
     clock: SystemClock,
     accepted: Receiver<TcpStream>,
     over: Arc<AtomicBool>,
+    disturbed: Arc<AtomicU64>,
     streams: Vec<Option<Stream>>,
     /// Connections that wait for a request.
     idle: VecDeque<usize>,
@@ -183,8 +202,15 @@ impl Writer {
             let Some(at) = self.idle.pop_front() else { return };
             let Some(stream) = self.streams[at].as_mut() else { continue };
             match stream.receive() {
-                Ok(false) => self.idle.push_back(at),
-                Ok(true) => {
+                Ok(None) => self.idle.push_back(at),
+                Ok(Some(Asked::Other)) => {
+                    stream.unsent.extend_from_slice(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+                    match stream.flush() {
+                        Ok(_) => self.idle.push_back(at),
+                        Err(_) => self.streams[at] = None,
+                    }
+                }
+                Ok(Some(Asked::Completion)) => {
                     stream.left = Some(self.spec.tokens);
                     let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n\
                         transfer-encoding: chunked\r\n\r\n";
@@ -205,7 +231,8 @@ impl Writer {
             self.due.pop();
             let Some(stream) = &mut self.streams[at] else { continue };
             let Some(left) = stream.left else { continue };
-            push_token(&mut stream.unsent, self.clock.now());
+            let timestamp = self.clock.now();
+            push_token(&mut stream.unsent, timestamp);
             stream.left = Some(left - 1);
             if left == 1 {
                 stream.finish(self.spec.tokens);
@@ -215,6 +242,9 @@ impl Writer {
             }
             if stream.flush().is_err() {
                 self.streams[at] = None;
+            }
+            if self.clock.now().since(timestamp) > DISTURBED {
+                self.disturbed.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -248,24 +278,25 @@ impl Writer {
 }
 
 impl Stream {
-    /// Returns whether a complete request has been read.
-    fn receive(&mut self) -> io::Result<bool> {
+    /// Returns what was asked for once the request is complete.
+    fn receive(&mut self) -> io::Result<Option<Asked>> {
         let mut buffer = [0; 16 << 10];
         match self.socket.read(&mut buffer) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => self.received.extend_from_slice(&buffer[..count]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         }
-        let Some(end) = self.received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(false) };
+        let Some(end) = self.received.windows(4).position(|bytes| bytes == b"\r\n\r\n") else { return Ok(None) };
         let head = String::from_utf8_lossy(&self.received[..end]).to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:")).map(str::trim);
         let length = length.and_then(|length| length.parse().ok()).unwrap_or(0_usize);
-        let whole = self.received.len() >= end + 4 + length;
-        if whole {
-            self.received.clear();
+        if self.received.len() < end + 4 + length {
+            return Ok(None);
         }
-        Ok(whole)
+        self.received.clear();
+        let is_completion = head.lines().next().is_some_and(|line| line.contains("/completions"));
+        Ok(Some(if is_completion { Asked::Completion } else { Asked::Other }))
     }
 
     /// The end of a response: usage, `[DONE]`, the last chunk.

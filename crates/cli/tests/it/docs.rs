@@ -9,6 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use tacho_metrics::TrustVerdict;
+
 use crate::tacho::{Place, each, stderr, stdout};
 
 /// The model name of the simulators.
@@ -270,6 +272,25 @@ fn the_book_has_every_page_once_and_nothing_that_mdbook_cannot_read() {
 }
 
 /// A row whose number of cells differs from the heading is truncated or shown with a gap.
+/// The verdicts on the client have one list, and every page that names some names all.
+#[test]
+fn the_words_of_the_client_verdict_are_those_of_the_code() {
+    let read = |document: &str| fs::read_to_string(root().join(document)).unwrap();
+    let metrics = read("docs/reference/metrics.md");
+    let table = metrics.split("| verdict | meaning |\n|---|---|\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let listed: Vec<String> =
+        TrustVerdict::WORDS.iter().map(|(word, meaning)| format!("| `{word}` | {meaning} |")).collect();
+    assert_eq!(table.lines().collect::<Vec<_>>(), listed);
+    for page in ["docs/reference/glossary.md", "docs/reference/warnings.md", "docs/troubleshooting.md"] {
+        let text = read(page);
+        // The second half of `client: LATE` or `SATURATED` counts too.
+        let names = |word: &str| text.contains(&format!("`{word}`")) || text.contains(&format!("client: {word}`"));
+        let missing: Vec<&str> =
+            TrustVerdict::WORDS.iter().map(|(word, _)| *word).filter(|word| *word != "ok" && !names(word)).collect();
+        assert!(missing.is_empty(), "{page} lacks {missing:?}");
+    }
+}
+
 #[test]
 fn tables_are_whole() {
     for document in documents() {

@@ -100,11 +100,12 @@ impl ClientWorker<'_> {
     }
 
     /// Counts events read together with a later one. The server may have sent them together. But if this worker was
-    /// busy since its last wait, they may have arrived separately, and only the last arrival is known.
+    /// busy since its last wait, or off its core in it, they may have arrived separately, and only the last arrival is
+    /// known.
     fn coalesced(&mut self, events: u64, timestamp: Timestamp, after: Timestamp) {
         self.stats.coalesced += events;
         let now = self.client.clock.now();
-        let busy = self.last_work + now.since(self.woke);
+        let busy = self.last_work + self.absent + now.since(self.woke);
         let lag = now.since(timestamp);
         if busy.max(lag) <= LATE_THRESHOLD {
             return;
@@ -152,6 +153,9 @@ impl ClientWorker<'_> {
             return now;
         };
         self.lag_sample.push(&mut self.stats.wake_lags_ns, now.0 - arrival.0);
+        if arrival > self.slept && self.woke.since(arrival) > LATE_THRESHOLD {
+            self.absent = self.woke.since(self.slept);
+        }
         match self.client.endpoint.timestamps {
             TimestampSource::Kernel => arrival,
             TimestampSource::User => now,

@@ -36,7 +36,7 @@ notes! {
     NotMonotone { load: Load } =>
         format!("{}: a level passed although a lower one failed; the answer is the lower one", load.key);
     ClientUnreliable { load: Load, level: f64, verdict: String } =>
-        format!("{} {level}: {verdict}; the server may be able to do more than was found", load.key);
+        format!("{} {level}: {verdict}; it may have decided whether this level passes", load.key);
     Ends => "[SLA END]";
 }
 

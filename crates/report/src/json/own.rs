@@ -2,7 +2,7 @@
 
 use tacho_core::StageSpan;
 use tacho_core::json::{Dict, Value};
-use tacho_metrics::{Interval, MetricKind, Statistics, Steady, Trust};
+use tacho_metrics::{Bound, Interval, MetricKind, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
 use tacho_record::metric::{Part, TIMES, Times};
 
@@ -133,11 +133,14 @@ fn stages(record: &RunRecord) -> Vec<Value> {
     record.setup.stages.iter().zip(times).map(stage).collect()
 }
 
+fn finite(value: f64) -> Value {
+    Value::from(Some(value).filter(|value| value.is_finite()))
+}
+
 /// Lower and upper bound by key; `null` if the run is too short for an upper bound.
 fn intervals(record: &RunRecord) -> Dict {
-    let bound = |value: f64| Value::from(Some(value).filter(|value| value.is_finite()));
     let pair = |(key, interval): (&str, Interval)| {
-        (key.to_owned(), Value::List(vec![bound(interval.low), bound(interval.high)]))
+        (key.to_owned(), Value::List(vec![finite(interval.low), finite(interval.high)]))
     };
     record.intervals.iter().map(pair).collect()
 }
@@ -184,9 +187,12 @@ fn statistics(record: &RunRecord) -> Vec<(&'static Times, &Statistics)> {
 fn client(trust: &Trust) -> Dict {
     let mut client = Dict::new();
     client.set("trustworthy", trust.is_ok());
+    client.set("word", trust.verdict.word());
     client.set("verdict", trust.text());
-    client.set("error_p99_ms", trust.error_p99_ms);
-    client.set("error_fraction", trust.error_fraction.map(|(_, fraction)| fraction));
+    if let Some(bounds) = &trust.bounds {
+        let pair = |bound: &Bound| (bound.key(), Value::List(vec![bound.low_ms.into(), finite(bound.high_ms)]));
+        client.set("bounds", bounds.iter().map(pair).collect::<Dict>());
+    }
     client.set("clock_source", trust.timestamps.name());
     for (name, statistics) in [("lateness", &trust.lateness), ("wake_lag", &trust.wake_lag)] {
         let percentile = |percent| statistics.as_ref().and_then(|statistics| statistics.percentile_ms(percent));

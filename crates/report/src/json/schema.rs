@@ -163,14 +163,14 @@ const STEADY_STATE: Rows = &[
 
 /// The client's self-assessment.
 const CLIENT: Rows = &[
-    ("trustworthy", Flag, "Whether the client kept up."),
-    ("verdict", Text, "The verdict, with its reason."),
+    ("trustworthy", Flag, "Whether the verdict is ok."),
+    ("word", Text, "The verdict: one of the words under [client verdict](metrics.md#client-verdict)."),
+    ("verdict", Text, "The verdict, with its effect."),
     (
-        "error_p99_ms",
-        NumberOrNull,
-        "Estimated error of a time from schedule, p99, ms: timestamps and dispatch lateness.",
+        "bounds",
+        Bounds,
+        "The range in which each printed latency lies if a client without delays measures it, ms. Absent where unknown.",
     ),
-    ("error_fraction", NumberOrNull, "Error of the timestamps alone, as a fraction of the smallest p99 latency."),
     ("clock_source", Text, "Who takes receive timestamps: the kernel or the client."),
     ("p50_lateness_ms", NumberOrNull, "Delay between scheduled and actual send, median, ms."),
     ("p99_lateness_ms", NumberOrNull, "The same, p99, ms."),

@@ -105,8 +105,8 @@ TTFT and E2EL begin when a request gets its slot, as in vLLM; tacho's part of th
 send time. Latencies are those of requests that succeeded. --percentile-metrics and --metric-percentiles choose what is shown, \
 --fail-if, --until and --max-regression take any number by its key: STATISTIC_METRIC_ms with mean, median, std, max or pN and \
 ttft, tpot, itl or e2el (p99_ttft_ms, mean_tpot_ms), request_throughput, output_throughput, total_token_throughput, \
-request_goodput, completed, failed; docs/reference/result.md lists all. The last lines say how late and how busy the client was, and so \
-how far the numbers can be trusted.",
+request_goodput, completed, failed; docs/reference/result.md lists all. The last lines say how far the \
+client may have put a number off, how late it sent and how busy it was.",
     },
     Topic {
         name: "auth",

@@ -68,7 +68,7 @@ flags! {
                 "Exit with 3 if this holds for the result: a metric, <, <=, > or >=, and a limit, such as p99_ttft_ms>300 or \
                  failed>1%. Can be repeated. Inconclusive, also exit 3, if the metric's 95% confidence interval contains the limit.");
             allow_inconclusive: bool = switch(&["--allow-inconclusive"], &CHECKS, "Exit with 0 if a --fail-if is inconclusive and none holds.");
-            require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client was too slow or too late to trust the result.");
+            require_trustworthy: bool = switch(&["--require-trustworthy"], &CHECKS, "Exit with 3 if the client verdict is not ok.");
             first_token_timeout: Option<Duration> = own(&["--first-token-timeout"], Seconds, "SEC", Unset, &CONNECTION,
                 "Seconds to the first token of a streamed response. Without it only --timeout applies.").positive();
             retries: i64 = own(&["--retries"], Int, "N", Preset::Int(0), &CONNECTION,

@@ -2,7 +2,7 @@
 
 use tacho_metrics::phase_energy::{Coefficient, by_phase};
 use tacho_metrics::vocabulary::Concept;
-use tacho_metrics::{Interval, Steady, TrustVerdict};
+use tacho_metrics::{Interval, Steady};
 use tacho_record::RunRecord;
 use tacho_record::metric::Known;
 
@@ -205,10 +205,7 @@ pub(super) fn energy_by_phase(record: &RunRecord) -> Fact {
 
 pub(super) fn client(record: &RunRecord) -> Fact {
     let trust = record.trust.as_ref()?;
-    let is_known = trust.verdict != TrustVerdict::Unknown;
-    let word = if trust.is_ok() { "ok" } else { "not reliable" };
-    let mut parts = vec![if is_known { word } else { "unknown: no response could be timed" }.to_owned()];
-    parts.extend(is_known.then(|| format!("error p99 {} ms", short(trust.timestamp_error_ms()))));
+    let mut parts = vec![format!("{} · {}", trust.verdict.word(), trust.effect())];
     let late = trust.lateness.as_ref().and_then(|lateness| lateness.percentile_ms(99.0));
     parts.extend(late.map(|ms| format!("late p99 {} ms", short(ms))));
     let busiest = trust.busy.iter().copied().reduce(f64::max);

@@ -310,6 +310,7 @@ mod tests {
                 e2el,
                 drift,
                 backlog,
+                away: None,
             });
             steady(&record).is_some()
         };

@@ -98,6 +98,12 @@ impl Rule for Overload {
     }
 
     fn is_broken(&mut self, seconds: f64) -> bool {
+        // A client that was away has left a backlog of its own: the observation starts anew.
+        if seconds > self.next_sample + 2.0 * SAMPLE_SECONDS {
+            self.due.clear();
+            self.waits.clear();
+            self.next_sample = seconds;
+        }
         while self.next_sample <= seconds {
             self.sample(self.next_sample);
             self.next_sample += SAMPLE_SECONDS;
@@ -190,6 +196,30 @@ mod tests {
         };
         assert!(watched(60) && watched(100), "a server that refuses most is overloaded");
         assert!(!watched(0) && !watched(5), "one that fails now and then is not");
+    }
+
+    /// A client that is stopped sends nothing and sees nothing end; afterwards it sends all that is due.
+    #[test]
+    fn a_client_that_was_stopped_is_not_an_overloaded_server() {
+        let timeline = poisson(20.0).plan(2000, &mut RandomState::new(1)).unwrap();
+        let (stopped, goes_on, capacity) = (14.0, 22.0, 25.0);
+        let mut rule = Overload::new(&timeline);
+        let mut free = 0.0_f64;
+        let end = |&due: &f64| {
+            let sent = if (stopped..goes_on).contains(&due) { goes_on } else { due };
+            free = free.max(sent) + 1.0 / capacity;
+            (sent, free + 0.2)
+        };
+        let mut ends: VecDeque<(f64, f64)> = timeline.eligible().iter().map(end).collect();
+        for seconds in (1..120).map(|tick| f64::from(tick) * 0.25).filter(|at| !(stopped..goes_on).contains(at)) {
+            let mut rows = Vec::new();
+            while let Some((sent, end)) = ends.pop_front_if(|(_, end)| *end <= seconds) {
+                let (sent, done) = (Timestamp::from_secs(sent), Timestamp::from_secs(end));
+                rows.push(Observation { sent, done, ..Observation::dispatched(0, sent, sent) });
+            }
+            rule.rows(&rows);
+            assert!(!rule.is_broken(seconds), "{seconds}");
+        }
     }
 
     #[test]

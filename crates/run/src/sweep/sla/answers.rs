@@ -53,11 +53,10 @@ impl Found {
         })
     }
 
-    /// The largest finite load with an unreliable client, and the verdict on that client.
-    pub(super) fn unreliable(&self) -> Option<(f64, String)> {
+    /// The largest finite load at which the client may have decided the test, and the verdict on that client.
+    pub(super) fn unreliable(&self, target: &[Criterion]) -> Option<(f64, String)> {
         let limited = self.levels.iter().filter(|level| level.level < UNLIMITED);
-        let doubted =
-            limited.filter_map(|level| Some((level.level, level.runs().find_map(ResultFields::unreliable_client)?)));
+        let doubted = limited.filter_map(|level| Some((level.level, client_doubt(level, target)?)));
         doubted.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(level, verdict)| (level, verdict.to_owned()))
     }
 
@@ -85,6 +84,12 @@ impl Found {
     }
 }
 
+/// The verdict on the client of a run whose criteria it may have decided.
+pub(super) fn client_doubt<'l>(level: &'l Level, target: &[Criterion]) -> Option<&'l str> {
+    let doubt = |run: ResultFields<'l>, one: &Criterion| run.client_doubt(&one.metric, |value| one.is_met(value));
+    level.runs().find_map(|run| target.iter().find_map(|one| doubt(run, one)))
+}
+
 fn stop_name(stopped: StopReason) -> &'static str {
     match stopped {
         StopReason::Precise => "precision",
@@ -109,7 +114,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn of(found: &Found, tolerance: f64) -> Self {
+    pub(super) fn of(found: &Found, target: &[Criterion], tolerance: f64) -> Self {
         let inconclusive = |why: &str| Verdict::Inconclusive(why.to_owned());
         match (found.answer, found.estimate) {
             (Answer::Unlimited, _) => return Verdict::Unlimited,
@@ -127,9 +132,8 @@ impl Verdict {
         // The client matters at the result and at the first larger load that failed.
         let (left, right) = found.bracket();
         let decides = |level: &&Level| level.level == left || (level.level == right && right < UNLIMITED);
-        let mut decided = found.levels.iter().filter(decides).flat_map(Level::runs);
-        if decided.any(|run| run.unreliable_client().is_some()) {
-            return inconclusive("the client was not reliable next to the answer");
+        if found.levels.iter().filter(decides).any(|level| client_doubt(level, target).is_some()) {
+            return inconclusive("the client may have decided the levels next to the answer");
         }
         // Without a steady state only the throughput would say that the rate is sustained, and a burst delivers it too.
         let mut answer = found.levels.iter().filter(|level| level.level == left).flat_map(Level::runs).peekable();
@@ -195,7 +199,7 @@ impl Answers {
         entry.set("bench", pair.bench.shown());
         entry.set("criteria", Value::List(target.iter().map(|one| Value::from(one.to_string())).collect()));
         entry.set("variable", pair.plan.variable.key());
-        let verdict = Verdict::of(found, pair.plan.tolerance);
+        let verdict = Verdict::of(found, target, pair.plan.tolerance);
         let measured = if let Answer::Level(level) = found.answer { Some(level) } else { None };
         entry.set("verdict", verdict.name());
         if let Verdict::Inconclusive(why) = &verdict {
@@ -239,7 +243,7 @@ fn curve(pair: &Pair<'_>, target: &[Criterion], found: &Found) -> Result<Vec<Val
         entry.set("met", load.is_met());
         entry.set("sustained", load.is_sustained());
         entry.set("brief", load.brief);
-        entry.set("client_unreliable", level.runs().any(|run| run.unreliable_client().is_some()));
+        entry.set("client_unreliable", client_doubt(level, target).is_some());
         set_means(&mut entry, pair, target, level)?;
         Ok(Value::Dict(entry))
     };

@@ -7,7 +7,7 @@ use tacho_core::json::Value;
 use tacho_decide::search::{Criterion, Growth, Levels, LoadLevel, Measurement, Model, Search, StopReason};
 use tacho_record::ResultFields;
 
-use super::answers::{Answer, Answers, Found, Verdict};
+use super::answers::{Answer, Answers, Found, Verdict, client_doubt};
 use super::pair::Pair;
 use super::{level_directory, marker};
 use crate::experiment::{Failure, Level, Slot, Stop, Style, UNLIMITED, explore, required};
@@ -157,7 +157,7 @@ impl Pair<'_> {
         session.say(SearchNote::Table { load, metrics: target.iter().map(|one| one.metric.clone()).collect(), rows });
         let (left, right) = found.bracket();
         session.say(SearchNote::Range { load, left, right });
-        let verdict = Verdict::of(found, self.plan.tolerance);
+        let verdict = Verdict::of(found, target, self.plan.tolerance);
         let most = match (found.answer, self.plan.variable) {
             (Answer::Infeasible, _) if verdict == Verdict::Infeasible => Most::Infeasible,
             (Answer::Infeasible, _) => Most::NotFound,
@@ -177,7 +177,7 @@ impl Pair<'_> {
             let (level, sustained) = (nearest.level, nearest.is_sustained());
             session.say(SearchNote::Nearest { load, level, found: shown.collect(), sustained });
         }
-        if let Some((level, verdict)) = found.unreliable() {
+        if let Some((level, verdict)) = found.unreliable(target) {
             session.warn(SearchNote::ClientUnreliable { load, level, verdict });
         }
         if let Verdict::Inconclusive(why) = verdict {
@@ -212,7 +212,7 @@ impl Pair<'_> {
             doubtful: one.by_chance,
             brief: one.brief,
             sustained: one.is_sustained(),
-            client_unreliable: level.runs().any(|run| run.unreliable_client().is_some()),
+            client_unreliable: client_doubt(level, target).is_some(),
         })
     }
 }
