@@ -29,7 +29,7 @@ const TIGHT_MS: f64 = 0.1;
 /// The server takes its timestamp before it writes: the truth is no better known than this, ms.
 const RESOLUTION_MS: f64 = 0.001;
 /// Largest fraction of tokens with an inexact send time: well below what moves a 99th percentile.
-const MAX_DISTURBED: f64 = 0.002;
+const MAX_DISTURBED: f64 = 0.005;
 /// A bound is tight up to this many times the true error.
 const TIGHT: f64 = 3.0;
 

@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(60);
 /// Tokens per write when nothing is paced.
 const FLOOD_BATCH: usize = 32;
 /// A write that ends this long after its token's timestamp was disturbed.
-const DISTURBED: Duration = Duration::from_micros(100);
+const DISTURBED: Duration = Duration::from_micros(500);
 /// Hex digits of a token's text.
 pub const DIGITS: usize = 16;
 
