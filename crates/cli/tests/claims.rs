@@ -217,7 +217,9 @@ fn row(run: usize, load: &Load, result: &Value, disturbed: f64, numbers: &[Numbe
 }
 
 fn head() -> String {
-    let mut head = "run,case,streams,tokens_per_second,workers,stopped_ms,verdict,late_fraction,busy,disturbed_fraction".to_owned();
+    let mut head =
+        "run,case,streams,tokens_per_second,workers,stopped_ms,verdict,late_fraction,busy,disturbed_fraction"
+            .to_owned();
     for metric in METRICS {
         for statistic in STATISTICS {
             for column in ["reported", "true", "low", "high"] {
@@ -233,7 +235,9 @@ fn summary(runs: &[(Load, String, Vec<Number>)]) -> (f64, f64) {
     let mut sums = [0; 3];
     println!("\n{:<10} {:<12} {:>5} {:>6} {:>6}", "case", "metric", "runs", "held", "tight");
     for case in ["plain", "stopped", "starved"] {
-        for (at, name) in METRICS.iter().flat_map(|one| STATISTICS.iter().map(move |two| format!("{two} {one}"))).enumerate() {
+        for (at, name) in
+            METRICS.iter().flat_map(|one| STATISTICS.iter().map(move |two| format!("{two} {one}"))).enumerate()
+        {
             let of: Vec<&Number> = runs.iter().filter(|run| run.0.case == case).map(|run| &run.2[at]).collect();
             let count = |test: fn(&Number) -> bool| of.iter().filter(|one| test(one)).count();
             let (held, tight) = (count(Number::is_held), count(Number::is_tight));
@@ -245,7 +249,8 @@ fn summary(runs: &[(Load, String, Vec<Number>)]) -> (f64, f64) {
     }
     let off = |run: &[Number]| run.iter().any(|one| is_large(one.truth, one.error()));
     let red = |word: &str| ["SATURATED", "STARVED", "IMPRECISE"].contains(&word);
-    let count = |is_red: bool, is_off: bool| runs.iter().filter(|run| red(&run.1) == is_red && off(&run.2) == is_off).count();
+    let count =
+        |is_red: bool, is_off: bool| runs.iter().filter(|run| red(&run.1) == is_red && off(&run.2) == is_off).count();
     println!(
         "verdict on the latencies: {} right alarms, {} false alarms, {} missed, {} rightly none",
         count(true, true),

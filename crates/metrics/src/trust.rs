@@ -121,8 +121,14 @@ impl TrustVerdict {
         ("unknown", "no response could be timed"),
         ("SATURATED", "a printed latency may be off by more: the client could not read as fast as the server sent"),
         ("STARVED", "a printed latency may be off by more: other programs held the client's cores, or it was stopped"),
-        ("IMPRECISE", "a printed latency may be off by more: its timestamps are taken after the read (`--timestamps user`)"),
-        (Self::LATE, "sent late: the highest printed percentile of TTFT from schedule is over 5% and 0.1 ms above the one from sending"),
+        (
+            "IMPRECISE",
+            "a printed latency may be off by more: its timestamps are taken after the read (`--timestamps user`)",
+        ),
+        (
+            Self::LATE,
+            "sent late: the highest printed percentile of TTFT from schedule is over 5% and 0.1 ms above the one from sending",
+        ),
         (Self::RATE_MISSED, "dispatched under 95% of the planned rate; waiting for `--max-concurrency` does not count"),
         (Self::WRONG_ARRIVALS, "arrival distance beyond 5% and the 1% critical value"),
     ];
@@ -211,7 +217,8 @@ impl Trust {
         self.lateness.as_ref()?;
         // Waits for a slot are due to the user's own limit.
         let missed = open_loop.rates.filter(|rates| rates.dispatched < rates.planned * MIN_DELIVERED);
-        let missed = missed.map(|rates| TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.dispatched });
+        let missed =
+            missed.map(|rates| TrustVerdict::RateMissed { planned: rates.planned, delivered: rates.dispatched });
         let critical = critical_distance(samples.len()).max(MAX_DISTANCE);
         let distance = self.arrival_distance.filter(|distance| *distance > critical);
         let wrong = distance.map(|distance| TrustVerdict::WrongProcess { distance });

@@ -1,9 +1,9 @@
 //! Typed access to the fields of a result. A missing value is unknown, never a default.
 
 use tacho_core::json::{Dict, Value};
+use tacho_metrics::interval::Interval;
 use tacho_metrics::trust::bounds::is_large;
 use tacho_metrics::{EndedBy, TrustVerdict};
-use tacho_metrics::interval::Interval;
 
 use crate::metric::Known;
 
@@ -69,9 +69,8 @@ impl<'r> ResultFields<'r> {
     pub fn client_doubt(self, metric: &str, is_met: impl Fn(f64) -> bool) -> Option<&'r str> {
         let client = self.own("client")?;
         let (verdict, word) = (client.get("verdict"), client.get("word").and_then(Value::as_str));
-        let said = |doubted: bool| {
-            doubted.then(|| verdict.and_then(Value::as_str).unwrap_or("the client was not reliable"))
-        };
+        let said =
+            |doubted: bool| doubted.then(|| verdict.and_then(Value::as_str).unwrap_or("the client was not reliable"));
         let mut caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default().iter();
         let away = caveats.find(|caveat| caveat.get("kind").and_then(Value::as_str) == Some("client_away"));
         if let Some(text) = away.and_then(|caveat| caveat.get("text")?.as_str()) {

@@ -18,8 +18,7 @@ fn samples(late: f64, gap: f64) -> Vec<Sample> {
 
 fn trust(samples: &[Sample], worker: WorkerUse) -> Trust {
     let samples: Samples = samples.to_vec().into();
-    let (summary, open_loop) =
-        (Summary::of(&setup(), &samples, 2.0), OpenLoopMetrics::of(&setup(), &samples, 2.0));
+    let (summary, open_loop) = (Summary::of(&setup(), &samples, 2.0), OpenLoopMetrics::of(&setup(), &samples, 2.0));
     Trust::of(&setup(), &samples, &summary, &open_loop, &[worker]).unwrap()
 }
 
@@ -126,7 +125,13 @@ fn bounds_hold_the_true_latencies() {
                 let held = bound.low_ms <= value && value <= bound.high_ms;
                 assert!(held, "away {away} of {every}, seed {seed}: {} is {value}, {bound:?}", bound.key());
                 let wide = (3.0 * (value - bound.value_ms).abs()).max(0.6 * value);
-                assert!(bound.off_ms() <= wide || away > 0.1 || bound.key().starts_with("p10_") || bound.key().starts_with("p99.9_"), "{value} {bound:?}");
+                assert!(
+                    bound.off_ms() <= wide
+                        || away > 0.1
+                        || bound.key().starts_with("p10_")
+                        || bound.key().starts_with("p99.9_"),
+                    "{value} {bound:?}"
+                );
             }
         }
     }
