@@ -5,7 +5,7 @@
 //! `cargo test --release -p tacho-cli --test claims -- --ignored --nocapture`. Without cargo it needs two files, the
 //! test binary and `tacho`: `TACHO_BIN=./tacho ./claims-… --ignored --nocapture`. Sizes: `TACHO_RUNS`, `TACHO_SEED`,
 //! `TACHO_STREAMS` (most streams), `TACHO_SECONDS` (of each stream), `TACHO_CASES` (of `plain,stopped,starved`).
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a test may panic, and this one prints a table")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
