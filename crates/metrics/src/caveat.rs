@@ -226,7 +226,7 @@ impl Caveat {
                 format!("the schedule wanted {planned:.2} requests/s, {delivered:.2} were sent{why}")
             }
             Caveat::FewSamples { percentile, samples, needed } => {
-                format!("p{percentile} of {samples} samples is close to their maximum; it takes {needed}")
+                format!("{samples} samples are too few for a p{percentile}: send at least {needed} requests")
             }
             Caveat::ContentLater { first_ms, content_ms } => format!(
                 "TTFT is that of an event without content, such as a role: its median is {first_ms:.0} ms, that of the first \
@@ -447,7 +447,7 @@ mod tests {
     fn few_samples_depend_on_the_highest_percentile() {
         let setup = Setup { metric_percentiles: vec![50.0, 99.9, 100.0], ..Setup::example() };
         let said = caveats(&setup, &good(999), |_| ());
-        assert_eq!(said, ["p99.9 of 999 samples is close to their maximum; it takes 1000"]);
+        assert_eq!(said, ["999 samples are too few for a p99.9: send at least 1000 requests"]);
         assert!(caveats(&setup, &good(1000), |_| ()).is_empty());
     }
 

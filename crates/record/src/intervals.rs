@@ -1,7 +1,7 @@
 //! The confidence intervals of a run's metrics, by their keys.
 
 use tacho_metrics::interval::{
-    CONFIDENCE, Interval, Recorded, Rows, Saturation, Spread, Values, few_queues, rate, values,
+    CONFIDENCE, FewQueues, Interval, Recorded, Rows, Saturation, Spread, Values, few_queues, rate, values,
 };
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{Caveat, MetricKind, Samples};
@@ -17,35 +17,31 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// The intervals of all rates and latencies that a run reports; none of one burst, which is one observation.
+    /// The intervals of all rates and latencies that a run reports, where they say something; none of one burst, which is one
+    /// observation.
     pub fn of(record: &RunRecord) -> Self {
         if record.is_burst() {
             return Intervals { list: Vec::new(), caveat: Some(Caveat::OneBurst) };
+        }
+        // Where the queue grows, every number depends on the length of the run; the warning says so.
+        if record.steady.as_ref().is_some_and(|steady| steady.backlog.is_some()) {
+            return Intervals::default();
         }
         let rows = Recorded::of(&record.measured.samples).within(&record.setup);
         let parts = [Part::Totals, Part::Audio, Part::Images].into_iter().flat_map(metric::part);
         let rates = parts.filter(|metric| metric.unit.is_rate() && (metric.read)(record).is_some());
         let keys = rates.map(|metric| metric.key.to_owned()).chain(headlines(record));
         let mut spreads = Spreads::of(&rows, record.measured.duration);
-        let mut correlated: Option<(String, f64)> = None;
         let found = keys.filter_map(|key| {
-            let spread = spreads.get(&key)?;
-            let effective = spread.too_correlated();
-            if let Some(effective) = effective.filter(|size| correlated.as_ref().is_none_or(|(_, least)| size < least))
-            {
-                correlated = Some((key.clone(), effective));
-            }
+            let spread = spreads.get(&key).filter(|spread| !spread.is_vague())?;
             Some((key, Estimate::of(&spread).interval))
         });
         let mut list: Vec<(String, Interval)> = found.collect();
         list.extend(costs(record, &list));
-        let correlated = correlated.map(|(metric, effective)| Caveat::Autocorrelated { metric, effective });
-        let caveat = spreads.open.flatten().or(correlated);
-        Intervals { list, caveat }
+        Intervals { list, caveat: spreads.caveat() }
     }
 
-    /// Why intervals or their upper bounds are missing. Of autocorrelation, it names the metric with the smallest effective
-    /// sample size.
+    /// Why intervals or their upper bounds are missing.
     pub fn caveat(&self) -> Option<Caveat> {
         self.caveat.clone()
     }
@@ -84,6 +80,8 @@ pub struct Estimate {
     pub value: f64,
     /// The confidence interval.
     pub interval: Interval,
+    /// Whether the interval says too little to be reported. It still decides what it can.
+    pub is_vague: bool,
 }
 
 impl Estimate {
@@ -95,7 +93,7 @@ impl Estimate {
     /// The value and the interval of a spread.
     pub fn of(spread: &Spread) -> Self {
         let (low, high) = spread.bounds(CONFIDENCE, 1.0);
-        Estimate { value: spread.value, interval: Interval { low, high } }
+        Estimate { value: spread.value, interval: Interval { low, high }, is_vague: spread.is_vague() }
     }
 
     /// Relative half-width of the interval.
@@ -113,48 +111,108 @@ pub(crate) fn spread(key: &str, rows: &impl Rows, duration: f64) -> Option<Sprea
 struct Spreads<'a, R> {
     rows: &'a R,
     duration: f64,
-    last: Option<(&'static str, Option<Values>)>,
-    /// Why metrics that include waiting have no upper bound. Looked for once.
-    open: Option<Option<Caveat>>,
+    last: Option<Family>,
+    /// Whether the server was near saturation, which leaves metrics that include waiting without upper bounds. Looked for once.
+    saturation: Option<Option<Saturation>>,
+    /// The few queues that leave TTFT without upper bounds.
+    few: Option<FewQueues>,
 }
 
+/// The values of one family of metrics, and what bounds all of them.
+struct Family {
+    name: &'static str,
+    values: Option<Values>,
+    few: Option<FewQueues>,
+    /// The spreads of [`BOUNDS`].
+    percentiles: Vec<(f64, Spread)>,
+}
+
+/// Percentiles whose bounds hold for lower percentiles and the mean, or for higher percentiles.
+const BOUNDS: [f64; 3] = [50.0, 90.0, 99.0];
 /// Families that do not wait in the server's queue: their means are known near saturation too.
 const WITHOUT_QUEUE: [&str; 4] = ["tpot", "itl", "audio_duration", "audio_underrun"];
+/// Requests per run that see an event which the run may have missed by chance.
+const MISSED: f64 = 1.0;
 
 impl<'a, R: Rows> Spreads<'a, R> {
     fn of(rows: &'a R, duration: f64) -> Self {
-        Spreads { rows, duration, last: None, open: None }
+        Spreads { rows, duration, last: None, saturation: None, few: None }
     }
 
     fn get(&mut self, key: &str) -> Option<Spread> {
         match Known::find(key)? {
             Known::Timed(timed) => {
-                let family = timed.times.name;
-                let waits = !WITHOUT_QUEUE.contains(&family);
-                let open = waits && self.open.get_or_insert_with(|| open(self.rows)).is_some();
-                if self.last.as_ref().is_none_or(|(last, _)| *last != family) {
+                let name = timed.times.name;
+                if self.last.as_ref().is_none_or(|last| last.name != name) {
                     // Frees the previous family first.
                     self.last = None;
-                    self.last = Some((family, values(self.rows, family)));
+                    self.last = Some(self.family(name));
                 }
-                let values = self.last.as_ref()?.1.as_ref()?;
-                let spread = Spread::of(values, timed.statistic)?.times(timed.times.scaled(1000.0));
-                Some(if open { spread.unbounded() } else { spread })
+                let (family, scale) = (self.last.as_ref()?, timed.times.scaled(1000.0));
+                let spread = self.single(family, timed.statistic)?;
+                let (percent, highest) = match timed.statistic {
+                    Statistic::Percentile(percent) => (percent, percent),
+                    // Less than a hundredth of the requests lies beyond the p99.
+                    Statistic::Mean => (f64::NEG_INFINITY, 90.0),
+                    Statistic::Deviation => return Some(spread.times(scale)),
+                };
+                let side = |holds: &dyn Fn(f64) -> bool| {
+                    let kept = family.percentiles.iter().filter(|(bound, _)| holds(*bound));
+                    kept.map(|(_, spread)| spread.clone().times(scale)).collect::<Vec<_>>()
+                };
+                let (below, above) = (side(&|bound| bound < percent), side(&|bound| bound > highest));
+                Some(spread.times(scale).between(below, above))
             }
             Known::Row(metric) if metric.unit.is_rate() => rate(self.rows, key, self.duration),
             _ => None,
         }
     }
+
+    fn family(&mut self, name: &'static str) -> Family {
+        let waits = !WITHOUT_QUEUE.contains(&name);
+        let few = if waits { few_queues(self.rows, name) } else { None };
+        self.few = self.few.or(few);
+        if waits && self.saturation.is_none() {
+            self.saturation = Some(Saturation::of(self.rows));
+        }
+        let mut family = Family { name, values: values(self.rows, name), few, percentiles: Vec::new() };
+        let bounds = BOUNDS.iter().map(|percent| (*percent, self.single(&family, Statistic::Percentile(*percent))));
+        family.percentiles = bounds.filter_map(|(percent, spread)| Some((percent, spread?))).collect();
+        family
+    }
+
+    /// The spread of a statistic by itself, in seconds.
+    fn single(&self, family: &Family, statistic: Statistic) -> Option<Spread> {
+        let waits = !WITHOUT_QUEUE.contains(&family.name);
+        let is_far = match statistic {
+            Statistic::Percentile(percent) => percent > 90.0,
+            _ => true,
+        };
+        let spread = Spread::of(family.values.as_ref()?, statistic)?;
+        let few = family.few.is_some_and(|few| is_far || !few.tail_only);
+        let spread = match waits && (few || self.saturation.flatten().is_some()) {
+            true => spread.unbounded(),
+            false => spread,
+        };
+        // Waiting for the next completion takes 1 / throughput.
+        let count = self.rows.count() as f64;
+        let missed = MISSED * self.duration / (count * count);
+        Some(if waits && self.rows.paced() && statistic == Statistic::Mean { spread.or_missed(missed) } else { spread })
+    }
+
+    /// Why latencies that wait have no upper bounds.
+    fn caveat(&self) -> Option<Caveat> {
+        let saturated = self.saturation.flatten();
+        let saturated =
+            saturated.map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
+        let few = self.few.filter(|few| !few.tail_only && self.rows.count() >= MIN_WARNED);
+        let few = few.map(|few| Caveat::Autocorrelated { metric: "mean_ttft_ms".to_owned(), effective: few.effective });
+        saturated.or(few)
+    }
 }
 
-/// Why a run is too short to bound latencies from above, if it is.
-fn open(rows: &impl Rows) -> Option<Caveat> {
-    let saturated = Saturation::of(rows)
-        .map(|found| Caveat::NearSaturation { slowdown: found.slowdown, relaxations: found.relaxations });
-    let few =
-        || few_queues(rows).map(|effective| Caveat::Autocorrelated { metric: "p99_ttft_ms".to_owned(), effective });
-    saturated.or_else(few)
-}
+/// Fewest requests of a run that is said to be too short: it is plain of shorter ones.
+const MIN_WARNED: usize = 200;
 
 /// The latency metrics that a run reports: mean, median and the requested percentiles; also from the scheduled send
 /// time if the load is paced.
@@ -210,13 +268,13 @@ mod tests {
         let paced = record(0.02, Setup { request_rate: 50.0, ..Setup::example() });
         assert!(paced.intervals.get("request_throughput").is_some() && paced.steady.is_some());
         assert!(!kinds(&paced).contains(&"one_burst"));
-        let users = record(0.0, Setup { max_concurrency: Some(8), ..Setup::example() });
+        let users = record(0.012, Setup { max_concurrency: Some(8), ..Setup::example() });
         assert!(users.intervals.get("request_throughput").is_some(), "eight users wait for each other");
     }
 
     /// In 400 seconds there are two queues of six seconds, or none.
     #[test]
-    fn few_queues_leave_all_latencies_that_wait_without_upper_bounds() {
+    fn few_queues_leave_what_depends_on_them_without_upper_bounds() {
         let queued = |at: u32| {
             let place = at % 2000;
             if place < 60 { 0.02 + 0.02 * f64::from(place) } else { 0.02 + 0.001 * f64::from(at * 7 % 10) }
@@ -232,15 +290,10 @@ mod tests {
             RunRecord::compute(setup, Measured { samples, duration: 400.5, ..Measured::default() })
         };
         let few = record(&queued);
-        for key in ["mean_ttft_ms", "median_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"] {
-            assert!(few.intervals.get(key).is_none_or(|one| one.high.is_infinite()), "{key}");
+        let is_open = |key: &str| few.intervals.get(key).is_none_or(|one| one.high.is_infinite());
+        for key in ["mean_ttft_ms", "p99_ttft_ms", "mean_e2el_ms", "p99_e2el_ms"] {
+            assert!(is_open(key), "{key}");
         }
-        assert!(few.intervals.get("mean_ttft_ms").is_some());
-        let caveat = few.intervals.caveat();
-        assert!(
-            matches!(&caveat, Some(Caveat::Autocorrelated { metric, .. }) if metric == "p99_ttft_ms"),
-            "{caveat:?}"
-        );
         let none = record(&|at| queued(at % 1900 + 60));
         assert!(none.intervals.get("mean_ttft_ms").unwrap().high.is_finite());
     }

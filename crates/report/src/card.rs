@@ -153,7 +153,9 @@ fn of_stored(run: &StoredRun) -> Card {
     let value = |key: &str| run.number(key).or_else(|| spread(key).map(|one| one.value)).filter(|_| any);
     // One burst is one observation.
     let burst = !setup.is_paced() && setup.max_concurrency.is_none_or(|limit| limit as i64 >= setup.num_prompts.max(1));
-    let known = |key: &str| run.interval(key).or_else(|| spread(key).map(|one| one.interval));
+    let stable = run.offered_rate().is_none() || run.kept_up();
+    let computed = |key: &str| spread(key).filter(|one| !one.is_vague && stable).map(|one| one.interval);
+    let known = |key: &str| run.interval(key).or_else(|| computed(key));
     let interval = |key: &str| known(key).filter(|_| any && !burst);
     let count = |key: &str| run.number(key).map(|count| count as u64);
     let (failed, all) = run.failures().unwrap_or((0, count("completed").unwrap_or(0)));

@@ -9,7 +9,7 @@ mod spread;
 
 pub use self::distribution::{fisher_at_least, student};
 pub use self::rows::{Recorded, Row, Rows, rate, values};
-pub use self::saturation::{Saturation, few_queues};
+pub use self::saturation::{FewQueues, Saturation, few_queues};
 pub use self::spread::{Spread, Values};
 
 use super::statistics::{mean, sample_variance};

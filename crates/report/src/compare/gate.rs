@@ -5,7 +5,7 @@ use tacho_decide::gate::{Decision, Failures, Judgement, Remedy};
 use tacho_record::metric::Better;
 
 use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
-use super::terminal::SINGLE;
+use super::terminal::{SEVERAL, SINGLE};
 use crate::style::{fold, harmless_line, short_tick};
 
 /// The result of a gate.
@@ -46,6 +46,10 @@ impl GateView<'_> {
         if self.single && self.decisions.iter().any(|decision| decision.effect.interval.is_some()) {
             lines.push(String::new());
             lines.extend(fold(SINGLE, width, 2));
+        }
+        if !self.single && !self.decisions.is_empty() {
+            lines.push(String::new());
+            lines.extend(fold(SEVERAL, width, 2));
         }
         lines.join("\n") + "\n"
     }

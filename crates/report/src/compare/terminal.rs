@@ -10,6 +10,9 @@ use crate::style::{fold, harmless_line};
 pub(super) const SINGLE: &str =
     "One run per side shows what varies within a run, not from run to run: repeat with --num-runs 4.";
 
+/// How the values of several runs are averaged: a change is the ratio of two of them.
+pub(super) const SEVERAL: &str = "Values are geometric means of the runs of a side.";
+
 /// The verdicts for a terminal of this width, below the warnings of the runs.
 pub fn terminal(
     verdicts: &[Verdicts],
@@ -31,6 +34,9 @@ pub fn terminal(
     }
     if verdicts.iter().any(|verdict| verdict.single) {
         lines.extend(fold(SINGLE, width, 2));
+    }
+    if verdicts.iter().any(|verdict| !verdict.single) {
+        lines.extend(fold(SEVERAL, width, 2));
     }
     lines.join("\n") + "\n"
 }

@@ -14,8 +14,6 @@ pub(crate) struct LongRunVariance {
 
 /// Number of batches, the usual choice for batch means (Schmeiser 1982: 10 to 30).
 const BATCHES: usize = 20;
-/// Fewer and longer batches for strongly correlated series.
-const LONG_BATCHES: usize = 10;
 /// Batch means replace the model where they exceed it by this factor; independent series do so in one of five cases.
 const BATCH_MARGIN: f64 = 1.2;
 
@@ -29,18 +27,6 @@ pub(crate) fn long_run_variance(series: &[f64]) -> LongRunVariance {
     let model = autoregressive(series, variance);
     let batches = batch_means(series, BATCHES);
     if series.len() >= 5 * BATCHES && batches.variance > BATCH_MARGIN * model.variance { batches } else { model }
-}
-
-/// A cautious estimate for strongly correlated series: the largest of the model and of batch means of two lengths. Each of
-/// them alone is too low near saturation, because a run that missed the long queues also missed their correlation.
-pub(crate) fn cautious_long_run_variance(series: &[f64]) -> LongRunVariance {
-    let least = long_run_variance(series);
-    let variance = [BATCHES, LONG_BATCHES]
-        .into_iter()
-        .filter(|batches| series.len() >= 5 * batches)
-        .map(|batches| batch_means(series, batches).variance)
-        .fold(least.variance, f64::max);
-    LongRunVariance { variance, degrees_of_freedom: least.degrees_of_freedom.min((LONG_BATCHES - 1) as f64) }
 }
 
 /// Subtracts from `series` what its regression on `control` explains. Both have the mean 0. The coefficient comes from
@@ -131,7 +117,7 @@ fn batch_means(series: &[f64], batches: usize) -> LongRunVariance {
     LongRunVariance { variance: squares.sum::<f64>() / degrees_of_freedom, degrees_of_freedom }
 }
 
-fn batch_sums(series: &[f64], batches: usize) -> Vec<f64> {
+pub(crate) fn batch_sums(series: &[f64], batches: usize) -> Vec<f64> {
     let count = series.len();
     (0..batches).map(|at| series[at * count / batches..(at + 1) * count / batches].iter().sum()).collect()
 }
@@ -177,12 +163,5 @@ mod tests {
         assert!(remove_control(&mut mixed, &control));
         assert!((long_run_variance(&mixed).variance - 1.0).abs() < 0.5);
         assert!(!remove_control(&mut mixed[..50], &control[..50]), "too short");
-    }
-
-    #[test]
-    fn a_cautious_estimate_is_never_lower() {
-        let series = red(0.9, 1000);
-        let (plain, cautious) = (long_run_variance(&series), cautious_long_run_variance(&series));
-        assert!(cautious.variance >= plain.variance && cautious.degrees_of_freedom <= 9.0);
     }
 }

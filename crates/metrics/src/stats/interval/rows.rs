@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::saturation::few_queues;
 use super::spread::{Spread, Values};
 use crate::latency::successes;
 use crate::samples::by_sent::BySent;
@@ -9,8 +10,6 @@ use crate::{Sample, Samples, Setup};
 
 /// Beyond this number, gaps between tokens are thinned by whole requests: they would hardly narrow an interval.
 const MAX_GAPS: usize = 1 << 18;
-/// Least and most time spans that a run is divided into to estimate the variance of a rate.
-const SPANS: (usize, usize) = (8, 40);
 
 /// The successful requests of a run in the order they were sent.
 pub trait Rows {
@@ -95,8 +94,10 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         return None;
     }
     let scheduled = planned_arrivals(rows).filter(|_| units.is_none());
-    let each =
-        |of: &dyn Fn(&dyn Row) -> Option<f64>| Some(grouped(column(rows, of)?, units.as_deref(), scheduled.as_deref()));
+    let edge = units.as_ref().map_or_else(|| in_flight(rows), |_| 0);
+    let each = |of: &dyn Fn(&dyn Row) -> Option<f64>| {
+        Some(grouped(column(rows, of)?, units.as_deref(), scheduled.as_deref(), edge))
+    };
     let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
     match family {
         "ttft" => each(&|row| row.ttft()),
@@ -108,7 +109,7 @@ pub fn values(rows: &impl Rows, family: &str) -> Option<Values> {
         "e2el_from_schedule" => each(&|row| sum(row.latency(), row.delay())),
         "tpot" => each(&per_token),
         "ntpot" => each(&|row| Some(row.latency()? / row.output().filter(|tokens| *tokens > 0.0)?)),
-        "itl" => gaps(rows, units.as_deref(), scheduled.as_deref()),
+        "itl" => gaps(rows, units.as_deref(), scheduled.as_deref(), edge),
         "audio_ttfp" => each(&|row| audio(row, Sample::audio_ttfp)),
         "audio_rtf" => each(&|row| audio(row, Sample::audio_rtf)),
         "audio_duration" => each(&|row| audio(row, |sample| Some(sample.audio()?.duration))),
@@ -127,8 +128,19 @@ fn planned_arrivals(rows: &impl Rows) -> Option<Vec<f64>> {
     rows.paced().then(|| column(rows, &|row| Some(row.start()? - row.delay()?)))?
 }
 
+/// The mean number of requests in flight: about as many fill and drain the server. 0 where the source lacks the times.
+fn in_flight(rows: &impl Rows) -> usize {
+    let (mut first, mut last, mut held) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
+    let whole = all(rows, |_, row| {
+        let (start, latency) = (row.start()?, row.latency()?);
+        (first, last, held) = (first.min(start), last.max(start + latency), held + latency);
+        Some(())
+    });
+    whole.map_or(0, |()| (held / (last - first).max(f64::MIN_POSITIVE)).ceil() as usize)
+}
+
 /// Values in units; NaN marks requests without a value. The gaps between scheduled arrivals are their control variate.
-fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Values {
+fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]>, edge: usize) -> Values {
     match units {
         Some(units) => {
             let pairs = values.into_iter().zip(units.iter().copied());
@@ -137,19 +149,22 @@ fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]
         None => {
             let kept = scheduled.map(|times| {
                 let kept = times.iter().zip(&values).filter(|(_, value)| !value.is_nan());
-                arrival_gaps(&kept.map(|(time, _)| *time).collect::<Vec<f64>>())
+                arrival_gaps(&kept.map(|(time, _)| *time).collect::<Vec<f64>>(), edge)
             });
             values.retain(|value| !value.is_nan());
-            Values::single(values).with_control(kept.unwrap_or_default())
+            Values::single(values).with_control(kept.unwrap_or_default()).with_edge(edge)
         }
     }
 }
 
-/// Time since the previous arrival; the first has the mean.
-fn arrival_gaps(times: &[f64]) -> Vec<f64> {
-    let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
-    let mean = (last - first) / (times.len() as f64 - 1.0).max(1.0);
-    std::iter::once(mean).chain(times.windows(2).map(|pair| pair[1] - pair[0])).collect()
+/// Mean time between the arrivals from `around` requests before each to `around` after it, which share the server with it.
+fn arrival_gaps(times: &[f64], around: usize) -> Vec<f64> {
+    let last = times.len().saturating_sub(1);
+    let gap = |at: usize| {
+        let (from, to) = (at.saturating_sub(around + 1), (at + around).min(last));
+        (times[to] - times[from]) / (to - from).max(1) as f64
+    };
+    (0..times.len()).map(gap).collect()
 }
 
 /// Time per token after the first; NaN for responses of one token.
@@ -158,30 +173,25 @@ fn per_token(row: &dyn Row) -> Option<f64> {
     Some(if tokens > 1.0 { (latency - ttft) / (tokens - 1.0) } else { f64::NAN })
 }
 
-/// The gaps of all requests in the order of their ends: one stall delays all streams in flight.
-fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>) -> Option<Values> {
+/// The gaps of all requests, by request.
+fn gaps(rows: &impl Rows, units: Option<&[u32]>, scheduled: Option<&[f64]>, edge: usize) -> Option<Values> {
     let mut total = 0;
     all(rows, |_, row| {
         total += row.start().and(row.ttft()).and(row.gap_count())?;
         Some(())
     })?;
     let step = total.div_ceil(MAX_GAPS).max(1);
-    let mut found: Vec<(f64, f64)> = Vec::with_capacity(total / step);
+    let mut found: Vec<(f64, u32)> = Vec::with_capacity(total / step);
     all(rows, |place, row| {
-        if place % step != 0 {
-            return Some(());
+        if place % step == 0 {
+            let unit = units.map_or((place / step) as u32, |units| units[place]);
+            found.extend(row.gaps()?.iter().map(|gap| (*gap, unit)));
         }
-        let mut time = row.start()? + row.ttft()?;
-        found.extend(row.gaps()?.iter().map(|gap| {
-            time += gap;
-            (units.map_or(time, |_| place as f64), *gap)
-        }));
         Some(())
     })?;
-    let Some(units) = units else { return Some(Values::timed(found, scheduled.unwrap_or_default())) };
-    // Stable: the gaps of a request keep their order.
-    found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Some(Values::grouped(found.into_iter().map(|(place, gap)| (gap, units[place as usize]))))
+    let kept: Vec<f64> = scheduled.unwrap_or_default().iter().step_by(step).copied().collect();
+    let edge = edge.div_ceil(step);
+    Some(Values::grouped(found.into_iter()).with_control(arrival_gaps(&kept, edge)).with_edge(edge))
 }
 
 /// Sampling distribution of a rate of a run that took `duration` seconds.
@@ -189,51 +199,31 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
     if let Some(units) = sessions(rows) {
         return rate_of_sessions(rows, &units, key, duration);
     }
-    let count = rows.count();
-    let mut first = f64::INFINITY;
-    all(rows, |_, row| {
-        first = first.min(row.start()?);
-        Some(())
-    })?;
-    let spans = (count / 10).clamp(SPANS.0, SPANS.1);
-    let mut amounts = vec![0.0; spans];
-    let length = duration / spans as f64;
-    if count < 2 || length <= 0.0 {
-        return None;
+    let amounts = column(rows, &|row| amount(row, key))?;
+    let latencies = column(rows, &|row| row.latency())?;
+    if key == "request_goodput" {
+        let throughput = rate(rows, "request_throughput", duration)?;
+        let good = grouped(amounts, None, planned_arrivals(rows).as_deref(), in_flight(rows));
+        return Some(Spread::share_of(&good, throughput)?.withheld(few_queues(rows, "ttft").is_some()));
     }
-    let mut add =
-        |time: f64, amount: f64| amounts[(((time - first) / length).max(0.0) as usize).min(spans - 1)] += amount;
-    // The schedule fixes the rate; only the end of the last response is random.
-    let scheduled = rows.paced() && key != "request_goodput";
-    let tokens = if scheduled { tokens_at_once } else { tokens };
-    all(rows, |_, row| {
-        let start = row.start()?;
-        match key {
-            "request_throughput"
-            | "input_sequence_throughput"
-            | "request_goodput"
-            | "audio_throughput"
-            | "image_throughput" => {
-                add(start + row.latency()?, amount(row, key)?);
-            }
-            "output_throughput" => tokens(row, start, &mut add)?,
-            "total_token_throughput" => {
-                add(start + row.ttft().or_else(|| row.latency())?, row.input()?);
-                if row.gap_count().is_some() {
-                    tokens(row, start, &mut add)?;
-                }
-            }
-            _ => return None,
-        }
-        Some(())
-    })?;
-    if scheduled {
-        let done = column(rows, &|row| Some(row.start()? + row.latency()?))?;
-        let times = planned_arrivals(rows).or_else(|| column(rows, &|row| row.start()))?;
-        let ends: Vec<(f64, f64)> = times.into_iter().zip(done).collect();
-        return Spread::scheduled(amounts.iter().sum(), &ends, duration);
+    if !rows.paced() {
+        return Spread::rate_of_users(&amounts, &latencies, duration);
     }
-    Spread::rate(&amounts, duration, count)
+    let times = planned_arrivals(rows).or_else(|| column(rows, &|row| row.start()))?;
+    let done = column(rows, &|row| Some(row.start()? + undisturbed(row)?))?;
+    let ends: Vec<(f64, f64)> = times.into_iter().zip(done).collect();
+    Spread::scheduled(&Values::single(amounts).with_edge(in_flight(rows)), &ends, duration)
+}
+
+/// Latency of a request without the stalls that later arrivals cause: none come after the last request of a run.
+fn undisturbed(row: &dyn Row) -> Option<f64> {
+    let Some((ttft, gaps)) = row.ttft().zip(row.gaps()).filter(|(_, gaps)| !gaps.is_empty()) else {
+        return row.latency();
+    };
+    let mut gaps = gaps.into_owned();
+    let middle = gaps.len() / 2;
+    let median = *gaps.select_nth_unstable_by(middle, f64::total_cmp).1;
+    Some(ttft + median * gaps.len() as f64)
 }
 
 /// Sampling distribution of a rate of a run of sessions; each session is one observation.
@@ -248,7 +238,7 @@ fn rate_of_sessions(rows: &impl Rows, units: &[u32], key: &str, duration: f64) -
         Some(())
     })?;
     let held: Vec<f64> = held.iter().map(|(first, last)| last - first).collect();
-    Spread::rate_of_sessions(&amounts, &held, duration)
+    Spread::rate_of_users(&amounts, &held, duration)
 }
 
 /// Contribution of a request to a rate.
@@ -262,26 +252,6 @@ fn amount(row: &dyn Row, key: &str) -> Option<f64> {
         "total_token_throughput" => Some(row.input()? + row.output()?),
         _ => None,
     }
-}
-
-/// Adds the output of a request at once, where the times of its tokens do not matter.
-fn tokens_at_once(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
-    let (_, output) = (row.gap_count()?, row.output()?);
-    add(start + row.ttft()?, output);
-    Some(())
-}
-
-/// Adds each token event of a request with its share of the output.
-fn tokens(row: &dyn Row, start: f64, add: &mut dyn FnMut(f64, f64)) -> Option<()> {
-    let (gaps, output) = (row.gaps()?, row.output()?);
-    let weight = output / (gaps.len() + 1) as f64;
-    let mut time = start + row.ttft()?;
-    add(time, weight);
-    for gap in gaps.iter() {
-        time += gap;
-        add(time, weight);
-    }
-    Some(())
 }
 
 /// The successes of a record.

@@ -1,18 +1,21 @@
 //! Signs that a server was close to its capacity. Its queue then comes and goes more slowly than a run lasts: a run that
 //! missed the long queues cannot bound its latencies from above, and nothing else in it shows that.
 
-use super::CONFIDENCE;
 use super::rows::{Row, Rows, all, values};
-use super::spread::{STRONG_CORRELATION, Spread};
-use crate::statistics::{Statistic, mean};
+use crate::statistics::mean;
 
 /// Latency at the run's load over latency at no load, from which a server counts as near saturation. Of a server that
 /// shares its time among requests it is 1 / (1 − load): 74%.
 const MIN_SLOWDOWN: f64 = 3.9;
 /// Fewest relaxation times of the queue that a run must last. Both limits were chosen by `coverage.rs`.
 const MIN_RELAXATIONS: f64 = 40.0;
-/// The part of the mean TTFT beyond the median, from which requests count as queued.
-const MIN_QUEUEING: f64 = 0.1;
+/// Least effective sample size of the TTFT.
+const MIN_QUEUES: f64 = 60.0;
+/// Least number of twentieths of a run that dominate the variance of the mean TTFT, if its correlation exceeds the second.
+const MIN_DOMINANT: f64 = 4.5;
+const MIN_BURSTS: f64 = 1.5;
+/// Least part of the error of E2EL that the error of TTFT is, for queues to matter.
+const MIN_PART: f64 = 0.3;
 /// Fewest requests that are evaluated: the slope of fewer is noise.
 const MIN_REQUESTS: usize = 50;
 /// Most requests that are evaluated, the last ones of the run: this bounds the memory of a long run.
@@ -50,22 +53,29 @@ impl Saturation {
     }
 }
 
-/// The effective sample size of the p99 TTFT, if a run had too few queues to bound its latencies from above: the p99
-/// TTFT itself has no upper bound, and queued requests move the mean. A server that runs a fixed number of requests at
-/// once is as fast as an idle one until all slots are taken, so that [`Saturation`] does not see its queues.
-pub fn few_queues(rows: &impl Rows) -> Option<f64> {
-    if !rows.paced() || rows.of_sessions() || rows.count() < MIN_REQUESTS {
+/// Which latencies a run with few queues does not bound from above.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FewQueues {
+    /// The effective sample size of the mean TTFT.
+    pub effective: f64,
+    /// Whether only means and percentiles of the tail depend on the queues.
+    pub tail_only: bool,
+}
+
+/// Looks for few queues in a run: the effective sample size of the TTFT is small, or a few queues dominate its mean. A
+/// server that runs a fixed number of requests at once is as fast as an idle one until all slots are taken, so that
+/// [`Saturation`] does not see its queues. For E2EL they count where they are a good part of its error.
+pub fn few_queues(rows: &impl Rows, family: &str) -> Option<FewQueues> {
+    if rows.of_sessions() || rows.count() < MIN_REQUESTS {
         return None;
     }
-    let ttft = values(rows, "ttft")?;
-    let value = |statistic| Some(Spread::of(&ttft, statistic)?.value);
-    let (mean, median) = (value(Statistic::Mean)?, value(Statistic::Percentile(50.0))?);
-    if mean - median < MIN_QUEUEING * mean {
+    let found = values(rows, "ttft")?.accuracy();
+    if family.starts_with("e2el") && found.error < MIN_PART * values(rows, family)?.accuracy().error {
         return None;
     }
-    let p99 = Spread::of(&ttft, Statistic::Percentile(99.0))?;
-    let open = p99.bounds(CONFIDENCE, 1.0).1.is_infinite();
-    p99.unbounded().too_correlated().filter(|effective| open && effective * STRONG_CORRELATION < ttft.len() as f64)
+    let short = found.is_short(MIN_QUEUES);
+    let rare = found.correlation > MIN_BURSTS && found.dominant < MIN_DOMINANT;
+    (short || rare).then_some(FewQueues { effective: found.effective, tail_only: !short })
 }
 
 /// Latency of each request from its scheduled time, as if all had the mean output length.

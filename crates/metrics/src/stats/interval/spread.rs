@@ -1,74 +1,105 @@
-//! The sampling distribution of a statistic of one run's requests, from that run alone. The values come in units of time (a
-//! request, or all token events of a time slice), and the autocorrelation from unit to unit is respected. Percentiles get the
+//! The sampling distribution of a statistic of one run's requests, from that run alone. The values come in units (requests or
+//! sessions), in the order in which they were sent, and the autocorrelation from unit to unit is respected. Percentiles get the
 //! binomial interval of order statistics, with the effective sample size in place of the number of values.
 
+use super::CONFIDENCE;
 use super::distribution::{beta_quantile, binomial_quantile, student};
-use super::long_run_variance::{REGRESSION_BIAS, cautious_long_run_variance, long_run_variance, remove_control};
+use super::long_run_variance::{REGRESSION_BIAS, batch_sums, long_run_variance, remove_control};
 use crate::percentile::percentile;
 use crate::statistics::{Statistic, mean, standard_deviation};
 
 /// Most units of a series; more are joined with their neighbors, which loses nothing because correlation lasts longer.
 const MAX_UNITS: usize = 2000;
-/// With fewer independent values beyond it, the upper bound of a percentile is extrapolated from the tail.
-const MIN_BEYOND: f64 = 6.0;
-/// Furthest extrapolation of a tail, in multiples of the largest value.
-const MAX_EXTRAPOLATION: f64 = 4.0;
 /// Continuity correction of an order statistic's rank.
 const RANK_CORRECTION: f64 = 0.4;
 /// The fraction of values that counts as the tail.
 const TAIL: f64 = 0.1;
 /// Values whose autocorrelation inflates the variance by more than this factor are strongly correlated.
-pub(super) const STRONG_CORRELATION: f64 = 5.0;
-/// Least effective sample size of strongly correlated values for an upper bound: at 95% load of a single-server queue,
-/// runs with fewer covered the true median in 80% of cases.
-const MIN_EFFECTIVE: f64 = 15.0;
+const STRONG_CORRELATION: f64 = 3.0;
+/// Least effective sample size of strongly correlated values for an upper bound.
+const MIN_EFFECTIVE: f64 = 10.0;
+/// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated; the second for
+/// percentiles in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
+const MIN_BEYOND: (f64, f64) = (5.0, 2.0);
+/// Long-run variances of correlated values are too small, by this over the effective sample size.
+const BIAS: f64 = 5.0;
+/// Additional widening of percentiles in the tail of correlated values.
+const TAIL_BIAS: f64 = 0.3;
+/// Least effective sample size of strongly correlated goodput.
+const MIN_SHARE: f64 = 60.0;
+/// Batches whose sums show how much a few events dominate a mean.
+const BATCHES: usize = 20;
+/// How much wider a bound is where the run is too short for the other one.
+const ONE_SIDED: f64 = 2.0;
+/// A percentile between two clusters of values jumps from one to the other: the largest gap between neighbors, as a fraction of
+/// the interval, that is not yet such a jump.
+const MAX_JUMP: f64 = 0.4;
 
-/// Values in time order.
+/// Values in the order of their units.
 #[derive(Debug, Clone, Default)]
 pub struct Values {
     values: Vec<f64>,
-    /// The unit of each value, ascending.
+    /// The unit of each value.
     units: Vec<u32>,
     /// A control variate: one value per unit whose sum over the run the plan fixed; empty where there is none.
     control: Vec<f64>,
+    /// Units at either end that fill or drain the server. Their latencies differ from the others in every run, which is not
+    /// random variation.
+    edge: usize,
+}
+
+/// The error of a mean of scores.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Accuracy {
+    /// The standard error.
+    pub(super) error: f64,
+    degrees_of_freedom: f64,
+    /// By how much autocorrelation inflates the variance.
+    pub(super) correlation: f64,
+    /// The effective sample size.
+    pub(super) effective: f64,
+    /// The number of batches that dominate the variance: about a third of all of them, 1 if it is a single one.
+    pub(super) dominant: f64,
+}
+
+impl Accuracy {
+    /// The factor by which to widen an interval for the bias of a long-run variance from few effective values.
+    fn widening(&self) -> f64 {
+        1.0 + BIAS / self.effective * self.excess()
+    }
+
+    /// The part of the variance that is due to correlation.
+    fn excess(&self) -> f64 {
+        (1.0 - 1.0 / self.correlation).max(0.0)
+    }
+
+    pub(super) fn is_short(&self, least: f64) -> bool {
+        self.correlation > STRONG_CORRELATION && self.effective < least
+    }
 }
 
 impl Values {
     /// One value per unit.
     pub fn single(values: Vec<f64>) -> Self {
         let units = (0..values.len() as u32).collect();
-        Values { values, units, control: Vec::new() }
+        Values { values, units, ..Values::default() }
     }
 
     /// Adds a control variate with one value per unit: the gaps between planned arrivals, whose sum is the same in
-    /// every run of the plan. What they explain does not vary between runs and is removed from the error of means.
+    /// every run of the plan. What they explain does not vary between runs and is removed from the error.
     pub fn with_control(self, control: Vec<f64>) -> Self {
         Values { control, ..self }
     }
 
-    /// Values with the unit that each belongs to; units are consecutive.
-    pub fn grouped(pairs: impl Iterator<Item = (f64, u32)>) -> Self {
-        let (values, units) = pairs.unzip();
-        Values { values, units, control: Vec::new() }
+    /// Excludes this many units at either end from estimates of the variance.
+    pub fn with_edge(self, edge: usize) -> Self {
+        Values { edge, ..self }
     }
 
-    /// Values with their times, in any order. Units are equal slices of time, whose number of scheduled `arrivals` is
-    /// the control variate.
-    pub fn timed(mut pairs: Vec<(f64, f64)>, arrivals: &[f64]) -> Self {
-        pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let (first, last) = (pairs.first().map_or(0.0, |pair| pair.0), pairs.last().map_or(0.0, |pair| pair.0));
-        let spans = (pairs.len() / 4).clamp(1, MAX_UNITS) as f64;
-        let length = ((last - first) / spans).max(f64::MIN_POSITIVE);
-        let unit = |time: f64| ((time - first) / length).min(spans - 1.0) as u32;
-        let mut control = vec![0.0; if arrivals.is_empty() { 0 } else { spans as usize }];
-        for arrival in arrivals {
-            control[unit(arrival.max(first)) as usize] += 1.0;
-        }
-        Values {
-            units: pairs.iter().map(|pair| unit(pair.0)).collect(),
-            values: pairs.iter().map(|pair| pair.1).collect(),
-            control,
-        }
+    /// Values with the unit that each belongs to.
+    pub fn grouped(pairs: impl Iterator<Item = (f64, u32)>) -> Self {
+        let (values, units) = pairs.unzip();
+        Values { values, units, ..Values::default() }
     }
 
     /// Number of values.
@@ -76,49 +107,48 @@ impl Values {
         self.values.len()
     }
 
-    /// Number of neighboring units that are joined.
+    /// Number of units after joining, and how many neighbors are joined.
     fn joined(&self) -> (usize, usize) {
-        let units = self.units.last().map_or(0, |last| *last as usize + 1);
+        let units = self.units.iter().max().map_or(0, |last| *last as usize + 1).max(self.control.len());
         let joined = units.div_ceil(MAX_UNITS).max(1);
         (units.div_ceil(joined), joined)
     }
 
-    /// The sums of `score` by unit, around their mean.
-    fn sums(&self, score: impl Fn(f64) -> f64) -> Vec<f64> {
+    /// The error of the mean of `score`, whose mean is 0.
+    pub(super) fn error(&self, score: impl Fn(f64) -> f64) -> Accuracy {
         let (count, joined) = self.joined();
         let mut sums = vec![0.0; count];
         for (value, unit) in self.values.iter().zip(&self.units) {
             sums[*unit as usize / joined] += score(*value);
         }
-        centered(sums)
-    }
-
-    /// The standard error of the mean of `score`, and its degrees of freedom.
-    fn error(&self, score: impl Fn(f64) -> f64) -> (f64, f64) {
-        let mut sums = self.sums(score);
-        let joined = self.joined().1;
-        let control = centered(self.control.chunks(joined).map(|part| part.iter().sum()).collect());
+        let edge = (self.edge / joined).min(count / 4);
+        let mut sums = centered(sums[edge..count - edge].to_vec());
+        let plain = sums.iter().map(|sum| sum * sum).sum::<f64>() / sums.len().max(1) as f64;
+        let batches = batch_sums(&sums, BATCHES.min(sums.len().max(1)));
+        let power = |exponent: i32| batches.iter().map(|sum| sum.powi(exponent)).sum::<f64>();
+        let dominant = power(2).powi(2) / power(4);
+        let control: Vec<f64> = self.control.chunks(joined).map(|part| part.iter().sum()).collect();
+        let control = centered(control.get(edge..count - edge).unwrap_or_default().to_vec());
         let bias = if remove_control(&mut sums, &control) { REGRESSION_BIAS } else { 1.0 };
         let found = long_run_variance(&sums);
-        self.standard_error(sums.len(), found.variance * bias, found.degrees_of_freedom)
+        let variance = found.variance * bias;
+        let error = (count as f64 * variance).sqrt() / self.values.len().max(1) as f64;
+        let correlation = if plain > 0.0 { variance / plain } else { 1.0 };
+        let effective = count as f64 / correlation.max(f64::MIN_POSITIVE);
+        Accuracy { error, degrees_of_freedom: found.degrees_of_freedom, correlation, effective, dominant }
     }
 
-    /// The standard error without a control variate, cautious for strongly correlated values; `plain` is the error of
-    /// independent values.
-    fn cautious_error(&self, score: impl Fn(f64) -> f64, plain: f64) -> (f64, f64) {
-        let sums = self.sums(score);
-        let found = long_run_variance(&sums);
-        let (error, degrees_of_freedom) = self.standard_error(sums.len(), found.variance, found.degrees_of_freedom);
-        if (error / plain).powi(2) < STRONG_CORRELATION {
-            return (error, degrees_of_freedom);
-        }
-        let found = cautious_long_run_variance(&sums);
-        let (error, degrees_of_freedom) = self.standard_error(sums.len(), found.variance, found.degrees_of_freedom);
-        (error * widened(degrees_of_freedom), degrees_of_freedom)
+    /// The error of the mean of the values.
+    pub(super) fn accuracy(&self) -> Accuracy {
+        let mean = mean(&self.values);
+        self.error(|value| value - mean)
     }
 
-    fn standard_error(&self, units: usize, variance: f64, degrees_of_freedom: f64) -> (f64, f64) {
-        ((units as f64 * variance).sqrt() / self.values.len().max(1) as f64, degrees_of_freedom)
+    /// Whether most units with a value of at least `limit` belong to the burst that starts a closed loop. It is one observation.
+    fn is_start(&self, limit: f64) -> bool {
+        let above = || self.values.iter().zip(&self.units).filter(|(value, _)| **value >= limit);
+        self.control.is_empty()
+            && above().filter(|(_, unit)| (**unit as usize) < self.edge).count() * 2 > above().count()
     }
 }
 
@@ -126,11 +156,6 @@ fn centered(mut sums: Vec<f64>) -> Vec<f64> {
     let mean = mean(&sums);
     sums.iter_mut().for_each(|sum| *sum -= mean);
     sums
-}
-
-/// Ratio of the quantile of Student's t to the normal one at 95%.
-fn widened(degrees_of_freedom: f64) -> f64 {
-    student(0.95, degrees_of_freedom.max(2.0)) / student(0.95, f64::INFINITY)
 }
 
 /// The sampling distribution of one metric: bounds at any confidence. Values are positive.
@@ -142,6 +167,13 @@ pub struct Spread {
     pub count: usize,
     /// False where the run is too short for an upper bound.
     bounded: bool,
+    /// Whether its bounds say too little to be reported.
+    vague: bool,
+    /// What an event that the run missed by chance could add.
+    missed: f64,
+    /// Metrics that are never smaller, and those that are never larger.
+    above: Vec<Spread>,
+    below: Vec<Spread>,
     shape: Shape,
 }
 
@@ -149,11 +181,17 @@ pub struct Spread {
 enum Shape {
     /// A relative standard error. In queues it grows with the square of the mean: the reciprocal is symmetric.
     Smooth { error: f64, degrees_of_freedom: f64 },
-    /// Sorted values and their effective sample size.
-    Ordered { sorted: Vec<f64>, share: f64, independent: f64, tail: f64 },
+    /// Sorted values and their effective sample sizes below and above.
+    Ordered { sorted: Vec<f64>, share: f64, independent: (f64, f64) },
+    /// A fraction of `independent` requests.
+    Share { share: f64, independent: f64 },
 }
 
 impl Spread {
+    fn new(value: f64, count: usize, shape: Shape) -> Self {
+        Spread { value, count, bounded: true, vague: false, missed: 0.0, above: Vec::new(), below: Vec::new(), shape }
+    }
+
     /// The sampling distribution of a statistic of `values`; `None` for fewer than two.
     pub fn of(values: &Values, statistic: Statistic) -> Option<Self> {
         let count = values.len();
@@ -161,43 +199,27 @@ impl Spread {
             return None;
         }
         let mean = mean(&values.values);
-        let smooth = |value: f64, (error, degrees_of_freedom): (f64, f64), slope: f64| Spread {
-            value,
-            count,
-            bounded: true,
-            shape: Shape::Smooth { error: error * slope / value, degrees_of_freedom },
+        let whole = values.accuracy();
+        let smooth = |value: f64, found: Accuracy, slope: f64| {
+            let error = found.error * found.widening() * slope / value;
+            Spread::new(value, count, Shape::Smooth { error, degrees_of_freedom: found.degrees_of_freedom })
         };
-        Some(match statistic {
-            Statistic::Mean => smooth(mean, values.error(|value| value - mean), 1.0),
+        let spread = match statistic {
+            Statistic::Mean => smooth(mean, whole, 1.0),
             Statistic::Deviation => {
                 let square = |value: f64| (value - mean) * (value - mean);
                 let variance = values.values.iter().map(|&value| square(value)).sum::<f64>() / count as f64;
                 let deviation = variance.sqrt();
                 smooth(deviation, values.error(|value| square(value) - variance), 0.5 / deviation)
             }
-            Statistic::Percentile(percent) => Self::ordered(values, percent),
-        })
+            Statistic::Percentile(percent) => Self::ordered(values, percent, whole.widening()),
+        };
+        Some(Spread { bounded: spread.bounded && !whole.is_short(MIN_EFFECTIVE), ..spread })
     }
 
-    /// A rate from the amounts of equal spans of a run's time.
-    pub fn rate(amounts: &[f64], duration: f64, count: usize) -> Option<Self> {
-        let total: f64 = amounts.iter().sum();
-        let value = total / duration;
-        if amounts.len() < 4 || total <= 0.0 {
-            return None;
-        }
-        // Differences of neighbours exclude the ramp-up and the drain of a run, which are not random.
-        let squares: f64 = amounts.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
-        let variance = squares / (2.0 * (amounts.len() - 1) as f64);
-        let error = (variance * amounts.len() as f64).sqrt() / total;
-        let degrees_of_freedom = (amounts.len() - 1) as f64 * 2.0 / 3.0;
-        Some(Spread { value, count, bounded: true, shape: Shape::Smooth { error, degrees_of_freedom } })
-    }
-
-    /// A rate from the contribution and duration of each session, in the order of their starts. With a fixed number of
-    /// users, the rate is the contribution per second of session. With scheduled starts, only the end of the last
-    /// session is random. The rows do not say which applies: the wider interval is used.
-    pub fn rate_of_sessions(amounts: &[f64], held: &[f64], duration: f64) -> Option<Self> {
+    /// A rate from the contribution and duration of each request or session, in the order of their starts. With a fixed number
+    /// of users, the rate is the contribution per second in flight, and the end of the last one is random.
+    pub fn rate_of_users(amounts: &[f64], held: &[f64], duration: f64) -> Option<Self> {
         let (total, time): (f64, f64) = (amounts.iter().sum(), held.iter().sum());
         if amounts.len() < 2 || total <= 0.0 || time <= 0.0 || duration <= 0.0 {
             return None;
@@ -205,16 +227,16 @@ impl Spread {
         let residuals = amounts.iter().zip(held).map(|(amount, held)| amount - total / time * held);
         let found = long_run_variance(&residuals.collect::<Vec<f64>>());
         let closed = (amounts.len() as f64 * found.variance).sqrt() / total;
-        let last = standard_deviation(held) / duration;
+        let error = closed.hypot(standard_deviation(held) / duration);
         let degrees_of_freedom = found.degrees_of_freedom.min((amounts.len() - 1) as f64);
-        let shape = Shape::Smooth { error: closed.max(last), degrees_of_freedom };
-        Some(Spread { value: total / duration, count: amounts.len(), bounded: true, shape })
+        Some(Spread::new(total / duration, amounts.len(), Shape::Smooth { error, degrees_of_freedom }))
     }
 
-    /// A rate that a schedule fixed: `total` in a time that ends with the last response. Only the drain is random: the
-    /// time from the last arrival to the last response. Its variation is estimated from the run, as if it had ended
-    /// with each of its requests. `ends` are the scheduled and the completion times, in schedule order.
-    pub fn scheduled(total: f64, ends: &[(f64, f64)], duration: f64) -> Option<Self> {
+    /// A rate that a schedule fixed: the sum of `amounts` in a time that ends with the last response. Random are the amounts
+    /// and the drain: the time from the last arrival to the last response. Its variation is estimated from the run, as if it
+    /// had ended with each of its requests. `ends` are the scheduled times and the completions without later arrivals.
+    pub fn scheduled(amounts: &Values, ends: &[(f64, f64)], duration: f64) -> Option<Self> {
+        let total: f64 = amounts.values.iter().sum();
         if total <= 0.0 || duration <= 0.0 || ends.len() < 2 {
             return None;
         }
@@ -223,56 +245,101 @@ impl Spread {
             last = last.max(*done);
             last - scheduled
         });
-        let error = standard_deviation(&drains.collect::<Vec<f64>>()) / duration;
-        let degrees_of_freedom = (ends.len() - 1) as f64;
-        let shape = Shape::Smooth { error, degrees_of_freedom };
-        Some(Spread { value: total / duration, count: ends.len(), bounded: true, shape })
+        let drains: Vec<f64> = drains.skip(amounts.edge).collect();
+        let found = amounts.accuracy();
+        let amount = found.error * amounts.len() as f64 / total;
+        let shape = Shape::Smooth {
+            error: amount.hypot(standard_deviation(&drains) / duration),
+            degrees_of_freedom: found.degrees_of_freedom.min((ends.len() - 1) as f64),
+        };
+        Some(Spread::new(total / duration, ends.len(), shape))
     }
 
-    fn ordered(values: &Values, percent: f64) -> Self {
+    /// The rate of the requests with a value of 1 among all, of which `throughput` is the rate.
+    pub fn share_of(good: &Values, throughput: Spread) -> Option<Self> {
+        let count = good.len();
+        let share = mean(&good.values);
+        if count < 2 || share <= 0.0 {
+            return None;
+        }
+        let found = good.accuracy();
+        let plain = (share * (1.0 - share) / count as f64).sqrt();
+        let factor = (found.error / plain * found.widening() * students_ratio(found.degrees_of_freedom)).powi(2);
+        let independent = if plain > 0.0 { count as f64 / factor.max(0.25) } else { count as f64 };
+        // Requests that miss their SLO come in bursts; few of them show too little.
+        let few = independent * share.min(1.0 - share) < MIN_BEYOND.0 && independent < 0.5 * count as f64;
+        let few = few || found.is_short(MIN_SHARE);
+        let spread = Spread::new(throughput.value * share, count, Shape::Share { share, independent });
+        Some(Spread { vague: few || plain <= 0.0, above: vec![throughput], ..spread })
+    }
+
+    fn ordered(values: &Values, percent: f64, widening: f64) -> Self {
         let share = percent / 100.0;
+        let count = values.len() as f64;
         let mut sorted = values.values.clone();
         sorted.sort_unstable_by(f64::total_cmp);
-        // By how much autocorrelation inflates the variance of the number of values below a percentile.
-        let factor = |share: f64| {
-            let threshold = percentile(&sorted, share * 100.0);
-            let below = sorted.partition_point(|&value| value <= threshold) as f64 / sorted.len() as f64;
-            let plain = (below * (1.0 - below) / sorted.len() as f64).sqrt();
+        // The effective sample size for the number of values below a quantile, and the correlation that it shows.
+        let effective = |share: f64, widening: f64| {
+            let threshold = percentile(&sorted, share.clamp(0.0, 1.0) * 100.0);
+            let below = sorted.partition_point(|&value| value <= threshold) as f64 / count;
+            let plain = (below * (1.0 - below) / count).sqrt();
             if plain <= 0.0 {
-                return 1.0;
+                return (f64::INFINITY, 1.0);
             }
-            let (error, degrees_of_freedom) =
-                values.cautious_error(|value| f64::from(u8::from(value <= threshold)) - below, plain);
-            if error <= 0.0 {
-                return 1.0;
-            }
-            let factor = (error / plain).powi(2);
-            // Far out few values show the correlation, and its estimate is uncertain.
-            let uncertain = factor * widened(degrees_of_freedom).powf(8.0 * (share - 0.5).abs());
-            // A queue exceeds a far percentile in few bursts of many requests; their number limits the precision of the
-            // estimate. Independent values are exempt.
-            let bursts = sorted.len() as f64 * share.min(1.0 - share) / factor.max(1.0);
-            let burst = 1.0 + (factor - 1.0) * widened(bursts).powi(2);
-            uncertain.max(burst).max(0.5)
+            let found = values.error(|value| f64::from(u8::from(value <= threshold)) - below);
+            let factor = (found.error / plain).powi(2).max(1e-3);
+            (count / factor / (widening * students_ratio(found.degrees_of_freedom)).powi(2), factor)
         };
-        let own = factor(share);
-        let edge = if share > 1.0 - TAIL { factor(1.0 - TAIL) } else { own };
-        let independent = (sorted.len() as f64 / own).max(2.0);
-        let bounded = own < STRONG_CORRELATION || independent >= MIN_EFFECTIVE;
-        Spread {
-            value: percentile(&sorted, percent),
-            count: values.len(),
-            bounded,
-            shape: Shape::Ordered { share, independent, tail: edge.max(1.0), sorted },
+        let factor = effective(share, widening).1;
+        let in_tail = share > 1.0 - TAIL;
+        let tail = if in_tail { TAIL_BIAS * (1.0 - 1.0 / factor).max(0.0) } else { 0.0 };
+        let widening = widening * (1.0 + tail);
+        let own = effective(share, widening).0.min(count / 1e-3);
+        let outside = (1.0 - CONFIDENCE) / 2.0;
+        // In the tail, the correlation at the bounds counts as well as that at the percentile.
+        let mut independent = (own.max(2.0), own.max(2.0));
+        for _ in 0..if in_tail { 2 } else { 0 } {
+            let low = binomial_quantile(outside, independent.0, share) / independent.0;
+            independent.0 = independent.0.min(effective(low, widening).0).max(2.0);
+            let high = (binomial_quantile(1.0 - outside, independent.1, share) + RANK_CORRECTION) / independent.1;
+            let high = high.min(1.0 - 2.0 / count);
+            if high > share {
+                independent.1 = independent.1.min(effective(high, widening).0).max(2.0);
+            }
         }
+        let units = (values.joined().0 as f64).min(count);
+        let beyond = independent.1 * share.min(1.0 - share);
+        let value = percentile(&sorted, percent);
+        let few = own < 0.5 * units && beyond < if in_tail { MIN_BEYOND.1 } else { MIN_BEYOND.0 };
+        let vague = units * (1.0 - share) < 1.0 || (share > 0.5 && values.is_start(value));
+        let spread = Spread::new(value, values.len(), Shape::Ordered { share, independent, sorted });
+        let (low, high) = spread.bounds(CONFIDENCE, 1.0);
+        let vague = vague || spread.jumps(low, high);
+        Spread { bounded: !few, vague, ..spread }
     }
 
-    /// The effective sample size of a percentile of strongly correlated values, where it is too small for an upper bound.
-    pub fn too_correlated(&self) -> Option<f64> {
-        match &self.shape {
-            Shape::Ordered { independent, .. } if !self.bounded => Some(*independent),
-            _ => None,
-        }
+    /// Whether a percentile lies between two clusters of values.
+    fn jumps(&self, low: f64, high: f64) -> bool {
+        let Shape::Ordered { sorted, .. } = &self.shape else { return false };
+        let inside = &sorted[sorted.partition_point(|one| *one < low)..sorted.partition_point(|one| *one <= high)];
+        let largest = inside.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
+        inside.len() >= 30 && high - low > 0.02 * self.value && largest > MAX_JUMP * (high - low)
+    }
+
+    /// Whether its bounds say too little to be reported.
+    pub fn is_vague(&self) -> bool {
+        let (low, high) = self.bounds(CONFIDENCE, 1.0);
+        self.vague || low * 4.0 < if high.is_finite() { high } else { self.value }
+    }
+
+    /// Whether it has no upper bound.
+    pub fn is_open(&self) -> bool {
+        self.bounds(CONFIDENCE, 1.0).1.is_infinite()
+    }
+
+    /// Withholds it from reports.
+    pub fn withheld(self, withheld: bool) -> Self {
+        Spread { vague: self.vague || withheld, ..self }
     }
 
     /// Withholds the upper bound.
@@ -280,9 +347,20 @@ impl Spread {
         Spread { bounded: false, ..self }
     }
 
+    /// Allows for an event that adds `missed` to a mean, which a run can miss by chance.
+    pub fn or_missed(self, missed: f64) -> Self {
+        Spread { missed, ..self }
+    }
+
+    /// Bounds it by metrics that are never smaller, and by those that are never larger.
+    pub fn between(self, below: Vec<Spread>, above: Vec<Spread>) -> Self {
+        Spread { below, above, ..self }
+    }
+
     /// Scales the unit.
     pub fn times(mut self, scale: f64) -> Self {
         self.value *= scale;
+        self.missed *= scale;
         if let Shape::Ordered { sorted, .. } = &mut self.shape {
             sorted.iter_mut().for_each(|value| *value *= scale);
         }
@@ -292,42 +370,63 @@ impl Spread {
     /// The bounds at a confidence level, as they would be with `data` times as much data; the upper one may be
     /// infinite.
     pub fn bounds(&self, confidence: f64, data: f64) -> (f64, f64) {
-        let (low, high) = match &self.shape {
+        let (low, high) = self.own_bounds(confidence, data);
+        let high = if self.bounded || data > 1.0 { high } else { f64::INFINITY };
+        let high = self.above.iter().map(|one| one.bounds(confidence, data).1).fold(high, f64::min);
+        let low = self.below.iter().map(|one| one.bounds(confidence, data).0).fold(low, f64::max);
+        (low.min(self.value), high.max(self.value))
+    }
+
+    fn own_bounds(&self, confidence: f64, data: f64) -> (f64, f64) {
+        let outside = (1.0 - confidence) / 2.0;
+        let wider = if self.bounded || data > 1.0 { 1.0 } else { ONE_SIDED };
+        match &self.shape {
             Shape::Smooth { error, degrees_of_freedom } => {
-                let half = student(confidence, degrees_of_freedom * data) * error / data.sqrt();
+                let half = wider * student(confidence, degrees_of_freedom * data) * error / data.sqrt();
                 let high = if half < 1.0 { self.value / (1.0 - half) } else { f64::INFINITY };
-                (self.value / (1.0 + half), high)
+                (self.value / (1.0 + half), high.max(self.value + self.missed / data))
             }
-            Shape::Ordered { sorted, share, independent, tail } => {
-                let outside = (1.0 - confidence) / 2.0;
-                let independent = independent * data;
-                let below = independent * share;
-                let at = |share: f64| percentile(sorted, share * 100.0);
-                let count = |likely: f64| binomial_quantile(likely, independent, *share);
-                let upper = if independent * (1.0 - share) < MIN_BEYOND {
-                    let high = beta_quantile(1.0 - outside, below + 1.0, (independent - below).max(1e-3));
-                    at(high).max(continued(sorted, 1.0 - high, *tail))
+            Shape::Ordered { sorted, share, independent } => {
+                let at = |share: f64| percentile(sorted, share.clamp(0.0, 1.0) * 100.0);
+                let below = (independent.0 * data / (wider * wider)).max(2.0);
+                let above = independent.1 * data;
+                let rank = (binomial_quantile(1.0 - outside, above, *share) + RANK_CORRECTION) / above;
+                let last = 1.0 - 0.5 / sorted.len() as f64;
+                let high = if rank <= last.min(1.0 - 0.5 / above) {
+                    at(rank)
                 } else {
-                    at((count(1.0 - outside) + RANK_CORRECTION) / independent)
+                    let rest = beta_quantile(1.0 - outside, above * share + 1.0, (above * (1.0 - share)).max(1e-3));
+                    continued(sorted, 1.0 - rest)
                 };
-                let low = count(outside) / independent;
-                (at(low).min(self.value), upper.max(self.value))
+                (at(binomial_quantile(outside, below, *share) / below), high)
             }
-        };
-        (low, if self.bounded || data > 1.0 { high } else { f64::INFINITY })
+            Shape::Share { share, independent } => {
+                let (good, bad) = (independent * data * share, independent * data * (1.0 - share));
+                let low = beta_quantile(outside, good, bad + 1.0);
+                let high = if bad > 0.0 { beta_quantile(1.0 - outside, good + 1.0, bad) } else { 1.0 };
+                let (rate, error) = self.above.first().map_or((1.0, 0.0), |one| {
+                    let (low, high) = one.bounds(confidence, data);
+                    (one.value, ((high - low) / 2.0 / one.value).min(1.0))
+                });
+                let half = |share_error: f64| share_error.hypot(share * error);
+                ((rate * (share - half(share - low))).max(0.0), rate * (share + half(high - share)))
+            }
+        }
     }
 }
 
-/// The value that a fraction `rest` of all values exceeds: Weissman's estimator (1978) with Hill's exponent, which is raised by
-/// half its standard error. `correlation` is the inflation of the tail's variance.
-fn continued(sorted: &[f64], rest: f64, correlation: f64) -> f64 {
-    let count = sorted.len();
-    let tail = ((count as f64 * TAIL) as usize).max(5).min(count / 2);
-    let edge = sorted[count - tail - 1].max(f64::MIN_POSITIVE);
-    let exponent = sorted[count - tail..].iter().map(|value| (value / edge).ln()).sum::<f64>() / tail as f64;
-    let doubt = 1.0 + 0.5 * (correlation / tail as f64).sqrt().min(1.0);
-    let value = edge * (tail as f64 / count as f64 / rest.max(1e-12)).max(1.0).powf(exponent * doubt);
-    if value > MAX_EXTRAPOLATION * sorted[count - 1] { f64::INFINITY } else { value }
+/// Ratio of the quantile of Student's t to the normal one.
+fn students_ratio(degrees_of_freedom: f64) -> f64 {
+    student(CONFIDENCE, degrees_of_freedom.max(2.0)) / student(CONFIDENCE, f64::INFINITY)
+}
+
+/// The value that a fraction `rest` of all values exceeds, if the tail is exponential: the mean excess over its edge is its scale.
+fn continued(sorted: &[f64], rest: f64) -> f64 {
+    let edge = percentile(sorted, (1.0 - TAIL) * 100.0);
+    let tail = &sorted[sorted.partition_point(|value| *value <= edge)..];
+    let excess = tail.iter().map(|value| value - edge).sum::<f64>() / tail.len().max(1) as f64;
+    let value = edge + excess * (TAIL / rest.max(1e-9)).ln().max(0.0);
+    value.max(sorted[sorted.len() - 1])
 }
 
 #[cfg(test)]
@@ -341,16 +440,56 @@ mod tests {
                 .map(|at| (f64::from(at) * 0.1, f64::from(at) * 0.1 + 0.5 + f64::from(at * 7 % 10) * spread))
                 .collect()
         };
-        let width = |spread: f64| {
-            let (low, high) = Spread::scheduled(1000.0, &ends(spread), 100.0).unwrap().bounds(0.95, 1.0);
-            assert!(low > 9.98 && high < 10.02, "{low} {high}");
+        let width = |spread: f64, amounts: Vec<f64>| {
+            let (low, high) =
+                Spread::scheduled(&Values::single(amounts), &ends(spread), 100.0).unwrap().bounds(0.95, 1.0);
+            assert!(low > 9.7 && high < 10.3, "{low} {high}");
             high - low
         };
+        let even = || vec![1.0; 1000];
         // The last of many responses varies less than a response does.
-        assert!(width(0.0) < 1e-9 && width(0.01) > 0.0 && width(0.05) < 4.0 * 10.0 * 0.144 / 100.0);
-        let amounts: Vec<f64> = (0..40).map(|at| 25.0 + f64::from(at * 7 % 11) - 5.0).collect();
-        let (low, high) = Spread::rate(&amounts, 100.0, 1000).unwrap().bounds(0.95, 1.0);
-        assert!(low < 9.9 && high > 10.1, "{low} {high}");
+        assert!(width(0.0, even()) < 1e-9 && width(0.01, even()) > 0.0);
+        assert!(width(0.05, even()) < 4.0 * 10.0 * 0.144 / 100.0);
+        // Lengths between 0.8 and 1.2 are drawn anew in the next run.
+        let mut random = tacho_pyrand::Generator::new(1);
+        let lengths: Vec<f64> = (0..1000).map(|_| 0.8 + 0.4 * random.random()).collect();
+        assert!((0.1..0.2).contains(&width(0.0, lengths)));
+    }
+
+    #[test]
+    fn twenty_four_responses_have_a_rate_within_a_factor_of_two() {
+        let held: Vec<f64> = (0..24).map(|at| 1.0 + f64::from(at * 7 % 10) / 5.0).collect();
+        let (low, high) = Spread::rate_of_users(&[1.0; 24], &held, 24.0).unwrap().bounds(0.95, 1.0);
+        assert!(low > 0.7 && high < 1.4, "{low} {high}");
+    }
+
+    #[test]
+    fn goodput_is_at_most_the_throughput() {
+        let ends: Vec<(f64, f64)> = (0..400).map(|at| (f64::from(at) * 0.05, f64::from(at) * 0.05 + 0.1)).collect();
+        let throughput = Spread::scheduled(&Values::single(vec![1.0; 400]), &ends, 20.1).unwrap();
+        let goodput = |bad: usize| {
+            let good = (0..400).map(|at| f64::from(u8::from(at * 17 % 400 >= bad))).collect();
+            Spread::share_of(&Values::single(good), throughput.clone()).unwrap()
+        };
+        let (low, high) = goodput(12).bounds(0.95, 1.0);
+        assert!(low > 18.7 && high < 19.8 && !goodput(12).is_vague(), "{low} {high}");
+        let (low, high) = goodput(0).bounds(0.95, 1.0);
+        assert!(low > 19.6 && high < 19.91, "{low} {high}");
+        assert!(goodput(0).is_vague(), "all requests met the SLO");
+    }
+
+    /// One gap in 80 is a stall of 75 ms, the others take 14.8 ms in every run.
+    #[test]
+    fn a_percentile_within_a_cluster_is_constant_and_one_between_clusters_is_vague() {
+        let mut random = tacho_pyrand::Generator::new(2);
+        let mut gap = |stalls: f64| if random.random() < stalls { 0.075 } else { 0.0148 };
+        let mut gaps = |stalls: f64| {
+            Values::grouped((0..40_000).map(|at| (gap(stalls), at / 100)).collect::<Vec<_>>().into_iter())
+        };
+        let p99 = |values: &Values| Spread::of(values, Statistic::Percentile(99.0)).unwrap();
+        assert_eq!(p99(&gaps(0.008)).bounds(0.95, 1.0), (0.0148, 0.0148));
+        let between = p99(&gaps(0.01));
+        assert!(between.is_vague() && between.bounds(0.95, 1.0) == (0.0148, 0.075), "{:?}", between.bounds(0.95, 1.0));
     }
 
     #[test]
@@ -361,13 +500,5 @@ mod tests {
         let (_, many) = spread.bounds(0.95, 50.0);
         assert!(once > 2.0 && once < 20.0 && many < once, "{once} {many}");
         assert!(Spread::of(&Values::single(vec![1.0]), Statistic::Mean).is_none());
-    }
-
-    #[test]
-    fn token_times_are_grouped_in_slices() {
-        let values = Values::timed((0..4000).map(|at| (f64::from(at % 40), 1.0)).collect(), &[]);
-        assert_eq!((values.len(), values.units.last()), (4000, Some(&999)));
-        let (low, high) = Spread::of(&values, Statistic::Mean).unwrap().bounds(0.95, 1.0);
-        assert_eq!((low, high), (1.0, 1.0));
     }
 }

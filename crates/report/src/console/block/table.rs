@@ -60,7 +60,9 @@ fn rates(record: &RunRecord) -> Vec<Row> {
         rows.push(row("output tok/s", generation.output_throughput, "output_throughput"));
         if let Some(goodput) = generation.request_goodput {
             let mut goodput = row("goodput req/s", goodput, "request_goodput");
-            goodput.scheduled = record.open_loop.goodput_from_schedule.map_or_else(String::new, short);
+            // Users have no schedule.
+            let scheduled = record.open_loop.goodput_from_schedule.filter(|_| record.setup.is_paced());
+            goodput.scheduled = scheduled.map_or_else(String::new, short);
             rows.push(goodput);
         }
     }
@@ -193,11 +195,13 @@ fn interval(record: &RunRecord, key: &str) -> String {
     }
 }
 
-/// The confidence interval of a metric by its key; `None` for one burst.
+/// The confidence interval of a metric by its key; `None` where the run has none, such as one burst.
 pub(crate) fn interval_of(record: &RunRecord, key: &str) -> Option<Interval> {
     let estimate = || Estimate::from_samples(key, &record.measured.samples, record.measured.duration);
-    let known = || record.intervals.get(key).or_else(|| estimate().map(|found| found.interval));
-    if record.is_burst() { None } else { known() }
+    let computed = || estimate().filter(|found| !found.is_vague).map(|found| found.interval);
+    // A percentile that was not requested is computed from the requests.
+    let any = record.intervals.iter().next().is_some();
+    record.intervals.get(key).or_else(|| if any { computed() } else { None })
 }
 
 /// An interval as text; an end that the run is too short for is open.
