@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use tacho_core::secret::{REDACTED, redact_json_text, redact_url, redact_words};
+use tacho_core::secret::{REDACTED, looks_secret, redact_json_text, redact_url, redact_words};
 
 use crate::flag::Bounds;
 use crate::near::nearest;
@@ -66,7 +66,7 @@ fn without_keys(tokens: &[String]) -> Vec<String> {
         let value = !token.starts_with('-');
         match token.split_once('=').filter(|(flag, _)| is_secret(flag)) {
             Some((flag, _)) => format!("{flag}={REDACTED}"),
-            None if value && hides => REDACTED.to_owned(),
+            None if value && (hides || looks_secret(&token)) => REDACTED.to_owned(),
             None => {
                 hides = is_secret(&token);
                 token
@@ -74,6 +74,11 @@ fn without_keys(tokens: &[String]) -> Vec<String> {
         }
     });
     shown.collect()
+}
+
+/// A value that was not understood, in Python's notation; it may be a key at the wrong place.
+fn odd(value: &str) -> String {
+    if looks_secret(value) { quoted(REDACTED) } else { quoted(&redact_json_text(value)) }
 }
 
 /// A usage error in argparse's wording.
@@ -84,15 +89,15 @@ pub enum UsageError {
     NoValue { flag: String },
     #[error("argument {flag}: expected at least one argument")]
     NoValues { flag: String },
-    #[error("argument {flag}: ignored explicit argument {}", quoted(&redact_url(value)))]
+    #[error("argument {flag}: ignored explicit argument {}", odd(&redact_url(value)))]
     UnwantedValue { flag: String, value: String },
-    #[error("argument {flag}: invalid {kind} value: {}", quoted(&redact_json_text(value)))]
+    #[error("argument {flag}: invalid {kind} value: {}", odd(value))]
     BadValue { flag: String, kind: &'static str, value: String },
-    #[error("argument {flag}: number too large: {}", quoted(value))]
+    #[error("argument {flag}: number too large: {}", odd(value))]
     TooLarge { flag: String, value: String },
     #[error("argument {flag}: a size in K, M, G or T must be whole: {} (k, m, g, t are decimal)", quoted(value))]
     BrokenSize { flag: String, value: String },
-    #[error("argument {flag}: invalid choice: {} (choose from {})", quoted(value), joined(choices.iter().map(|c| quoted(c))))]
+    #[error("argument {flag}: invalid choice: {} (choose from {})", odd(value), joined(choices.iter().map(|c| quoted(c))))]
     BadChoice { flag: String, value: String, choices: Vec<&'static str> },
     #[error("ambiguous option: {token} could match {}", matches.join(", "))]
     Ambiguous { token: String, matches: Vec<&'static str> },

@@ -153,5 +153,5 @@ pub(crate) fn values_for(table: &'static Table, words: &[String]) -> Result<Opti
 
 fn say(lines: &[String]) -> anyhow::Result<()> {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    Ok(crate::exit::show(&crate::secrets::hidden(&text))?)
+    Ok(crate::exit::show(&tacho_core::secret::redact_known(&text))?)
 }

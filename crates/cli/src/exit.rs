@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use tacho_core::secret::redact_known;
 use tacho_report::fitted::fitted;
 use tacho_report::live::DeferredStderr;
 use tacho_text::Aborted;
@@ -13,7 +14,7 @@ use crate::args::error::Refusal;
 use crate::args::help::suggest;
 use crate::args::program::Command;
 pub(crate) use crate::code::Exit;
-use crate::{secrets, terminal};
+use crate::terminal;
 
 /// An error with a hint.
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +151,7 @@ pub(crate) fn print(text: &str) -> Exit {
 
 /// Prints a text without secrets: it may contain a server response that echoes a key.
 fn say(text: &str) {
-    let text = secrets::hidden(text);
+    let text = redact_known(text);
     let _ = DeferredStderr.write_all(tacho_report::style::harmless(&text).as_bytes());
 }
 

@@ -45,7 +45,7 @@ fn program() -> ExitCode {
         return tacho_text::serve_templates().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     tacho_text::sandbox_templates(&[RENDER]);
-    secrets::keep_out_of_core_files();
+    secrets::protect();
     logging::init();
     interrupt::outlive_limits();
     // Detect the terminal now: a closed terminal can no longer be identified as one.

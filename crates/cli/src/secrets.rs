@@ -1,30 +1,23 @@
-//! Redacts secrets of the command line and the environment.
-
-use std::sync::OnceLock;
+//! The secrets of the command line and of the environment.
 
 use crate::args::shared::sign_in;
 use crate::limits;
-use tacho_core::secret::{Secret, is_secret_flag, redact_text, secrets_of};
+use tacho_core::secret::{Secret, is_secret_flag, remember, secrets_of};
 
-/// Returns the text without secrets. For texts of external origin: library errors and server responses.
-pub(crate) fn hidden(text: &str) -> String {
-    static KNOWN: OnceLock<Vec<Secret>> = OnceLock::new();
-    let mut secrets = KNOWN.get_or_init(known).clone();
-    secrets.extend(tacho_client::sign_in::credentials());
-    redact_text(text, &secrets)
-}
-
-/// Disables core files of a process that holds keys, or may read some from a file or a command.
-pub(crate) fn keep_out_of_core_files() {
+/// Remembers the secrets of the command line and of the environment, and disables core files of a process that holds
+/// keys, or may read some from a file or a command.
+pub(crate) fn protect() {
+    let known = known();
     let reads = |word: &str| word == "--config" || sign_in::NAMES.iter().any(|name| word.starts_with(name));
     let is_setting = |name: &str| name.starts_with("TACHO_") && reads(&flag_of(name));
     let mut variables = std::env::vars_os();
     if std::env::args_os().any(|word| reads(&word.to_string_lossy()))
         || variables.any(|(name, _)| is_setting(&name.to_string_lossy()))
-        || !known().is_empty()
+        || !known.is_empty()
     {
         limits::refuse_core_files();
     }
+    remember(known);
 }
 
 /// The flag that a variable `TACHO_...` sets.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tacho_core::json::parse;
+use tacho_core::secret::{redact_known, remember, secrets_of_json};
 use tacho_core::{Request, SpillList, SystemClock};
 
 use crate::backends::{Encoded, Expected};
@@ -49,6 +51,22 @@ pub(crate) struct Prepared {
     pub(crate) place: Place,
 }
 
+impl Prepared {
+    /// Remembers the secrets in the body, which may come from a backend file.
+    fn remember_secrets(&self) {
+        let start = memchr::memmem::find(&self.bytes, b"\r\n\r\n").map_or(0, |at| at + 4);
+        if let Ok(body) = parse(&String::from_utf8_lossy(&self.bytes[start..])) {
+            remember(secrets_of_json(&body));
+        }
+    }
+}
+
+/// Remembers the secrets in the fields of the requests' own.
+fn remember_overrides(requests: &[Request]) {
+    let overrides = requests.iter().filter_map(|request| request.overrides.as_ref());
+    overrides.for_each(|fields| remember(secrets_of_json(fields)));
+}
+
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The bytes contain API keys.
@@ -78,6 +96,9 @@ impl Client {
     ) -> Result<Client, Error> {
         endpoint.name_model(&payload.model);
         endpoint.check()?;
+        endpoint.remember_secrets();
+        remember(secrets_of_json(&payload.extra_body.clone().into()));
+        remember_overrides(requests);
         let limit = sys::raise_open_file_limit();
         let most = plan.at_most.map_or(0, |count| count as u64);
         let needed = most.saturating_add(OTHER_FILES);
@@ -86,11 +107,12 @@ impl Client {
         }
         let replicas = Replicas::find(&endpoint)?;
         endpoint.sign_in.as_ref().map_or(Ok(()), SignIn::start)?;
-        let requests = requests
+        let requests: Vec<Prepared> = requests
             .iter()
             .enumerate()
             .map(|(index, request)| prepare(&replicas, payload, index, request))
             .collect::<Result<_, _>>()?;
+        requests.iter().take(1).for_each(Prepared::remember_secrets);
         Ok(Client { endpoint, replicas, plan, payload: payload.clone(), requests: Requests::new(requests), clock })
     }
 
@@ -113,6 +135,7 @@ impl Client {
     /// # Errors
     /// If one of them cannot.
     pub fn check(&self, start: usize, requests: &[Request]) -> Result<(), Error> {
+        remember_overrides(requests);
         (start..).zip(requests).try_for_each(|(index, request)| self.prepare(index, request).map(drop))
     }
 
@@ -171,7 +194,7 @@ impl Client {
     /// The request with this index as it is sent, with secrets redacted; without the first lines if it signs in.
     pub fn shown(&self, index: usize) -> String {
         let bytes = self.requests.get(index).map(|prepared| &prepared.bytes[..]).unwrap_or_default();
-        self.endpoint.redact(&String::from_utf8_lossy(bytes))
+        redact_known(&String::from_utf8_lossy(bytes))
     }
 
     /// What happened to each replica; empty if there is one server.

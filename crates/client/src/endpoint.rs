@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tacho_core::secret::{Secret, is_secret_name, redact_header, redact_text};
+use tacho_core::secret::{Secret, is_secret_name, redact_header, remember, secrets_of_header, secrets_of_url};
 
 use crate::backends::{BackendKind, Rules};
-use crate::sign_in::{self, SignIn};
+use crate::sign_in::SignIn;
 use crate::{Cookies, Error, ReplicaPlan, Url};
 
 /// Default request timeout: vLLM's six hours.
@@ -158,26 +158,20 @@ impl EndpointSpec {
             || self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
     }
 
-    /// Redacts the secrets that are sent to this server, which it may have echoed.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        redact_text(text, &self.secrets())
-    }
-
-    /// The secrets that are sent to this server: the API key, credentials, secret headers, passwords in URLs.
-    pub fn secrets(&self) -> Vec<Secret> {
+    /// Remembers the secrets that are sent to this server, which it may echo: the API key, header values, and passwords
+    /// and secret parameters in URLs. Credentials of a sign-in are remembered when they are obtained.
+    pub(crate) fn remember_secrets(&self) {
         let of_classes = self.class_headers.iter().flat_map(|(_, headers)| headers.iter());
-        let named =
-            self.headers.iter().chain(of_classes).filter(|(name, _)| is_secret_name(name)).flat_map(|(_, value)| {
-                let bare = value.split_once(' ').map(|(_, bare)| Secret::new(bare));
-                [Some(Secret::new(value)), bare].into_iter().flatten()
-            });
+        let headers = self.headers.iter().chain(of_classes);
+        let declared = self.backend.headers().iter().copied().filter(|(name, _)| is_secret_name(name));
+        let headers = headers.chain(declared).flat_map(|(name, value)| secrets_of_header(name, value));
         let replicas = self.replicas.list.iter().flat_map(|replica| [Some(&replica.url), replica.proxy.as_ref()]);
         let urls = [Some(&self.url), self.proxy.as_ref()].into_iter().chain(replicas).flatten();
-        let passwords = urls.filter_map(|url| url.credentials.as_ref()).map(|(_, password)| password.clone());
-        // A short one would occur in any text.
-        let is_distinct = |secret: &Secret| secret.expose().trim().len() >= 4;
-        let signed_in = sign_in::credentials();
-        self.api_key.iter().cloned().chain(named).chain(passwords).chain(signed_in).filter(is_distinct).collect()
+        let of_urls = urls.flat_map(|url| {
+            let password = url.credentials.iter().map(|(_, password)| password.clone());
+            password.chain(secrets_of_url(&url.path))
+        });
+        remember(self.api_key.iter().cloned().chain(headers).chain(of_urls));
     }
 
     /// The headers of a benchmark request, without those of HTTP itself.
@@ -305,6 +299,7 @@ pub fn proxy_for(url: &Url, get: &dyn Fn(&str) -> Option<String>) -> Result<Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tacho_core::secret::redact_known;
 
     fn environment(pairs: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> {
         move |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
@@ -334,7 +329,9 @@ mod tests {
         let endpoint = keyed();
         let shown = format!("{endpoint:?} {} {}", endpoint.url, endpoint.check().unwrap_err());
         assert!(!shown.contains("hunter"), "{shown}");
-        assert_eq!(endpoint.redact("no hunter2, hunter4, hunter5 here"), "no ***, ***, *** here");
+        endpoint.remember_secrets();
+        let told = "no hunter2, hunter3, hunter4, hunter5, but dTpodW50ZXIy here";
+        assert_eq!(redact_known(told), "no ***, ***, ***, ***, but *** here");
     }
 
     #[test]

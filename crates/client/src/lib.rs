@@ -4,7 +4,6 @@
 //! to tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
-mod base64;
 mod calendar;
 mod client;
 pub mod control;
@@ -21,6 +20,8 @@ mod url;
 pub mod watch;
 mod websocket;
 mod worker;
+
+use tacho_core::base64;
 
 pub use backends::{BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, RequestIdentity, connection_limit};

@@ -12,12 +12,10 @@ mod oauth;
 mod signer;
 mod token;
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tacho_core::Secret;
+use tacho_core::secret::remember_renewed;
 
 pub use aws::{AwsKeySource, AwsKeys, AwsSpec};
 pub use keeper::SignIn;
@@ -62,8 +60,8 @@ impl SignInSpec {
             SignInSpec::Aws(spec) => (Credential::Aws(spec.source.read()?), None),
         };
         match &credential {
-            Credential::Bearer(token) => remember([token]),
-            Credential::Aws(keys) => remember(keys.secrets()),
+            Credential::Bearer(token) => remember_renewed([token.clone()]),
+            Credential::Aws(keys) => remember_renewed(keys.secrets().cloned()),
         }
         Ok((credential, lifetime))
     }
@@ -80,35 +78,4 @@ impl SignInSpec {
 /// Seconds since 1970.
 fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
-}
-
-/// Secrets that are remembered at once. Servers do not echo older ones.
-const MAX_REMEMBERED: usize = 64;
-/// The latest credentials of this process.
-static REMEMBERED: Mutex<VecDeque<Secret>> = Mutex::new(VecDeque::new());
-/// Number of credentials that were ever remembered.
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-/// Remembers secrets, so that they are redacted wherever they are echoed.
-fn remember<'s>(secrets: impl IntoIterator<Item = &'s Secret>) {
-    let mut remembered = REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner);
-    for secret in secrets {
-        if !remembered.contains(secret) {
-            remembered.push_back(secret.clone());
-            COUNT.fetch_add(1, Ordering::Release);
-        }
-    }
-    while remembered.len() > MAX_REMEMBERED {
-        remembered.pop_front();
-    }
-}
-
-/// The latest credentials that this process has signed in with, for redaction.
-pub fn credentials() -> Vec<Secret> {
-    REMEMBERED.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
-}
-
-/// Changes whenever `credentials` does.
-pub fn credentials_version() -> u64 {
-    COUNT.load(Ordering::Acquire)
 }

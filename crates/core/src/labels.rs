@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::json::{self, Dict, Value};
 use crate::packed::{Pack, pack_bytes, unpack_bytes};
+use crate::shown::{harmless_line, is_harmful};
 
 /// The label of the requests of a model other than the run's.
 pub const MODEL: &str = "model";
 
-/// The labels of a request, each a key with a value. A clone shares them.
+/// The labels of a request, each a key with a value. A clone shares them. Control characters are escaped: labels come
+/// from datasets, servers and logs of others.
 ///
 /// ```
 /// use tacho_core::Labels;
@@ -76,7 +78,8 @@ impl Labels {
 
 impl<'a> FromIterator<(&'a str, &'a str)> for Labels {
     fn from_iter<T: IntoIterator<Item = (&'a str, &'a str)>>(labels: T) -> Self {
-        let all: Vec<Label> = labels.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let safe = |text: &str| if text.chars().any(is_harmful) { harmless_line(text).into() } else { text.into() };
+        let all: Vec<Label> = labels.into_iter().map(|(key, value)| (safe(key), safe(value))).collect();
         Labels((!all.is_empty()).then(|| Arc::new(all)))
     }
 }

@@ -1,5 +1,6 @@
 //! Types that all crates of tacho share. No I/O except by [`SpillFile`], [`files`] and [`command`], no async, no clock reads except by [`Clock`].
 
+pub mod base64;
 pub mod bounded;
 pub mod clock;
 pub mod command;
@@ -17,6 +18,7 @@ pub mod request;
 pub mod rows;
 pub mod secret;
 pub mod shard;
+pub mod shown;
 pub mod spill;
 pub mod stage;
 pub mod yaml;

@@ -77,6 +77,8 @@ pub enum FailureKind {
     Empty,
     /// The response violates the protocol.
     Malformed,
+    /// The response is far longer than requested.
+    TooLong,
     /// The run was stopped while the request was in flight.
     Aborted,
     /// Cancelled on purpose, as a user would; not a fault.
@@ -95,6 +97,7 @@ impl FailureKind {
             FailureKind::ErrorInStream => "error_in_stream",
             FailureKind::Empty => "empty",
             FailureKind::Malformed => "malformed",
+            FailureKind::TooLong => "too_long",
             FailureKind::Aborted => "aborted",
             FailureKind::Cancelled => "cancelled",
         }
@@ -111,6 +114,7 @@ impl FailureKind {
             FailureKind::ErrorInStream,
             FailureKind::Empty,
             FailureKind::Malformed,
+            FailureKind::TooLong,
             FailureKind::Aborted,
             FailureKind::Cancelled,
         ];

@@ -1,13 +1,21 @@
 //! Secrets: a value that cannot be printed, detection of secret names, and redaction of texts.
 //!
-//! Names decide, not values: code that prints a header, a URL or a body redacts whatever has the name of a secret.
+//! Of what the user wrote, names decide: code that prints a header, a URL or a body redacts whatever has the name of a
+//! secret. Of what a server wrote, values decide: its texts enter through [`ServerText`] and the functions next to it,
+//! which redact every secret of this process.
 
+mod find;
+mod known;
 mod name;
 mod redact;
 mod words;
 
-pub use name::{is_secret_flag, is_secret_name};
-pub use redact::{redact_header, redact_header_text, redact_json, redact_json_text, redact_text, redact_url};
+pub use known::{ServerText, mask_known, redact_known, redact_known_json, remember, remember_renewed};
+pub use name::{is_secret_flag, is_secret_name, looks_secret};
+pub use redact::{
+    redact_header, redact_header_text, redact_json, redact_json_text, redact_url, secrets_of_header, secrets_of_json,
+    secrets_of_url, without_secrets,
+};
 pub use words::{redact_words, secrets_of};
 
 /// Replaces a redacted secret.

@@ -1,8 +1,9 @@
 //! The common layout of reports: titles, value lines, numbers, and text that is safe on a terminal.
 
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
 use tacho_core::json::float_repr;
+pub use tacho_core::shown::{harmless, harmless_line};
 
 /// Width of vLLM's report.
 pub const WIDTH: usize = 50;
@@ -41,40 +42,6 @@ pub fn two(number: f64) -> String {
 /// A percentile as in keys and labels: `99`, `99.9`.
 pub fn percent(percentile: f64) -> String {
     if percentile.fract() == 0.0 { format!("{percentile:.0}") } else { float_repr(percentile) }
-}
-
-/// Escapes all characters that could move the cursor, control the terminal or reorder text. Line breaks and tabs
-/// stay.
-pub fn harmless(text: &str) -> String {
-    escape(text, |character| matches!(character, '\n' | '\t'))
-}
-
-/// Like [`harmless`], for text that must stay on one line.
-pub fn harmless_line(text: &str) -> String {
-    escape(text, |_| false)
-}
-
-fn escape(text: &str, keep: impl Fn(char) -> bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if keep(character) || !is_harmful(character) {
-            out.push(character);
-        } else if u32::from(character) < 0x100 {
-            let _ = write!(out, "\\x{:02x}", u32::from(character));
-        } else {
-            let _ = write!(out, "\\u{:04x}", u32::from(character));
-        }
-    }
-    out
-}
-
-/// Returns whether a character is a control character, a line or paragraph separator, or a bidirectional mark.
-fn is_harmful(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        )
 }
 
 /// `line` in lines of at most `width` columns, wrapped between words; all but the first are indented.

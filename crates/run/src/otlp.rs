@@ -33,7 +33,7 @@ impl Collector {
         let response = self.caller.post(&path, headers, body.as_bytes()).map_err(silent)?;
         match response.status {
             200..=299 => Ok(()),
-            status => Err(Error::Collector { url: self.caller.url(&path), status, reason: response.reason }),
+            status => Err(Error::Collector { url: self.caller.url(&path), status, reason: response.reason.into() }),
         }
     }
 }

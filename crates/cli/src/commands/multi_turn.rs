@@ -156,7 +156,7 @@ fn server_information(endpoint: &EndpointSpec, base_path: &str) -> anyhow::Resul
     let caller = Caller::new(endpoint, base_path, Duration::from_secs(30))?;
     for path in ["/version", "/v1/models"] {
         let answer = caller.get(path, caller.user_headers())?;
-        let text = String::from_utf8_lossy(&answer.body);
+        let text = answer.text();
         tracing::info!(path, status = answer.status, answer = harmless(text.trim()), "server information");
     }
     Ok(())

@@ -7,6 +7,7 @@ mod classes;
 mod convert;
 mod data_guide;
 mod docs;
+mod echo;
 #[path = "../../../workload/tests/fake_hub/mod.rs"]
 mod fake_hub;
 mod fit;

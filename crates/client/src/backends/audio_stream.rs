@@ -11,7 +11,7 @@ use super::wav::Start;
 use crate::base64;
 
 /// Bytes kept of a body that is not audio.
-const MAX_EXCERPT: usize = 400;
+const MAX_EXCERPT: usize = 4 << 10;
 
 /// Decodes one response. The audio itself is not kept.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use super::whole::WholeDecoder;
 use super::{BackendKind, Expected, Flow, Rules, StreamDecoder};
 
 /// Bytes kept of a body that is not an event stream.
-const START: usize = 400;
+const START: usize = 4 << 10;
 
 /// Decodes one response body. The result does not depend on how the body is split into reads.
 #[derive(Debug)]

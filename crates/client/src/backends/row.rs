@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use tacho_core::secret::ServerText;
 use tacho_core::{Failure, FailureKind, Observation, Timestamp};
 
 use super::event::TextField;
@@ -83,12 +84,7 @@ pub(super) fn note_answer(row: &mut Observation, timestamp: Timestamp, text: boo
     }
 }
 
-/// Server text as one line of limited length.
+/// Server text as one line of limited length, without secrets. The text must not be cut at less than 4 KiB.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT)]);
-    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if bytes.len() > EXCERPT {
-        line.push('…');
-    }
-    line
+    ServerText::line(bytes, EXCERPT).into()
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tacho_core::json::{Value, parse};
+use tacho_core::json::Value;
 
-use super::Caller;
 use super::call::Limits;
+use super::{Caller, Response};
 use crate::{BackendKind, Error};
 
 /// A busy server may wait for its requests in flight.
@@ -29,13 +29,12 @@ fn reset(caller: &Caller, path: &str, optional: bool) -> Result<(), Error> {
         404 if optional => Ok(()),
         404 => refused("the server has no such call: vLLM has it with VLLM_SERVER_DEV_MODE=1".to_owned()),
         // Some servers refuse inside a 200 response.
-        200 if is_refusal(&response.body) => refused("the server refused: is it serving other clients?".to_owned()),
+        200 if is_refusal(&response) => refused("the server refused: is it serving other clients?".to_owned()),
         200 => Ok(()),
         _ => Err(caller.refused("POST", path, &response, "")),
     }
 }
 
-fn is_refusal(body: &[u8]) -> bool {
-    let response = std::str::from_utf8(body).ok().and_then(|text| parse(text).ok());
-    response.is_some_and(|response| matches!(response.get("success"), Some(Value::Bool(false))))
+fn is_refusal(response: &Response) -> bool {
+    response.json().is_ok_and(|response| matches!(response.get("success"), Some(Value::Bool(false))))
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use tacho_core::json::{self, Value};
+use tacho_core::secret::{ServerText, redact_known, redact_known_json};
 use tacho_loadgen::StopSignal;
 
 use crate::backends::excerpt;
@@ -45,9 +47,26 @@ pub struct Response {
     /// The status.
     pub status: u16,
     /// Its reason phrase.
-    pub reason: String,
-    /// The body.
-    pub body: Vec<u8>,
+    pub reason: ServerText,
+    /// The body as the server sent it, with the secrets that it repeats.
+    body: Vec<u8>,
+}
+
+impl Response {
+    /// The body as a text.
+    pub fn text(&self) -> String {
+        redact_known(&String::from_utf8_lossy(&self.body))
+    }
+
+    /// The body as JSON; the error does not show it.
+    pub fn json(&self) -> Result<Value, json::ParseError> {
+        json::parse(&String::from_utf8_lossy(&self.body)).map(redact_known_json)
+    }
+
+    /// The body with the secrets in it: a token, or texts to send back.
+    pub(crate) fn unredacted(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 impl Caller {
@@ -57,6 +76,7 @@ impl Caller {
         // The same server, independent of a protocol; a backend file says how the API key is sent.
         let backend = if endpoint.backend.declared().is_some() { endpoint.backend } else { BackendKind::OpenAi };
         let endpoint = EndpointSpec { url, backend, ..endpoint.clone() };
+        endpoint.remember_secrets();
         let route = Route::find(&endpoint)?;
         let limits = Limits { time: timeout, body: 64 << 20 };
         Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None })
@@ -139,7 +159,7 @@ impl Caller {
             io::ErrorKind::ConnectionRefused | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 Error::Unreachable { address: self.route.peer.clone(), source: error }
             }
-            _ => Error::Call { method, url: url.to_string(), reason: self.endpoint.redact(&error.to_string()) },
+            _ => Error::Call { method, url: url.to_string(), reason: ServerText::new(&error.to_string()).into() },
         };
         let send = |request: &[u8]| Call::begin(self).exchange(&self.route, request).map_err(failed);
         let Some(sign_in) = &self.endpoint.sign_in else { return send(&request) };
@@ -156,7 +176,7 @@ impl Caller {
     /// The error for an unexpected status, with the server's message.
     pub(super) fn refused(&self, method: &'static str, path: &str, response: &Response, hint: &str) -> Error {
         let Response { status, reason, body } = response;
-        let message = self.endpoint.redact(&excerpt(body));
+        let message = excerpt(body);
         let parts = [format!("the server answered {status} {reason}"), message, hint.to_owned()];
         let reason =
             parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
@@ -252,7 +272,7 @@ impl Collect {
 
 impl Sink for Collect {
     fn head(&mut self, head: &Head) {
-        self.response = Response { status: head.status, reason: head.reason.clone(), body: Vec::new() };
+        self.response = Response { status: head.status, reason: ServerText::new(&head.reason), body: Vec::new() };
         self.inflate = head.encoding.as_deref().and_then(Inflate::for_encoding);
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tacho_core::json::{Value, parse};
+use tacho_core::secret::redact_known;
 
 use super::Caller;
 use super::call::Limits;
@@ -58,11 +59,18 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
         };
         return Err(caller.refused("GET", path, &response, hint));
     }
-    let text = String::from_utf8_lossy(&response.body);
+    let text = String::from_utf8_lossy(response.unredacted());
     let list = parse(&text).map_err(|error| failed(format!("the response is not JSON ({error})")))?;
+    // A name is sent back and printed, so it can neither be redacted nor be kept.
+    let check = |name: &str| match is_secretless(name) {
+        true => Ok(()),
+        false => Err(failed("a model's name repeats a header value or a key of this run; pass --model".to_owned())),
+    };
     if let Some(declared) = declared {
         let named = declared.model_names(&list).into_iter().filter(|name| name.len() <= MAX_NAME);
-        return Ok(named.map(|name| ServedModel { name: name.to_owned(), root: name.to_owned() }).collect());
+        return named
+            .map(|name| check(name).map(|()| ServedModel { name: name.to_owned(), root: name.to_owned() }))
+            .collect();
     }
     let listed = list.get("data").and_then(Value::as_list).unwrap_or_default();
     let named = listed.iter().filter_map(|model| Some((model, model.get("id")?.as_str()?)));
@@ -71,9 +79,15 @@ pub fn models(caller: &Caller) -> Result<Vec<ServedModel>, Error> {
             let bytes = name.len();
             return Err(failed(format!("the model's name is {bytes} bytes long, of which {MAX_NAME} are allowed")));
         }
+        check(name)?;
         // Other servers than vLLM have no `root`.
-        let root = model.get("root").and_then(Value::as_str).filter(|root| root.len() <= MAX_NAME).unwrap_or(name);
+        let root = model.get("root").and_then(Value::as_str);
+        let root = root.filter(|root| root.len() <= MAX_NAME && is_secretless(root)).unwrap_or(name);
         Ok(ServedModel { name: name.to_owned(), root: root.to_owned() })
     });
     served.collect()
+}
+
+fn is_secretless(name: &str) -> bool {
+    redact_known(name) == name
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tacho_core::json::{Value, parse};
+use tacho_core::json::Value;
 
 use super::Caller;
 use super::call::Limits;
@@ -56,8 +56,7 @@ pub fn server_info(caller: &Caller) -> ServerInfo {
     let caller = caller.within(LIMITS);
     let get = |path: &str| {
         let response = caller.get(path, caller.user_headers()).ok()?;
-        let text = String::from_utf8(response.body).ok().filter(|_| response.status == 200)?;
-        parse(&text).ok()
+        response.json().ok().filter(|_| response.status == 200)
     };
     let mut info = ServerInfo::default();
     for (path, engine) in ENDPOINTS {

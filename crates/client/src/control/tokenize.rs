@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_core::json::{Dict, Value, dumps};
 
 use super::Caller;
 use super::call::Limits;
@@ -29,7 +29,7 @@ impl TokenizeServer<'_> {
         let mut headers = if self.signed { self.caller.user_headers() } else { Headers::default() };
         headers.set_default("Content-Type", "application/json");
         let response = self.caller.within(LIMITS).post(path, headers, body.as_bytes()).ok()?;
-        (response.status == 200).then(|| parse(&String::from_utf8_lossy(&response.body)).ok()).flatten()
+        (response.status == 200).then(|| response.json().ok()).flatten()
     }
 
     /// The server's token IDs of a text, without special tokens; `None` if the call fails.

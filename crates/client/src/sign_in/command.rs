@@ -1,13 +1,14 @@
 //! Runs the command that prints a token.
 
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use tacho_core::Secret;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tacho_core::command::{ended_how, last_line, shell};
-use tacho_core::secret::redact_text;
+use tacho_core::secret::{REDACTED, ServerText, looks_secret};
 
 use super::token::{self, Token};
 use super::unix_seconds;
@@ -23,22 +24,28 @@ const MAX_OUTPUT: u64 = 1 << 20;
 
 /// Runs a command in a shell; its output is the token.
 pub(super) fn run(command: &str) -> Result<Token, String> {
+    run_within(command, TIMEOUT)
+}
+
+fn run_within(command: &str, timeout: Duration) -> Result<Token, String> {
+    // A group of its own, so that what the command started ends with it.
     let mut child = shell(&[], command)
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("--token-command cannot be started: {error}"))?;
     let (output, errors) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
-    let deadline = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + timeout;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
             Ok(None) => {
-                let _ = child.kill();
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 let _ = child.wait();
-                return Err(format!("--token-command has not ended within {} s", TIMEOUT.as_secs()));
+                return Err(format!("--token-command has not ended within {} s", timeout.as_secs_f64()));
             }
             Err(error) => return Err(format!("--token-command is lost: {error}")),
         }
@@ -54,8 +61,11 @@ pub(super) fn run(command: &str) -> Result<Token, String> {
 
 /// One line about a failed command, with the last line of its messages. A token that it printed is not shown.
 fn failure(status: ExitStatus, output: &str, errors: &str) -> String {
-    let secrets: Vec<Secret> = output.split_whitespace().filter(|word| word.len() >= 4).map(Secret::new).collect();
-    let said = redact_text(&last_line(errors), &secrets);
+    let printed: Vec<&str> = output.split_whitespace().filter(|word| word.len() >= 4).collect();
+    let is_token = |word: &str| looks_secret(word) || printed.iter().any(|token| word.contains(token));
+    let line = ServerText::new(&last_line(errors));
+    let said: Vec<&str> = line.split(' ').map(|word| if is_token(word) { REDACTED } else { word }).collect();
+    let said = said.join(" ");
     let colon = if said.is_empty() { "" } else { ": " };
     format!("--token-command {}{colon}{said}", ended_how(status))
 }
@@ -91,6 +101,7 @@ mod tests {
     fn a_failed_command_is_one_line_without_its_output() {
         for (command, wanted) in [
             ("echo tok-secret; echo first >&2; echo 'no: tok-secret' >&2; exit 3", "failed with exit code 3: no: ***"),
+            ("echo 'no: tok-Zr5mPq8Kx1secret' >&2; exit 3", "failed with exit code 3: no: ***"),
             ("exit 1", "failed with exit code 1"),
             ("kill -9 $$", "was killed"),
             ("true", "printed no token: it is empty"),
@@ -100,5 +111,14 @@ mod tests {
             assert!(message.contains(wanted) && !message.contains("tok-secret"), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");
         }
+    }
+    #[test]
+    fn nothing_that_a_command_started_outlives_its_timeout() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display().to_string();
+        let message = run_within(&format!("(sleep 0.6; echo late > {path}) & sleep 60"), Duration::from_millis(200));
+        assert!(message.unwrap_err().contains("has not ended within 0.2 s"));
+        std::thread::sleep(Duration::from_millis(900));
+        assert_eq!(std::fs::read_to_string(file.path()).unwrap(), "");
     }
 }

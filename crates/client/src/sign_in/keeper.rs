@@ -13,6 +13,10 @@ const LEAD: u32 = 5;
 const MAX_LEAD: Duration = Duration::from_secs(60);
 /// Minimum time between two renewals by the clock.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
+/// A credential that is refused sooner than this was never accepted: renewing it is futile.
+const FUTILE: Duration = Duration::from_millis(200);
+/// Shortest and longest pause after a futile renewal; it doubles each time.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
 /// Pause after a renewal that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -47,6 +51,12 @@ struct State {
     due: Option<Instant>,
     /// Whether it is to be renewed at once.
     is_refused: bool,
+    /// Whether it was refused as soon as it was used.
+    is_futile: bool,
+    /// When it was obtained.
+    since: Option<Instant>,
+    /// How long a refusal does not renew it.
+    pause: Duration,
     /// Why the last renewal failed.
     failure: Option<String>,
     over: bool,
@@ -110,8 +120,9 @@ impl SignIn {
     /// Renews the credential at once if the refused one is still the current one.
     pub(crate) fn refused(&self, version: u64) {
         let mut state = self.0.0.lock();
-        if self.version() == version {
-            state.is_refused = true;
+        let age = state.since.map_or(Duration::MAX, |since| since.elapsed());
+        if self.version() == version && !state.is_refused && age >= state.pause {
+            (state.is_refused, state.is_futile) = (true, age.saturating_sub(state.pause) < FUTILE);
             self.0.0.changed.notify_all();
         }
     }
@@ -166,20 +177,54 @@ impl Shared {
     /// Stores the result of a renewal and schedules the next one. A failed one leaves the old credential.
     fn store(&self, state: &mut State, fetched: Result<(Credential, Option<Duration>), String>) {
         let now = Instant::now();
+        let lead = |lifetime: Duration| (lifetime / LEAD).min(MAX_LEAD);
+        let wait = fetched.as_ref().ok().and_then(|(_, lifetime)| lifetime.map(|left| left - lead(left)));
+        let is_futile = state.is_refused && (state.is_futile || fetched.is_err());
+        state.pause = match is_futile || wait.is_some_and(|wait| wait < MIN_INTERVAL) {
+            true => (state.pause * 2).clamp(PAUSES.0, PAUSES.1),
+            false => Duration::ZERO,
+        };
+        state.since = Some(now);
         match fetched {
-            Ok((credential, lifetime)) => {
+            Ok((credential, _)) => {
                 state.credential = Some(Arc::new(credential));
-                let lead = |lifetime: Duration| (lifetime / LEAD).min(MAX_LEAD);
-                state.due = lifetime.and_then(|left| now.checked_add((left - lead(left)).max(MIN_INTERVAL)));
+                state.due = wait.and_then(|wait| now.checked_add(wait.max(MIN_INTERVAL).max(state.pause)));
                 state.failure = None;
                 self.version.fetch_add(1, Ordering::Release);
             }
             Err(reason) => {
-                state.due = state.due.map(|_| now + RETRY_INTERVAL);
+                state.due = state.due.map(|_| now + RETRY_INTERVAL.max(state.pause));
                 state.failure = Some(reason);
             }
         }
         state.is_refused = false;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn futile_renewals_come_ever_more_rarely() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().display();
+        for (token, refuses) in [(r#"{"access_token": "tok", "expires_in": 0}"#, false), ("tok", true)] {
+            let command = format!("echo x >> {path}; echo '{token}'");
+            let sign_in = SignIn::new(SignInSpec::Command { command, refresh: None });
+            sign_in.start().unwrap();
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                if refuses {
+                    sign_in.refused(sign_in.version());
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(sign_in);
+            let runs = std::fs::read_to_string(file.path()).unwrap().lines().count();
+            assert!((2..=7).contains(&runs), "{token}: {runs} runs in 2 s");
+            std::fs::write(file.path(), "").unwrap();
+        }
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tacho_core::Secret;
 use tacho_core::json::parse;
+use tacho_core::secret::remember;
 
 use super::token::{self, Token};
-use super::{remember, unix_seconds};
+use super::unix_seconds;
 use crate::backends::excerpt;
 use crate::control::Caller;
 use crate::transport::connect::basic;
@@ -31,7 +32,7 @@ pub struct OAuthSpec {
 
 /// Requests a token.
 pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
-    remember([&spec.client_secret]);
+    remember([spec.client_secret.clone()]);
     let url = &spec.endpoint.url;
     let failed = |error: Error| match error {
         Error::Unreachable { source, .. } => format!("cannot reach the token endpoint {url}: {source}"),
@@ -49,9 +50,9 @@ pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
     }
     let caller = Caller::new(&spec.endpoint, &url.path, TIMEOUT).map_err(failed)?;
     let response = caller.post("", headers, body.as_bytes()).map_err(failed)?;
-    let text = String::from_utf8_lossy(&response.body);
+    let text = String::from_utf8_lossy(response.unredacted());
     if response.status != 200 {
-        let said = spec.endpoint.redact(&explanation(&text));
+        let said = explanation(&text);
         return Err(format!("the token endpoint {url} answered {}: {said}", response.status));
     }
     token::read(&text, unix_seconds()).map_err(|reason| format!("the token endpoint {url} returned no token: {reason}"))

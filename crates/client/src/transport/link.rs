@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConnection;
+use tacho_core::secret::ServerText;
 
 use super::addresses::{Address, AddressRotation};
 use super::connect::Route;
@@ -14,6 +15,8 @@ use super::tls::{Trust, explain};
 
 /// Maximum length of a proxy's reply.
 const MAX_TUNNEL_REPLY: usize = 16 << 10;
+/// Bytes of a proxy's refusal in a message.
+const MAX_REFUSAL: usize = 300;
 /// Happy Eyeballs: after this delay another address is tried in parallel (RFC 8305, section 5).
 pub(crate) const CONNECTION_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
@@ -397,7 +400,7 @@ fn read_tunnel_reply(mut socket: &Socket, reply: &mut Vec<u8>) -> io::Result<boo
         socket.read_exact(&mut buffer[..own])?;
         if end.is_some() {
             let line = reply.split(|&byte| byte == b'\r').next().unwrap_or_default();
-            let line = String::from_utf8_lossy(line);
+            let line = ServerText::line(line, MAX_REFUSAL);
             return match line.split(' ').nth(1) {
                 Some(status) if status.starts_with('2') => Ok(true),
                 _ => Err(io::Error::other(format!("the proxy refused: {line}"))),

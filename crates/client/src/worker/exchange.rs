@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tacho_core::secret::ServerText;
 use tacho_core::{FailureKind, Observation, Outcome, Timestamp};
 
+use super::bounds::Bounds;
 use super::input::Input;
 use super::outgoing::Outgoing;
 use crate::EndpointSpec;
@@ -19,7 +21,7 @@ const KEPT_ERROR_BODY: usize = 4 << 10;
 /// Bytes of an error body that are read before the connection is closed.
 const MAX_ERROR_BODY: u32 = 256 << 10;
 
-/// Characters of a response header that are kept.
+/// Bytes of a response header that are kept.
 const MAX_KEPT_HEADER: usize = 256;
 
 /// Error of a response that may be truncated: its end is indistinguishable from a lost connection.
@@ -72,6 +74,7 @@ pub(super) struct ResponseState {
     error_read: u32,
     /// Whether the status was 200, so that the body is a result.
     accepted: bool,
+    bounds: Bounds,
     timestamp: Timestamp,
     /// For a non-streamed response: the timestamp of the read that completed it.
     pub(super) ended: Option<Timestamp>,
@@ -109,6 +112,7 @@ impl Exchange {
                 error_body: Vec::new(),
                 error_read: 0,
                 accepted: false,
+                bounds: Bounds::of(expected.output_len),
                 timestamp: Timestamp::ZERO,
                 ended: None,
                 stopped: false,
@@ -318,6 +322,9 @@ impl ResponseState {
     fn plain(&mut self, bytes: &[u8]) -> bool {
         if self.accepted {
             self.stopped = self.decoder.feed(bytes, self.timestamp, &mut self.row) == Flow::Stop;
+            if self.bounds.are_exceeded(bytes.len(), &self.row) && !self.stopped {
+                return self.stop(FailureKind::TooLong, &self.bounds.cut(&mut self.row));
+            }
             return !self.stopped;
         }
         let room = KEPT_ERROR_BODY.saturating_sub(self.error_body.len());
@@ -332,18 +339,33 @@ impl ResponseState {
         self.decoder.answer()
     }
 
+    /// The row, with the kept headers redacted.
+    pub(super) fn into_row(self) -> Observation {
+        let mut row = self.row;
+        if self.kept_headers.is_some() {
+            let texts = row.labels.iter().map(|(name, value)| {
+                let is_header = name.starts_with("header:");
+                (
+                    name,
+                    if is_header {
+                        ServerText::beginning(value.trim().as_bytes(), MAX_KEPT_HEADER).into()
+                    } else {
+                        value.to_owned()
+                    },
+                )
+            });
+            let texts: Vec<(&str, String)> = texts.collect();
+            let labels = texts.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            row.labels = labels;
+        }
+        row
+    }
+
     fn stop(&mut self, kind: FailureKind, message: &str) -> bool {
         self.failure = Some(Box::new(Outcome::failed(kind, message)));
         self.stopped = true;
         false
     }
-}
-
-/// A header's value as a label: bounded, without control characters.
-fn label(value: &[u8]) -> String {
-    let text = String::from_utf8_lossy(value);
-    let escaped = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.trim().chars().take(MAX_KEPT_HEADER).map(escaped).collect()
 }
 
 impl Sink for ResponseState {
@@ -359,7 +381,9 @@ impl Sink for ResponseState {
         let wanted =
             self.kept_headers.iter().flat_map(|names| names.iter()).find(|wanted| wanted.eq_ignore_ascii_case(name));
         if let Some(wanted) = wanted {
-            self.row.labels = self.row.labels.with(&format!("header:{wanted}"), &label(value));
+            // It is redacted at the end: nothing that can wait is done before.
+            let value = &value[..value.len().min(8 * MAX_KEPT_HEADER)];
+            self.row.labels = self.row.labels.with(&format!("header:{wanted}"), &String::from_utf8_lossy(value));
         }
     }
 
@@ -417,8 +441,8 @@ mod tests {
             b"HTTP/1.1 103 Early\r\nX-ID: early\r\n\r\nHTTP/1.1 500 No\r\nx-replica: a\xc2\x9b31m\r\n".to_vec();
         head.extend(format!("X-Id: {long}\r\nOther: z\r\nContent-Length: 0\r\n\r\n").bytes());
         exchange.receive(&head, Timestamp(5));
-        let labels = &exchange.response.row.labels;
-        assert_eq!(labels.get("header:X-Replica"), Some("a\\u{9b}31m"));
+        let labels = &exchange.response.into_row().labels;
+        assert_eq!(labels.get("header:X-Replica"), Some("a\\x9b31m"));
         assert_eq!(labels.get("header:x-id"), Some(&long[..MAX_KEPT_HEADER]));
         assert_eq!(labels.iter().count(), 2);
     }

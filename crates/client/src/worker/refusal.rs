@@ -1,5 +1,6 @@
 //! A credential that the server refuses: it is renewed, and the request is sent again once.
 
+use tacho_core::secret::ServerText;
 use tacho_core::{Clock, Failure, FailureKind, Outcome};
 
 use super::ClientWorker;
@@ -40,7 +41,7 @@ impl ClientWorker<'_> {
         let FailureKind::Http(status) = failure.kind else { return };
         let sign_in = self.client.endpoint.sign_in.as_ref().filter(|sign_in| sign_in.is_refusal(status));
         if let Some(reason) = sign_in.and_then(|sign_in| sign_in.failure()) {
-            failure.message = format!("{}; {}", failure.message, self.client.endpoint.redact(&reason));
+            failure.message = format!("{}; {}", failure.message, ServerText::new(&reason));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use tacho_core::secret::ServerText;
 use tacho_core::{Clock, Failure, FailureKind, Observation, Outcome};
 
 use super::ClientWorker;
@@ -29,11 +30,11 @@ impl ClientWorker<'_> {
             self.made.remove(&exchange.response.row.index);
         }
         let done = exchange.response.ended.unwrap_or_else(|| self.client.clock.now());
-        let mut row = exchange.response.row;
+        let mut row = exchange.response.into_row();
         row.done = done;
         row.outcome = outcome;
         if let Outcome::Failed(failure) = &mut row.outcome {
-            failure.message = self.client.endpoint.redact(&failure.message);
+            failure.message = ServerText::new(&failure.message).into();
             self.explain_refusal(failure);
         }
         if !row.outcome.is_complete() {
@@ -206,7 +207,7 @@ impl ClientWorker<'_> {
 fn is_transient(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Http(status) => status >= 500 || matches!(status, 408 | 425 | 429),
-        FailureKind::Aborted | FailureKind::Cancelled => false,
+        FailureKind::Aborted | FailureKind::Cancelled | FailureKind::TooLong => false,
         _ => true,
     }
 }

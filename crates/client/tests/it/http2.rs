@@ -120,7 +120,7 @@ fn a_tls_server_that_offers_http2_gets_it() {
     assert_eq!(driven.workers[0].kernel_timestamps, cfg!(target_os = "linux"));
     let caller = Caller::new(&speaking_http2(&server.url()), "", Duration::from_secs(5)).unwrap();
     let response = caller.post("/x", caller.user_headers(), b"{}").unwrap();
-    assert_eq!((response.status, response.body), (200, WHOLE.concat().into_bytes()));
+    assert_eq!((response.status, response.text()), (200, WHOLE.concat()));
 }
 
 #[test]

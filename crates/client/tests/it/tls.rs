@@ -138,7 +138,7 @@ fn control_calls_go_over_tls_too() {
     let caller = Caller::new(&trusting(&server), "/base", Duration::from_secs(10)).unwrap();
     let large = vec![b' '; 3 << 20];
     let response = caller.post("/x", caller.user_headers(), &large).unwrap();
-    assert_eq!(String::from_utf8(response.body).unwrap(), format!("POST /base/x HTTP/1.1 {}", 3 << 20));
+    assert_eq!(response.text(), format!("POST /base/x HTTP/1.1 {}", 3 << 20));
     let wary = endpoint(&server.url(), BackendKind::OpenAi, Rules::Standard);
     let caller = Caller::new(&wary, "", Duration::from_secs(10)).unwrap();
     let message = caller.get("/x", caller.user_headers()).unwrap_err().to_string();

@@ -67,6 +67,21 @@ pub fn is_secret_name(name: &str) -> bool {
         || ENDINGS.iter().any(|ending| squeezed.ends_with(ending))
 }
 
+/// Beginnings of keys and tokens that their issuers give them.
+const PREFIXES: &[&str] =
+    &["sk-", "hf_", "ghp_", "github_pat_", "glpat-", "xoxb-", "AKIA", "ASIA", "eyJ", "nvapi-", "gsk_"];
+
+/// Whether a word of unknown meaning may be a key or token: it has the beginning of one, or looks random.
+pub fn looks_secret(word: &str) -> bool {
+    let kind = |c: char| (c.is_ascii_digit(), c.is_uppercase());
+    let looks_random = |part: &str| {
+        let changes = part.chars().zip(part.chars().skip(1)).filter(|(a, b)| kind(*a) != kind(*b)).count();
+        part.len() >= 8 && changes >= 4 || part.len() >= 24 && changes >= 2
+    };
+    PREFIXES.iter().any(|prefix| word.len() >= 8 && word.starts_with(prefix))
+        || word.split(|c: char| !c.is_alphanumeric()).any(looks_random)
+}
+
 /// The words of a name in lower case, split at non-alphanumeric characters and at camel-case boundaries.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -144,6 +159,28 @@ mod tests {
             assert!(is_secret_name(flag) && !is_secret_flag(flag), "{flag}");
         }
         assert!(is_secret_flag("--api-key") && !is_secret_flag("--token-command") && !is_secret_flag("--seed"));
+    }
+
+    #[test]
+    fn keys_are_told_from_ordinary_words() {
+        for word in
+            ["sk-abcdefgh", "tok-Zr5mPq8Kx1", "pw83hTzz41", "eyJhbGciOiJub25lIn0.e30.c2ln", "9f86d081884c7d659a2feaa0"]
+        {
+            assert!(looks_secret(word), "{word}");
+        }
+        for word in [
+            "Qwen3-8B-Instruct",
+            "meta-llama/Llama-3.1-8B",
+            "--num-prompts",
+            "results.json",
+            "127.0.0.1:8000",
+            "--save-detailed",
+            "openai-chat",
+            "skip",
+            "2026-11-18T01:06:45",
+        ] {
+            assert!(!looks_secret(word), "{word}");
+        }
     }
 
     #[test]

@@ -102,6 +102,18 @@ pub fn redact_json(value: &Value) -> Value {
     }
 }
 
+/// A body without its secret fields, at any depth: for files that are sent again, where a redacted value would be sent.
+pub fn without_secrets(value: &Value) -> Value {
+    match value {
+        Value::Dict(dict) => {
+            let kept = dict.iter().filter(|(name, _)| !is_secret_name(name));
+            kept.map(|(name, value)| (name.to_owned(), without_secrets(value))).collect::<Dict>().into()
+        }
+        Value::List(items) => Value::List(items.iter().map(without_secrets).collect()),
+        other => other.clone(),
+    }
+}
+
 fn redact_field(name: &str, value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) => value.clone(),
@@ -124,11 +136,43 @@ pub fn redact_json_text(text: &str) -> String {
     }
 }
 
-/// Removes these secrets from the text of a server or library.
-pub fn redact_text(text: &str, secrets: &[Secret]) -> String {
-    secrets.iter().filter(|secret| !secret.is_empty()).fold(text.to_owned(), |text, secret| {
-        if text.contains(secret.expose()) { text.replace(secret.expose(), REDACTED) } else { text }
-    })
+/// The secrets in the query of a URL or path: the values of parameters with the name of a secret.
+pub fn secrets_of_url(text: &str) -> impl Iterator<Item = Secret> {
+    let pairs = text.split(['?', '#', '&', ';']).skip(1).filter_map(|pair| pair.split_once('='));
+    pairs.filter(|(name, _)| is_secret_name(&decode(name))).map(|(_, value)| Secret::new(decode(value)))
+}
+
+/// The secrets in a body: every text and number under the name of a secret, at any depth.
+pub fn secrets_of_json(value: &Value) -> Vec<Secret> {
+    fn collect(value: &Value, is_secret: bool, found: &mut Vec<Secret>) {
+        match value {
+            Value::Dict(dict) => {
+                dict.iter().for_each(|(name, value)| collect(value, is_secret || is_secret_name(name), found));
+            }
+            Value::List(items) => items.iter().for_each(|item| collect(item, is_secret, found)),
+            Value::Null | Value::Bool(_) => {}
+            Value::Str(text) if is_secret => found.push(Secret::new(text.as_str())),
+            Value::Str(text) => found.extend(secrets_of_url(text)),
+            number if is_secret => found.push(Secret::new(json::dumps(number))),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    collect(value, false, &mut found);
+    found
+}
+
+/// The secrets in the value of a header that the user has set: the value, and the credential in it. Names that every
+/// client sends have ordinary values.
+pub fn secrets_of_header(name: &str, value: &str) -> impl Iterator<Item = Secret> {
+    const ORDINARY: [&str; 3] = ["content-type", "accept", "user-agent"];
+    let name = name.trim().to_ascii_lowercase();
+    let is_named = is_secret_name(&name) || is_credentials(value);
+    let is_word = value.parse::<f64>().is_ok()
+        || matches!(value.to_ascii_lowercase().as_str(), "true" | "false" | "none" | "null");
+    let whole = (is_named || !ORDINARY.contains(&&*name) && !is_word).then(|| Secret::new(value.trim()));
+    let bare = value.trim().split_once(' ').filter(|_| is_named).map(|(_, bare)| Secret::new(bare.trim()));
+    whole.into_iter().chain(bare)
 }
 
 #[cfg(test)]
@@ -185,8 +229,22 @@ mod tests {
     }
 
     #[test]
-    fn known_secrets_are_taken_out_of_any_text() {
-        let secrets = [Secret::new("K1"), Secret::default()];
-        assert_eq!(redact_text("bad key K1, not K2", &secrets), "bad key ***, not K2");
+    fn secrets_are_known_by_the_names_they_have() {
+        let texts = |secrets: Vec<Secret>| secrets.iter().map(|one| one.expose().to_owned()).collect::<Vec<_>>();
+        assert_eq!(texts(secrets_of_url("/v1?a=1&api%2Dkey=K%41&y#token=T").collect()), ["KA", "T"]);
+        let body = json::parse(r#"{"api_key": {"v": ["K", 12.5, true]}, "n": 1, "u": "http://h?sig=S"}"#).unwrap();
+        assert_eq!(texts(secrets_of_json(&body)), ["K", "12.5", "S"]);
+        assert_eq!(json::dumps(&without_secrets(&body)), r#"{"n": 1, "u": "http://h?sig=S"}"#);
+        for (name, value, known) in [
+            ("Authorization", "Bearer abc", &["Bearer abc", "abc"][..]),
+            ("X-Whatever", "a value", &["a value"]),
+            ("X-Whatever", "basic xyz", &["basic xyz", "xyz"]),
+            ("Content-Type", "text/plain", &[]),
+            ("X-Budget", "1000", &[]),
+            ("X-Flag", "True", &[]),
+            ("X-Token", "1000", &["1000"]),
+        ] {
+            assert_eq!(texts(secrets_of_header(name, value).collect()), known, "{name}");
+        }
     }
 }

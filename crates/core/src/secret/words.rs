@@ -63,6 +63,15 @@ fn redact_free(word: &str, header: HeaderRule) -> String {
     if word.trim_start().starts_with(['{', '[']) {
         return redact_json_text(word);
     }
+    // A command may hold JSON, whose spaces are not those between its arguments.
+    if let (Some(start), Some(end)) = (word.find('{'), word.rfind('}'))
+        && word.contains(char::is_whitespace)
+        && let json = &word[start..=end.max(start)]
+        && redact_json_text(json) != json
+    {
+        let (before, after) = (redact_free(&word[..start], header), redact_free(&word[end + 1..], header));
+        return format!("{before}{}{after}", redact_json_text(json));
+    }
     if word.contains(char::is_whitespace) {
         let parts: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
         let shown = redact(&parts, header);
@@ -140,6 +149,10 @@ mod tests {
             (&["--endpoint", "/v1/completions?key=K"], &["--endpoint", "/v1/completions?key=***"]),
             (&["env", "HF_TOKEN=hf_1", "vllm", "serve"], &["env", "HF_TOKEN=***", "vllm", "serve"]),
             (&["bash", "-c", "vllm serve --api-key K  --port 1"], &["bash", "-c", "vllm serve --api-key *** --port 1"]),
+            (
+                &["--class", "a=1: --extra-body '{\"api_key\": \"K\"}' --header X-A=v w=1"],
+                &["--class", "a=1: --extra-body '{\"api_key\": \"***\"}' --header X-A=*** w=***"],
+            ),
             (&["--temperature", "-0.5", "--max-tokens", "5"], &["--temperature", "-0.5", "--max-tokens", "5"]),
         ] {
             assert_eq!(redact_words(&words(typed)), words(shown));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tacho_client::control::Caller;
 use tacho_core::event::{Note, ServeNote};
-use tacho_core::json::{self, Value};
+use tacho_core::json::Value;
 use tacho_core::{EventSink, Request, RunEvent};
 use tacho_loadgen::StopSignal;
 use tacho_record::RunRecord;
@@ -112,7 +112,7 @@ impl Online<'_> {
     pub fn policy(&self) -> Option<String> {
         let caller = Caller::new(&self.plan.endpoint, &self.plan.base_path, Duration::from_secs(5)).ok()?;
         let answer = caller.get("/server_info?config_format=json", caller.user_headers()).ok()?;
-        let info = json::parse(&String::from_utf8_lossy(&answer.body)).ok().filter(|_| answer.status == 200)?;
+        let info = answer.json().ok().filter(|_| answer.status == 200)?;
         let config = info.get("vllm_config")?.get("scheduler_config")?;
         config.get("policy").and_then(Value::as_str).map(str::to_owned)
     }

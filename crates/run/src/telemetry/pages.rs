@@ -38,7 +38,7 @@ impl Exporter {
     fn page(&self) -> Result<String, Error> {
         let silent = |error| Error::silent(self.caller.url(&self.path), error);
         let response = self.caller.get(&self.path, self.caller.user_headers()).map_err(silent)?;
-        let text = || String::from_utf8_lossy(&response.body).into_owned();
+        let text = || response.text();
         let is_metrics =
             |text: &String| text.lines().any(|line| line.starts_with("# TYPE") || line.starts_with("DCGM_"));
         let found = (response.status == 200).then(text).filter(is_metrics);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use tacho_core::secret::{Secret, remember};
 use tacho_text::HubCache;
 
 use super::modelscope::ModelScope;
@@ -64,7 +65,9 @@ fn token(set: &impl Fn(&str) -> Option<String>) -> Option<Token> {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     };
     let given = set("HF_TOKEN").or_else(|| set("HUGGING_FACE_HUB_TOKEN")).and_then(clean);
-    given.or_else(|| std::fs::read_to_string(token_file(set)?).ok().and_then(clean)).map(Token)
+    let token = given.or_else(|| std::fs::read_to_string(token_file(set)?).ok().and_then(clean))?;
+    remember([Secret::new(token.as_str())]);
+    Some(Token(token))
 }
 
 fn token_file(set: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use serde_json::Value;
+use tacho_core::secret::redact_known;
 use ureq::http::{HeaderMap, Response, Uri};
 use ureq::{Agent, Body};
 
@@ -60,6 +61,7 @@ impl<'h> Wire<'h> {
         let value: Value = serde_json::from_str(&text).map_err(|_| odd("no JSON"))?;
         let commit =
             value["sha"].as_str().filter(|sha| sha.len() >= 7 && sha.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let commit = commit.filter(|sha| redact_known(sha) == *sha);
         let commit = commit.ok_or_else(|| odd("no commit"))?.to_owned();
         let files = value["siblings"].as_array().ok_or_else(|| odd("no list of files"))?.iter();
         let files = files.filter_map(|file| file["rfilename"].as_str()).filter(|name| safe_name(name));

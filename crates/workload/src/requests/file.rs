@@ -6,6 +6,7 @@ use std::path::Path;
 use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use tacho_core::json::{self, Dict, Value};
+use tacho_core::secret::without_secrets;
 use tacho_core::{Content, Labels, Request};
 
 use crate::Error;
@@ -36,7 +37,7 @@ fn to_json(index: usize, request: &Request, due_s: Option<f64>) -> Dict {
     dict.set("lora", request.lora.clone());
     dict.set("timestamp", request.timestamp);
     dict.set("chat_messages", request.chat_messages.clone());
-    dict.set("request_overrides", request.overrides.clone());
+    dict.set("request_overrides", request.overrides.as_ref().map(without_secrets));
     dict.set("planned_send_time", due_s);
     if let Some(session) = &request.session {
         dict.set("session_id", session.as_str());

@@ -2,7 +2,7 @@
 
 use tacho_args::near::nearest;
 use tacho_args::repr::quoted;
-use tacho_core::secret::{redact_json_text, redact_url};
+use tacho_core::secret::{REDACTED, looks_secret, redact_json_text, redact_url};
 
 /// Values that parse but are invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
         if names.is_empty() { "the run has none".to_owned() } else { format!("use one of {}", names.join(", ")) }
     )]
     NoGroup { text: String, names: Vec<String> },
-    #[error("--class {}: {problem}", quoted(text))]
+    #[error("--class {}: {problem}", quoted(class_name(text)))]
     Class { text: String, problem: String },
     #[error("--goodput {}: write NAME:MILLISECONDS, such as ttft:200", quoted(item))]
     GoodputForm { item: String },
@@ -179,6 +179,13 @@ const TIMES: [&str; 4] = ["ttft", "tpot", "itl", "e2el"];
 const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
 const RATES: [&str; 5] =
     ["request_throughput", "output_throughput", "total_token_throughput", "request_goodput", "failed"];
+
+/// The name of a class: the rest of its text may hold headers and keys.
+fn class_name(text: &str) -> &str {
+    let end = |c: char| !(c.is_alphanumeric() || "-_".contains(c));
+    let name = text.split(end).next().unwrap_or_default();
+    if looks_secret(name) { REDACTED } else { name }
+}
 
 impl Refusal {
     /// A value outside of what is allowed.

@@ -5,6 +5,7 @@ use tacho_args::flag::{Flag, Origin};
 use tacho_args::repr::{joined, repr};
 use tacho_args::shown::shown;
 use tacho_core::json::{Dict, Value};
+use tacho_core::secret::redact_url;
 
 use super::ServeArgs;
 use crate::args::shared::media::BUCKETS;
@@ -76,7 +77,7 @@ impl ServeArgs {
         }
         dict.set("ignore_eos", self.ignore_eos());
         dict.set("self_timed", self.self_timed());
-        dict.set("endpoint", self.endpoint());
+        dict.set("endpoint", redact_url(&self.endpoint()));
     }
 }
 

@@ -35,7 +35,7 @@ fn read_endpoints(known: &mut KnownLimits, endpoint: &EndpointSpec) {
         let line = page.lines().find(|line| line.starts_with("vllm:cache_config_info"));
         known.read(line.unwrap_or_default(), "/metrics");
     }
-    if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|answer| answer.body) {
-        known.read(&String::from_utf8_lossy(&models), "/v1/models");
+    if let Ok(models) = caller.get("/v1/models", caller.user_headers()).map(|answer| answer.text()) {
+        known.read(&models, "/v1/models");
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tacho_core::Timestamp;
+use tacho_core::secret::ServerText;
 
 use super::program::{Found, Hit};
 use super::spec::Selector;
@@ -108,5 +109,5 @@ fn shown(hit: &Hit, data: &[u8]) -> String {
     }
     let mut plain = Vec::new();
     unescape(bytes, &mut plain);
-    format!("{:?}", String::from_utf8_lossy(&plain))
+    format!("{:?}", &*ServerText::new(&String::from_utf8_lossy(&plain)))
 }

@@ -1,7 +1,7 @@
 //! Base64: decoding in both alphabets, encoding in the standard one.
 
 /// Appends the decoded bytes of `text`; `None` if it has other characters.
-pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let digits = text.iter().rposition(|digit| *digit != b'=').map_or(0, |last| last + 1);
     out.reserve(digits * 3 / 4);
     let (mut bits, mut held) = (0_u32, 0);
@@ -25,7 +25,7 @@ pub(crate) fn decode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Encodes bytes, with padding.
-pub(crate) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {

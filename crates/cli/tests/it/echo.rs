@@ -1,0 +1,465 @@
+//! A server that repeats every secret it is sent, in every form and at every place: no output tells one of them.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use tacho_testkit::scripted::{Keep, Scripted};
+use tacho_testkit::wire::{Seen, write_plain};
+
+use crate::tacho::{Place, stderr, stdout};
+
+const KEY: &str = "sk-Ec7/hoK3y+Q9==";
+const HEADER: &str = "Wh4t\"ever <Zz>";
+const CLASS: &str = "cls-V4lue-Zz";
+const QUERY: &str = "qry/P4r&am";
+const BODY: &str = "bdy-S3c\\ret\"é";
+const PASSWORD: &str = "pw/83hT zz41";
+const TOKEN: &str = "tok-Zr5mPq8Kx1";
+const CLIENT_SECRET: &str = "cs-Bn4w/Lt6Jy3";
+const AWS_ID: &str = "AKIAV7T3GQ9Z";
+const AWS_SECRET: &str = "aws-Hd2sVc0Fu8";
+const SESSION: &str = "sess-Rk3/vT8+yQ2m==";
+
+fn percent(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn as_json(text: &str) -> String {
+    json!(text).to_string().trim_matches('"').to_owned()
+}
+
+fn as_ascii_json(text: &str) -> String {
+    let escape = |c: char| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) };
+    as_json(text).chars().map(escape).collect()
+}
+
+/// A text in every form in which a server may repeat it.
+fn forms(text: &str) -> Vec<String> {
+    let html = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    let basic = BASE64_STANDARD.encode(format!("user:{text}"));
+    let of_url = BASE64_STANDARD.encode(text).replace('+', "-").replace('/', "_");
+    let lower = percent(text).replace("%2F", "%2f").replace("%2B", "%2b").replace("%C3%A9", "%c3%a9");
+    let twice = as_json(&as_json(text));
+    let coded = BASE64_STANDARD.encode(text);
+    vec![text.to_owned(), percent(text), lower, as_json(text), as_ascii_json(text), twice, html, coded, basic, of_url]
+}
+
+/// The parts of forms that give a secret away: padding and the last digit of base64 depend on what follows.
+fn telling(secret: &str) -> BTreeSet<String> {
+    let cut = |form: String| form.trim_end_matches('=').chars().collect::<Vec<_>>();
+    let shortened = |form: Vec<char>| form[..form.len() - 1].iter().collect::<String>();
+    forms(secret).into_iter().map(cut).map(shortened).filter(|form| form.len() > 8).collect()
+}
+
+/// The server, and the secrets that it was sent.
+struct Echo {
+    server: Scripted,
+    told: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Echo {
+    fn start() -> Echo {
+        let told = Arc::<Mutex<BTreeSet<String>>>::default();
+        let (heard, count) = (told.clone(), AtomicUsize::new(0));
+        let server = Scripted::start(move |seen, stream| {
+            let mut told = heard.lock().unwrap();
+            told.extend(sent(seen));
+            let all: Vec<String> = told.iter().flat_map(|text| forms(text)).collect();
+            drop(told);
+            respond(seen, &all, count.fetch_add(1, Ordering::Relaxed), stream);
+            Keep::Close
+        });
+        Echo { server, told }
+    }
+
+    /// That the server knows these secrets, so that it repeats them.
+    fn assert_told(&self, secrets: &[&str]) {
+        let told = self.told.lock().unwrap();
+        for secret in secrets {
+            assert!(told.iter().any(|text| text.contains(secret)), "{secret} was not sent: {told:?}");
+        }
+    }
+}
+
+/// What may be secret of a request: header values, parameters, and fields of its body.
+fn sent(seen: &Seen) -> Vec<String> {
+    let ordinary = ["accept", "accept-encoding", "connection", "host", "user-agent", "x-request-id", "x-amz-date"];
+    let mut found = Vec::new();
+    for (name, value) in &seen.headers {
+        let name = name.to_ascii_lowercase();
+        if !ordinary.contains(&name.as_str()) && !name.starts_with("content-") && name != "x-amz-content-sha256" {
+            found.extend(
+                [Some(value.as_str()), value.split_once(' ').map(|(_, bare)| bare)]
+                    .into_iter()
+                    .flatten()
+                    .map(str::to_owned),
+            );
+        }
+    }
+    let basic = found.iter().filter_map(|text| String::from_utf8(BASE64_STANDARD.decode(text).ok()?).ok());
+    let basic: Vec<String> =
+        basic.filter_map(|pair| pair.split_once(':').map(|(_, password)| password.to_owned())).collect();
+    found.extend(basic);
+    // A signature differs in each request, and tells nothing.
+    let key_id = |text: String| match text.split_once("Credential=") {
+        Some((_, rest)) => rest.split('/').next().unwrap_or_default().to_owned(),
+        None => text,
+    };
+    let mut found: Vec<String> = found.into_iter().map(key_id).collect();
+    let query = seen.path().split_once("api_key=").map(|(_, value)| value.split('&').next().unwrap_or(value));
+    found.extend(query.map(|value| value.replace("%2F", "/").replace("%26", "&")));
+    found.extend(seen.json()["nested"][0]["api_key"].as_str().map(str::to_owned));
+    found.retain(|text| text.len() >= 4);
+    found
+}
+
+fn respond(seen: &Seen, told: &[String], count: usize, stream: &mut TcpStream) {
+    let all = told.join(" , ");
+    let (line, label) = (all.replace(['\r', '\n'], " "), as_json(&all));
+    let plain = |stream: &mut TcpStream, status: u16, kind: &str, body: &str| {
+        let head =
+            format!("HTTP/1.1 {status} {line}\r\nX-Echo: {line}\r\nConnection: close\r\nContent-Type: {kind}\r\n");
+        let _ = write!(stream, "{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    };
+    let short = |at: usize| told.get((count + at) % told.len().max(1)).cloned().unwrap_or_default();
+    let path = seen.path().split('?').next().unwrap_or_default();
+    match path {
+        "/token" => {
+            let token = json!({"access_token": TOKEN, "expires_in": 60}).to_string();
+            write_plain(stream, 200, "OK", "application/json", token.as_bytes()).unwrap_or_default();
+        }
+        "/version" | "/get_server_info" | "/info" | "/server_info" => {
+            plain(
+                stream,
+                200,
+                "application/json",
+                &json!({"version": short(0), "dtype": short(1), "tp_size": short(2)}).to_string(),
+            );
+        }
+        "/v1/models" => {
+            let model = json!({"id": short(0), "root": short(1), "max_model_len": short(2)});
+            plain(stream, 200, "application/json", &json!({"data": [model]}).to_string());
+        }
+        "/metrics" => {
+            let info = format!("vllm:cache_config_info{{block_size=\"{label}\",cache_dtype=\"{label}\"}} 1\n");
+            let counts = format!(
+                "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{{model_name=\"{label}\"}} 1\n"
+            );
+            plain(stream, 200, "text/plain", &format!("{counts}{info}{line}{{a=\"b\"}} 1\n"));
+        }
+        "/health" => plain(stream, 200, "text/plain", ""),
+        "/tokenize" => plain(stream, 200, "application/json", &json!({"tokens": [1, 2], "prompt": all}).to_string()),
+        path if path.ends_with("/completions") => generate(path.contains("chat"), (&all, count), &plain, stream),
+        _ => plain(stream, 500, "application/json", &all),
+    }
+}
+
+type Plain<'p> = &'p dyn Fn(&mut TcpStream, u16, &str, &str);
+
+/// A response to a request: a text in pieces, or one of several errors.
+fn generate(is_chat: bool, (all, count): (&str, usize), plain: Plain<'_>, stream: &mut TcpStream) {
+    let event = |text: &str| {
+        let choice =
+            if is_chat { json!({"index": 0, "delta": {"content": text}}) } else { json!({"index": 0, "text": text}) };
+        format!("data: {}\n\n", json!({"choices": [choice]}))
+    };
+    let letters: Vec<char> = all.chars().collect();
+    let named = format!("data: {}\n\n", json!({"id": all, "model": all, "system_fingerprint": all, "choices": []}));
+    let pieces: String = letters.chunks(5).map(|piece| event(&piece.iter().collect::<String>())).collect();
+    let pieces = named + &pieces;
+    let end = format!(
+        "data: {}\n\ndata: [DONE]\n\n",
+        json!({"choices": [], "usage": {"prompt_tokens": 8, "completion_tokens": 4, "note": all}})
+    );
+    match count % 8 {
+        0 => plain(stream, 401, "application/json", &json!({"error": {"message": all}}).to_string()),
+        1 => plain(stream, 400, "text/html", &format!("<html>{}{all}", "x".repeat(290))),
+        2 => plain(
+            stream,
+            200,
+            "text/event-stream",
+            &format!("{}data: {}\n\n", event("a"), json!({"error": {"message": all}})),
+        ),
+        3 => plain(stream, 200, "text/event-stream", &format!("data: {{\"choices\": [{all}\n\n")),
+        4 => plain(stream, 200, &all.replace(';', ","), &format!("not events: {all}")),
+        5 => {
+            let location = format!("http://elsewhere.invalid/{}", all.replace(' ', "+"));
+            let _ = write!(
+                stream,
+                "HTTP/1.1 307 Away\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            );
+        }
+        _ => plain(stream, 200, "text/event-stream", &format!("{pieces}{end}")),
+    }
+}
+
+/// Everything that was written: streams, and every file with its name.
+#[derive(Default)]
+struct Written(Vec<(String, String)>);
+
+impl Written {
+    fn streams(&mut self, what: &str, output: &Output) {
+        self.0.extend([(format!("{what}: stdout"), stdout(output)), (format!("{what}: stderr"), stderr(output))]);
+    }
+
+    fn files(&mut self, root: &Path, directory: &Path) {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            let (path, kind) = (entry.path(), entry.file_type().unwrap());
+            let name = path.strip_prefix(root).unwrap().display().to_string();
+            self.0.push((format!("the name of {name}"), name.clone()));
+            if kind.is_dir() {
+                self.files(root, &path);
+            } else if kind.is_file() {
+                self.0.push((name, String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned()));
+            }
+        }
+    }
+
+    /// Asserts that nothing tells a secret, and that these outputs are among what was checked.
+    fn assert_silent(&self, secrets: &[&str], outputs: &[&str]) {
+        for (what, text) in &self.0 {
+            for (secret, form) in
+                secrets.iter().flat_map(|secret| telling(secret).into_iter().map(move |form| (secret, form)))
+            {
+                if let Some(at) = text.find(&form) {
+                    let start = text.floor_char_boundary(at.saturating_sub(120));
+                    let end = text.ceil_char_boundary((at + 80).min(text.len()));
+                    panic!("{what} tells {secret:?} as {form:?}: {}", &text[start..end]);
+                }
+            }
+        }
+        let names: Vec<&str> =
+            self.0.iter().filter(|(_, text)| !text.is_empty()).map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("the name of")).collect();
+        println!("checked {} outputs: {}", names.len(), names.join(", "));
+        for output in outputs {
+            assert!(names.iter().any(|name| name.contains(output)), "{output} was not written: {names:?}");
+        }
+    }
+}
+
+const LOAD: &str = "--model m --tokenizer golden/tokenizers/gpt2 --num-prompts 16 --random-input-len 8 \
+    --random-output-len 4 --ready-check-timeout-sec 0 --max-concurrency 4";
+const SECRET_FLAGS: [&str; 5] = [KEY, HEADER, CLASS, QUERY, BODY];
+
+/// The arguments that give a run its secrets.
+fn secret_words(url: &str) -> Vec<String> {
+    let body = json!({"nested": [{"api_key": BODY}]}).to_string();
+    let class = format!("chat=3: --header X-Class={CLASS}");
+    let endpoint = format!("/v1/completions?api_key={}", percent(QUERY));
+    let words =
+        ["--base-url", url, "--api-key", KEY, "--header", &format!("X-Whatever={HEADER}"), "--extra-body", &body];
+    [&words[..], &["--class", &class, "--class", "batch=1:", "--endpoint", &endpoint]]
+        .concat()
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
+}
+
+fn words<'w>(line: &'w str, more: &'w [String]) -> Vec<&'w str> {
+    line.split_whitespace().chain(more.iter().map(String::as_str)).collect()
+}
+
+fn run(place: &Place, words: &[&str]) -> Output {
+    let mut command: Command = place.command(words);
+    command.env("RUST_LOG", "debug").env("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1").output().unwrap()
+}
+
+#[test]
+fn no_output_of_a_run_repeats_what_a_server_repeats() {
+    let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
+    let secrets = secret_words(&echo.server.url());
+    let files = "--save-result --save-detailed --result-filename r.json --log kept --report p.html --card c.svg \
+        --save-requests q.jsonl --summary-json s.json --save-workload w.jsonl --plot-timeline --plot-dataset-stats \
+        --response-header X-Echo --metrics-interval 0.1 --on-row-command cat>>rows.txt --verbose";
+    let (otlp, exporter) = (format!("{}/otlp", echo.server.url()), format!("{}/metrics", echo.server.url()));
+    let more = ["--otlp", &otlp, "--otlp-spans", "--telemetry-url", &exporter, "--live-http", "--disable-tqdm"];
+    let line = format!("serve {LOAD} {files} {}", more.join(" "));
+    let output = run(&place, &words(&line, &secrets));
+    assert!(output.status.code() == Some(0), "{}", stderr(&output));
+    all.streams("serve", &output);
+    echo.assert_told(&SECRET_FLAGS);
+    for (at, line) in [
+        format!("serve {LOAD} --no-log --save-requests q.csv --no-stream"),
+        format!("serve {LOAD} --no-log --save-requests q.parquet --strict-parity --backend openai-chat --endpoint /v1/chat/completions"),
+        format!("serve {LOAD} --dry-run"),
+        format!("serve {LOAD} --sweep-max-concurrency 1,2 --save-result --result-dir sweeps"),
+        format!("serve {LOAD} --num-runs 2 --save-result --result-filename n.json"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        all.streams(&format!("serve {at}"), &run(&place, &words(line, &secrets)));
+    }
+    for line in [
+        "report kept --save-requests again.jsonl --html again.html --card again.svg",
+        "report kept --save-requests again.csv",
+        "report r.json --html page.html",
+        "report r.json --markdown",
+        "compare r.json r.json --html c.html",
+        "gate r.json r.json --max-regression p99_ttft_ms:5%",
+        "check r.json --fail-if failed>1",
+        "predict --workload w.jsonl --model m --tokenizer golden/tokenizers/gpt2 --save-result --result-filename f.json",
+    ] {
+        all.streams(line, &run(&place, &words(line, &[])));
+    }
+    all.files(place.path(), place.path());
+    for call in echo.server.calls().iter().filter(|call| call.path().contains("/otlp")) {
+        all.0.push((format!("OTLP {}", call.path()), String::from_utf8_lossy(&call.body).into_owned()));
+    }
+    let outputs = "serve: stdout|serve: stderr|r.json|r.pytorch.json|p.html|c.svg|q.jsonl|q.csv|q.parquet|s.json|w.jsonl|rows.txt|kept/|\
+        again.jsonl|again.csv|again.html|page.html|c.html|gate r.json|compare r.json|check r.json|sweeps/|OTLP /otlp/v1/metrics|\
+        OTLP /otlp/v1/traces|timeline|dataset";
+    all.assert_silent(&SECRET_FLAGS, &outputs.split('|').map(str::trim).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_live_page_repeats_nothing() {
+    let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
+    let secrets = secret_words(&echo.server.url());
+    let port = place.port.to_string();
+    let line =
+        format!("serve {LOAD} --request-rate 8 --no-log --disable-tqdm --response-header X-Echo --live-http {port}");
+    let mut child =
+        place.command(&words(&line, &secrets)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = Vec::new();
+    let mut errors = child.stderr.take().unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let find = |text: &[u8]| {
+        String::from_utf8_lossy(text).split("token=").nth(1).map(|rest| rest.chars().take(32).collect::<String>())
+    };
+    let mut byte = [0];
+    while find(&said).is_none_or(|token| token.len() < 32) && errors.read(&mut byte).unwrap() > 0 {
+        said.extend(byte);
+    }
+    let token = find(&said).unwrap_or_else(|| panic!("no address: {}", String::from_utf8_lossy(&said)));
+    for path in ["/", "/metrics", "/events"] {
+        let mut page = TcpStream::connect(("127.0.0.1", place.port)).unwrap();
+        write!(page, "GET {path}?token={token} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n").unwrap();
+        let mut text = Vec::new();
+        let _ = page.read_to_end(&mut text);
+        all.0.push((format!("live {path}"), String::from_utf8_lossy(&text).into_owned()));
+    }
+    errors.read_to_end(&mut said).unwrap();
+    out.read_to_end(&mut said).unwrap();
+    child.wait().unwrap();
+    all.0.push(("serve: streams".into(), String::from_utf8_lossy(&said).into_owned()));
+    echo.assert_told(&SECRET_FLAGS);
+    all.assert_silent(&SECRET_FLAGS, &["live /", "live /events", "live /metrics", "serve: streams"]);
+}
+
+#[test]
+fn no_credential_of_a_sign_in_is_repeated() {
+    let place = Place::new();
+    let mut all = Written::default();
+    let given = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(given.path().join(name), text).unwrap();
+        given.path().join(name).display().to_string()
+    };
+    let (secret, token) = (file("secret", CLIENT_SECRET), file("token", TOKEN));
+    let files =
+        "--save-result --save-detailed --log kept --report p.html --save-requests q.jsonl --response-header X-Echo";
+    let check = |name: &str, url: &dyn Fn(&Echo) -> String, flags: &[&str], told: &[&str], all: &mut Written| {
+        let echo = Echo::start();
+        let flags: Vec<String> = flags.iter().map(|flag| flag.replace("URL", &echo.server.url())).collect();
+        let line = format!("serve {LOAD} {files} --result-filename {name}.json --base-url {}", url(&echo));
+        let line = line.replace("kept", &format!("{name}.rows"));
+        let mut command = place.command(&words(&line, &flags));
+        command.envs([
+            ("AWS_ACCESS_KEY_ID", AWS_ID),
+            ("AWS_SECRET_ACCESS_KEY", AWS_SECRET),
+            ("AWS_SESSION_TOKEN", SESSION),
+        ]);
+        all.streams(name, &command.env("RUST_LOG", "debug").output().unwrap());
+        echo.assert_told(told);
+        let report = format!("report {name}.rows --save-requests {name}.again.jsonl");
+        all.streams(&report, &run(&place, &words(&report, &[])));
+    };
+    let plain = |echo: &Echo| echo.server.url();
+    let with_password =
+        |echo: &Echo| echo.server.url().replace("http://", &format!("http://user:{}@", percent(PASSWORD)));
+    check("password", &with_password, &[], &[PASSWORD], &mut all);
+    check("command", &plain, &["--token-command", &format!("cat {token}")], &[TOKEN], &mut all);
+    let oauth = ["--oauth-token-url", "URL/token", "--oauth-client-id", "bench", "--oauth-client-secret-file", &secret];
+    check("oauth", &plain, &oauth, &[TOKEN, &percent(CLIENT_SECRET)], &mut all);
+    check("aws", &plain, &["--aws-sigv4", "bedrock", "--aws-region", "us-east-1"], &[AWS_ID, SESSION], &mut all);
+    all.files(place.path(), place.path());
+    let secrets = [PASSWORD, TOKEN, CLIENT_SECRET, AWS_ID, AWS_SECRET, SESSION];
+    all.assert_silent(&secrets, &["password.json", "command.json", "oauth.json", "aws.json", "aws.again.jsonl"]);
+}
+
+#[test]
+fn no_other_command_repeats_a_secret() {
+    let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
+    let url = echo.server.url();
+    let backend = place.run(&["backend", "init", "openai-chat"]);
+    let literal = format!("request:\n  headers:\n    X-Api-Key: {CLASS}");
+    place.write("api.yaml", &stdout(&backend).replacen("request:", &literal, 1));
+    place.write("sla.json", r#"[{"p99_ttft_ms": "<=100000"}]"#);
+    place.write("b.json", r#"[{"max_concurrency": 2}]"#);
+    let key: Vec<String> = vec!["--header".into(), format!("X-Whatever={HEADER}")];
+    let bench =
+        format!("tacho serve {LOAD} --host 127.0.0.1 --port {} --api-key {KEY} --no-log", echo.server.address.port());
+    let sweep = |kind: &str, more: &str| {
+        let line = format!("sweep {kind} --bench-params b.json -e {kind} --num-runs 1 {more} --serve-cmd");
+        let more = ["sleep 600", "--after-bench-cmd", "true", "--bench-cmd", &bench].map(str::to_owned);
+        run(&place, &words(&line, &more))
+    };
+    all.streams("sweep serve", &sweep("serve", ""));
+    all.streams("sweep serve_sla", &sweep("serve_sla", "--sla-params sla.json --sla-seconds 0.1 --sla-budget 2"));
+    for line in [
+        format!("backend check api.yaml --base-url {url} --api-key {KEY}"),
+        format!(
+            "structured-output --base-url {url} --model m --tokenizer golden/tokenizers/gpt2 --num-prompts 8 --output-len 4 --save-results --result-filename so.json"
+        ),
+        format!(
+            "multi-turn -i golden/scenarios/converter/raw.right-ascii.json -m golden/tokenizers/gpt2 --url {url} -n 2 -o c.json --stats-json-output s.json -v --request-timeout-sec 5 --api-key {KEY}"
+        ),
+        format!(
+            "throughput --backend openai --base-url {url} --model golden/tokenizers/gpt2 --num-prompts 8 --input-len 8 --output-len 2 --output-json o.json"
+        ),
+        format!(
+            "prefix-caching --backend openai --base-url {url} --model golden/tokenizers/gpt2 --num-prompts 8 --input-length-range 16:32 --output-json pc.json"
+        ),
+        format!("serve --base-url {url} --api-key {KEY} --num-prompts 1"),
+    ] {
+        let words = if line.starts_with("backend check") || line.starts_with("multi-turn") {
+            words(&line, &[])
+        } else {
+            words(&line, &key)
+        };
+        let name = line.split(" -").next().unwrap_or_default();
+        all.streams(name, &place.command(&words).env("OPENAI_API_KEY", KEY).env("RUST_LOG", "debug").output().unwrap());
+    }
+    std::fs::remove_file(place.file("api.yaml")).unwrap();
+    all.files(place.path(), place.path());
+    echo.assert_told(&[KEY, HEADER]);
+    all.assert_silent(
+        &[KEY, HEADER, CLASS],
+        &["sweep serve: std", "sweep serve_sla", "backend check", "multi-turn", "structured-output", "throughput"],
+    );
+}
+
+#[test]
+fn labels_of_strangers_control_no_terminal() {
+    let place = Place::new();
+    let row = |at: usize| json!({"prompt": format!("p{at}"), "output_tokens": 2, "labels": {"\u{1b}]0;x\u{7}\u{202e}name": "v\u{1b}[2J"}});
+    place.write("d.jsonl", &(0..4).map(|at| format!("{}\n", row(at))).collect::<String>());
+    let line = "serve --sim --dataset-name custom --skip-chat-template --dataset-path d.jsonl --num-prompts 4 --log kept --save-result --save-detailed --result-filename r.json --report p.html";
+    let output = place.run(&words(line, &[]));
+    let again = place.run(&["report", "kept"]);
+    for text in [stdout(&output), stderr(&output), stdout(&again), stderr(&again)] {
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text:?}");
+    }
+    let _: Value = place.json("r.json");
+}
