@@ -1,7 +1,7 @@
 //! The part of the client that runs on one thread: its connections, its requests in flight, its rows.
 
-#[cfg(test)]
 mod bounds;
+#[cfg(test)]
 mod counting;
 mod exchange;
 mod input;

@@ -1,6 +1,7 @@
 //! One blocking request, over the same transport as the benchmark's.
 
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tacho_core::json::{self, Value};
@@ -32,6 +33,32 @@ pub struct Caller {
     base_path: String,
     limits: Limits,
     stop: Option<StopSignal>,
+    patience: Arc<Mutex<Patience>>,
+}
+
+/// How long optional calls may still wait, together: a server that does not respond to them costs a few seconds once.
+#[derive(Debug)]
+struct Patience {
+    left: Duration,
+    /// Paths that the server has responded to. They may take their time.
+    known: Vec<String>,
+}
+
+impl Patience {
+    const ALL: Duration = Duration::from_secs(5);
+
+    fn new() -> Arc<Mutex<Self>> {
+        Arc::new(Mutex::new(Patience { left: Patience::ALL, known: Vec::new() }))
+    }
+
+    /// Notes the end of a call.
+    fn note(&mut self, path: &str, took: Duration, response: &Result<Response, Error>) {
+        match response {
+            Ok(_) if !self.known.iter().any(|known| known == path) => self.known.push(path.to_owned()),
+            Ok(_) => {}
+            Err(_) => self.left = self.left.saturating_sub(took),
+        }
+    }
 }
 
 /// Limits of a call.
@@ -78,8 +105,9 @@ impl Caller {
         let endpoint = EndpointSpec { url, backend, ..endpoint.clone() };
         endpoint.remember_secrets();
         let route = Route::find(&endpoint)?;
-        let limits = Limits { time: timeout, body: 64 << 20 };
-        Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None })
+        let limits = Limits { time: timeout.min(endpoint.timeout), body: 64 << 20 };
+        let patience = Patience::new();
+        Ok(Caller { endpoint, route, base_path: base_path.to_owned(), limits, stop: None, patience })
     }
 
     /// A caller that connects directly, as vLLM does for `/tokenize`. A server whose name only the proxy can resolve is
@@ -108,6 +136,13 @@ impl Caller {
     pub(super) fn within(&self, limits: Limits) -> Caller {
         let limits = Limits { time: limits.time.min(self.limits.time), body: limits.body };
         Caller { limits, ..self.clone() }
+    }
+
+    /// Like `within`, for a call of `path` that a run can do without: all such calls together wait a few seconds.
+    pub(super) fn optional(&self, path: &str, limits: Limits) -> Caller {
+        let patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = if patience.known.iter().any(|known| known == path) { Duration::MAX } else { patience.left };
+        self.within(Limits { time: limits.time.min(left), ..limits })
     }
 
     /// The URL of `path`, for messages.
@@ -161,7 +196,13 @@ impl Caller {
             }
             _ => Error::Call { method, url: url.to_string(), reason: ServerText::new(&error.to_string()).into() },
         };
-        let send = |request: &[u8]| Call::begin(self).exchange(&self.route, request).map_err(failed);
+        let send = |request: &[u8]| {
+            let call = Call::begin(self);
+            let response = call.exchange(&self.route, request).map_err(failed);
+            let mut patience = self.patience.lock().unwrap_or_else(PoisonError::into_inner);
+            patience.note(path, call.began.elapsed(), &response);
+            response
+        };
         let Some(sign_in) = &self.endpoint.sign_in else { return send(&request) };
         let rest = http1::after_host(&request);
         let mut signer = Signer::new(sign_in, &self.route, &url, method)?;

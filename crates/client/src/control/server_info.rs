@@ -53,9 +53,8 @@ const SETTINGS: [&str; 19] = [
 
 /// Queries the server. Properties that it does not state, or not in time, stay unknown.
 pub fn server_info(caller: &Caller) -> ServerInfo {
-    let caller = caller.within(LIMITS);
     let get = |path: &str| {
-        let response = caller.get(path, caller.user_headers()).ok()?;
+        let response = caller.optional(path, LIMITS).get(path, caller.user_headers()).ok()?;
         response.json().ok().filter(|_| response.status == 200)
     };
     let mut info = ServerInfo::default();

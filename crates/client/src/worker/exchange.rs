@@ -323,7 +323,8 @@ impl ResponseState {
         if self.accepted {
             self.stopped = self.decoder.feed(bytes, self.timestamp, &mut self.row) == Flow::Stop;
             if self.bounds.are_exceeded(bytes.len(), &self.row) && !self.stopped {
-                return self.stop(FailureKind::TooLong, &self.bounds.cut(&mut self.row));
+                let message = self.bounds.cut(&mut self.row);
+                return self.stop(FailureKind::TooLong, &message);
             }
             return !self.stopped;
         }

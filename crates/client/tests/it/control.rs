@@ -4,7 +4,9 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use tacho_client::control::{Caller, ProfilerCall, ProfilerResponse, first_model, metrics_page, profile};
+use tacho_client::control::{
+    Caller, ProfilerCall, ProfilerResponse, ServerInfo, TokenizeServer, first_model, metrics_page, profile, server_info,
+};
 use tacho_client::{BackendKind, Error, Rules};
 use tacho_loadgen::StopSignal;
 
@@ -25,6 +27,19 @@ fn caller(address: std::net::SocketAddr, patience: Duration) -> Caller {
 }
 
 const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_server_that_is_silent_on_side_paths_costs_seconds_once() {
+    // Connections are accepted and never answered.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let caller = caller(listener.local_addr().unwrap(), LONG);
+    let began = Instant::now();
+    assert!(metrics_page(&caller).is_err());
+    assert_eq!(server_info(&caller), ServerInfo::default());
+    let server = TokenizeServer { caller: &caller, model: "m", signed: false };
+    assert!(server.tokenize("a").is_none() && server.tokenize("b").is_none() && metrics_page(&caller).is_err());
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
 
 #[test]
 fn a_page_that_never_comes_is_given_up_and_said_to_be() {
