@@ -12,40 +12,42 @@ const FEW: (usize, usize, u64) = (128 << 10, 4 << 20, 256 << 20);
 /// The same for each requested token: several choices, tokens of many bytes, log-probabilities of many alternatives.
 const EACH: (usize, usize, u64) = (16, 256, 64 << 10);
 
+/// Unit of received bytes: all numbers fit into 32 bits, because every stream in flight has them.
+const BLOCK: usize = 64;
+
 /// The bounds of one response, and what was received.
 #[derive(Debug)]
 pub(super) struct Bounds {
-    events: usize,
-    text: usize,
-    bytes: u64,
-    received: u64,
-    asked: usize,
+    /// Requested tokens; 0 if their number is unknown.
+    pub(super) asked: u32,
+    /// Received blocks, rounded up for each part.
+    received: u32,
 }
 
 impl Bounds {
     /// The bounds of a response with this many requested tokens; 0 if their number is unknown.
     pub(super) fn of(asked: usize) -> Self {
-        let (events, text, bytes) = match asked {
+        Bounds { asked: u32::try_from(asked).unwrap_or(u32::MAX), received: 0 }
+    }
+
+    /// Adds bytes that were received; returns whether the response is too long.
+    pub(super) fn are_exceeded(&mut self, bytes: usize, row: &Observation) -> bool {
+        self.received = self.received.saturating_add(u32::try_from(bytes.div_ceil(BLOCK)).unwrap_or(u32::MAX));
+        let (events, text, most) = match self.asked as usize {
             0 => UNKNOWN,
-            _ => (
+            asked => (
                 asked.saturating_mul(EACH.0).max(FEW.0),
                 asked.saturating_mul(EACH.1).max(FEW.1),
                 (asked as u64).saturating_mul(EACH.2).max(FEW.2),
             ),
         };
-        Bounds { events, text, bytes, received: 0, asked }
-    }
-
-    /// Adds bytes that were received; returns whether the response is too long.
-    pub(super) fn are_exceeded(&mut self, bytes: usize, row: &Observation) -> bool {
-        self.received += bytes as u64;
-        row.chunks.len() > self.events || row.text.len() > self.text || self.received > self.bytes
+        row.chunks.len() > events || row.text.len() > text || u64::from(self.received) * BLOCK as u64 > most
     }
 
     /// Drops what a row holds of a response that is too long, but for its first token; returns the message.
     #[cold]
     pub(super) fn cut(&self, row: &mut Observation) -> String {
-        let (events, received) = (row.chunks.len(), self.received >> 10);
+        let (events, received) = (row.chunks.len(), u64::from(self.received) * BLOCK as u64 >> 10);
         row.chunks = row.chunks.first().copied().into_iter().collect();
         (row.text, row.text_ends, row.token_counts, row.coalesced) = (Vec::new(), Vec::new(), Vec::new(), 0);
         let asked = match self.asked {

@@ -64,8 +64,6 @@ pub(super) struct ResponseState {
     pub(super) row: Observation,
     /// Names of the headers to keep as labels.
     kept_headers: Option<Arc<[String]>>,
-    /// Tokens to reserve memory for.
-    output_len: u32,
     rules: Rules,
     decoder: ResponseDecoder,
     /// Boxed, because few responses are compressed and all are in memory.
@@ -105,7 +103,6 @@ impl Exchange {
             response: ResponseState {
                 row,
                 kept_headers: Some(&endpoint.response_headers).filter(|names| !names.is_empty()).cloned(),
-                output_len: expected.output_len.min(1 << 16) as u32,
                 rules: endpoint.rules,
                 decoder: ResponseDecoder::new(endpoint.backend, endpoint.rules, expected),
                 inflate: None,
@@ -394,7 +391,7 @@ impl Sink for ResponseState {
         self.decoder.head(head.content_type.as_deref(), head.metadata.as_deref());
         if self.accepted && !self.decoder.is_whole() {
             // Room for the whole response, so that no event has to allocate.
-            let tokens = self.output_len as usize;
+            let tokens = self.bounds.asked.min(1 << 16) as usize;
             self.row.chunks.reserve(tokens + 2);
             self.row.text.reserve(tokens * 5);
             self.row.text_ends.reserve(tokens + 2);
