@@ -47,7 +47,7 @@ impl Bounds {
     /// Drops what a row holds of a response that is too long, but for its first token; returns the message.
     #[cold]
     pub(super) fn cut(&self, row: &mut Observation) -> String {
-        let (events, received) = (row.chunks.len(), u64::from(self.received) * BLOCK as u64 >> 10);
+        let (events, received) = (row.chunks.len(), (u64::from(self.received) * BLOCK as u64) >> 10);
         row.chunks = row.chunks.first().copied().into_iter().collect();
         (row.text, row.text_ends, row.token_counts, row.coalesced) = (Vec::new(), Vec::new(), Vec::new(), 0);
         let asked = match self.asked {

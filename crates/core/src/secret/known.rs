@@ -92,7 +92,7 @@ impl ServerText {
     /// The beginning of a text: at most `most` bytes of it. A secret is not cut in two.
     pub fn beginning(text: &[u8], most: usize) -> ServerText {
         let mut text = harmless(&redact_beginning(text, most).0);
-        text.truncate(text.floor_char_boundary(most));
+        truncate(&mut text, most);
         ServerText(text)
     }
 
@@ -101,11 +101,17 @@ impl ServerText {
         let (text, is_cut) = redact_beginning(text, most);
         let mut line = harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "));
         if line.len() > most || is_cut {
-            line.truncate(line.floor_char_boundary(most));
+            truncate(&mut line, most);
             line.push('…');
         }
         ServerText(line)
     }
+}
+
+/// Cuts a text at the last character that ends within `most` bytes.
+fn truncate(text: &mut String, most: usize) {
+    let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    text.truncate(end.unwrap_or(0));
 }
 
 /// Redacts more of a text than the `most` bytes that are needed, since it gets shorter; and whether there is more.
