@@ -171,7 +171,8 @@ impl Exchange {
         self.response.timestamp = timestamp;
         let before = self.response.row.chunks.len();
         let used = feed(&mut self.reader, &mut self.response);
-        let events = self.response.row.chunks.len() - before;
+        // A response that is too long loses its timestamps.
+        let events = self.response.row.chunks.len().saturating_sub(before);
         if events > 1 {
             self.response.row.coalesced += (events - 1) as u32;
         }
@@ -457,6 +458,22 @@ mod tests {
         );
         exchange.restart(Outgoing::whole(Arc::from(&b""[..])));
         assert_eq!(exchange.response.ended, None);
+    }
+
+    #[test]
+    fn an_endless_response_fails_and_keeps_one_timestamp() {
+        let mut exchange = exchange(BackendKind::Vllm);
+        exchange.response.bounds = Bounds::of(8);
+        exchange.receive(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", Timestamp(1));
+        let events = "data: {\"choices\": [{\"text\": \"a\"}]}\n\n".repeat(1000);
+        let reads = (2..1000).find_map(|at| match exchange.receive(events.as_bytes(), Timestamp(at)).0 {
+            Progress::Done(outcome) => Some((at, outcome)),
+            _ => None,
+        });
+        let (at, outcome) = reads.unwrap();
+        assert!((100..140).contains(&at), "after {at} reads of 1,000 events");
+        assert_eq!(outcome.failure().map(|failure| failure.kind), Some(FailureKind::TooLong));
+        assert_eq!((exchange.response.row.chunks.len(), exchange.response.row.text.capacity()), (1, 0));
     }
 
     #[test]
