@@ -312,7 +312,7 @@ fn no_output_of_a_run_repeats_what_a_server_repeats() {
         "compare r.json r.json --html c.html",
         "gate r.json r.json --max-regression p99_ttft_ms:5%",
         "check r.json --fail-if failed>1",
-        "predict --workload w.jsonl --model m --tokenizer golden/tokenizers/gpt2 --save-result --result-filename f.json",
+        "predict --sim-profile tiny --workload w.jsonl --model m --tokenizer golden/tokenizers/gpt2 --save-result --result-filename f.json",
     ] {
         all.streams(line, &run(&place, &words(line, &[])));
     }

@@ -192,7 +192,7 @@ fn no_command_tells_a_key() {
             "multi-turn -i golden/scenarios/converter/raw.right-ascii.json -m golden/tokenizers/gpt2 --url http://user:{{pw}}@{address} \
                  --header X-Api-Key:{{key}} -n 2 -o c.json --stats-json-output s.json -v --request-timeout-sec 5"
         ),
-        "predict --num-prompts 2 --random-input-len 8 --random-output-len 2 --api-key {key} --save-result \
+        "predict --sim-profile tiny --num-prompts 2 --random-input-len 8 --random-output-len 2 --api-key {key} --save-result \
          --result-filename r.json"
             .into(),
         "convert trace golden/sessions/sharegpt.json -o c.json".into(),
