@@ -9,6 +9,8 @@ const MIN_FULL_STEPS: usize = 5;
 const MAX_GAP: f64 = 0.08;
 /// Longest chain of full steps.
 const MAX_CHAIN: usize = 64;
+/// Steps that must have held as many tokens for a lower bound: a first token that arrives late joins the next step.
+const MIN_WITNESSES: usize = 3;
 /// Tolerance above the upper bound: a request that seems queued may not have arrived.
 const LATE_TOLERANCE: f64 = 0.02;
 
@@ -26,12 +28,13 @@ pub struct Held {
 pub(super) struct Budget {
     splitting: Bounds,
     whole: Bounds,
-    most_tokens: f64,
+    /// The largest numbers of tokens that steps held with chunked prefill, and without it.
+    held: [[f64; MIN_WITNESSES]; 2],
 }
 
 impl Default for Budget {
     fn default() -> Self {
-        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, most_tokens: 0.0 }
+        Budget { splitting: Bounds::NONE, whole: Bounds::NONE, held: [[0.0; MIN_WITNESSES]; 2] }
     }
 }
 
@@ -68,9 +71,9 @@ impl Budget {
     /// Lower bound from the tokens of a step, whether or not requests were queued. With chunked prefill a part of one
     /// of its prompts may belong to an earlier step.
     fn held(&mut self, step: &Full) {
-        self.most_tokens = self.most_tokens.max(step.tokens - step.largest);
-        self.splitting.low = self.splitting.low.max(step.tokens - step.largest);
-        self.whole.low = self.whole.low.max(step.tokens);
+        let [splitting, whole] = &mut self.held;
+        self.splitting.low = self.splitting.low.max(witnessed(splitting, step.tokens - step.largest));
+        self.whole.low = self.whole.low.max(witnessed(whole, step.tokens));
     }
 
     /// Upper bound from a step that was full though `next` was queued, and from chains of such steps: consecutive full
@@ -107,8 +110,18 @@ impl Budget {
 
     /// Most tokens that a step certainly held.
     pub(super) fn most_tokens(&self) -> usize {
-        self.most_tokens as usize
+        self.held[0][MIN_WITNESSES - 1] as usize
     }
+}
+
+/// Adds a value to the largest ones, in falling order; returns the last of them.
+fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
+    let index = largest.partition_point(|&held| held >= value);
+    if index < MIN_WITNESSES {
+        largest[index..].rotate_right(1);
+        largest[index] = value;
+    }
+    largest[MIN_WITNESSES - 1]
 }
 
 /// A full step.
@@ -163,6 +176,14 @@ fn roundest(low: f64, high: f64) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lower_bound_needs_several_steps() {
+        let mut budget = Budget::default();
+        let step = |tokens| Full { tokens, largest: 100.0, several: true };
+        [2130.0, 2048.0, 1900.0, 2040.0].map(|tokens| budget.held(&step(tokens)));
+        assert_eq!((budget.most_tokens(), budget.whole.low), (1940, 2040.0));
+    }
 
     #[test]
     fn the_roundest_number_is_taken() {
