@@ -123,7 +123,7 @@ impl Values {
         }
         let edge = (self.edge / joined).min(count / 4);
         let mut sums = centered(sums[edge..count - edge].to_vec());
-        let plain = sums.iter().map(|sum| sum * sum).sum::<f64>() / sums.len().max(1) as f64;
+        let plain = sums.iter().map(|sum| sum * sum).sum::<f64>() / sums.len().saturating_sub(1).max(1) as f64;
         let batches = batch_sums(&sums, BATCHES.min(sums.len().max(1)));
         let power = |exponent: i32| batches.iter().map(|sum| sum.powi(exponent)).sum::<f64>();
         let dominant = power(2).powi(2) / power(4);
