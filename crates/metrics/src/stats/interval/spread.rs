@@ -20,13 +20,13 @@ const STRONG_CORRELATION: f64 = 3.0;
 const MIN_EFFECTIVE: f64 = 10.0;
 /// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated; the second for
 /// percentiles in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
-const MIN_BEYOND: (f64, f64) = (5.0, 2.0);
+const MIN_BEYOND: (f64, f64) = (10.0, 2.0);
 /// Long-run variances of correlated values are too small, by this over the effective sample size.
 const BIAS: f64 = 5.0;
 /// Additional widening of percentiles in the tail of correlated values.
 const TAIL_BIAS: f64 = 0.3;
 /// Least effective sample size of strongly correlated goodput.
-const MIN_SHARE: f64 = 60.0;
+const MIN_SHARE: f64 = 150.0;
 /// Batches whose sums show how much a few events dominate a mean.
 const BATCHES: usize = 20;
 /// How much wider a bound is where the run is too short for the other one.
