@@ -63,9 +63,10 @@ pub(super) struct Accuracy {
 }
 
 impl Accuracy {
-    /// The factor by which to widen an interval for the bias of a long-run variance from few effective values.
+    /// The factor by which to widen an interval for the bias of a long-run variance from few effective values. Of very few,
+    /// Student's distribution says how uncertain their variance is.
     fn widening(&self) -> f64 {
-        1.0 + BIAS / self.effective * self.excess()
+        1.0 + BIAS / self.effective.max(MIN_EFFECTIVE) * self.excess()
     }
 
     /// The part of the variance that is due to correlation.
