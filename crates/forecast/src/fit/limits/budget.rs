@@ -181,7 +181,7 @@ mod tests {
     fn a_lower_bound_needs_several_steps() {
         let mut budget = Budget::default();
         let step = |tokens| Full { tokens, largest: 100.0, several: true };
-        [2130.0, 2048.0, 1900.0, 2040.0].map(|tokens| budget.held(&step(tokens)));
+        [2130.0, 2048.0, 1900.0, 2040.0].into_iter().for_each(|tokens| budget.held(&step(tokens)));
         assert_eq!((budget.most_tokens(), budget.whole.low), (1940, 2040.0));
     }
 
