@@ -14,7 +14,8 @@ const MIN_QUEUES: f64 = 60.0;
 /// Least number of twentieths of a run that dominate the variance of the mean TTFT, if its correlation exceeds the second.
 const MIN_DOMINANT: f64 = 4.5;
 const MIN_BURSTS: f64 = 1.5;
-/// Least number of such twentieths whatever the correlation: single requests that waited dominate below it.
+/// Least number of such twentieths of a run with scheduled arrivals, whatever the correlation: single requests that waited
+/// dominate below it.
 const MIN_SINGLE: f64 = 3.0;
 /// Least part of the error of E2EL that the error of TTFT is, for queues to matter.
 const MIN_PART: f64 = 0.3;
@@ -77,7 +78,7 @@ pub fn few_queues(rows: &impl Rows, family: &str) -> Option<FewQueues> {
     }
     let short = found.is_short(MIN_QUEUES);
     let bursts = found.correlation > MIN_BURSTS && found.dominant < MIN_DOMINANT;
-    let rare = bursts || found.dominant < MIN_SINGLE;
+    let rare = bursts || rows.paced() && found.dominant < MIN_SINGLE;
     (short || rare).then_some(FewQueues { effective: found.effective, tail_only: !short })
 }
 
