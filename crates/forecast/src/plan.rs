@@ -16,7 +16,7 @@ use crate::simulated_run::SimulatedRun;
 
 /// Rates that can be planned for, requests per second. A simulation of `REQUESTS` at the lowest rate fits into the clock.
 pub const RATES: RangeInclusive<f64> = 1e-4..=1e6;
-/// Simulated requests of a load: as many as have [`OUTPUT_TOKENS`], within bounds.
+/// Simulated requests of a load: as many as have `OUTPUT_TOKENS`, within bounds.
 pub const REQUESTS: RangeInclusive<usize> = 4_000..=10_000;
 const OUTPUT_TOKENS: usize = 1_000_000;
 /// A load is unsustainable if in-flight requests increase by more than this fraction of the arrivals.

@@ -2,7 +2,7 @@
 //!
 //! Arrival times are uncertain in three ways. Events that the client read late together with a later one arrived up to
 //! a *span* before their timestamp; the last event of a read is exact. A user-space timestamp is as late as the read
-//! (its *lag*); a kernel timestamp is not. What lies before the kernel's timestamp is estimated by [`PATH`].
+//! (its *lag*); a kernel timestamp is not. What lies before the kernel's timestamp is estimated by `PATH`.
 //!
 //! Of a late read the gap before it is too long by at most its span, and the gaps in it, measured as 0, are too short by
 //! spans that add up to the same. If at most `C(d)` values are off by more than `d`, the true quantile of rank `k` is at
@@ -21,7 +21,7 @@ const PATH: f64 = 5e-5;
 const MAX_FRACTION: f64 = 0.05;
 /// Most gaps before reads that are kept.
 const MAX_KEPT: usize = 1 << 20;
-/// Errors up to this are always accepted, ms: twice [`PATH`].
+/// Errors up to this are always accepted, ms: twice `PATH`.
 pub const FLOOR_MS: f64 = 0.1;
 
 /// The range in which a printed latency lies if a client without delays measures it.
