@@ -55,7 +55,9 @@ class Dataset(unittest.TestCase):
             path = os.path.join(directory, "w.jsonl")
             result = tacho_bench.run(["serve", "--sim", "--ignore-eos", "--save-workload", path, *flags], dataset=rows)
             with open(path, encoding="utf-8") as file:
-                return result, [json.loads(line) for line in file]
+                header, *requests = [json.loads(line) for line in file]
+            self.assertIn("tacho_workload", header)
+            return result, requests
 
     def test_rows_are_sent_in_their_order(self):
         rows = [{"prompt": f"Größe {n}", "output_len": n + 1, "labels": {"odd": str(n % 2)}} for n in range(9)]
