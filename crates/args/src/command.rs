@@ -13,7 +13,6 @@ pub struct Command<P> {
     pub spellings: &'static [&'static str],
     /// The section of the program's help that lists it.
     pub section: &'static str,
-    /// Its flags.
     pub table: &'static Table,
     /// Converts the parsed values to a task.
     pub prepare: P,
@@ -70,7 +69,6 @@ pub struct Family {
     pub command: &'static str,
     /// argparse's name of the missing word.
     pub what: &'static str,
-    /// One sentence about the commands.
     pub about: &'static str,
 }
 

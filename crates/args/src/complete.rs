@@ -7,7 +7,6 @@ use crate::help::sentence;
 /// Input of the completion scripts.
 #[derive(Clone, Copy)]
 pub struct Completion<'a, P: 'static> {
-    /// The commands.
     pub commands: &'static [Command<P>],
     /// Help topics in addition to commands.
     pub topics: &'a [&'static str],
@@ -19,13 +18,10 @@ pub struct Completion<'a, P: 'static> {
 pub enum Words {
     /// The flag does not take a value.
     None,
-    /// One of these words.
     Listed(Vec<String>),
-    /// A file or a directory.
     Files,
     /// One of these words, or a file.
     ListedOrFiles(Vec<String>),
-    /// Any text.
     Any,
 }
 
@@ -85,7 +81,6 @@ impl<P> Completion<'_, P> {
     }
 }
 
-/// Returns the script for bash.
 pub fn bash<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# bash completion of tacho; made by: tacho completions bash\n\
@@ -119,7 +114,6 @@ pub fn bash<P>(completion: &Completion<'_, P>) -> String {
     out + "    esac\n}\ncomplete -o filenames -o bashdefault -F _tacho tacho\n"
 }
 
-/// Returns the script for zsh.
 pub fn zsh<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "#compdef tacho\n# zsh completion of tacho; made by: tacho completions zsh\n_tacho() {\n    \
@@ -172,7 +166,6 @@ fn zsh_text(text: &str) -> String {
     out
 }
 
-/// Returns the script for fish.
 pub fn fish<P>(completion: &Completion<'_, P>) -> String {
     let mut out = String::from(
         "# fish completion of tacho; made by: tacho completions fish\n\
@@ -208,7 +201,6 @@ pub fn fish<P>(completion: &Completion<'_, P>) -> String {
     out
 }
 
-/// Returns the script for PowerShell.
 pub fn powershell<P>(completion: &Completion<'_, P>) -> String {
     let quoted = |words: &[String]| words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(",");
     let mut out = String::from(

@@ -12,7 +12,6 @@ use crate::error::ConfigError;
 pub struct Entry {
     /// Its origin, for error messages.
     pub place: String,
-    /// The words.
     pub words: Vec<String>,
 }
 

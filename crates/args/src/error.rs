@@ -47,11 +47,8 @@ impl Error {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{flag} {value} is out of range: use {bounds}")]
 pub struct OutOfBounds {
-    /// The flag.
     pub flag: &'static str,
-    /// The value.
     pub value: String,
-    /// The allowed range.
     pub bounds: Bounds,
 }
 

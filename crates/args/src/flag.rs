@@ -11,23 +11,17 @@ use tacho_core::json::{Value, parse};
 pub enum Kind {
     /// Prints help; `--help=TEXT` searches it.
     Help,
-    /// One integer.
     Int,
-    /// One number.
     Float,
     /// A duration in seconds.
     Seconds,
-    /// One string.
     Str,
     /// An optional string; without it, the value is true.
     OptionalStr,
-    /// One string out of a list.
     Choice(&'static [&'static str]),
     /// One string out of a list, or a file: a text with a slash or an ending.
     ChoiceOrFile(&'static [&'static str], &'static [&'static str]),
-    /// One JSON value.
     Json,
-    /// Comma-separated names.
     Names,
     /// One string parsed by a function of the command.
     Custom(Reader),
@@ -50,7 +44,6 @@ pub enum Kind {
 pub struct Reader {
     /// The name in messages about invalid text.
     pub name: &'static str,
-    /// Parses a text.
     pub read: fn(&str) -> Option<Value>,
 }
 
@@ -70,27 +63,20 @@ impl Kind {
     }
 }
 
-/// The default of a flag.
 #[derive(Debug, Clone, Copy)]
 pub enum Preset {
     /// Python's `None`.
     Unset,
-    /// A switch that is off.
     Off,
-    /// An integer.
     Int(i64),
-    /// A number.
     Float(f64),
-    /// A string.
     Str(&'static str),
-    /// Any other value, as JSON.
     Json(&'static str),
     /// A value generated for each run, and its description in the help.
     Made(fn() -> Value, &'static str),
 }
 
 impl Preset {
-    /// Returns the value.
     pub fn value(self) -> Value {
         match self {
             Preset::Unset => Value::Null,
@@ -111,11 +97,9 @@ pub enum Origin {
     Vllm,
     /// An engine flag of vLLM, passed on as given. tacho reads those with a help text.
     Engine,
-    /// Only tacho has the flag.
     Tacho,
 }
 
-/// A help section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Group {
     /// Its heading in the help.
@@ -134,7 +118,6 @@ pub const fn group(title: &'static str, vllm_title: &'static str, about: &'stati
 }
 
 impl Group {
-    /// Sets the flags shown first.
     pub const fn first(self, first: &'static [&'static str]) -> Group {
         Group { first, ..self }
     }
@@ -145,19 +128,14 @@ impl Group {
 pub struct Flag {
     /// The option strings; the first one names the value.
     pub names: &'static [&'static str],
-    /// The value syntax.
     pub kind: Kind,
     /// Placeholder of the value in the help; names the unit, if any.
     pub metavar: &'static str,
-    /// The default.
     pub preset: Preset,
     /// The allowed range; unlimited if `None`.
     pub bounds: Option<Bounds>,
-    /// The help section.
     pub group: &'static Group,
-    /// The origin.
     pub origin: Origin,
-    /// Whether the flag is required.
     pub required: bool,
     /// Whether the text of a repeated flag is appended after a comma instead of replacing the earlier one.
     pub joins: bool,
@@ -168,11 +146,9 @@ pub struct Flag {
 /// The range of a flag's number. NaN is never inside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bounds {
-    /// A closed interval.
     Between(f64, f64),
     /// A half-open interval without its lower bound.
     Above(f64, f64),
-    /// Up to and including the bound.
     AtMost(f64),
 }
 
@@ -216,7 +192,6 @@ impl fmt::Display for Bounds {
 }
 
 impl Flag {
-    /// Marks the flag as required.
     pub const fn required(self) -> Flag {
         Flag { required: true, ..self }
     }
@@ -355,7 +330,6 @@ pub const fn own(
     Flag { origin: Origin::Tacho, ..vllm(names, kind, metavar, preset, group, help) }
 }
 
-/// The flags of one command.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
     /// The command as typed, such as `tacho serve`.

@@ -10,12 +10,10 @@ use super::tokens;
 use crate::error::{OutOfBounds, UsageError};
 use tacho_core::json::{python_float, python_int};
 
-/// The result of parsing.
 #[derive(Debug)]
 pub enum Parsed {
     /// Run the command with these values.
     Values(Values),
-    /// Print help.
     Help(Wanted),
 }
 
@@ -42,9 +40,7 @@ impl Wanted {
 pub struct Setting<'a> {
     /// The flag, as error messages name it.
     pub flag: &'static str,
-    /// The given value or the default.
     pub value: &'a Value,
-    /// Whether the value was given.
     pub is_given: bool,
 }
 
@@ -64,7 +60,6 @@ pub struct Values {
     pub unknown: Vec<String>,
 }
 
-/// Keeps all values.
 impl From<&Values> for Values {
     fn from(values: &Values) -> Self {
         values.clone()
@@ -252,7 +247,6 @@ impl Values {
         }
     }
 
-    /// The given flags of an origin.
     pub fn given(&self, origin: Origin) -> impl Iterator<Item = &'static Flag> {
         let rows = self.table.flags.iter().zip(&self.given);
         rows.filter(move |(flag, given)| **given && flag.origin == origin).map(|(flag, _)| flag)
@@ -263,7 +257,6 @@ impl Values {
         names.into_iter().filter(|name| self.is_given(name))
     }
 
-    /// Whether the flag was given.
     pub fn is_given(&self, name: &str) -> bool {
         self.given[self.position(name)]
     }
@@ -295,14 +288,16 @@ impl Values {
     }
 }
 
-/// A classified word.
 enum Word {
     /// A value, if an option takes it.
     Plain(String),
-    /// An unknown option.
     Unknown(String),
     /// An option with its full name and the value after `=`.
-    Option { flag_at: usize, name: &'static str, explicit: Option<String> },
+    Option {
+        flag_at: usize,
+        name: &'static str,
+        explicit: Option<String>,
+    },
 }
 
 /// Distinguishes options from values. As in argparse, an ambiguous option is reported before an invalid value to its
@@ -395,7 +390,6 @@ fn words_of(words: Vec<String>) -> Vec<Value> {
     words.into_iter().map(Value::from).collect()
 }
 
-/// The next plain words.
 fn plain(after: &[Word], most: usize) -> Vec<String> {
     let texts = after.iter().map_while(|word| match word {
         Word::Plain(text) => Some(text.clone()),

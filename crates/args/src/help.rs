@@ -61,7 +61,6 @@ fn listed(flags: &[&Flag], width: usize) -> String {
     flags.iter().map(|flag| columns(&synopsis(flag, None), &brief(flag), column, width)).collect()
 }
 
-/// How to get more help.
 fn ways(table: &Table, section: &str, width: usize) -> String {
     let command = table.command;
     let quoted = if section.contains(' ') { format!("'{section}'") } else { section.to_owned() };
@@ -80,7 +79,6 @@ pub fn example(command: &str, what: &str, width: usize) -> String {
     format!("  {lines}\n{what}")
 }
 
-/// A wrapped paragraph.
 pub fn paragraph(text: &str, width: usize) -> String {
     wrapped(text, width).join("\n")
 }

@@ -8,7 +8,6 @@ pub fn name<P>(command: &Command<P>) -> String {
     command.table.command.replace(' ', "-")
 }
 
-/// Returns the page of a command.
 pub fn page<P>(command: &Command<P>, version: &str) -> String {
     let table = command.table;
     let mut out = head(&name(command), table.about, version);

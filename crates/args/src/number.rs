@@ -5,11 +5,9 @@ use tacho_core::json::{Value, python_int};
 /// Result of parsing an integer with an optional suffix.
 #[derive(Debug, PartialEq)]
 pub enum Sized {
-    /// A valid integer.
     Integer(Value),
     /// A decimal point before a binary suffix, which is not a whole number of units.
     FractionOfBinary,
-    /// Not a number.
     Other,
 }
 

@@ -64,7 +64,6 @@ pub fn page<P>(command: &Command<P>, main: &'static Table, scripts: impl Iterato
     out
 }
 
-/// The table row of a flag.
 fn row(flag: &Flag) -> String {
     let synopsis = synopsis(flag, None).replace('|', "\\|");
     format!("| `{synopsis}` | {} |\n", escaped(&described(flag, true)))

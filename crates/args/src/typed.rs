@@ -20,7 +20,6 @@ pub trait FromFlag: Sized {
 
 /// A type that a choice converts to. The parser guarantees a valid choice.
 pub trait FromWord: Sized {
-    /// Converts the word.
     fn from_word(word: &str) -> Self;
 }
 
@@ -122,9 +121,7 @@ macro_rules! reader {
 /// A value, and whether it was given or is the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given<T> {
-    /// The given value or the default.
     pub value: T,
-    /// Whether the value was given.
     pub is_given: bool,
 }
 
@@ -254,7 +251,6 @@ impl FromFlag for Option<Vec<PathBuf>> {
     }
 }
 
-/// The value unchanged.
 impl FromFlag for Value {
     fn from_flag(setting: Setting<'_>) -> Self {
         setting.value.clone()

@@ -8,7 +8,6 @@ use crate::error::ConfigError;
 /// Prefix of all variables.
 const BEGINNING: &str = "TACHO_";
 
-/// Reads the entries of the environment.
 pub fn read(table: &Table) -> Result<Vec<Entry>, ConfigError> {
     given(table, &|name| std::env::var(name).ok())
 }

@@ -4,7 +4,6 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Success.
     Done = 0,
     /// The run could not be completed, or no request succeeded.
     Failed = 1,

@@ -144,7 +144,6 @@ fn refused() -> Exit {
     if std::env::args_os().any(|arg| arg == "--strict-parity") { Exit::Failed } else { Exit::Usage }
 }
 
-/// Prints a requested text.
 pub(crate) fn print(text: &str) -> Exit {
     report(writeln!(tacho_report::out(), "{text}").map(|()| Exit::Done).map_err(Into::into))
 }

@@ -18,7 +18,6 @@ use crate::limits;
 /// Catches signals that stop a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Interrupt {
-    /// The stop signal of the run.
     pub(crate) stop: StopSignal,
     measuring: Arc<AtomicBool>,
     farewell: Arc<Mutex<String>>,

@@ -10,7 +10,6 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Sets up logging for the process.
 pub(crate) fn init() {
     let level = || std::env::var("VLLM_LOGGING_LEVEL").map(|level| level.to_lowercase());
     let filter = EnvFilter::try_from_default_env()

@@ -51,10 +51,8 @@ use std::borrow::Cow;
 use tacho_core::json::{Dict, Value, write_value};
 use tacho_core::{AudioFormat, Request};
 
-/// An encoded request.
 #[derive(Debug, Clone)]
 pub struct Encoded {
-    /// The body.
     pub body: Vec<u8>,
     /// Properties of the request that its decoder needs.
     pub expected: Expected,

@@ -17,7 +17,6 @@ const TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 /// The default header of the session id.
 const SESSION_HEADER: &str = "X-Session-ID";
 
-/// The source of arrival timestamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimestampSource {
     /// The kernel's receive timestamp if available, else as `User`.
@@ -30,20 +29,15 @@ pub enum TimestampSource {
 /// A certificate in PEM form, with its chain, and its private key.
 #[derive(Debug, Clone)]
 pub struct ClientCertificate {
-    /// The file of the certificate.
     pub certificate: PathBuf,
-    /// The file of the key.
     pub key: PathBuf,
 }
 
 /// The server under test and its connection settings.
 #[derive(Debug, Clone)]
 pub struct EndpointSpec {
-    /// The URL of the requests.
     pub url: Url,
-    /// The protocol.
     pub backend: BackendKind,
-    /// The rules for outcomes.
     pub rules: Rules,
     /// Sent as a bearer token, if present.
     pub api_key: Option<Secret>,
@@ -55,7 +49,6 @@ pub struct EndpointSpec {
     pub cookies: Arc<Cookies>,
     /// A credential that changes, instead of an API key.
     pub sign_in: Option<SignIn>,
-    /// The certificate that identifies this client.
     pub client_certificate: Option<ClientCertificate>,
     /// Whether to accept any certificate.
     pub insecure: bool,
@@ -65,15 +58,12 @@ pub struct EndpointSpec {
     pub proxy: Option<Url>,
     /// Whether to use HTTP/2: negotiated with TLS, with prior knowledge otherwise.
     pub http2: bool,
-    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Timeout of a request.
     pub timeout: Duration,
     /// Timeout of the first token; does not apply to non-streamed responses.
     pub first_token_timeout: Option<Duration>,
     /// Number of retries of a failed request.
     pub retries: u32,
-    /// The source of arrival timestamps.
     pub timestamps: TimestampSource,
     /// The address to connect to, instead of those of the URL's host.
     pub address: Option<SocketAddr>,
@@ -199,7 +189,6 @@ impl EndpointSpec {
 }
 
 impl EndpointSpec {
-    /// The headers of a class.
     pub(crate) fn headers_of(&self, class: Option<&str>) -> Option<&Headers> {
         let class = class?;
         self.class_headers.iter().find(|(name, _)| name == class).map(|(_, headers)| headers)
@@ -231,7 +220,6 @@ impl Headers {
         }
     }
 
-    /// Whether there is a header with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(other, _)| other.eq_ignore_ascii_case(name))
     }
@@ -253,7 +241,6 @@ impl Headers {
         }
     }
 
-    /// The headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }

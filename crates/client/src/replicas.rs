@@ -21,7 +21,6 @@ pub const REMOVED_AFTER: u32 = 3;
 /// How requests are distributed over replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Balance {
-    /// In turn.
     #[default]
     RoundRobin,
     /// To the replica with the fewest requests in flight.
@@ -30,14 +29,12 @@ pub enum Balance {
     Session,
     /// By this many first bytes of the prompt, so that equal prefixes meet on one replica. A token id counts as 4 bytes.
     Prefix(usize),
-    /// At random, by the seed.
     Random,
 }
 
 /// What happens to requests of a replica that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnReplicaFailure {
-    /// They fail.
     #[default]
     Fail,
     /// Before the first token, they are sent again to another replica.
@@ -49,9 +46,7 @@ pub enum OnReplicaFailure {
 /// One of several servers under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaSpec {
-    /// Its name in results.
     pub name: String,
-    /// The URL of the requests.
     pub url: Url,
     /// The base URL's path, a prefix of control calls.
     pub base_path: String,
@@ -81,13 +76,10 @@ pub struct ReplicaPlan {
 /// What happened to a replica during a run, apart from its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaHealth {
-    /// Its name.
     pub name: String,
     /// Failed attempts that were repeated at another replica.
     pub moved: u64,
-    /// The first of them.
     pub since: Option<Timestamp>,
-    /// Whether it was removed.
     pub removed: bool,
 }
 
@@ -142,7 +134,6 @@ pub(crate) struct Replica {
     pub(crate) route: Route,
     /// The first two lines of a request: its path and the host.
     head: Box<[u8]>,
-    /// The labels of its rows.
     pub(crate) labels: Labels,
     salt: u64,
     /// Only counted if the balance needs it.

@@ -27,7 +27,6 @@ pub(crate) use signer::Signer;
 pub enum SignInSpec {
     /// A bearer token, printed by a shell command.
     Command {
-        /// The command.
         command: String,
         /// How long a token is used if it does not state when it expires.
         refresh: Option<Duration>,
@@ -38,7 +37,6 @@ pub enum SignInSpec {
     Aws(AwsSpec),
 }
 
-/// What requests sign in with.
 #[derive(Debug)]
 enum Credential {
     Bearer(Secret),

@@ -12,7 +12,6 @@ use crate::idna;
 /// An `http`, `https` or `http+unix` URL. `Display` and `Debug` redact secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Whether to use TLS.
     pub tls: bool,
     /// Host name in ASCII (IDNA), or IP address; IPv6 without brackets.
     pub host: String,
@@ -80,7 +79,6 @@ impl Url {
         if self.port == default { bracket(&self.host) } else { self.authority() }
     }
 
-    /// Host and port.
     pub fn authority(&self) -> String {
         format!("{}:{}", bracket(&self.host), self.port)
     }

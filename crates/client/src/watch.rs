@@ -24,7 +24,6 @@ const PERIOD: Duration = Duration::from_millis(500);
 
 /// The content of the live view.
 pub trait View: Send + Sync + 'static {
-    /// The page.
     fn page(&self) -> String;
     /// The state, as one line.
     fn event(&self) -> String;

@@ -57,7 +57,6 @@ impl Pool {
     }
 }
 
-/// The client on one worker thread.
 pub struct ClientWorker<'c> {
     client: &'c Client,
     /// The connections to each replica.

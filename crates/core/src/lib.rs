@@ -1,5 +1,7 @@
 //! Types that all crates of tacho share. No I/O except by [`SpillFile`], [`files`] and [`command`], no async, no clock reads except by [`Clock`].
 
+#![warn(missing_docs)]
+
 pub mod base64;
 pub mod bounded;
 pub mod clock;

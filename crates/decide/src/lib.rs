@@ -1,6 +1,8 @@
 //! Decisions about results: comparisons, regression gates, thresholds, and the search for the highest load that meets
 //! its SLOs. Pure functions of records.
 
+#![warn(missing_docs)]
+
 pub mod compare;
 pub mod gate;
 pub mod search;

@@ -47,7 +47,6 @@ pub struct CostModel {
 pub struct BatchShape {
     /// Prefill tokens, including those of preempted sequences that are recomputed.
     pub prefill_tokens: usize,
-    /// Sequences that decode one token.
     pub decode_sequences: usize,
     /// All sequences, prefill and decode.
     pub sequences: usize,

@@ -19,10 +19,8 @@ pub enum Error {
     /// The mean of natural output lengths is invalid.
     #[error("mean_output_len={value} is not a length; use a number from 1")]
     MeanOutputLen { value: f64 },
-    /// No profile has that name.
     #[error("no speed profile is called {name:?}; there are {known}")]
     UnknownProfile { name: String, known: String },
-    /// An invalid profile file.
     #[error("{path}: {problem}; profiles are written by tacho fit")]
     ProfileFile { path: String, problem: String },
     /// The tokenizer has no ordinary token.

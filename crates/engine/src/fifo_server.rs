@@ -11,7 +11,6 @@ pub struct FifoServer {
 }
 
 impl FifoServer {
-    /// Idle cores.
     pub fn new(cores: usize) -> Self {
         FifoServer { idle_at: vec![Timestamp::ZERO; cores.max(1)] }
     }

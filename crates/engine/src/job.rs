@@ -9,12 +9,10 @@ use crate::tokens::Tokens;
 pub enum Finish {
     /// EOS or a stop string.
     Stop,
-    /// The token limit.
     Length,
 }
 
 impl Finish {
-    /// The name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Finish::Stop => "stop",
@@ -23,7 +21,6 @@ impl Finish {
     }
 }
 
-/// The kind of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Work {
     /// A text, token by token.
@@ -44,7 +41,6 @@ pub struct Job {
     pub finish: Finish,
     /// Separates prefix caches: sequences share blocks only under the same salt (one per LoRA adapter).
     pub salt: u64,
-    /// The kind of job.
     pub work: Work,
     /// The lowest is served first under [`crate::Policy::Priority`].
     pub priority: i64,
@@ -53,7 +49,6 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job that generates text.
     pub fn generate(prompt: Arc<[u32]>, output: Tokens, finish: Finish) -> Self {
         Job { prompt, output, finish, salt: 0, work: Work::Generate, priority: 0, remote: false }
     }
@@ -81,10 +76,8 @@ impl Job {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message says it")]
 pub enum Refusal {
-    /// The prompt is empty.
     #[error("the prompt has no tokens")]
     EmptyPrompt,
-    /// The output is empty.
     #[error("the output has no tokens")]
     EmptyOutput,
     /// Prompt and output exceed the model's context length.

@@ -13,11 +13,8 @@ use crate::{CostModel, EngineSpec, Profile, Slowdown};
 /// A server to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    /// Name of the profile.
     pub name: String,
-    /// Step costs.
     pub cost: CostModel,
-    /// Scheduler limits.
     pub engine: EngineSpec,
     /// Costs of a request outside of steps.
     pub front: Front,
@@ -70,7 +67,6 @@ pub(crate) const TIMES: [Time; 14] = [
 /// Costs of a request in the API server, outside of the engine.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Front {
-    /// Nanoseconds per request.
     pub per_request_ns: f64,
     /// Nanoseconds per prompt token (tokenization).
     pub per_prompt_token_ns: f64,

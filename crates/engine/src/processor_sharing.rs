@@ -20,7 +20,6 @@ pub struct ProcessorSharing<T> {
 }
 
 impl<T> ProcessorSharing<T> {
-    /// An empty queue.
     pub fn new(need: Duration, cores: usize) -> Self {
         let need = need.as_nanos() as f64;
         ProcessorSharing { need, cores: cores.max(1), work: 0.0, seen: Timestamp::ZERO, inside: VecDeque::new() }

@@ -62,7 +62,6 @@ impl Profile {
         TABLE.iter().map(|row| row.name).collect()
     }
 
-    /// The profile of that name.
     pub fn parse(name: &str) -> Result<Profile, Error> {
         TABLE
             .iter()
@@ -75,12 +74,10 @@ impl Profile {
         TABLE.iter().find(|row| row.profile == self).expect("every profile has a row")
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Its step costs.
     pub fn cost(self) -> CostModel {
         self.row().cost
     }

@@ -78,9 +78,7 @@ fn geometric(u: f64, mean: f64) -> usize {
 pub struct Draw<'a> {
     /// The simulator's seed.
     pub seed: u64,
-    /// The seed in the request.
     pub request_seed: Option<u64>,
-    /// The prompt.
     pub prompt: &'a [u32],
     /// Index of the choice among several for one prompt.
     pub choice: usize,
@@ -100,10 +98,8 @@ impl Draw<'_> {
     }
 }
 
-/// Limits of an output.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most tokens.
     pub max_tokens: usize,
     /// Least tokens before EOS or a stop string may end it.
     pub min_tokens: usize,
@@ -113,12 +109,9 @@ pub struct Limits {
     pub mean_output_len: f64,
 }
 
-/// A drawn output.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// Its tokens, at least one.
     pub tokens: Tokens,
-    /// Why it ends.
     pub finish: Finish,
     /// Whether the last token is EOS, which has no text.
     pub ends_with_eos: bool,
@@ -164,7 +157,6 @@ pub struct LogprobDraws {
 }
 
 impl LogprobDraws {
-    /// The draws of one output.
     pub fn new(draw: &Draw<'_>) -> Self {
         LogprobDraws { generator: Generator::new(draw.seed(1)) }
     }

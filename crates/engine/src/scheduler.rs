@@ -51,7 +51,6 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An idle engine.
     pub fn new(spec: EngineSpec, cost: CostModel) -> Result<Self, Error> {
         spec.validate()?;
         Ok(Engine {

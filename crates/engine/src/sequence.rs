@@ -19,7 +19,6 @@ pub(super) struct Sequence {
     pub(super) job: Job,
     /// Output tokens computed, including those in flight.
     pub(super) produced: usize,
-    /// Output tokens emitted.
     pub(super) emitted: usize,
     /// The marks of the steps in flight that compute a token of it.
     pub(super) owed: u8,

@@ -19,13 +19,11 @@ pub use router::Router;
 /// A request that arrives.
 #[derive(Debug, Clone)]
 pub struct Arrival {
-    /// Scheduled send time.
     pub due: Timestamp,
     /// Token ids of the prompt.
     pub prompt: Arc<[u32]>,
     /// Number of output tokens.
     pub output: usize,
-    /// Scheduling priority.
     pub priority: i64,
 }
 
@@ -36,7 +34,6 @@ pub struct Completion {
     pub sent: Timestamp,
     /// Times of its tokens; empty if it was rejected.
     pub tokens: Vec<Timestamp>,
-    /// Why it was rejected.
     pub rejected: Option<String>,
 }
 
@@ -45,15 +42,12 @@ pub struct Completion {
 pub struct SendPolicy {
     /// Most requests in flight.
     pub max_concurrency: Option<usize>,
-    /// Number of replicas.
     pub replicas: usize,
     /// Distributes requests over the replicas.
     pub router: Router,
-    /// Seed of the noise.
     pub seed: u64,
 }
 
-/// Simulates all requests to completion.
 pub fn simulate(machine: &Machine, arrivals: &[Arrival], policy: &SendPolicy) -> Result<Vec<Completion>, Error> {
     let mut cluster = Cluster::new(machine, policy.replicas, policy.router, policy.seed)?;
     let mut order: Vec<usize> = (0..arrivals.len()).collect();

@@ -17,7 +17,6 @@ pub struct EngineSpec {
     pub max_num_batched_tokens: usize,
     /// Tokens per KV block.
     pub block_size: usize,
-    /// KV blocks in all.
     pub num_blocks: usize,
     /// Longest sequence, prompt and output together.
     pub max_model_len: usize,
@@ -29,7 +28,6 @@ pub struct EngineSpec {
     pub mean_output_len: f64,
     /// Whether the next step is scheduled while one runs, before its tokens are known.
     pub async_scheduling: bool,
-    /// The scheduling policy.
     pub policy: Policy,
     /// Whether the KV of prompts is synthetic, except the last token's: decode only, as with vLLM's
     /// DecodeBenchConnector.
@@ -38,7 +36,6 @@ pub struct EngineSpec {
     pub transfer: Transfer,
 }
 
-/// The scheduling policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// In order of arrival.
@@ -52,7 +49,6 @@ impl Policy {
     /// The names that [`Policy::parse`] accepts.
     pub const NAMES: [&str; 2] = ["fcfs", "priority"];
 
-    /// The policy of that name.
     pub fn parse(name: &str) -> Option<Policy> {
         match name {
             "fcfs" => Some(Policy::Fcfs),
@@ -61,7 +57,6 @@ impl Policy {
         }
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         Policy::NAMES[usize::from(self == Policy::Priority)]
     }
@@ -70,9 +65,7 @@ impl Policy {
 /// Cost of a KV transfer between engines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Transfer {
-    /// Nanoseconds of any transfer.
     pub fixed_ns: f64,
-    /// Nanoseconds per token.
     pub per_token_ns: f64,
 }
 

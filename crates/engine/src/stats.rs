@@ -14,7 +14,6 @@ impl Histogram {
         Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
 
-    /// Counts a value.
     pub fn observe(&mut self, value: f64) {
         self.observe_times(value, 1);
     }
@@ -43,12 +42,10 @@ impl Histogram {
         self
     }
 
-    /// Number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Their sum.
     pub fn sum(&self) -> f64 {
         self.sum
     }
@@ -97,7 +94,6 @@ pub struct Stats {
     pub waiting: usize,
     /// Used part of the KV blocks, 0 to 1.
     pub kv_cache_usage: f64,
-    /// Steps finished.
     pub steps: u64,
     /// Prompt tokens looked up in the prefix cache.
     pub prefix_cache_queries: u64,
@@ -107,19 +103,15 @@ pub struct Stats {
     pub external_cache_hits: u64,
     /// Prompt tokens looked up at another engine.
     pub external_cache_queries: u64,
-    /// Prompt tokens found in any cache.
     pub prompt_tokens_cached: u64,
-    /// Preempted sequences.
     pub preemptions: u64,
     /// Prompt tokens of sequences that got their first token.
     pub prompt_tokens: u64,
-    /// Tokens produced.
     pub generation_tokens: u64,
     /// Sequences ended by EOS or a stop string.
     pub finished_stop: u64,
     /// Sequences ended by their token limit.
     pub finished_length: u64,
-    /// Sequences cancelled.
     pub finished_abort: u64,
     /// Arrival to first token, seconds.
     pub time_to_first_token: Histogram,
@@ -137,11 +129,8 @@ pub struct Stats {
     pub inference_time: Histogram,
     /// First token to last, per token after the first, seconds.
     pub time_per_output_token: Histogram,
-    /// Tokens per prompt.
     pub request_prompt_tokens: Histogram,
-    /// Tokens per output.
     pub request_generation_tokens: Histogram,
-    /// Tokens per step.
     pub iteration_tokens: Histogram,
 }
 

@@ -11,7 +11,6 @@ use crate::sequence::{SeqId, Sequence};
 /// A token that came out at the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenEvent {
-    /// Its sequence.
     pub id: SeqId,
     /// Index of the output token, from zero.
     pub position: usize,

@@ -28,12 +28,10 @@ impl Tokens {
         self.len
     }
 
-    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of them.
     pub fn ids(&self) -> &[u32] {
         &self.source.drawn.get_or_init(|| (self.source.draws)())[..self.len]
     }

@@ -21,7 +21,6 @@ pub(crate) struct ClockSample {
     pub(crate) at: u64,
     /// Difference to add to this rank's clock to get rank 0's.
     pub(crate) offset: i64,
-    /// The round-trip time.
     pub(crate) round_trip: u64,
 }
 
@@ -38,11 +37,9 @@ impl ClockSample {
 pub struct ClockFit {
     /// A time of this rank's clock.
     at: u64,
-    /// The offset at that time.
     offset: i64,
     /// The drift: change of the offset per nanosecond.
     rate: f64,
-    /// Bound of the error.
     bound: u64,
     /// Time from the first sample to the last.
     span: u64,
@@ -137,7 +134,6 @@ impl ClockFit {
         self.rate * self.span as f64
     }
 
-    /// Converts to JSON.
     pub fn to_json(self) -> Value {
         let numbers = vec![self.at.into(), self.offset.into(), self.rate.into(), self.bound.into(), self.span.into()];
         Value::List(numbers)

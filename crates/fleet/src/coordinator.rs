@@ -36,21 +36,17 @@ pub struct Coordinator {
 /// The result of another rank.
 #[derive(Debug)]
 pub struct RankReport {
-    /// The rank.
     pub rank: usize,
-    /// Its host name.
     pub machine: String,
     /// Number of rows it sent.
     pub rows: usize,
     /// Requests that it had sent when it last reported its progress, finished or not.
     pub started: u64,
-    /// Its log, if it has one.
     pub log: Option<String>,
     /// Its clock, with an error bound that covers every conversion; `None` if it never reported it.
     pub clock: Option<ClockFit>,
     /// The offset of its wall clock from rank 0's, and the error bound, in nanoseconds.
     pub wall_offset: Option<(i64, u64)>,
-    /// Its closing message.
     pub closing: Value,
     /// Why it was lost, if it was.
     pub lost: Option<String>,

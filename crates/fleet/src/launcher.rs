@@ -10,9 +10,7 @@ pub(crate) type Get<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// The settings of a launcher for this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LauncherInfo {
-    /// The name of the launcher.
     pub launcher: &'static str,
-    /// The rank.
     pub rank: usize,
     /// Number of ranks, if the launcher sets it.
     pub ranks: Option<usize>,

@@ -28,7 +28,6 @@ pub struct RankOptions {
     pub key: Option<PathBuf>,
     /// `--rendezvous-plaintext`: connections between machines may be unencrypted.
     pub plaintext: bool,
-    /// The policy, equal on all ranks.
     pub policy: Policy,
 }
 
@@ -52,9 +51,7 @@ impl Default for Policy {
 /// What the other ranks do when a rank is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnLost {
-    /// They finish their requests.
     Finish,
-    /// They stop.
     Stop,
 }
 
@@ -72,9 +69,7 @@ pub enum Gather {
 pub struct Membership {
     /// The rank of this process, from 0.
     pub rank: usize,
-    /// Number of ranks.
     pub ranks: usize,
-    /// The launcher of this process.
     pub launcher: &'static str,
     /// The host that rank 0 listens on.
     pub host: String,
@@ -84,7 +79,6 @@ pub struct Membership {
     pub(crate) token: Secret,
     /// Encrypts the connections, if set.
     pub(crate) certificate: Option<Certificate>,
-    /// The policy.
     pub policy: Policy,
     /// A contradiction between launchers, for the user.
     pub notice: Option<String>,

@@ -31,7 +31,6 @@ pub struct Worker {
     log: Option<String>,
 }
 
-/// When a run starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
     /// By this rank's clock.
@@ -43,7 +42,6 @@ pub struct Start {
 /// Rank 0's directive to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directive {
-    /// Continue.
     Continue,
     /// A stop rule has ended the run.
     Ended,

@@ -73,11 +73,8 @@ pub enum FitError {
 /// Step costs, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Costs {
-    /// Per step.
     pub fixed: Estimate,
-    /// Per prompt token.
     pub prefill: Estimate,
-    /// Per sequence.
     pub sequence: Estimate,
     /// Per token of context.
     pub kv: Estimate,
@@ -88,7 +85,6 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Duration of a step.
     pub fn seconds(&self, step: &Step) -> f64 {
         self.fixed.value * step.count
             + self.prefill.value * step.computed
@@ -99,10 +95,8 @@ impl Costs {
     }
 }
 
-/// A fitted server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// Step costs.
     pub costs: Costs,
     /// Decode batches are padded to CUDA-graph capture sizes up to this one; 0 if they are not.
     pub padded_up_to: usize,
@@ -118,11 +112,8 @@ pub struct Fitted {
     pub noise: f64,
     /// Slowdown over time, if it changed.
     pub slowdown: Option<Slowdown>,
-    /// Fitted steps.
     pub steps: usize,
-    /// Ambiguous steps, excluded.
     pub unclear: usize,
-    /// Outliers, excluded.
     pub outliers: usize,
     /// Fraction of steps excluded because of interference, and their slowdown.
     pub interference: (f64, f64),

@@ -46,17 +46,14 @@ const LEVELS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1];
 /// A plan's input.
 #[derive(Debug, Clone)]
 pub struct PlanSpec {
-    /// The server.
     pub machine: Machine,
     /// The workload, at one request per second.
     pub arrivals: Vec<Arrival>,
     /// The rate to serve, requests per second.
     pub rate: f64,
-    /// SLOs.
     pub slos: Vec<Criterion>,
     /// Distributes requests over replicas.
     pub router: Router,
-    /// Most replicas.
     pub max_replicas: usize,
 }
 
@@ -67,7 +64,6 @@ pub enum PlanError {
     /// The rate cannot be simulated.
     #[error("{rate} requests/s cannot be planned for; use a rate from {} to {}", RATES.start(), RATES.end())]
     Rate { rate: f64 },
-    /// Nothing to simulate.
     #[error("the workload has no requests")]
     Empty,
     /// Requests exceed the limits of the server.
@@ -84,11 +80,9 @@ pub enum PlanError {
 /// A reason why a load is not sustainable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
-    /// An SLO is violated.
     Slo {
         /// The SLO, such as `p99_ttft_ms<=500`.
         slo: String,
-        /// The value of its metric.
         value: f64,
     },
     /// The queue grows without bound, by this fraction of the arrivals.
@@ -106,7 +100,6 @@ impl std::fmt::Display for Violation {
     }
 }
 
-/// The result of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plan {
     /// Replicas that serve the rate.
@@ -129,11 +122,8 @@ pub enum Plan {
 /// A sustainable rate with its 95% range, requests per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
-    /// The estimate.
     pub value: f64,
-    /// The lower end.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
 }
 
@@ -141,14 +131,12 @@ pub struct Rate {
 #[derive(Debug)]
 pub struct Planner {
     spec: PlanSpec,
-    /// Requests of a simulation.
     requests: usize,
     /// The simulated loads, by the number of replicas and the bits of the rate.
     known: RefCell<BTreeMap<(usize, u64), Level>>,
 }
 
 impl Planner {
-    /// Checks the workload.
     pub fn new(spec: PlanSpec) -> Result<Self, PlanError> {
         if !RATES.contains(&spec.rate) {
             return Err(PlanError::Rate { rate: spec.rate });
@@ -171,7 +159,6 @@ impl Planner {
         }
     }
 
-    /// Its input.
     pub fn spec(&self) -> &PlanSpec {
         &self.spec
     }
@@ -262,7 +249,6 @@ impl Planner {
         self.spec.slos.iter().all(|slo| run.value(&slo.metric).is_some_and(|value| slo.is_met(value)))
     }
 
-    /// The violations at a rate.
     fn violations(&self, rate: f64, replicas: usize) -> Result<Vec<Violation>, PlanError> {
         let run = self.level(rate, replicas)?.pooled(None);
         let slos = self.spec.slos.iter().map(|slo| (slo, run.value(&slo.metric).unwrap_or(f64::NAN)));
@@ -348,7 +334,6 @@ fn search(first: f64, least: f64, growth: Growth) -> Search<'static> {
     Search { levels, model: Model::Monotone, unit: &|_| 0.0, budget: 0.0, tolerance: PRECISION }
 }
 
-/// The largest load that holds.
 fn largest(search: &Search<'_>, holds: impl Fn(f64) -> Result<bool, PlanError>) -> Result<Option<f64>, PlanError> {
     let mut known = Vec::new();
     while let Step::Run { level, .. } = search.next(&known) {
@@ -373,7 +358,6 @@ fn repeated(arrivals: &[Arrival], first: usize, count: usize) -> Vec<Arrival> {
     (first..first + count).map(one).collect()
 }
 
-/// A simulated load.
 #[derive(Debug, Clone)]
 pub struct Level {
     /// Requests per second.

@@ -29,7 +29,6 @@ pub const METRICS: [&str; 11] = [
     "p99_e2el_ms",
 ];
 
-/// A predicted run.
 #[derive(Debug)]
 pub struct Prediction {
     /// A typical run: the simulation nearest to the expected values, or one at constant speed if the speed varies little.

@@ -5,11 +5,8 @@ use tacho_metrics::interval::student;
 /// An expected value with its 95% prediction interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PredictionInterval {
-    /// Expected value.
     pub expected: f64,
-    /// Lower bound.
     pub low: f64,
-    /// Upper bound.
     pub high: f64,
 }
 

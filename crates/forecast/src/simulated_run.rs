@@ -21,7 +21,6 @@ impl RequestTimes {
     }
 }
 
-/// The requests of a simulated run.
 #[derive(Debug, Clone)]
 pub(crate) struct SimulatedRun {
     times: Vec<RequestTimes>,

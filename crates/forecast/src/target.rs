@@ -20,7 +20,6 @@ const WORDS: [&str; 24] = [
     "this", "be", "an", "or", "not", "we", "one",
 ];
 
-/// A simulated server.
 pub struct EngineTarget<'a> {
     cluster: Mutex<Cluster<'a>>,
     clock: &'a ManualClock,

@@ -1,6 +1,8 @@
 //! Schedules, and the event loop that sends requests on schedule and records what happened.
 //! Knows no protocol: requests go to a [`Target`].
 
+#![warn(missing_docs)]
+
 mod drive;
 mod error;
 mod event_loop;

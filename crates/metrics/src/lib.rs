@@ -1,6 +1,8 @@
 //! From the requests of a run to its metrics: samples, statistics, a summary in vLLM's definitions and tacho's own metrics
 //! next to it. Pure functions: no network, no environment, no clock.
 
+#![warn(missing_docs)]
+
 pub mod acceptance;
 pub mod caveat;
 pub mod concurrency;

@@ -21,7 +21,6 @@ impl Generator {
         Generator { pcg: Pcg64::from_sequence(sequence) }
     }
 
-    /// The bit generator underneath.
     pub fn bits(&mut self) -> &mut Pcg64 {
         &mut self.pcg
     }

@@ -18,7 +18,6 @@ impl Globals {
         Globals { py: Random::new(u64::from(seed)), np: RandomState::new(seed) }
     }
 
-    /// Seeds both again.
     pub fn seed(&mut self, seed: u32) {
         *self = Globals::seeded(seed);
     }

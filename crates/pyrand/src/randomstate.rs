@@ -11,7 +11,6 @@ pub struct RandomState {
 }
 
 impl RandomState {
-    /// Seeded with an integer.
     pub fn new(seed: u32) -> Self {
         RandomState { twister: Mt19937::from_word(seed), cached_gauss: None }
     }

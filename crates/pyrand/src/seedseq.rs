@@ -39,7 +39,6 @@ impl SeedSequence {
         SeedSequence { pool }
     }
 
-    /// The mixed pool.
     pub fn pool(&self) -> [u32; 4] {
         self.pool
     }

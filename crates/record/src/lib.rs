@@ -1,6 +1,8 @@
 //! Records of runs: the record itself, the catalog of metrics by key, and the only code that reads and writes
 //! results.
 
+#![warn(missing_docs)]
+
 pub mod error;
 pub mod fields;
 pub mod groups;

@@ -31,12 +31,10 @@ use tacho_decide::compare::Confidence;
 
 pub use self::settings::{settings, varied};
 
-/// The latency statistic to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Latency {
     /// 99th percentiles.
     P99,
-    /// Medians.
     Median,
 }
 
@@ -45,7 +43,6 @@ pub enum Latency {
 pub struct CompareSpec {
     /// The column of the load level.
     pub x: String,
-    /// The latency statistic.
     pub latency: Latency,
     /// TTFT limit, ms, and the percentage by which it may be exceeded.
     pub ttft: (f64, f64),

@@ -100,7 +100,6 @@ fn latencies(record: &RunRecord, wanted: impl Fn(MetricKind) -> bool) -> Vec<Str
     lines
 }
 
-/// The lines, each with a newline.
 fn joined(lines: &[String]) -> String {
     lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
 }

@@ -147,7 +147,6 @@ impl Dashboard {
         self.tables_markdown() + &format!("## JSON of the tables\n\n```json\n{json}\n```\n")
     }
 
-    /// The tables alone.
     pub fn tables_markdown(&self) -> String {
         let mut out = String::new();
         for (title, _, rows, order) in self.tables().into_iter().filter(|table| !table.2.is_empty()) {

@@ -34,7 +34,6 @@ fn length(text: &str) -> usize {
     text.trim_end().chars().count()
 }
 
-/// A parsed table.
 struct Screen {
     columns: Vec<Column>,
     rows: usize,

@@ -41,11 +41,9 @@ pub(crate) fn packed(bytes: &[u8]) -> io::Result<String> {
 
 /// The parts of a page other than the common script library.
 pub(crate) struct Document<'a> {
-    /// The title of the window.
     pub(crate) title: &'a str,
     /// Additions to the content security policy; mostly empty.
     pub(crate) policy: &'a str,
-    /// The visible body.
     pub(crate) body: &'a str,
     /// The data elements for the scripts.
     pub(crate) data: &'a str,

@@ -119,7 +119,6 @@ fn setup_fields(record: &RunRecord) -> Fields {
     fields
 }
 
-/// The results.
 fn result_fields(record: &RunRecord) -> Fields {
     let mut fields = Fields::default();
     metric_fields(record, Part::Totals, &mut fields);
@@ -170,7 +169,6 @@ fn latency_fields(record: &RunRecord, fields: &mut Fields) {
     }
 }
 
-/// The metrics of a part that the run has.
 fn metric_fields(record: &RunRecord, part: Part, fields: &mut Fields) {
     for metric in metric::part(part) {
         match (metric.read)(record) {

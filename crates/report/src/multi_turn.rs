@@ -32,7 +32,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The text of the report.
     pub fn text(&self, samples: &[TurnSample]) -> String {
         let mut out = format!("{SEPARATOR}\nParameters:\n");
         for (name, value) in &self.parameters {
@@ -182,7 +181,6 @@ fn between_user_turns(sorted: &[TurnSample]) -> Vec<Option<f64>> {
     gaps
 }
 
-/// The samples as a file.
 pub fn samples_json(samples: &[TurnSample]) -> String {
     dumps_indented(&samples.iter().map(|sample| Value::Dict(sample.to_json())).collect::<Vec<Value>>().into(), 2)
 }

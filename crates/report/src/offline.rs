@@ -16,7 +16,6 @@ use crate::Error;
 use crate::json::write_whole;
 use crate::style::two;
 
-/// The report.
 pub fn text(record: &OfflineRecord) -> String {
     let mut lines = match &record.measured {
         OfflineKind::Latency(latency) => latency::lines(latency),

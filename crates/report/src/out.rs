@@ -7,13 +7,11 @@ use std::sync::OnceLock;
 /// The error of a write to a terminal that has hung up.
 const EIO: i32 = 5;
 
-/// Standard output.
 #[derive(Debug)]
 pub struct Out {
     stream: Stdout,
 }
 
-/// Standard output.
 pub fn out() -> Out {
     was_terminal();
     Out { stream: io::stdout() }
@@ -26,7 +24,6 @@ fn was_terminal() -> bool {
 }
 
 impl Out {
-    /// Returns whether it is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.stream.is_terminal()
     }

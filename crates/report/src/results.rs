@@ -38,7 +38,6 @@ pub fn read(path: &Path) -> Result<Vec<Dict>, Error> {
     if dicts.is_empty() { Err(bad("empty".into())) } else { Ok(dicts) }
 }
 
-/// The text of a file.
 pub fn read_text(path: &Path) -> Result<String, Error> {
     let bytes = tacho_core::files::read_data(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     String::from_utf8(bytes).map_err(|_| Error::NotAResult { path: path.to_owned(), problem: "not UTF-8 text".into() })

@@ -67,7 +67,6 @@ impl Pass {
         }
     }
 
-    /// Its lines.
     pub fn lines(&self) -> Vec<String> {
         let rate = |count: f64| two(count / self.seconds);
         let mut lines = vec![title(&format!(" {} ", self.name), '-')];
@@ -88,7 +87,6 @@ impl Pass {
         lines
     }
 
-    /// The pass as JSON.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
         dict.set("pass", self.name);

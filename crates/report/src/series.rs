@@ -12,7 +12,6 @@ pub(crate) fn origin(samples: &Samples) -> f64 {
     if first.is_finite() { first } else { 0.0 }
 }
 
-/// The time series of a run.
 pub(crate) struct OverTime {
     /// Length of a step in seconds.
     pub(crate) step: f64,

@@ -7,7 +7,6 @@ use tacho_record::RunRecord;
 
 use crate::style::short;
 
-/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The metrics do not answer the question of the run.
@@ -19,7 +18,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Its sign on a terminal.
     pub fn sign(self) -> &'static str {
         match self {
             Severity::Bad => "✗",
@@ -32,11 +30,9 @@ impl Severity {
 /// A reason to interpret a result with care.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Its severity.
     pub severity: Severity,
     /// Its code in result files and in the documentation.
     pub code: &'static str,
-    /// One sentence.
     pub text: String,
 }
 
@@ -50,7 +46,6 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Judges a run.
     pub fn of(record: &RunRecord) -> Self {
         // One burst needs no warning: the advice says what it lacks.
         let applies = |caveat: &&Caveat| !matches!(caveat, Caveat::OneBurst);

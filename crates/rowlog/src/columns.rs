@@ -4,16 +4,11 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 
-/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// An integer.
     Int,
-    /// A float.
     Float,
-    /// A string.
     Text,
-    /// Bytes.
     Bytes,
     /// A list of integers.
     Ints,
@@ -38,7 +33,6 @@ fn list(of: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(of, true)))
 }
 
-/// One column.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     /// Its name, including the unit.
@@ -46,7 +40,6 @@ pub struct Column {
     pub(crate) kind: Kind,
     /// Whether a row may have no value.
     pub nullable: bool,
-    /// Its description.
     pub about: &'static str,
 }
 
@@ -104,7 +97,6 @@ pub static COLUMNS: &[Column] = &[
     maybe("request_id_prefix", Kind::Text, "In the first row of a batch: the prefix of the ids that are not stored."),
 ];
 
-/// The fields of the schema.
 pub(crate) fn fields() -> Vec<Field> {
     COLUMNS.iter().map(|column| Field::new(column.name, column.kind.data_type(), column.nullable)).collect()
 }

@@ -10,7 +10,6 @@ use crate::{Error, Origin, Row, Stored, Tail};
 /// A segment's part of the joined clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// The origin of its timestamps.
     pub origin: Origin,
     /// That origin on the joined clock.
     pub start: Timestamp,
@@ -27,7 +26,6 @@ pub struct Span {
 pub struct Joined {
     /// One row per request, in the order of the workload; the last of several.
     pub rows: Vec<Row>,
-    /// The segments.
     pub segments: Vec<Span>,
     /// Rows that a later segment replaced: requests that failed or were in flight when a run was stopped.
     pub replaced: usize,
@@ -36,7 +34,6 @@ pub struct Joined {
 }
 
 impl Stored {
-    /// Reads everything.
     pub fn joined(&self) -> Result<Joined, Error> {
         let mut rows: BTreeMap<usize, Row> = BTreeMap::new();
         let joined = self.each(|row| {

@@ -16,7 +16,6 @@ pub(crate) const OLD_NAME: &str = "manifest.tacho";
 /// Maximum length of a manifest.
 const LIMIT: u64 = 64 << 20;
 
-/// This machine.
 pub fn this_host() -> Host {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -40,17 +39,13 @@ fn cpu_model(text: &str) -> String {
 pub struct Manifest {
     /// The version of tacho, with its commit.
     pub tacho: String,
-    /// The command line.
     pub command: Vec<String>,
-    /// The seed.
     pub seed: Option<i64>,
     /// A hash of the requests, to check that a resumed run has the same ones.
     pub workload: Option<String>,
     /// Number of requests, if known.
     pub requests: Option<u64>,
-    /// The machine.
     pub host: Host,
-    /// The clock of the timestamps.
     pub clock: String,
     /// Further data for readers of the log.
     pub more: Value,

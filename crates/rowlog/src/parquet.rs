@@ -17,13 +17,9 @@ use crate::Error;
 /// The values of a column under construction.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// Integers.
     Ints(Vec<Option<i64>>),
-    /// Floats.
     Floats(Vec<Option<f64>>),
-    /// Strings.
     Texts(Vec<Option<String>>),
-    /// Lists of floats.
     Lists(Vec<Vec<f64>>),
 }
 

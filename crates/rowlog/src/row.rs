@@ -7,11 +7,8 @@ use tacho_core::{Labels, Observation};
 pub struct RequestInfo {
     /// Prompt tokens, counted by the client's tokenizer.
     pub prompt_len: u64,
-    /// Requested output tokens.
     pub output_len: i64,
-    /// Texts in the request.
     pub input_sequences: u64,
-    /// Seconds of audio in the request.
     pub audio_seconds: f64,
     /// The adapter, if not the base model.
     pub lora: Option<String>,
@@ -29,11 +26,8 @@ impl RequestInfo {
     }
 }
 
-/// A finished request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// The request.
     pub request: RequestInfo,
-    /// Its observation.
     pub observation: Observation,
 }

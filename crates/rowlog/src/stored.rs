@@ -83,7 +83,6 @@ fn is_shorter_than_a_schema(path: &Path) -> Result<bool, Error> {
     Ok(size < segment::schema_size()?)
 }
 
-/// One segment.
 #[derive(Debug, Clone)]
 pub struct Segment {
     path: PathBuf,
@@ -91,12 +90,10 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The origin of its timestamps.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// Its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -114,7 +111,6 @@ impl Segment {
     }
 }
 
-/// The batches of a segment.
 pub struct Batches {
     stream: Stream,
     origin: Origin,

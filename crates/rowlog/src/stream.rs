@@ -97,7 +97,6 @@ impl Stream {
         self.at
     }
 
-    /// The next complete batch.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, Error> {
         if self.tail.is_some() {
             return Ok(None);

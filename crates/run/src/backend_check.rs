@@ -29,13 +29,11 @@ const SHOWN: [&str; 8] = [
 pub struct Checked {
     /// The request, with secrets redacted.
     pub request: String,
-    /// The status of the response.
     pub status: Option<u16>,
     /// The headers of the response that are shown.
     pub headers: Vec<(String, String)>,
     /// The selectors of the file: their fields and paths.
     pub selectors: Vec<(&'static str, String)>,
-    /// The events of the response.
     pub events: Vec<TraceEvent>,
     /// The row that a run would have.
     pub row: Observation,
@@ -51,7 +49,6 @@ pub struct Checked {
 pub enum Missing {
     /// No text, or no data if the backend generates none.
     Content,
-    /// The end mark.
     End,
 }
 

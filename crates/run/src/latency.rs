@@ -20,23 +20,16 @@ const HIGHEST_ID: u64 = 10_000;
 pub struct LatencyPlan {
     /// The model's name.
     pub model_id: String,
-    /// The engine.
     pub engine: EngineNote,
     /// Tokens of each prompt.
     pub input_len: u64,
-    /// Tokens to generate.
     pub output_len: u64,
-    /// Prompts in the batch.
     pub batch_size: u64,
-    /// Sampling parameters.
     pub sampling: Sampling,
-    /// Warm-up iterations.
     pub warmups: u64,
-    /// Measured iterations.
     pub iterations: u64,
     /// Whether to profile one iteration instead.
     pub profile: bool,
-    /// Seed of the prompts.
     pub seed: u32,
 }
 

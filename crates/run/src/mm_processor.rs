@@ -15,11 +15,8 @@ use crate::offline::{Batch, Batches, OfflineEngine, OfflineWorkload, Sampling, S
 /// A run of `tacho mm-processor`.
 #[derive(Debug, Clone)]
 pub struct MmProcessorPlan {
-    /// The engine.
     pub engine: EngineNote,
-    /// The source of the requests.
     pub source: Source,
-    /// The requests.
     pub workload: OfflineWorkload,
     /// Requested number of requests.
     pub num_prompts: i64,
@@ -29,7 +26,6 @@ pub struct MmProcessorPlan {
     pub output_len: i64,
     /// Whether outputs have their full length.
     pub ignore_eos: bool,
-    /// Percentiles to report.
     pub percentiles: Vec<f64>,
     /// Whether the engine draws its own progress bar.
     pub progress: bool,

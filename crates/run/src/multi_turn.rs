@@ -26,15 +26,11 @@ use clients::Clients;
 /// A run of `tacho multi-turn`.
 #[derive(Debug, Clone)]
 pub struct MultiTurnPlan {
-    /// The server.
     pub endpoint: EndpointSpec,
-    /// Model name in requests.
     pub model_name: String,
     /// Seed of random choices and pauses.
     pub seed: u32,
-    /// Number of clients.
     pub num_clients: usize,
-    /// Settings of each client.
     pub client: ClientSpec,
     /// Whether all first turns are sent before the measurement.
     pub warmup_step: bool,
@@ -44,34 +40,28 @@ pub struct MultiTurnPlan {
     pub limit_max_tokens: i64,
     /// Whether responses must have exactly this length.
     pub exact_lengths: bool,
-    /// Whether responses are streamed.
     pub stream: bool,
     /// Whether requests contain their conversation id.
     pub send_conversation_id: bool,
     /// Whether a response that differs from the recorded one is a failure.
     pub verify_output: bool,
-    /// Whether messages are printed.
     pub print_content: bool,
     /// Whether each client's actions are printed.
     pub verbose: bool,
 }
 
-/// The result of a run.
 #[derive(Debug, Default)]
 pub struct MultiTurnResult {
     /// A sample per successful exchange, in the order in which they ended.
     pub samples: Vec<TurnSample>,
     /// Completed conversations, with the server's responses.
     pub finished: Vec<Conversation>,
-    /// Number of conversations.
     pub num_conversations: usize,
-    /// Successful exchanges.
     pub successes: usize,
     /// Causes of failed exchanges, with their counts.
     pub failures: Vec<(String, usize)>,
     /// Conversations abandoned in the middle when their client ended.
     pub abandoned: usize,
-    /// Number of retries.
     pub retries: usize,
     /// Duration of the warm-up in seconds, if there was one.
     pub warmup_runtime_sec: Option<f64>,

@@ -10,7 +10,6 @@ use crate::Error;
 /// Timeout of one request to a collector.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A collector.
 pub struct Collector {
     caller: Caller,
 }

@@ -19,21 +19,16 @@ use crate::telemetry::TelemetryPlan;
 /// A run of `tacho serve`.
 #[derive(Debug, Clone)]
 pub struct ServePlan {
-    /// The server.
     pub endpoint: EndpointSpec,
     /// The base URL's path, a prefix of control calls.
     pub base_path: String,
-    /// The model.
     pub model: ModelPlan,
-    /// The tokenizer.
     pub tokenizer: TokenizerPlan,
     /// The Hub for tokenizers and datasets that are not local.
     pub hub: Hub,
-    /// The requests.
     pub workload: WorkloadPlan,
     /// The workload file whose requests are sent again, and its digest.
     pub replayed: Option<Replayed>,
-    /// Adapters, if any.
     pub lora: Option<LoraPlan>,
     /// Most tokens of a prompt and its output together; longer requests are dropped.
     pub max_model_len: Option<u64>,
@@ -41,7 +36,6 @@ pub struct ServePlan {
     pub seed: u32,
     /// Schedule, limits, warm-up and stop rules.
     pub traffic: TrafficPlan,
-    /// Metrics to report.
     pub report: ReportPlan,
     /// The row log, if there is one.
     pub log: Option<LogPlan>,
@@ -51,41 +45,32 @@ pub struct ServePlan {
     pub ranks: Option<tacho_fleet::Membership>,
 }
 
-/// The model of the requests.
 #[derive(Debug, Clone, Default)]
 pub struct ModelPlan {
     /// `--model`; the server's first model if absent.
     pub model: Option<String>,
-    /// The name it is served under.
     pub served_name: Option<String>,
 }
 
-/// The source of the tokenizer.
 #[derive(Debug, Clone)]
 pub enum TokenizerPlan {
-    /// The built-in tokenizer.
     Builtin,
-    /// A tokenizer to load.
     Named(NamedTokenizer),
-    /// No tokenizer.
     Skipped,
 }
 
-/// A tokenizer to load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedTokenizer {
     /// A path or a Hub id; the model's own if absent.
     pub name: Option<String>,
     /// The branch, tag or commit on the Hub.
     pub revision: Option<String>,
-    /// The files to read.
     pub mode: TokenizerMode,
 }
 
 /// The source of the requests.
 #[derive(Debug, Clone)]
 pub enum WorkloadPlan {
-    /// Sampled from a dataset.
     Sample {
         /// The dataset and its settings.
         spec: Box<WorkloadSpec>,
@@ -100,7 +85,6 @@ pub enum WorkloadPlan {
     Sessions(Box<SessionsPlan>),
     /// Read from a file that an earlier run saved, with scheduled times.
     File {
-        /// The file.
         path: PathBuf,
         /// Factor on the saved times.
         time_scale: f64,
@@ -120,7 +104,6 @@ impl WorkloadPlan {
 /// A saved workload that is sent again.
 #[derive(Debug, Clone)]
 pub struct Replayed {
-    /// The file.
     pub path: PathBuf,
     /// Its digest; `None` if a flag changes the scheduled times.
     pub digest: Option<String>,
@@ -129,33 +112,27 @@ pub struct Replayed {
 /// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct LoraPlan {
-    /// Their names.
     pub modules: Vec<String>,
-    /// The assignment policy.
     pub assignment: LoraAssignment,
     /// The weight of each for random assignment; empty for equal ones.
     pub weights: Vec<f64>,
 }
 
-/// An assignment policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoraAssignment {
     /// Drawn from Python's global generator.
     Random,
-    /// In turn.
     RoundRobin,
 }
 
 /// Schedule, limits, warm-up and stop rules of a run.
 #[derive(Debug, Clone)]
 pub struct TrafficPlan {
-    /// The schedule.
     pub schedule: ScheduleSpec,
     /// Most requests in flight.
     pub max_concurrency: Option<usize>,
     /// Most requests without a first token (in prefill).
     pub max_prefills: Option<usize>,
-    /// Deliberate cancellations.
     pub cancellation: Option<Cancellation>,
     /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
@@ -228,7 +205,6 @@ impl TrafficPlan {
     }
 }
 
-/// Deliberate cancellations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cancellation {
     /// Fraction of requests to cancel, from 0 to 1.
@@ -257,7 +233,6 @@ pub struct StopPlan {
     pub drain: Duration,
     /// How long requests may continue after an end by overload.
     pub overload_grace: Duration,
-    /// The limit on failures.
     pub failures: Option<FailureLimit>,
     /// Whether a growing backlog ends the run.
     pub overload: bool,
@@ -268,7 +243,6 @@ pub struct StopPlan {
 /// The precision that a metric must reach.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Precision {
-    /// Key of the metric.
     pub metric: String,
     /// Relative half-width of its 95% confidence interval.
     pub share: f64,
@@ -279,7 +253,6 @@ pub struct Precision {
 pub enum FailureLimit {
     /// As a fraction of the finished requests, from 0 to 1.
     Share(f64),
-    /// As a number.
     Count(u64),
 }
 
@@ -290,11 +263,8 @@ pub struct ReportPlan {
     pub label: Option<String>,
     /// Keys for the result file.
     pub metadata: Vec<(String, String)>,
-    /// Latencies to report.
     pub percentile_metrics: Vec<MetricKind>,
-    /// Percentiles to report.
     pub metric_percentiles: Vec<f64>,
-    /// Goodput limits.
     pub goodput: Option<GoodputLimits>,
     /// The goodput limits of classes that have their own.
     pub class_goodput: Vec<(String, GoodputLimits)>,

@@ -21,14 +21,10 @@ use crate::{Error, NamedTokenizer, TokenizerPlan};
 
 pub use ranks::{are_ranks, rebuild_ranks};
 
-/// Changes of what is reported.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// Other latency metrics.
     pub percentile_metrics: Option<Vec<MetricKind>>,
-    /// Other percentiles.
     pub metric_percentiles: Option<Vec<f64>>,
-    /// Other goodput limits.
     pub goodput: Option<GoodputLimits>,
     /// Restricts the result to requests that ended in this part of the run.
     pub window: Option<Window>,
@@ -63,7 +59,6 @@ impl Window {
 /// A run read from its log.
 #[derive(Debug)]
 pub struct Rebuilt {
-    /// Its record.
     pub record: RunRecord,
     /// Its merged log, without the rows.
     pub log: Joined,
@@ -254,7 +249,6 @@ impl<F: Fn() -> Result<Option<Tokenizer>, Error>> Counting<F> {
 }
 
 impl Changes {
-    /// Applies the changes to a setup.
     pub fn apply(&self, setup: &mut Setup) {
         if let Some(metrics) = &self.percentile_metrics {
             setup.percentile_metrics.clone_from(metrics);

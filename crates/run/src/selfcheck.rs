@@ -18,7 +18,6 @@ use crate::serve::worker_use;
 /// Seconds that responses may take beyond their plan.
 const MAX_WAIT: f64 = 5.0;
 
-/// One load to check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CheckLoad {
     /// Number of concurrent streams.
@@ -30,7 +29,6 @@ pub struct CheckLoad {
 }
 
 impl CheckLoad {
-    /// Tokens of each stream.
     pub fn tokens(&self) -> usize {
         ((self.tokens_per_second * self.seconds).round() as usize).max(2)
     }
@@ -44,7 +42,6 @@ impl CheckLoad {
 /// The measurements under one load.
 #[derive(Debug, Clone)]
 pub struct CheckPoint {
-    /// The load.
     pub load: CheckLoad,
     /// Error of each reported arrival time in seconds, ascending.
     errors: Vec<f64>,

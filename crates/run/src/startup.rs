@@ -19,7 +19,6 @@ use crate::offline::{EngineError, Measured, Notebook, OfflineEngine};
 pub struct StartupPlan {
     /// The model's name.
     pub model_id: String,
-    /// The engine.
     pub engine: EngineNote,
     /// Number of starts with empty caches.
     pub cold: u64,

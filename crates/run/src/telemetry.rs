@@ -16,7 +16,6 @@ use self::nvml::Gpus;
 use self::pages::{Exporter, Pages};
 use crate::Error;
 
-/// Settings of telemetry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TelemetryPlan {
     /// Interval between two samples.

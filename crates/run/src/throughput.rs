@@ -25,19 +25,14 @@ const RESET: Duration = Duration::from_secs(30);
 /// A run of `tacho throughput` on an engine.
 #[derive(Debug, Clone)]
 pub struct ThroughputPlan {
-    /// The engine.
     pub engine: EngineNote,
     /// The tokenizer of the prompts.
     pub source: Source,
-    /// The prompts.
     pub workload: OfflineWorkload,
-    /// Sampling parameters.
     pub sampling: Sampling,
-    /// Adapters, if any.
     pub lora: Option<OfflineLora>,
     /// This process's index among several, and their number.
     pub share: Option<(usize, usize)>,
-    /// Whether the profiler runs.
     pub profile: bool,
     /// Whether all requests are queued before the engine starts.
     pub prequeue: bool,
@@ -54,9 +49,7 @@ pub struct ThroughputPlan {
 pub struct ServedPlan {
     /// The plan of the run, with all requests at once.
     pub serve: ServePlan,
-    /// Number of runs.
     pub runs: u64,
-    /// The engine in the record.
     pub engine: EngineNote,
     /// File to write the requests to, if any.
     pub save_workload: Option<PathBuf>,
@@ -65,15 +58,11 @@ pub struct ServedPlan {
 /// Assignment of LoRA adapters to requests.
 #[derive(Debug, Clone)]
 pub struct OfflineLora {
-    /// Path of the adapter.
     pub path: String,
-    /// Number of adapters.
     pub count: u64,
-    /// The assignment policy.
     pub assignment: LoraAssignment,
 }
 
-/// Generates the requests.
 pub fn prepare(plan: &ThroughputPlan, sink: &dyn EventSink) -> Result<Batches, Error> {
     let mut sampler = plan.source.open(sink)?;
     let mut drawn = |part| {

@@ -21,11 +21,9 @@ pub struct FaultSpec {
     pub stall: Option<(f64, Duration)>,
     /// Every route answers 503 for this long after the start.
     pub start_delay: Duration,
-    /// Seed of the draws.
     pub seed: u64,
 }
 
-/// The fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
     None,

@@ -25,7 +25,6 @@ const STAGES: [(&str, f64); 5] = [
 /// Seconds of the encoder for one item.
 const ENCODER: f64 = 0.005;
 
-/// An offline engine.
 #[derive(Debug)]
 pub struct Offline {
     engine: Engine,
@@ -38,7 +37,6 @@ pub struct Offline {
 /// Seconds to start an engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StartUp {
-    /// Total load time.
     pub load: f64,
     /// The part spent on compiling.
     pub compilation: f64,
@@ -59,7 +57,6 @@ pub struct Drained {
     pub seconds: f64,
     /// Prompt tokens, once per request.
     pub prompt_tokens: u64,
-    /// Tokens generated.
     pub output_tokens: u64,
     /// Per request, milliseconds to its last token.
     pub latencies_ms: Vec<f64>,
@@ -70,13 +67,10 @@ pub struct Drained {
 /// Media processing times of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MediaTimes {
-    /// Index of the request.
     pub request: usize,
-    /// Number of media items.
     pub items: u64,
     /// Seconds per stage of the processor, by vLLM's names.
     pub stages: Vec<(&'static str, f64)>,
-    /// Seconds of the encoder.
     pub encoder: f64,
 }
 
@@ -93,12 +87,10 @@ impl MediaTimes {
 }
 
 impl Offline {
-    /// An idle engine.
     pub fn new(spec: EngineSpec, cost: CostModel, tokenizer: Arc<Tokenizer>) -> Result<Self, Error> {
         Ok(Offline { engine: Engine::new(spec, cost)?, tokenizer, now: Timestamp::ZERO, next_id: 0 })
     }
 
-    /// Drops cached prefixes.
     pub fn forget(&mut self) {
         self.engine.reset_prefix_cache();
     }

@@ -28,11 +28,9 @@ const SPLIT: [&str; 2] = ["/v1/completions", "/v1/chat/completions"];
 /// Addresses of the proxy and its engines.
 #[derive(Debug, Clone)]
 pub struct ProxySpec {
-    /// Listen address.
     pub listen: SocketAddr,
     /// Prefill engine, as `http://HOST:PORT`.
     pub prefill: String,
-    /// Decode engine.
     pub decode: String,
 }
 
@@ -74,7 +72,6 @@ impl Proxy {
         Ok(Proxy { addr, shutdown: Some(shutdown), thread: Some(thread) })
     }
 
-    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

@@ -34,10 +34,8 @@ const EVENT_HEAD: &str = "data: {\"id\":\"cmpl-reference\",\"object\":\"text_com
 const EVENT_TAIL: &str = "\",\"logprobs\":null,\"finish_reason\":null,\"stop_reason\":null,\
     \"prompt_token_ids\":null,\"token_ids\":null}]}\n\n";
 
-/// Settings of the reference server.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferenceSpec {
-    /// Tokens per response.
     pub tokens: usize,
     /// Time between two tokens of a stream; zero floods.
     pub gap: Duration,
@@ -98,7 +96,6 @@ impl ReferenceServer {
         self.disturbed.load(Ordering::Relaxed)
     }
 
-    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
@@ -143,9 +140,7 @@ struct Stream {
     left: Option<usize>,
 }
 
-/// What a request asks for.
 enum Asked {
-    /// Tokens.
     Completion,
     /// Anything else, such as the server's version.
     Other,

@@ -100,7 +100,6 @@ impl Server {
         Ok(server)
     }
 
-    /// Its address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }

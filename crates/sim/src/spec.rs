@@ -64,13 +64,11 @@ pub struct SimSpec {
     /// Data-parallel engines behind the address, each with its own blocks and cache; requests of a session go to the
     /// same one.
     pub data_parallel_size: usize,
-    /// Dimensions of an embedding.
     pub embedding_size: usize,
     /// Speed of speech and image generation.
     pub media: MediaSpec,
     /// The engine's limits.
     pub engine: EngineSpec,
-    /// Injected faults.
     pub faults: FaultSpec,
     /// Seed of outputs and request ids.
     pub seed: u64,

@@ -82,7 +82,6 @@ impl ByteLevel {
         }
     }
 
-    /// Encodes a text to IDs.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         let mut ids = Vec::with_capacity(text.len() / 4 + 8);
         if add_special {
@@ -158,7 +157,6 @@ impl ByteLevel {
         self.ids().len()
     }
 
-    /// All used IDs, ascending.
     pub(crate) fn ids(&self) -> Vec<u32> {
         self.vocabulary.ids()
     }
@@ -169,7 +167,6 @@ impl ByteLevel {
         added.or_else(|| self.vocabulary.find(&alphabet::bytes_of_token(token)))
     }
 
-    /// The added tokens.
     pub(crate) fn added(&self) -> &[Added] {
         self.added.tokens()
     }

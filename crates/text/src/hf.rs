@@ -43,7 +43,6 @@ impl General {
         Ok(General { inner, is_bpe, path })
     }
 
-    /// Encodes a text to IDs.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Vec<u32> {
         match guarded(|| self.inner.encode_fast(text, add_special)).unwrap_or_else(|| self.give_up(text)) {
             Ok(encoding) => encoding.get_ids().to_vec(),
@@ -96,7 +95,6 @@ impl General {
         self.inner.get_post_processor().map_or(0, |processor| processor.added_tokens(false))
     }
 
-    /// Whether the model is BPE.
     pub(crate) fn is_bpe(&self) -> bool {
         self.is_bpe
     }

@@ -1,6 +1,5 @@
 //! Tokenizer modes, under vLLM's names: which files of a directory are used.
 
-/// How a tokenizer is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TokenizerMode {
     /// Mistral's own files if the directory has them, otherwise Hugging Face's.
@@ -29,12 +28,10 @@ const NAMES: [(&str, TokenizerMode); 10] = [
 ];
 
 impl TokenizerMode {
-    /// The mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
-    /// The first name of the mode.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(_, mode)| *mode == self).map_or("auto", |(name, _)| *name)
     }

@@ -77,7 +77,6 @@ impl Helper {
         }
     }
 
-    /// The limit that the helper reached.
     fn limit(&self, error: &io::Error) -> String {
         let Sandbox { bytes, time, .. } = self.sandbox;
         match error.kind() {

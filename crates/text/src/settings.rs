@@ -69,7 +69,6 @@ const CLASS_DEFAULTS: &[ClassDefaults] = &[
     ),
 ];
 
-/// Settings of a tokenizer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     /// The Python class that the library uses, without `Fast`; `None` for its general one.

@@ -22,10 +22,8 @@ use crate::guard::guarded;
 use crate::sandbox::{Helper, Sandbox, sandbox};
 pub use json_filter::unicode_text;
 
-/// The input of a template.
 #[derive(Debug, Clone, Copy)]
 pub struct ChatInput<'i> {
-    /// The list of messages.
     pub messages: &'i Json,
     /// Tool descriptions, if the request has any.
     pub tools: Option<&'i Json>,
@@ -55,7 +53,6 @@ impl Templates {
         with_tools.then(|| find("tool_use")).flatten().or_else(|| find("default"))
     }
 
-    /// Whether there are no templates.
     pub(crate) fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }

@@ -168,7 +168,6 @@ impl Tokenizer {
         self.engine.token_to_id(token)
     }
 
-    /// Whether it has a chat template.
     pub fn has_chat_template(&self) -> bool {
         !self.settings.templates.is_empty()
     }

@@ -87,7 +87,6 @@ pub const DATASETS: &[DatasetKind] = &[
 /// The dataset of a workload and its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WorkloadSpec {
-    /// Random tokens.
     Random(RandomSpec),
     /// Random tokens with random images and videos.
     RandomMm(RandomMmSpec),
@@ -101,7 +100,6 @@ pub enum WorkloadSpec {
     BurstGpt(BurstGptSpec),
     /// Recorded lengths at recorded times.
     BurstReplay(BurstReplaySpec),
-    /// User-supplied prompts.
     Custom(CustomSpec),
     /// User-supplied prompts at their recorded times.
     CustomReplay(CustomReplaySpec),
@@ -119,23 +117,17 @@ pub enum WorkloadSpec {
     OpenAi(OpenAiSpec),
     /// Groups of questions, each with its own system prompt.
     SharedPrefix(SharedPrefixSpec),
-    /// Questions of Spec-Bench.
     SpecBench(SpecBenchSpec),
-    /// Questions of SPEED-Bench.
     SpeedBench(SpeedBenchSpec),
     /// Recorded lengths, times and shared blocks.
     TimedTrace(TimedTraceSpec),
-    /// A Mooncake trace.
     Mooncake(MooncakeSpec),
     /// Composed clients of production traffic.
     ServeGen(ServeGenSpec),
     /// Lines of a poem.
     Sonnet(SonnetSpec),
-    /// Structured output.
     Structured(StructuredSpec),
-    /// Repeated prompts.
     PrefixCaching(PrefixCachingSpec),
-    /// Repeated long documents.
     LongDocument(LongDocumentSpec),
     /// Requests of several priorities.
     Prioritization(PrioritizationSpec),
@@ -148,11 +140,8 @@ pub enum WorkloadSpec {
 /// A dataset whose output lengths are drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputLengthsSpec {
-    /// Seed of the draws.
     pub seed: i64,
-    /// The dataset.
     pub workload: WorkloadSpec,
-    /// The distributions of output lengths.
     pub lengths: LengthPlan,
 }
 

@@ -22,10 +22,8 @@ use crate::sources::hub::snapshot;
 use crate::sources::layout::{Wanted, choose};
 use store::Store;
 
-/// The kind of a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A model with its tokenizer.
     Model,
     Dataset,
 }
@@ -142,7 +140,6 @@ impl Kind {
         }
     }
 
-    /// The flag that sets it.
     fn flag(self) -> &'static str {
         match self {
             Kind::Model => "tokenizer",

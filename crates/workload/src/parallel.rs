@@ -20,7 +20,6 @@ pub(crate) fn try_map<I: Sync, T: Send, E: Send>(
     map(items, each).into_iter().collect()
 }
 
-/// Maps every item by value.
 pub(crate) fn map_owned<I: Send, T: Send>(items: Vec<I>, each: impl Fn((usize, I)) -> T + Sync) -> Vec<T> {
     let items: Vec<Mutex<Option<I>>> = items.into_iter().map(|item| Mutex::new(Some(item))).collect();
     let taken = |at: usize| items[at].lock().unwrap_or_else(PoisonError::into_inner).take();

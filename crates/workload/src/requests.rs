@@ -15,7 +15,6 @@ use tacho_core::{Content, Request, SpillFile, SpillList};
 
 use crate::Error;
 
-/// All requests of a run.
 #[derive(Debug, Default)]
 pub struct Requests {
     kept: Vec<Request>,
@@ -41,7 +40,6 @@ impl Requests {
         Requests { beyond: Some(Beyond { room, directory: directory.to_owned() }), ..Requests::default() }
     }
 
-    /// Appends requests.
     pub fn add(&mut self, requests: Vec<Request>) {
         let mut requests = requests.into_iter().peekable();
         while self.has_room()
@@ -65,12 +63,10 @@ impl Requests {
         self.spill.is_empty() && self.beyond.as_ref().is_none_or(fits)
     }
 
-    /// Number of requests.
     pub fn len(&self) -> usize {
         self.kept.len() + self.spill.len()
     }
 
-    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
@@ -85,7 +81,6 @@ impl Requests {
         &self.spill
     }
 
-    /// The request with this index.
     pub fn get(&self, place: usize) -> Result<Option<Request>, Error> {
         match self.kept.get(place) {
             Some(request) => Ok(Some(request.clone())),
@@ -106,7 +101,6 @@ impl Requests {
         (0..self.spill.chunks()).try_for_each(|chunk| show(&self.spill.read(chunk).map_err(Error::reading_back)?))
     }
 
-    /// All requests, in memory.
     pub fn all(&self) -> Result<Cow<'_, [Request]>, Error> {
         if self.spill.is_empty() {
             return Ok(Cow::Borrowed(&self.kept));

@@ -106,7 +106,6 @@ flags! {
             tolerance: f64 = own(&["--tolerance"], Float, "SHARE", Preset::Float(0.0), &SEARCH,
                 "Precision of the request rate, as a fraction of it. 0 finds it exactly.").between(0.0, 0.99);
             skip_profile: bool = own(&["--skip-profile"], Switch, "", Off, &SEARCH, "Skip the profiled run of the best settings.");
-            /// Whether to resume a tuning, and which one.
             resume: Option<Option<String>> = own(&["--resume"], OptionalStr, "RUN", Off, &SEARCH,
                 "Resume an interrupted tuning. RUN is its directory in auto-benchmark (default: the newest).");
             dry_run: bool = own(&["--dry-run"], Switch, "", Off, &SEARCH, "Print the commands and run none.");

@@ -173,7 +173,6 @@ impl MultiTurnArgs {
     }
 }
 
-/// Percentages, ascending.
 fn percentages(text: &str, step: bool) -> Result<Vec<f64>, Refusal> {
     let allowed = "shares from 0% up to but not 100%, with commas between";
     let wrong = || Refusal::range("--warmup-percentages", text, allowed);

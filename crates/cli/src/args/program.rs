@@ -142,7 +142,6 @@ fn bad_word(what: &str, word: &str, choices: Vec<&'static str>) -> UsageError {
     UsageError::BadChoice { flag: what.to_owned(), value: word.to_owned(), choices }
 }
 
-/// The help of a command prefix.
 pub(crate) fn family_help(commands: &[Command], words: &str, width: usize) -> String {
     match FAMILIES.iter().find(|family| family.words == words && !words.is_empty()) {
         Some(family) => family.help(commands, "tacho", width),

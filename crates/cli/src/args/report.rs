@@ -98,7 +98,6 @@ pub(crate) struct ReportCommandArgs {
     pub(crate) log_flags: Vec<&'static str>,
 }
 
-/// Flags for logs.
 #[derive(Debug, Clone)]
 pub(crate) struct LogArgs {
     pub(crate) changes: Changes,

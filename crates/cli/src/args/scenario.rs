@@ -85,11 +85,8 @@ const ASKS_A_SERVER: [&str; 7] =
 /// How a batch is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// On the engine in a worker.
     Engine,
-    /// On the simulator, as a server.
     Simulator,
-    /// On a running server.
     Server,
 }
 

@@ -27,14 +27,12 @@ pub(crate) fn understood(words: &[String]) -> Vec<String> {
     command.iter().map(|word| (*word).to_owned()).chain(words.into_iter().skip(1)).collect()
 }
 
-/// The command equivalent to a script.
 pub(crate) fn command(script: &str) -> Option<&'static [&'static str]> {
     let name = Path::new(script).file_name()?.to_str()?;
     let name = [".py", ".sh"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     SCRIPTS.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
 }
 
-/// The scripts equivalent to a command.
 pub(crate) fn standing_for(command: &str) -> impl Iterator<Item = &'static str> {
     let first = |words: &[&str]| words.join(" ");
     SCRIPTS

@@ -34,10 +34,8 @@ flags! {
                  server fails.") => streams;
             rates: Vec<f64> = own(&["--rates"], Kind::OneOrMore, "TOKENS/S", Preset::Unset, &OPTIONS,
                 "Tokens per second of each stream. Default: 20 100.") => rates;
-            /// Seconds.
             seconds: f64 = own(&["--seconds"], Kind::Seconds, "SEC", Preset::Float(1.0), &OPTIONS, "Duration of each stream.")
                 .between(0.001, 600.0);
-            /// Seconds.
             max_seconds: f64 = own(&["--max-seconds"], Kind::Seconds, "SEC", Preset::Float(120.0), &OPTIONS,
                 "Start no further load level after this time.").between(0.001, 1e6);
             workers: Option<usize> = own(&["--workers"], Kind::Int, "N", Preset::Unset, &OPTIONS,

@@ -117,21 +117,16 @@ pub(super) const NEEDS_A_SERVER: &[&str] = &[
 /// Arguments of `tacho serve`.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeArgs {
-    /// Server and model.
     pub(crate) target: TargetArgs,
     /// Number and schedule of requests.
     pub(crate) load: LoadArgs,
-    /// Request parameters.
     pub(crate) content: ContentArgs,
-    /// Source of prompts.
     pub(crate) dataset: DatasetArgs,
     /// Metrics and result files.
     pub(crate) report: ReportArgs,
     /// Sessions instead of a dataset.
     pub(crate) sessions: SessionArgs,
-    /// Several servers.
     pub(crate) replicas: replicas::ReplicaArgs,
-    /// Generated audio.
     pub(crate) media: media::MediaArgs,
     /// Flags that vLLM does not have.
     pub(crate) own: OwnArgs,
@@ -142,7 +137,6 @@ pub(crate) struct ServeArgs {
     pub(crate) outputs: Outputs,
     /// Stop conditions in addition to the number of requests.
     pub(crate) stops: StopArgs,
-    /// Stages of the load.
     pub(crate) stages: stages::StageArgs,
     /// Repetitions and the steady-state window.
     pub(crate) repeats: repeats::RepeatArgs,
@@ -150,9 +144,7 @@ pub(crate) struct ServeArgs {
     pub(crate) points: points::PointArgs,
     /// The name among several runs; `None` for a single run.
     pub(crate) name: Option<String>,
-    /// Live view.
     pub(crate) live: LiveArgs,
-    /// Telemetry sources other than the server.
     pub(crate) telemetry: TelemetryArgs,
     /// The settings of `--workload`, if its file has them.
     pub(crate) saved: Option<saved::Saved>,

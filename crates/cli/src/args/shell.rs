@@ -83,7 +83,6 @@ flags! {
     }
 }
 
-/// A supported shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shell {
     Bash,

@@ -65,7 +65,6 @@ flags! {
                 "Act as a proxy for disaggregated prefill: this engine computes prompts, --decode-url generates.");
             decode_url: Option<String> = own(&["--decode-url"], Str, "URL", Unset, &SERVER,
                 "Decode engine of the proxy; see --prefill-url.");
-            /// Seconds.
             start_delay: Duration = own(&["--start-delay"], Seconds, "SEC", Preset::Float(0.0), &SERVER,
                 "Seconds after the start until the server is ready.");
             profile: Option<String> = own(&["--profile"], Str, "NAME", Unset, &ENGINE,
@@ -91,7 +90,6 @@ flags! {
             kv_transfer_config: Option<String> = own(&["--kv-transfer-config"], Str, "JSON", Unset, &CACHE,
                 "KV connector, as in vLLM. DecodeBenchConnector fills the KV cache of prompts, to measure decoding alone; any other \
                  lets one simulator fetch prompts that another computed.");
-            /// Seconds.
             kv_transfer_delay: Duration = own(&["--kv-transfer-delay"], Seconds, "SEC", Preset::Float(0.002), &CACHE,
                 "Minimum seconds of a KV transfer.");
             kv_transfer_rate: f64 = own(&["--kv-transfer-rate"], Float, "TOKENS", Preset::Float(190_000.0), &CACHE,
@@ -106,16 +104,12 @@ flags! {
                 "Seconds of generated speech per input token.").positive();
             speech_rtf: f64 = own(&["--speech-rtf"], Float, "RATIO", Preset::Float(0.25), &MEDIA,
                 "Real-time factor: seconds that a second of speech takes.").between(0.0, 1000.0);
-            /// Seconds.
             speech_chunk: Duration = own(&["--speech-chunk"], Seconds, "SEC", Preset::Float(0.2), &MEDIA,
                 "Seconds of speech per chunk of the response.").positive();
-            /// Seconds.
             image_step: Duration = own(&["--image-step"], Seconds, "SEC", Preset::Float(0.01), &MEDIA,
                 "Seconds per denoising step of an image. A request has 20 steps unless its num_inference_steps says otherwise.");
-            /// Seconds.
             word_seconds: Duration = own(&["--word-seconds"], Seconds, "SEC", Preset::Float(0.4), &MEDIA,
                 "Seconds of audio per word that /v1/realtime transcribes.").positive();
-            /// Seconds.
             word_delay: Duration = own(&["--word-delay"], Seconds, "SEC", Preset::Float(0.1), &MEDIA,
                 "Seconds from the audio of a word to its text, and from the end of the audio to the end of the transcript.");
             error_rate: f64 = own(&["--error-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
@@ -128,7 +122,6 @@ flags! {
                 "Requests whose response is truncated. A stream ends without its final event.").between(0.0, 1.0);
             stall_rate: f64 = own(&["--stall-rate"], Float, "FRACTION", Preset::Float(0.0), &FAULTS,
                 "Requests whose stream stalls once.").between(0.0, 1.0);
-            /// Seconds.
             stall_seconds: Duration = own(&["--stall-seconds"], Seconds, "SEC", Preset::Float(5.0), &FAULTS, "Duration of a stall.");
             fault_seed: i64 = own(&["--fault-seed"], Int, "SEED", Preset::Int(0), &FAULTS,
                 "Seed of the choice of affected requests.").at_least(0);

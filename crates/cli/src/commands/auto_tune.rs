@@ -20,7 +20,6 @@ use crate::args::auto_tune::{AutoTuneArgs, TuneSettings};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 
-/// Runs one tuning or a batch.
 pub(crate) fn run(args: &AutoTuneArgs) -> anyhow::Result<Exit> {
     // A signal terminates the program immediately: files are written atomically, and the supervisors stop the child
     // processes.

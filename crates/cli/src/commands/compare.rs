@@ -52,7 +52,6 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The comparison as Markdown.
 fn document(comparison: &Comparison, verdicts: &[Verdicts], warnings: &[String], args: &CompareArgs) -> String {
     let mut text = format!("comparing : {}\n\n", harmless_line(&comparison.labels.join(", ")));
     text.extend(warnings.iter().map(|warning| format!("{warning}\n\n")));

@@ -25,9 +25,7 @@ pub(crate) struct Source<'a> {
     pub(crate) flags: &'a DatasetFlags,
     /// File, directory or Hub id.
     pub(crate) path: String,
-    /// Random seed.
     pub(crate) seed: i64,
-    /// Number of requests.
     pub(crate) num_prompts: i64,
     /// Distributions of lengths: of both for random prompts, of outputs for others.
     pub(crate) length_plan: LengthPlan,
@@ -46,7 +44,6 @@ pub(crate) struct Source<'a> {
     pub(crate) carrier: Carrier,
     /// Whether requests are sent at the timestamps of the dataset.
     pub(crate) self_timed: bool,
-    /// Cache of downloaded datasets.
     pub(crate) cache: HubCache,
     /// Python's `PYTHONHASHSEED`. If unset or `random`, Python's tokens differ in every process; tacho always uses
     /// those of seed 0.

@@ -34,7 +34,6 @@ use crate::exit::{Exit, saved};
 /// connector explicitly.
 const DECODE_BENCH: &str = r#"{"kv_connector": "DecodeBenchConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"fill_mean": 0.015, "fill_std": 0.0}}"#;
 
-/// Opens the screen.
 pub(super) fn sink(live: &LiveArgs, worker: &WorkerArgs, progress: Progress) -> anyhow::Result<Screen> {
     Screen::open(live, worker.quiet, progress)
 }

@@ -21,7 +21,6 @@ use super::sweep::outcome::table;
 use crate::args::report::ReportCommandArgs;
 use crate::exit::{Exit, note, saved, show};
 
-/// Reports the given paths.
 pub(crate) fn run(args: &ReportCommandArgs) -> anyhow::Result<Exit> {
     if let Some(missing) = args.paths.iter().find(|path| !path.exists()) {
         bail!("no such file or directory: {}", missing.display());

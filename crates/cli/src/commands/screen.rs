@@ -59,7 +59,6 @@ impl Screen {
         Ok(Screen { plain, monitor, tui, lines: Lines::Shown, held, over, _page: page })
     }
 
-    /// Sets the line mode.
     pub(crate) fn with(mut self, lines: Lines) -> Self {
         self.lines = lines;
         self

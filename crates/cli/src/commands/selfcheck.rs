@@ -71,7 +71,6 @@ impl Cores {
 /// Why the load at one token rate was not increased further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// One side failed.
     Broken(Broken),
     /// More streams would exceed the limit of open files.
     Files,
@@ -297,7 +296,6 @@ fn itl_error_ms(point: &CheckPoint) -> f64 {
     (reported - truth).abs()
 }
 
-/// All points, sorted by load.
 fn sorted(rises: &[Rise]) -> Vec<&CheckPoint> {
     let mut points: Vec<&CheckPoint> = rises.iter().flat_map(|rise| &rise.points).collect();
     points.sort_by(|a, b| total(&a.load).total_cmp(&total(&b.load)));

@@ -49,7 +49,6 @@ fn words(flag: &Flag) -> Option<Words> {
     }
 }
 
-/// The manual page of a command.
 fn man_page(command: &Command) -> String {
     man::page(command, VERSION)
 }

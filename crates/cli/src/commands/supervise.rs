@@ -64,7 +64,6 @@ pub(crate) fn run(command: &[OsString]) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// The grace period of a program.
 fn grace(program: &OsString) -> Duration {
     let is_nsys = Path::new(program).file_name().is_some_and(|name| name == "nsys");
     if is_nsys { REPORT } else { GRACE }

@@ -24,9 +24,7 @@ pub(super) struct AudioDecoder {
     other_type: Option<String>,
     /// The first bytes, until they show what follows.
     start: Vec<u8>,
-    /// Whether the audio has begun.
     begun: bool,
-    /// Bytes of audio received.
     received: u32,
     /// Bytes of audio that a header states.
     length: Option<u32>,

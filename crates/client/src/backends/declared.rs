@@ -36,7 +36,6 @@ const MAX_FILE: u64 = 1 << 20;
 /// Hexadecimal digits of a file's digest.
 const DIGITS: usize = 16;
 
-/// A backend from a file.
 #[derive(Debug)]
 pub struct Declared {
     pub(super) row: Row,
@@ -91,7 +90,6 @@ impl From<SyntaxError> for Problem {
 static READ: Mutex<Vec<&'static Declared>> = Mutex::new(Vec::new());
 
 impl BackendKind {
-    /// Endings of backend files.
     pub const FILE_ENDINGS: &'static [&'static str] = &[".yaml", ".yml", ".json"];
 
     /// Reads a backend from a file.
@@ -254,7 +252,6 @@ impl Declared {
         })
     }
 
-    /// Encodes a request.
     pub(super) fn encode(&self, payload: &PayloadSpec, request: &Request) -> Result<Encoded, Cow<'static, str>> {
         let Rendered { text: body, unstreamed } = self.body.render(payload, request)?;
         let expected = Expected { unstreamed: unstreamed && self.unstreamed.is_some(), ..Expected::of(request) };
@@ -277,7 +274,6 @@ impl Declared {
         self.models.as_ref().map(|(path, _)| path.as_str())
     }
 
-    /// The names of the models in a model list.
     pub(crate) fn model_names<'v>(&self, list: &'v Value) -> Vec<&'v str> {
         let mut found = vec![list];
         for step in self.models.iter().flat_map(|(_, steps)| steps) {
@@ -287,7 +283,6 @@ impl Declared {
     }
 }
 
-/// The values one step below.
 fn below<'v>(value: &'v Value, step: &Step) -> Vec<&'v Value> {
     let item = |index: usize| value.as_list().and_then(|items| items.get(index));
     match step {
@@ -362,7 +357,6 @@ fn headers(fields: &Fields<'_>) -> Result<Pairs, Problem> {
     Ok(Vec::leak(all))
 }
 
-/// The name of a header.
 fn header_name(fields: &Fields<'_>, key: &str) -> Result<Option<&'static str>, Problem> {
     let Some(name) = fields.text(key)? else { return Ok(None) };
     let mut checked = crate::Headers::default();

@@ -21,7 +21,6 @@ pub(crate) struct Event {
     pub(crate) error: Option<Range<usize>>,
     /// The value of a truthy `detail` or `message`, which is an error if there is nothing else.
     pub(crate) complaint: Option<Range<usize>>,
-    /// Whether the event is an object.
     pub(crate) is_object: bool,
 }
 
@@ -40,17 +39,14 @@ pub(crate) enum Choices {
 pub(crate) struct Choice {
     /// The text: `text`, or the `content` of the delta.
     pub(crate) text: TextField,
-    /// The index of the choice.
     pub(crate) branch: u64,
     /// Whether it contains reasoning or a tool call.
     pub(crate) other_content: bool,
-    /// Whether it contains reasoning.
     pub(crate) reasoning: bool,
     /// The tool calls, or fragments of them.
     pub(crate) calls: Option<Range<usize>>,
     /// Whether it has a delta (chat only).
     pub(crate) has_delta: bool,
-    /// Whether it has a finish reason.
     pub(crate) finished: bool,
     /// The finish reason, if it is an error.
     pub(crate) error_finish: Option<Range<usize>>,
@@ -61,7 +57,6 @@ pub(crate) struct Choice {
 /// A member that should be a string.
 #[derive(Debug, Default, PartialEq, Clone)]
 pub(crate) enum TextField {
-    /// Missing or null.
     #[default]
     Missing,
     Text(Text),

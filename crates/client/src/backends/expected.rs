@@ -46,7 +46,6 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// The properties of any request.
     pub(super) fn of(request: &Request) -> Self {
         let output_len = usize::try_from(request.output_len).unwrap_or(0);
         let cancel_after = request.cancel_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -71,7 +70,6 @@ impl Expected {
         self
     }
 
-    /// Whether the response is a stream.
     pub(crate) fn is_streamed(&self, backend: BackendKind) -> bool {
         !self.unstreamed && !backend.answers_whole()
     }

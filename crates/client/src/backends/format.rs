@@ -1,6 +1,5 @@
 //! Response formats.
 
-/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
     /// Events with choices that have a `text`.

@@ -39,7 +39,6 @@ pub(super) enum Frames {
     Lines(Lines),
     /// JSON values, one after another.
     Values(Values),
-    /// Frames with a binary head.
     Binary(Binary),
 }
 
@@ -201,7 +200,6 @@ enum Comments {
     Messages,
 }
 
-/// One message per line.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: Vec<u8>,
@@ -236,7 +234,6 @@ impl Lines {
         if self.buffer.len() > MAX_EVENT { Err(TooLong) } else { Ok(Flow::Continue) }
     }
 
-    /// The message of a line, if there is one.
     fn message_of<'l>(&self, line: &'l [u8]) -> Option<&'l [u8]> {
         let line = trim(line);
         let skipped = line.is_empty() || (self.comments == Comments::Skipped && line.starts_with(b":"));

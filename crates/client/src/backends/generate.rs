@@ -71,7 +71,6 @@ impl GenerateDecoder {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The first of the texts.
     text: TextField,
     error: Option<std::ops::Range<usize>>,
 }

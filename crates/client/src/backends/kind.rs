@@ -14,7 +14,6 @@ use super::{
 /// The task of a protocol, which determines how responses are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Text generation.
     Generation,
     /// Non-streamed responses: embeddings, scores, classes.
     Pooling,
@@ -22,12 +21,10 @@ pub enum Task {
     Media,
 }
 
-/// Origin of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// In the registry of `vllm bench` 0.32.0.
     Registry,
-    /// In its legacy script.
     Legacy,
     Own,
 }
@@ -36,7 +33,6 @@ pub(super) enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sequences {
     One,
-    /// One per item of the prompt.
     Prompt,
     /// One per document after the query.
     Documents,
@@ -48,9 +44,7 @@ type Body = fn(&PayloadSpec, &Request) -> Result<Dict, &'static str>;
 pub(super) struct Row {
     /// The value of `--backend`.
     pub(super) name: &'static str,
-    /// Valid URL suffixes.
     pub(super) suffixes: &'static [&'static str],
-    /// Default path.
     pub(super) endpoint: &'static str,
     pub(super) task: Task,
     pub(super) origin: Origin,
@@ -146,7 +140,6 @@ macro_rules! backends {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum BackendKind {
             $($(#[doc = $doc])* $kind,)*
-            /// A backend from a file.
             Declared(&'static Declared),
         }
 
@@ -256,7 +249,6 @@ backends! {
         takes_extras: false,
         ..EMBEDDINGS
     },
-    /// Text Generation Inference.
     Tgi: Row {
         name: "tgi",
         suffixes: &["generate_stream"],
@@ -366,7 +358,6 @@ impl BackendKind {
         names
     };
 
-    /// The backend with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         BackendKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -376,17 +367,14 @@ impl BackendKind {
         self.row().name
     }
 
-    /// Valid URL suffixes.
     pub fn url_suffixes(self) -> &'static [&'static str] {
         self.row().suffixes
     }
 
-    /// The default path.
     pub fn default_endpoint(self) -> &'static str {
         self.row().endpoint
     }
 
-    /// The task.
     pub fn task(self) -> Task {
         self.row().task
     }
@@ -440,7 +428,6 @@ impl BackendKind {
         self.row().id
     }
 
-    /// The method of requests.
     pub(crate) fn method(self) -> &'static str {
         self.row().method
     }

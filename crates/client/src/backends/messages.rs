@@ -222,7 +222,6 @@ impl MessagesDecoder {
     }
 }
 
-/// Relevant event types.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Start,

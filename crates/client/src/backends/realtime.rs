@@ -26,7 +26,6 @@ const END: &[u8] = br#"{"type": "input_audio_buffer.commit", "final": true}"#;
 /// Input that is sent over a WebSocket while the response is received.
 #[derive(Debug)]
 pub(crate) struct PacedInput {
-    /// The key of the handshake.
     pub(crate) key: String,
     /// What the server must return for the key.
     accept: String,
@@ -192,7 +191,6 @@ fn push(text: &TextField, data: &[u8], timestamp: Timestamp, row: &mut Observati
     Ok(())
 }
 
-/// Relevant event types.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Created,

@@ -283,7 +283,6 @@ impl OtherType {
     }
 }
 
-/// Sets the failure as the outcome.
 fn stop(verdict: &mut Option<Failure>, found: Failure) -> Flow {
     *verdict = Some(found);
     Flow::Stop

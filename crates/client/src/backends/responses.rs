@@ -82,7 +82,6 @@ fn item<const N: usize>(members: [(&str, Value); N]) -> Value {
     Value::Dict(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Decodes the events of one response.
 #[derive(Debug)]
 pub(super) struct ResponsesDecoder {
     rules: Rules,
@@ -179,7 +178,6 @@ impl ResponsesDecoder {
     }
 }
 
-/// Relevant event types.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum EventKind {
     Text,

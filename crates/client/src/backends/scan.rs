@@ -4,7 +4,6 @@
 use std::ops::Range;
 use tacho_core::bounded::UsageCount;
 
-/// The text is not JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotJson;
 
@@ -263,7 +262,6 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Reads the number at the cursor.
     pub(crate) fn number(&mut self) -> Result<f64, NotJson> {
         let start = self.at;
         self.number_text()?;
@@ -271,7 +269,6 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(&self.bytes[start..self.at]).ok().and_then(|text| text.parse().ok()).ok_or(NotJson)
     }
 
-    /// Skips the number at the cursor.
     fn number_text(&mut self) -> Result<(), NotJson> {
         if !matches!(self.peek(), Some(b'0'..=b'9'))
             && ["NaN", "Infinity", "-Infinity"].iter().any(|word| self.word(word.as_bytes()).is_ok())

@@ -9,10 +9,8 @@ use super::row::{NO_TOKEN, Reasoning, check_finish, error_in_stream, malformed, 
 use super::template::Template;
 use super::{BackendKind, Expected, Rules};
 
-/// Whether to read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// The stream continues.
     Continue,
     /// The outcome is known; the rest of the stream does not matter.
     Stop,
@@ -36,7 +34,6 @@ pub struct StreamDecoder {
     end_marker_optional: bool,
 }
 
-/// Which usage reports are used.
 #[derive(Debug, Clone, Copy)]
 struct UsageRule {
     /// Also those in events with choices.

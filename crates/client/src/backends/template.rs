@@ -62,7 +62,6 @@ impl Template {
         keep(&mut self.tail, tail);
     }
 
-    /// Forgets the template.
     pub(super) fn forget(&mut self) {
         self.head.clear();
     }

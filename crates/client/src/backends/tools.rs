@@ -3,7 +3,6 @@
 
 use tacho_core::json::{Dict, Value};
 
-/// The form of a protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// Anthropic's: an input schema, and choices as objects.
@@ -12,7 +11,6 @@ pub(super) enum Form {
     Responses,
 }
 
-/// Converts the tools of a body.
 pub(super) fn rewrite(form: Form, body: &mut Dict) {
     let tools = body.get("tools").and_then(Value::as_list);
     if let Some(tools) = tools.map(|tools| tools.iter().map(|tool| rewritten(tool, form, tool_of)).collect::<Vec<_>>())

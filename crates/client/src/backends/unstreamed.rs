@@ -102,7 +102,6 @@ fn output_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
     Ok(texts)
 }
 
-/// The texts of blocks.
 fn block_texts(cursor: &mut Cursor<'_>) -> Result<Vec<TextField>, NotJson> {
     let mut texts = Vec::new();
     each_object(cursor, |cursor, _, key| {

@@ -12,12 +12,15 @@ const CONSTANT: [u16; 5] = [1, 3, 6, 7, 0xfffe];
 pub(super) enum Start {
     /// Too few to tell.
     Unknown,
-    /// Not a WAV file.
     Other,
     /// A WAV file whose header is broken.
     Broken,
     /// A WAV file whose audio begins at `at`; the stated length is `None` if it was not known yet.
-    Wav { format: Option<AudioFormat>, at: usize, length: Option<u32> },
+    Wav {
+        format: Option<AudioFormat>,
+        at: usize,
+        length: Option<u32>,
+    },
 }
 
 impl Start {

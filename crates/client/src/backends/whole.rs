@@ -22,11 +22,9 @@ const MAX_BODY: usize = 512 << 20;
 #[derive(Debug)]
 pub(super) struct WholeDecoder {
     rules: Rules,
-    /// Whether the response is a text.
     text: bool,
     /// Reads the response as a file describes.
     declared: Option<Box<DeclaredDecoder>>,
-    /// Whether it is images.
     images: bool,
     encoding: Encoding,
     prompt_len: u64,

@@ -16,7 +16,6 @@ const PER_RUN: [&str; 2] = ["x-request-id", "sec-websocket-key"];
 pub struct RequestIdentity {
     endpoint: EndpointSpec,
     payload: PayloadSpec,
-    /// Method and path.
     target: String,
 }
 

@@ -16,12 +16,10 @@ const AHEAD: usize = 8 << 20;
 /// Used chunks that stay in memory because a slower worker may need them.
 const BEHIND: usize = 4;
 
-/// All requests of a run.
 #[derive(Debug)]
 pub(crate) struct Requests {
     /// The requests that are always in memory.
     first: Vec<Prepared>,
-    /// The requests after them.
     spilled: Option<Arc<SpillList<Request>>>,
     /// The encoded chunks of the spilled requests.
     ahead: Mutex<BTreeMap<usize, Arc<Batch>>>,
@@ -29,7 +27,6 @@ pub(crate) struct Requests {
     latest: AtomicUsize,
 }
 
-/// Consecutive requests.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// Index of the first request.

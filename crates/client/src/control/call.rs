@@ -51,7 +51,6 @@ impl Patience {
         Arc::new(Mutex::new(Patience { left: Patience::ALL, known: Vec::new() }))
     }
 
-    /// Notes the end of a call.
     fn note(&mut self, path: &str, took: Duration, response: &Result<Response, Error>) {
         match response {
             Ok(_) if !self.known.iter().any(|known| known == path) => self.known.push(path.to_owned()),
@@ -61,26 +60,21 @@ impl Patience {
     }
 }
 
-/// Limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) time: Duration,
     pub(super) body: usize,
 }
 
-/// A complete response.
 #[derive(Debug, Clone, Default)]
 pub struct Response {
-    /// The status.
     pub status: u16,
-    /// Its reason phrase.
     pub reason: ServerText,
     /// The body as the server sent it, with the secrets that it repeats.
     body: Vec<u8>,
 }
 
 impl Response {
-    /// The body as a text.
     pub fn text(&self) -> String {
         redact_known(&String::from_utf8_lossy(&self.body))
     }
@@ -120,7 +114,6 @@ impl Caller {
         }
     }
 
-    /// A caller with another timeout.
     pub fn with_timeout(&self, timeout: Duration) -> Caller {
         let mut caller = self.clone();
         caller.limits.time = timeout;
@@ -337,7 +330,6 @@ impl Sink for Collect {
     }
 }
 
-/// A connection to wait for.
 struct Waiter {
     link: Link,
     poller: Poller,

@@ -14,7 +14,6 @@ const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 16 << 20 };
 /// Maximum length of a model name, which becomes part of every request and of file names.
 const MAX_NAME: usize = 1024;
 
-/// A served model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedModel {
     /// The name requests must use.

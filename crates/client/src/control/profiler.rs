@@ -10,17 +10,13 @@ use crate::Error;
 const START: Limits = Limits { time: Duration::from_secs(60), body: 1 << 20 };
 const STOP: Limits = Limits { time: Duration::from_secs(1800), body: 1 << 20 };
 
-/// A call to the profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfilerCall {
-    /// Start profiling.
     Start,
-    /// Stop profiling.
     Stop,
 }
 
 impl ProfilerCall {
-    /// The endpoint.
     pub fn path(self) -> &'static str {
         match self {
             ProfilerCall::Start => "/start_profile",
@@ -32,15 +28,12 @@ impl ProfilerCall {
 /// The server's response to the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProfilerResponse {
-    /// The call succeeded.
     Done,
-    /// The server has no profiler.
     Missing,
     /// The server has a profiler, but responded with this status.
     Refused(u16),
 }
 
-/// Makes the call.
 pub fn profile(caller: &Caller, call: ProfilerCall) -> Result<ProfilerResponse, Error> {
     let limits = if call == ProfilerCall::Start { START } else { STOP };
     Ok(match caller.within(limits).post(call.path(), caller.user_headers(), b"")?.status {

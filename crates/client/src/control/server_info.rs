@@ -16,11 +16,9 @@ const MAX_TEXT: usize = 100;
 /// Known properties of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// Its version.
     pub version: Option<String>,
     /// The engine, if only one has this endpoint.
     pub engine: Option<String>,
-    /// Settings by name.
     pub settings: Vec<(String, String)>,
 }
 

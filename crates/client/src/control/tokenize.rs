@@ -14,9 +14,7 @@ const LIMITS: Limits = Limits { time: Duration::from_secs(30), body: 64 << 20 };
 /// Calls `/tokenize` and `/detokenize`.
 #[derive(Debug)]
 pub struct TokenizeServer<'a> {
-    /// The caller.
     pub caller: &'a Caller,
-    /// The model.
     pub model: &'a str,
     /// Whether to send the user's headers, which a server behind a gateway needs, and to ask as llama.cpp does where
     /// that is necessary; upstream does neither.

@@ -15,14 +15,12 @@ pub(super) const BODY_HASH: &str = "X-Amz-Content-Sha256";
 /// The hash of an empty body.
 const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// How requests are signed.
 #[derive(Debug, Clone)]
 pub struct AwsSpec {
     /// The service, such as `bedrock` or `sagemaker`.
     pub service: String,
     /// The region, such as `us-east-1`.
     pub region: String,
-    /// Where the keys come from.
     pub source: AwsKeySource,
 }
 

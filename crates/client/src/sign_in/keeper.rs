@@ -53,7 +53,6 @@ struct State {
     is_refused: bool,
     /// Whether it was refused as soon as it was used.
     is_futile: bool,
-    /// When it was obtained.
     since: Option<Instant>,
     /// How long a refusal does not renew it.
     pause: Duration,
@@ -63,7 +62,6 @@ struct State {
 }
 
 impl SignIn {
-    /// Does nothing yet.
     pub fn new(spec: SignInSpec) -> SignIn {
         let shared = Shared { spec, version: AtomicU64::new(0), state: Mutex::default(), changed: Condvar::new() };
         SignIn(Arc::new(Owner(Arc::new(shared))))

@@ -22,15 +22,12 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub struct OAuthSpec {
     /// The token endpoint, with its own connection settings.
     pub endpoint: Box<EndpointSpec>,
-    /// The ID of the client.
     pub client_id: String,
-    /// Its secret.
     pub client_secret: Secret,
     /// The scopes to request, separated by spaces.
     pub scope: Option<String>,
 }
 
-/// Requests a token.
 pub(super) fn fetch(spec: &OAuthSpec) -> Result<Token, String> {
     remember([spec.client_secret.clone()]);
     let url = &spec.endpoint.url;

@@ -8,7 +8,6 @@ use super::addresses::{Address, Addresses};
 use super::tls::Tls;
 use crate::{EndpointSpec, Error, Url, base64};
 
-/// How to connect to the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     /// The addresses of the server or the proxy.

@@ -57,9 +57,7 @@ impl Head {
 /// The bytes are not a valid HTTP response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// Invalid response head.
     Head,
-    /// Invalid chunk.
     Chunk,
     /// The line before a chunk is too long.
     ChunkLine,
@@ -77,9 +75,7 @@ pub(crate) enum Broken {
     GoneAway(u32),
 }
 
-/// Receives a response.
 pub(crate) trait Sink {
-    /// The head is complete.
     fn head(&mut self, head: &Head);
     /// Part of the body; returns `false` to stop.
     fn body(&mut self, bytes: &[u8]) -> bool;
@@ -91,7 +87,6 @@ pub(crate) trait Sink {
     fn wants_headers(&self) -> bool {
         false
     }
-    /// One header of the response.
     fn header(&mut self, _name: &str, _value: &[u8]) {}
 }
 
@@ -112,7 +107,6 @@ enum State {
 enum Chunk {
     /// In the size line: its value, and whether a digit was seen.
     Size(u64, bool),
-    /// After the digits of the size.
     AfterSize(u64),
     /// In a chunk extension, which is ignored.
     Extension(u64),
@@ -123,7 +117,6 @@ enum Chunk {
     Trailer(bool),
 }
 
-/// Parses one response.
 #[derive(Debug)]
 pub(crate) struct Reader {
     state: State,

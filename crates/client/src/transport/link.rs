@@ -51,7 +51,6 @@ struct Setup {
 /// Progress of a connection's set-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// Waiting for its sockets.
     Waiting,
     /// One more socket must be polled.
     Watch(RawFd),
@@ -70,7 +69,6 @@ enum Phase {
     Open,
 }
 
-/// The result of a read.
 pub(crate) struct Received {
     pub(crate) count: usize,
     /// The kernel's timestamp, in nanoseconds of wall-clock time.

@@ -16,13 +16,11 @@ const SEND_FLAGS: libc::c_int = libc::MSG_NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
 const SEND_FLAGS: libc::c_int = 0;
 
-/// A stream socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
 }
 
-/// Progress of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connecting {
     /// The socket becomes writable once it is connected or has failed.
@@ -51,7 +49,6 @@ impl Socket {
         Ok(Socket { fd })
     }
 
-    /// Starts to connect.
     pub(crate) fn connect(address: &Address) -> io::Result<(Socket, Connecting)> {
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
@@ -170,7 +167,6 @@ impl Socket {
         if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
     }
 
-    /// Receives without consuming.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the buffer lives through the call and its length is passed with it.
         let count = unsafe { libc::recv(self.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_PEEK) };

@@ -95,7 +95,6 @@ fn unfit_identity(files: &ClientCertificate, error: &rustls::Error) -> String {
     }
 }
 
-/// The certificates of a file.
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = read_settings(path).map_err(pem::Error::Io);
     let read = pem.and_then(|pem| CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>());

@@ -54,11 +54,9 @@ pub(super) struct Exchange {
     pub(super) began: Timestamp,
     /// Delay from sending to cancellation; taken once it is scheduled.
     pub(super) cancel_after: Option<Duration>,
-    /// When it is cancelled.
     pub(super) cancel_at: Timestamp,
 }
 
-/// The state of the response.
 #[derive(Debug)]
 pub(super) struct ResponseState {
     pub(super) row: Observation,

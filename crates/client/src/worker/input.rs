@@ -24,7 +24,6 @@ pub(super) struct Input {
     pub(super) held: usize,
     /// When the server was ready for it.
     began: Option<Timestamp>,
-    /// The time of its timer.
     timer: Timestamp,
     /// Frames that answer the server's.
     pongs: Vec<u8>,

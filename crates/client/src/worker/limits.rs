@@ -24,7 +24,6 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// Time between two checks whether a refused credential is renewed.
 const RENEWAL_POLL: Duration = Duration::from_millis(5);
 
-/// The timers of a worker.
 #[derive(Debug)]
 pub(super) struct Timers {
     /// Connections with a timeout at this time. By then the request may be over, or the connection may serve another
@@ -40,7 +39,6 @@ impl Timers {
         Timers { limits: BinaryHeap::new(), retries: VecDeque::new(), next_sweep: now }
     }
 
-    /// The time of the next timer.
     pub(super) fn next(&self) -> Timestamp {
         let limit = self.limits.peek().map_or(Timestamp::NEVER, |Reverse((due, _))| *due);
         let again = self.retries.front().map_or(Timestamp::NEVER, |(due, _)| *due);
@@ -125,7 +123,6 @@ impl ClientWorker<'_> {
         }
     }
 
-    /// Handles expired timers.
     pub(super) fn on_time(&mut self, now: Timestamp) {
         while let Some(mut exchange) = self.timers.pop_again(now) {
             if self.is_renewing(&exchange) {

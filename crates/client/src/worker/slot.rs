@@ -21,7 +21,6 @@ pub(super) struct Slot {
     pub(super) deadline: Timestamp,
     /// Whether it has been idle, so that the server may have closed it.
     pub(super) kept: bool,
-    /// The replica it is connected to.
     pub(super) replica: u16,
 }
 

@@ -12,7 +12,6 @@ pub(super) struct Agenda {
 }
 
 impl Agenda {
-    /// Sources without events.
     pub(super) fn new(sources: usize) -> Self {
         Agenda { due: vec![None; sources], order: BTreeSet::new() }
     }

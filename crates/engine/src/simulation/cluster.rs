@@ -20,7 +20,6 @@ use crate::{Engine, Finish, Job, SeqId, TokenEvent, Tokens};
 pub struct ModelRequest {
     /// Token ids of the prompt.
     pub prompt: Arc<[u32]>,
-    /// Token ids of the output.
     pub output: Tokens,
     /// Scheduling priority; the lowest is served first under [`crate::Policy::Priority`].
     pub priority: i64,
@@ -29,9 +28,7 @@ pub struct ModelRequest {
 /// An event that a client receives for one of its requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientEvent {
-    /// Index of the request.
     pub request: usize,
-    /// Time of the event.
     pub at: Timestamp,
     /// A token, or a rejection.
     pub kind: ClientEventKind,
@@ -42,9 +39,7 @@ pub struct ClientEvent {
 /// The kinds of events that a client receives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientEventKind {
-    /// An output token.
     Token {
-        /// Whether it is the last one.
         last: bool,
     },
     /// The request can never run, and the reason.
@@ -125,7 +120,6 @@ impl OutputQueue {
 
 struct Replica {
     engine: Engine,
-    /// End of the current step.
     step_ends: Option<Timestamp>,
     /// When its front end has sent all tokens of earlier steps.
     sent_until: Timestamp,
@@ -141,7 +135,6 @@ impl Replica {
 }
 
 impl<'a> Cluster<'a> {
-    /// Idle replicas of a machine.
     pub fn new(machine: &'a Machine, replicas: usize, router: Router, seed: u64) -> Result<Self, Error> {
         let replica = |number: usize| {
             let mut engine = Engine::new(machine.engine.clone(), machine.cost)?;

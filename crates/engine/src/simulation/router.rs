@@ -5,10 +5,8 @@ use std::collections::HashMap;
 /// Prompt tokens that a prefix-aware router hashes.
 const PREFIX: usize = 256;
 
-/// A routing policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Router {
-    /// Each in turn.
     #[default]
     RoundRobin,
     /// The one with the fewest requests in flight.
@@ -21,7 +19,6 @@ impl Router {
     /// The names that [`Router::parse`] accepts.
     pub const NAMES: [&str; 3] = ["round-robin", "least-loaded", "prefix-aware"];
 
-    /// The router of that name.
     pub fn parse(name: &str) -> Option<Router> {
         [Router::RoundRobin, Router::LeastLoaded, Router::PrefixAware]
             .into_iter()
@@ -30,7 +27,6 @@ impl Router {
     }
 }
 
-/// The state of a router.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     router: Router,

@@ -47,7 +47,6 @@ pub(super) struct State {
 /// Whether the run must end, and why.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Stop {
-    /// A stop rule.
     pub(super) ended: bool,
     /// A signal at rank 0.
     pub(super) coordinator: bool,
@@ -55,7 +54,6 @@ pub(super) struct Stop {
     pub(super) worker: bool,
 }
 
-/// Another rank.
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     machine: String,
@@ -63,7 +61,6 @@ pub(super) struct Peer {
     pub(super) ready: bool,
     /// Whether it knows that rank 0 has given the run up.
     told: bool,
-    /// Its log.
     log: Option<String>,
     last_heard: Option<Instant>,
     /// Rows that have not been collected, on rank 0's clock.
@@ -395,7 +392,6 @@ impl Stop {
         self.coordinator || self.worker
     }
 
-    /// The directive to the other ranks.
     fn directive(self) -> Option<&'static str> {
         match self {
             stop if stop.is_interrupted() => Some("interrupted"),

@@ -43,13 +43,11 @@ pub(crate) struct Server {
 #[derive(Debug, Default)]
 pub(super) struct Rejected {
     pub(super) count: u64,
-    /// The last reason.
     pub(super) last: String,
     /// Messages that the user has not seen.
     pub(super) fresh: Vec<String>,
 }
 
-/// Commands for the other ranks.
 #[derive(Debug, Default)]
 struct Commands {
     /// The index of the latest command; 0 before the first.

@@ -49,7 +49,6 @@ impl Visitors {
         self.waiting().streams.retain(|(other, _, _)| *other != number);
     }
 
-    /// Closes expired connections.
     pub(super) fn expire(&self) {
         self.waiting().streams.retain(|(_, since, stream)| {
             let keep = since.elapsed() < IDENTIFY_TIMEOUT;

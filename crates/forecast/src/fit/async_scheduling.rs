@@ -15,7 +15,6 @@ const SHORT_STEP: f64 = 0.75;
 /// Sizes up to which engines capture full CUDA graphs.
 const CAPTURE_SIZES: [f64; 8] = [8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Scheduling times.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AsyncScheduling {
     /// Of a prefill step; zero if it is hidden by the step before.
@@ -133,7 +132,6 @@ fn separation(seen: &[SchedulingSample], size: f64) -> Option<(f64, f64)> {
     (t > 2.0 && above.value > DELAYED * below.value).then_some((size, t))
 }
 
-/// The mean with its interval.
 fn mean(values: &[f64]) -> Estimate {
     let count = values.len() as f64;
     let value = values.iter().sum::<f64>() / count.max(1.0);

@@ -43,7 +43,6 @@ fn seen(found: &[Found]) -> Option<Estimate> {
     (saved > least.max(MIN_SAVING * costs.fixed.value)).then_some(Estimate { value: saved, half })
 }
 
-/// Mean and standard deviation.
 fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean_and_deviation = values.iter().sum::<f64>() / count;

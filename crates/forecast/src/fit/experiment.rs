@@ -9,7 +9,6 @@ use super::{Fitted, caches};
 /// Concurrency, median prompt length and median output length of the runs of a round. Prompts of single requests have all
 /// lengths, which separates quadratic from linear costs; outputs are short, so that many steps have a prefill.
 pub const LEVELS: [(usize, usize, usize); 4] = [(1, 510, 8), (4, 450, 16), (12, 250, 20), (40, 160, 24)];
-/// Most rounds.
 pub const MAX_ROUNDS: usize = 3;
 /// Steps per run: shorter ones end before their first requests do.
 const MIN_STEPS: f64 = 150.0;
@@ -27,7 +26,6 @@ const SHARED: (f64, usize, usize) = (0.15, 480, 4000);
 /// Tokens of the model length that are left for outputs.
 const OUTPUT_ROOM: usize = 40;
 
-/// A server to measure.
 pub trait Server {
     /// Why a run failed.
     type Error;
@@ -39,10 +37,8 @@ pub trait Server {
     fn elapsed(&self) -> f64;
 }
 
-/// The length of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// A number of requests.
     Requests(usize),
     /// A duration in seconds.
     Seconds(f64),
@@ -51,7 +47,6 @@ pub enum Length {
 /// The load of one run: random prompts without common prefixes but for `prefix`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Requests in flight.
     pub concurrency: usize,
     /// How long it runs.
     pub length: Length,
@@ -59,7 +54,6 @@ pub struct Load {
     pub prefix: usize,
     /// Mean prompt tokens after the prefix.
     pub input: usize,
-    /// Mean output tokens.
     pub output: usize,
     /// Lengths are uniform within this fraction of the mean.
     pub range: f64,

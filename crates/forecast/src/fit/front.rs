@@ -16,9 +16,7 @@ const MIN_BURSTS: usize = 3;
 /// Seconds outside of steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Front {
-    /// Per request.
     pub request: Estimate,
-    /// Per prompt token.
     pub prompt_token: Estimate,
     /// Between two tokens of a step as they are sent.
     pub token: Estimate,
@@ -166,7 +164,6 @@ impl Idle<'_> {
         if value > half { Estimate { value, half } } else { Estimate::default() }
     }
 
-    /// The steps of a single prompt.
     fn prompt_steps(&self, prompt: f64) -> Vec<Step> {
         let budget = self.limits.max_num_batched_tokens.max(1) as f64;
         let (mut done, mut steps) = (0.0, Vec::new());

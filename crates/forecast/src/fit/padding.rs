@@ -38,7 +38,6 @@ fn pad(step: &Step, most: usize) -> Step {
     Step { sequences, ..*step }
 }
 
-/// The median error of a fit.
 fn error(steps: &[Step]) -> Option<f64> {
     let costs = costs(steps)?;
     Some(median(steps.iter().map(|step| (step.seconds / costs.seconds(step) - 1.0).abs())))

@@ -10,15 +10,11 @@ use super::{Estimate, Fitted};
 pub struct Limits {
     /// Most sequences in a step.
     pub max_num_seqs: usize,
-    /// Most tokens in a step.
     pub max_num_batched_tokens: usize,
     /// Tokens per KV block.
     pub block_size: usize,
-    /// KV blocks.
     pub num_blocks: usize,
-    /// Longest sequence.
     pub max_model_len: usize,
-    /// Whether prefixes are cached.
     pub prefix_caching: bool,
     /// Whether prompts may be split to fill a step.
     pub chunked_prefill: bool,
@@ -42,9 +38,7 @@ impl Default for Limits {
 /// A fitted server with its name and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
-    /// Name of the profile.
     pub name: String,
-    /// The fitted parameters.
     pub fitted: Fitted,
     /// Its scheduler's limits.
     pub limits: Limits,

@@ -14,7 +14,6 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The interval.
     pub fn interval(&self) -> (f64, f64) {
         ((self.value - self.half).max(0.0), self.value + self.half)
     }

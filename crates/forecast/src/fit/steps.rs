@@ -24,7 +24,6 @@ pub struct Step {
     pub computed: f64,
     /// Compute-bound prefill tokens for each candidate ridge point.
     pub compute_bound: ComputeBound,
-    /// Sequences in it.
     pub sequences: f64,
     /// 1 for a batch-1 decode step; sums over several steps.
     pub singles: f64,
@@ -39,7 +38,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// An empty step.
     pub(super) fn one() -> Step {
         Step { count: 1.0, ..Step::default() }
     }
@@ -80,20 +78,16 @@ pub struct IdleTtft {
     pub at: f64,
     /// Seconds to the first token.
     pub ttft: f64,
-    /// Tokens of the prompt.
     pub prompt: f64,
-    /// Its window.
     pub window: usize,
 }
 
 /// A burst of requests to an idle engine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Burst {
-    /// Number of requests.
     pub count: f64,
     /// Seconds until the first of their tokens.
     pub first: f64,
-    /// The step that produced it.
     pub step: Step,
     /// Tokens of the prompts that were not in it.
     pub rest: f64,
@@ -104,7 +98,6 @@ pub struct Burst {
 pub struct Found {
     /// Steps with known contents, in order.
     pub steps: Vec<Step>,
-    /// TTFTs on an idle engine.
     pub idle_ttfts: Vec<IdleTtft>,
     /// Bursts to an idle engine.
     pub bursts: Vec<Burst>,

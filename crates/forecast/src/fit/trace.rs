@@ -9,16 +9,13 @@ use tacho_metrics::Sample;
 /// One request: send time, prompt tokens, and token arrival times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traced {
-    /// Send time.
     pub sent: f64,
-    /// Tokens of the prompt.
     pub prompt: u64,
     /// Arrival time of each token.
     pub tokens: Vec<f64>,
 }
 
 impl Traced {
-    /// The trace of a successful sample.
     pub fn of_sample(sample: &Sample) -> Option<Traced> {
         let whole = sample.success() && sample.latency > 0.0;
         whole.then(|| Traced::from_gaps(sample.sent, sample.prompt_len, sample.ttft, &sample.itl.to_vec()))

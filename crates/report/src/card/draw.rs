@@ -19,10 +19,8 @@ const GOOD: Color = Color::hex(0x1d_7f_4e);
 const WARNING: Color = Color::hex(0xa8_5b_00);
 const BAD: Color = Color::hex(0xc0_26_26);
 
-/// Most lines of the command.
 const COMMAND_LINES: usize = 3;
 
-/// A metric.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tile {
     pub(super) name: String,
@@ -40,7 +38,6 @@ pub(super) struct Curve {
     pub(super) end: f64,
 }
 
-/// The contents of a card.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Card {
     pub(super) title: String,
@@ -55,7 +52,6 @@ pub(super) struct Card {
 }
 
 impl Card {
-    /// The card as shapes.
     pub(super) fn scene(&self) -> Scene {
         let mut scene = Scene::new(SIZE.0, SIZE.1);
         let tone = match self.tone {

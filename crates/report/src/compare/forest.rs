@@ -8,13 +8,11 @@ use crate::style::{fold, grouped};
 pub struct ForestRow {
     /// The verdict, and the terminal's code of its colour.
     pub verdict: (&'static str, &'static str),
-    /// The metric.
     pub name: String,
     /// The metric of the baseline and of the candidate.
     pub values: (f64, f64),
     /// The relative change; NaN if there is none.
     pub change: f64,
-    /// Its confidence interval.
     pub interval: Option<(f64, f64)>,
     /// Changes that are drawn as limits.
     pub limits: Vec<f64>,

@@ -8,7 +8,6 @@ use super::forest::{BAD, ForestRow, GOOD, OPEN, PLAIN, change, forest, paint};
 use super::terminal::{SEVERAL, SINGLE};
 use crate::style::{fold, harmless_line, short_tick};
 
-/// The result of a gate.
 #[derive(Debug)]
 pub struct GateView<'a> {
     /// Failed requests on both sides.

@@ -25,20 +25,17 @@ const THROUGHPUT: &str = "Output Tput (tok/s)";
 pub struct Group {
     /// The group's columns and values.
     pub about: Vec<(String, String)>,
-    /// The tables.
     pub metrics: Vec<MetricTable>,
     /// The largest load within the limits.
     pub summary: Table,
 }
 
-/// A whole comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The names of the sides.
     pub labels: Vec<String>,
     /// The column of the load level.
     pub x: String,
-    /// The groups.
     pub groups: Vec<Group>,
 }
 
@@ -71,7 +68,6 @@ impl Comparison {
         Ok(Comparison { labels, x, groups })
     }
 
-    /// All tables as Markdown.
     pub fn markdown(&self, spec: &CompareSpec) -> String {
         let mut out = String::new();
         for group in &self.groups {
@@ -113,7 +109,6 @@ impl Group {
         Table { headings: headings.collect(), rows: rows.collect() }
     }
 
-    /// The group as one line.
     pub fn heading(&self) -> String {
         if self.about.is_empty() {
             return "All results".into();

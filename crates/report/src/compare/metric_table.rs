@@ -7,7 +7,6 @@ use crate::tables::markdown::Table;
 /// One metric of all sides at all levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricTable {
-    /// The heading of the metric.
     pub metric: String,
     /// The table: level, values, ratios.
     pub table: Table,
@@ -21,7 +20,6 @@ pub(super) struct Curve {
     pub(super) side: usize,
     /// The side's name, and the settings that distinguish the curve from others of the side.
     pub(super) name: String,
-    /// Levels and values.
     pub(super) points: Vec<(f64, f64)>,
 }
 

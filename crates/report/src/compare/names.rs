@@ -97,7 +97,6 @@ impl Group {
 }
 
 impl Comparison {
-    /// The names of the groups' sheets.
     pub(super) fn sheet_names(&self) -> Vec<String> {
         sheet_names(&self.groups.iter().map(Group::sheet).collect::<Vec<_>>())
     }

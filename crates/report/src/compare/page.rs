@@ -50,7 +50,6 @@ impl Comparison {
         page(&head, &body, figures)
     }
 
-    /// The page of a single group.
     pub fn group_html(&self, group: &Group, spec: &CompareSpec) -> String {
         let mut figures = Figures::default();
         let body = self.section(group, spec, &mut figures);

@@ -22,7 +22,6 @@ const MEASURED: [&str; 7] = [
     "percentiles",
 ];
 
-/// All settings of a run.
 pub fn settings(run: &StoredRun) -> Settings {
     let is_set = |key: &str| !MEASURED.contains(&key) && !key.starts_with("measured_") && Known::find(key).is_none();
     let lists = |key: &str| key.ends_with("_times") || key == "latencies";

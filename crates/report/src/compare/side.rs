@@ -10,7 +10,6 @@ use crate::tables::headings::{has_headings, serving_row};
 use crate::tables::markdown::plain;
 use crate::{Error, inputs, results};
 
-/// One result of a side.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     /// Its values under headings.
@@ -54,7 +53,6 @@ impl Side {
 }
 
 impl Side {
-    /// The kinds of its results.
     pub fn kinds(&self) -> Vec<ResultKind> {
         let mut kinds: Vec<ResultKind> = self.rows.iter().map(Row::kind).collect();
         kinds.sort();

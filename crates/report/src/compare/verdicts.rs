@@ -17,7 +17,6 @@ use crate::tables::markdown::Table;
 pub struct Verdicts {
     /// The names of the compared sides.
     pub title: String,
-    /// The effects.
     pub effects: Vec<Effect>,
     /// Whether a side has a single run, which does not show the run-to-run variation.
     pub single: bool,
@@ -29,7 +28,6 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// As a table.
     pub fn table(&self, spec: &CompareSpec) -> Table {
         let interval = format!("{}% CI", spec.confidence.percent());
         let headings =

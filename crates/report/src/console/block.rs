@@ -13,7 +13,6 @@ use crate::verdict::{Severity, Verdict};
 pub(crate) use self::facts::{costs, not_steady};
 pub(crate) use self::table::{audio_times, bounds, interval_of};
 
-/// The style of the block.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockStyle {
     /// Columns of the terminal.
@@ -49,7 +48,6 @@ const WARNING: usize = 3;
 /// Fewest and most lines of a table of groups on a full screen: its head and some rows.
 const GROUPS: (usize, usize) = (3, 8);
 
-/// A part of the block.
 struct Part {
     /// Its name in the hint about `--verbose`.
     name: String,

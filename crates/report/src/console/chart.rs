@@ -3,17 +3,14 @@
 /// A column is filled in eighths of a line.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The area of a chart.
 #[derive(Debug, Clone, Copy)]
 pub struct Canvas {
-    /// Columns.
     pub width: usize,
     /// Whether colors are allowed.
     pub colour: bool,
 }
 
 impl Canvas {
-    /// Least width of a chart.
     pub(super) const MIN_WIDTH: usize = 30;
 
     fn paint(self, code: &str, text: &str) -> String {

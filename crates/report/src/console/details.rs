@@ -7,7 +7,6 @@ use tacho_record::metric::TIMES;
 
 use crate::style::{percent, title, two, value_line};
 
-/// All lines.
 pub(super) fn lines(record: &RunRecord) -> Vec<String> {
     let mut lines = vec![title("All metrics", '-')];
     lines.extend(times(record));
@@ -110,7 +109,6 @@ fn steady(record: &RunRecord) -> Vec<String> {
     lines
 }
 
-/// Health of the client.
 fn client(record: &RunRecord) -> Vec<String> {
     let Some(trust) = &record.trust else { return Vec::new() };
     let mut lines = Vec::new();

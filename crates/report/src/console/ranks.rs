@@ -5,7 +5,6 @@ use tacho_record::RunRecord;
 
 use crate::style::{fold, harmless_line, title, two};
 
-/// The lines of the block.
 pub(super) fn lines(record: &RunRecord, width: usize) -> Vec<String> {
     let mut lines = vec![title(" Ranks ", '-')];
     lines.extend(record.measured.ranks.iter().flat_map(|rank| fold(&harmless_line(&line(rank)), width, 2)));

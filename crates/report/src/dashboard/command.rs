@@ -26,7 +26,6 @@ impl Flags {
         Flags(flags)
     }
 
-    /// The last value of a flag.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().rev().find(|(flag, _)| flag == name).map(|(_, value)| value)
     }

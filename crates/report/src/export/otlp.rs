@@ -47,7 +47,6 @@ pub fn metrics(record: &RunRecord, origin: Origin) -> String {
     body("resourceMetrics", "scopeMetrics", record, scope)
 }
 
-/// The time series of the run.
 fn own_series(record: &RunRecord, origin: Origin) -> Vec<Value> {
     let Some(over) = OverTime::of(&record.measured.samples, STEPS) else { return Vec::new() };
     let shift = crate::series::origin(&record.measured.samples);

@@ -23,15 +23,12 @@ enum Of {
     Time(fn(&Sample) -> Option<f64>),
     Float(fn(&Sample) -> Option<f64>),
     Text(fn(&Sample) -> Option<String>),
-    /// Omitted from CSV.
     List(fn(&Sample) -> Vec<f64>),
 }
 
-/// One column.
 pub struct Column {
     /// Its name, which ends in its unit.
     pub name: &'static str,
-    /// Its meaning.
     pub about: &'static str,
     of: Of,
 }
@@ -90,11 +87,9 @@ fn label(sample: &Sample, key: &str) -> Option<String> {
 /// File format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// One object per line.
     JsonLines,
     /// One line per request after a header; without lists.
     Csv,
-    /// Compressed columns.
     Parquet,
 }
 

@@ -9,21 +9,16 @@ use crate::console::bounds;
 use crate::style::{short, short_tick};
 use crate::tables::markdown::plain;
 
-/// Facts by name.
 pub(crate) type Facts = Vec<(&'static str, String)>;
 
-/// The tone of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Good.
     Good,
     /// To be interpreted with care.
     Warning,
-    /// Bad.
     Bad,
 }
 
-/// The head of a page.
 #[derive(Debug, Clone, Default)]
 pub struct Head {
     pub(crate) title: String,
@@ -35,7 +30,6 @@ pub struct Head {
 }
 
 impl Head {
-    /// A head with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Head { title: title.into(), ..Head::default() }
     }
@@ -95,7 +89,6 @@ impl Head {
         self
     }
 
-    /// The markup.
     pub(crate) fn html(&self) -> String {
         let item = |(name, value): &(&str, String)| format!("<span>{name} <b>{}</b></span>", escape(value));
         let facts: String = self.facts.iter().filter(|(_, value)| !value.is_empty()).map(item).collect();
@@ -123,7 +116,6 @@ pub(crate) fn origin(provenance: &Provenance) -> Facts {
     facts.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// The load in words.
 pub(crate) fn load(setup: &Setup) -> String {
     if !setup.stages.is_empty() {
         let names: Vec<String> = setup.stages.iter().map(|stage| format!("{} {}", stage.name, stage.load)).collect();

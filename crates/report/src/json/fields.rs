@@ -13,7 +13,6 @@ pub(super) struct Fields {
     entries: Vec<(String, Field)>,
 }
 
-/// One value.
 pub(super) enum Field {
     Plain(Value),
     Column(Column),

@@ -14,9 +14,7 @@ use crate::Error;
 /// What to do if the file exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SaveMode {
-    /// Replace it.
     Overwrite,
-    /// Append a line.
     Append,
     /// Fail, and leave it unchanged.
     New,

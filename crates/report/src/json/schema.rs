@@ -4,7 +4,6 @@
 use tacho_core::json::{Dict, Value};
 use tacho_record::metric::{METRICS, Part, TIMES, Times, Unit};
 
-/// The type of a value.
 #[derive(Clone, Copy)]
 enum Type {
     Text,
@@ -17,15 +16,12 @@ enum Type {
     Texts,
     Counts,
     Numbers,
-    /// Lists of numbers, one per request.
     NumberLists,
-    /// Numbers by name.
     Named,
     /// A lower and an upper bound by metric; `null` means unbounded.
     Bounds,
     /// Count, mean, median and p99; `null` without samples.
     Spread,
-    /// Anything.
     Any,
 }
 
@@ -211,7 +207,6 @@ const PROVENANCE: Rows = &[
     ("server", Any, "The server: engine, version and settings that it reports."),
 ];
 
-/// A warning.
 const CAVEAT: Rows = &[("kind", Text, "Code of the warning."), ("text", Text, "The warning as a sentence.")];
 
 /// A rank of a distributed run.

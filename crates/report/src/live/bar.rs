@@ -17,7 +17,6 @@ use crate::fitted::fitted;
 use crate::sentence;
 use crate::style::{harmless, harmless_line};
 
-/// Whether progress is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Yes, if stderr is a terminal.

@@ -19,7 +19,6 @@ impl Style {
         Style { color, ..Style::PLAIN }
     }
 
-    /// The escape sequence that sets it.
     fn sequence(self, out: &mut String) {
         out.push_str("\x1b[0");
         if self.color > 0 {
@@ -30,7 +29,6 @@ impl Style {
     }
 }
 
-/// One cell of the grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     symbol: char,
@@ -71,7 +69,6 @@ impl Area {
 pub(super) struct Grid {
     pub(super) width: usize,
     pub(super) height: usize,
-    /// Whether colors may be used.
     pub(super) colors: bool,
     cells: Vec<Cell>,
 }
@@ -85,7 +82,6 @@ impl Grid {
         Area { x: 0, y: 0, width: self.width, height: self.height }
     }
 
-    /// Draws one character.
     pub(super) fn set(&mut self, x: usize, y: usize, symbol: char, style: Style) {
         let style = if self.colors { style } else { Style { color: 0, ..style } };
         if x < self.width && y < self.height {
@@ -155,7 +151,6 @@ impl Grid {
     }
 }
 
-/// Width of a text in columns.
 pub(super) fn columns(text: &str) -> usize {
     text.chars().filter_map(one_column).count()
 }

@@ -47,7 +47,6 @@ pub struct Point {
     pub target_per_s: Option<f64>,
     /// Token events per second.
     pub tokens_per_s: f64,
-    /// Requests in flight.
     pub in_flight: u64,
     /// Requests waiting for a concurrency slot.
     pub waiting: Option<u64>,
@@ -90,7 +89,6 @@ impl Point {
 /// The state of a run at one time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Snapshot {
-    /// The phase of the run.
     pub phase: String,
     /// Model, server and load.
     pub title: Arc<LoadTitle>,
@@ -100,11 +98,8 @@ pub struct Snapshot {
     pub finished: u64,
     /// How many there are in all; 0 if unknown.
     pub total: u64,
-    /// Failed requests.
     pub failed: u64,
-    /// Requests in flight.
     pub in_flight: u64,
-    /// Token events.
     pub tokens: u64,
     /// Seconds since the start of the phase.
     pub elapsed: f64,
@@ -116,7 +111,6 @@ pub struct Snapshot {
     pub stages: Arc<[StageSpan]>,
     /// Percentiles of all finished requests: TTFT or TTFP, TPOT, ITL, E2EL.
     pub latency: [Option<Percentiles>; 4],
-    /// Failures by kind.
     pub failures: BTreeMap<&'static str, u64>,
     /// Rates and latencies over time.
     pub history: Vec<Point>,
@@ -153,7 +147,6 @@ impl Snapshot {
     }
 }
 
-/// Follows a run.
 #[derive(Default)]
 pub struct Monitor {
     state: Mutex<State>,
@@ -200,12 +193,10 @@ impl Monitor {
         }
     }
 
-    /// Adds a message.
     pub fn say(&self, line: &str) {
         self.state().say(line);
     }
 
-    /// The current state.
     pub fn snapshot(&self) -> Snapshot {
         let state = self.state();
         let mut snapshot = state.work.last().or(state.last.as_ref()).map(Watched::snapshot).unwrap_or_default();

@@ -17,7 +17,6 @@ const RECENT_SECONDS: f64 = 60.0;
 /// A part of a line and its style.
 type Part = (String, Style);
 
-/// The page that is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Page {
     /// Rates, latencies and messages.
@@ -27,7 +26,6 @@ pub enum Page {
     Latency,
     /// Rates, concurrency and queue over time.
     Load,
-    /// Failures and all messages.
     Messages,
 }
 
@@ -37,20 +35,16 @@ const PAGES: [(Page, &str); 4] =
 /// The user's choices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct View {
-    /// The page.
     pub page: Page,
     /// The latency of the heat strip, counted around.
     pub metric: usize,
     /// Whether charts show the last minute instead of the whole run.
     pub recent: bool,
-    /// Whether help is shown.
     pub help: bool,
-    /// Whether the view is frozen.
     pub frozen: bool,
 }
 
 impl View {
-    /// Reacts to a key.
     pub fn key(&mut self, key: u8) {
         let at = PAGES.iter().position(|(page, _)| *page == self.page).unwrap_or(0);
         match key {

@@ -79,7 +79,6 @@ impl Tty {
         (width.min(MAX_SIZE.0), height.min(MAX_SIZE.1))
     }
 
-    /// Draws the changes.
     pub(super) fn draw(&mut self, grid: Grid) -> io::Result<()> {
         if STALE.swap(false, Ordering::AcqRel) {
             self.shown = Grid::new(0, 0, false);
@@ -149,7 +148,6 @@ fn is_foreground() -> bool {
     tcgetpgrp(io::stderr()).is_ok_and(|owner| owner == rustix::process::getpgrp())
 }
 
-/// Whether the terminal is taken.
 pub(super) fn is_taken() -> bool {
     TAKEN.load(Ordering::Acquire)
 }

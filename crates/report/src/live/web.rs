@@ -92,7 +92,6 @@ fn series(Snapshot { history, output, .. }: &Snapshot) -> Dict {
     series
 }
 
-/// A snapshot as OpenMetrics text.
 pub fn openmetrics(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, value: f64| {

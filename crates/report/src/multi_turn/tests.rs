@@ -70,7 +70,6 @@ fn summary(case: &Json) -> Summary {
     }
 }
 
-/// Without color codes.
 fn plain(text: &str) -> String {
     text.replace("\u{1b}[93m", "").replace("\u{1b}[0m", "")
 }

@@ -6,7 +6,6 @@ use tacho_metrics::offline::Latency;
 use super::percentile_dict;
 use super::records::Metric;
 
-/// The report.
 pub(super) fn lines(record: &Latency) -> Vec<String> {
     let mut lines = vec![format!("Avg latency: {} seconds", float_repr(record.average()))];
     for (percent, value) in record.percentiles() {
@@ -31,7 +30,6 @@ pub(super) fn lines(record: &Latency) -> Vec<String> {
     lines
 }
 
-/// The result file.
 pub(super) fn keys(record: &Latency, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     dict.set("model_id", model);

@@ -60,7 +60,6 @@ fn table(rows: Vec<Vec<String>>) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-/// The result file.
 pub(super) fn keys(record: &MmProcessor, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     dict.set("completed", record.completed);

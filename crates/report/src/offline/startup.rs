@@ -29,7 +29,6 @@ fn capital(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| format!("{}{}", first.to_uppercase(), characters.as_str()))
 }
 
-/// The report.
 pub(super) fn lines(record: &Startup) -> Vec<String> {
     let rule = "=".repeat(WIDTH);
     let mut lines = vec![String::new(), rule.clone(), "STARTUP TIME BENCHMARK RESULTS".to_owned(), rule.clone()];
@@ -69,7 +68,6 @@ fn list(values: &[f64]) -> Value {
     Value::List(values.iter().map(|&value| Value::Float(value)).collect())
 }
 
-/// The result file.
 pub(super) fn keys(record: &Startup, model: &str) -> (Dict, Dict) {
     let mut dict = Dict::new();
     for (phase, _) in finished(record) {

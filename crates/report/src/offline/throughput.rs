@@ -6,7 +6,6 @@ use tacho_metrics::offline::Throughput;
 use super::records::Metric;
 use crate::style::two;
 
-/// The report.
 pub(super) fn lines(record: &Throughput) -> Vec<String> {
     let mut lines = Vec::new();
     if record.media_uncounted {
@@ -45,7 +44,6 @@ fn vllm_keys(record: &Throughput, model: &str) -> Dict {
     dict
 }
 
-/// The result file.
 pub(super) fn keys(record: &Throughput, model: &str) -> (Dict, Dict) {
     let dict = vllm_keys(record, model);
     let mut own = Dict::new();

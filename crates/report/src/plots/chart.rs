@@ -14,7 +14,6 @@ const LINE: f64 = 15.0;
 /// Panels with a title.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// Its title.
     pub title: String,
     /// How to read it; may be empty.
     pub(crate) note: String,
@@ -29,7 +28,6 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// The chart as shapes.
     pub fn scene(&self) -> Scene {
         let columns = self.columns.max(1);
         let rows = self.panels.len().div_ceil(columns);

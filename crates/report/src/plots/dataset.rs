@@ -19,7 +19,6 @@ const BINS: usize = 30;
 const MOST_BARS: usize = 2000;
 const DPI: f64 = 150.0;
 
-/// The lengths of one request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Lengths {
     prompt: f64,

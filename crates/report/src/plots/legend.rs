@@ -9,12 +9,10 @@ const LEGEND_LINE: f64 = 15.0;
 /// Length of the sample before a name.
 const SAMPLE: f64 = 24.0;
 
-/// A line of a legend.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LegendEntry {
     Heading(String),
     Field(Color, String),
-    /// A line with a marker.
     Line(Stroke, Marker, String),
     Point(Color, String),
 }
@@ -30,7 +28,6 @@ impl LegendEntry {
     }
 }
 
-/// Width of a legend.
 pub(crate) fn legend_width(entries: &[LegendEntry]) -> f64 {
     let widest = entries.iter().map(|entry| font::width(entry.text(), LEGEND_SIZE)).fold(0.0, f64::max);
     if entries.is_empty() { 0.0 } else { widest + SAMPLE + 22.0 }

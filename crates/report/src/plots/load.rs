@@ -7,7 +7,6 @@ use super::{AxisSpec, Chart, Color, Grid, LegendEntry, Marker, Panel, ScaleKind,
 /// One metric over rates.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadCurve {
-    /// Its label with the unit.
     pub label: String,
     /// SLOs on it, each with its text.
     pub limits: Vec<(f64, String)>,

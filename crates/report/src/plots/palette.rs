@@ -1,6 +1,5 @@
 //! Colors: one type, and the palettes of curves.
 
-/// A color with opacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Color {
     pub(crate) rgb: [u8; 3],
@@ -9,13 +8,11 @@ pub(crate) struct Color {
 }
 
 impl Color {
-    /// Black.
     pub(crate) const BLACK: Color = Color::hex(0x00_00_00);
     /// The color of axis lines and texts.
     pub(crate) const INK: Color = Color::hex(0x26_26_26);
     /// A medium grey.
     pub(crate) const GREY: Color = Color::hex(0x80_80_80);
-    /// White.
     pub(crate) const WHITE: Color = Color::hex(0xFF_FF_FF);
 
     /// From `0xRRGGBB`.

@@ -19,10 +19,8 @@ pub(crate) struct Rect {
     pub(crate) height: f64,
 }
 
-/// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct AxisSpec {
-    /// Its label with the unit.
     pub(crate) label: String,
     pub(crate) kind: ScaleKind,
     pub(crate) low: f64,
@@ -32,7 +30,6 @@ pub(crate) struct AxisSpec {
 }
 
 impl AxisSpec {
-    /// A linear axis.
     pub(crate) fn linear(label: impl Into<String>, low: f64, high: f64) -> Self {
         AxisSpec { label: label.into(), kind: ScaleKind::Linear, low, high, whole: false }
     }
@@ -72,7 +69,6 @@ pub(crate) enum Grid {
     Dashed,
 }
 
-/// The marker of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     None,
@@ -102,7 +98,6 @@ pub(crate) enum Series {
     Bars {
         bars: Vec<Bar>,
         fill: Color,
-        /// The colour of their edges.
         edge: Option<Color>,
     },
     /// A line through points, with a marker at each.
@@ -116,7 +111,6 @@ pub(crate) enum Series {
     },
     /// The area between two lines: x, lower and upper y.
     Band {
-        /// The name of its line.
         name: String,
         edges: Vec<(f64, f64, f64)>,
         fill: Color,
@@ -129,9 +123,16 @@ pub(crate) enum Series {
         hints: Vec<String>,
     },
     /// A horizontal line with a name.
-    Level { y: f64, stroke: Stroke, name: String },
+    Level {
+        y: f64,
+        stroke: Stroke,
+        name: String,
+    },
     /// Lines of text next to a point.
-    Note { at: (f64, f64), lines: Vec<String> },
+    Note {
+        at: (f64, f64),
+        lines: Vec<String>,
+    },
 }
 
 /// Axes and the series between them.
@@ -300,7 +301,6 @@ impl Frame<'_> {
         }
     }
 
-    /// Keeps notes off a line.
     fn keep_off(&mut self, line: &[(f64, f64)]) {
         const STEP: f64 = 5.0;
         for pair in line.windows(2) {

@@ -12,7 +12,6 @@ use super::{
 use crate::Error;
 use crate::tables::markdown::Table;
 
-/// Settings of the plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParetoSpec {
     /// The key with the number of users that share the throughput; by default the throughput per user is 1000 / mean TPOT.
@@ -39,7 +38,6 @@ pub struct Pareto {
     frontier: Vec<usize>,
     /// Records without a throughput per user.
     pub skipped: usize,
-    /// The keys in labels.
     labels: Vec<String>,
 }
 
@@ -94,7 +92,6 @@ impl Pareto {
         (self.points.len(), self.frontier.len())
     }
 
-    /// The chart.
     pub fn chart(&self, spec: &ParetoSpec) -> Chart {
         let place = |point: &Point| (point.per_user, point.per_gpu);
         let hint = |point: &Point| {
@@ -213,7 +210,6 @@ fn lookup<'a>(record: &'a Dict, key: &str) -> Option<&'a Value> {
     record.iter().find(|(name, _)| plain(name) == plain(key)).map(|(_, value)| value)
 }
 
-/// A nonzero number.
 fn count(record: &Dict, key: &str) -> Option<f64> {
     lookup(record, key)?.as_f64().filter(|number| *number != 0.0 && !number.is_nan())
 }

@@ -1,19 +1,15 @@
 //! Scales of axes: from a value to its position between 0 and 1, and the values of ticks.
 
-/// The kind of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScaleKind {
-    /// Linear.
     Linear,
     /// Logarithmic; only positive values have a position.
     Log,
     /// Linear around 0, logarithmic beyond 2.
     Symlog,
-    /// Inverse hyperbolic sine.
     Asinh,
     /// Log-odds of fractions; only values between 0 and 1 have a position.
     Logit,
-    /// Square root.
     Sqrt,
 }
 
@@ -24,7 +20,6 @@ impl ScaleKind {
     /// The names, in the order of messages.
     pub const NAMES: [&'static str; 6] = ["linear", "log", "symlog", "asinh", "logit", "sqrt"];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             ScaleKind::Linear => "linear",
@@ -36,7 +31,6 @@ impl ScaleKind {
         }
     }
 
-    /// The scale with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         let kinds =
             [ScaleKind::Linear, ScaleKind::Log, ScaleKind::Symlog, ScaleKind::Asinh, ScaleKind::Logit, ScaleKind::Sqrt];
@@ -58,7 +52,6 @@ impl ScaleKind {
     }
 }
 
-/// A range of a scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     kind: ScaleKind,

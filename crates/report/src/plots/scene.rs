@@ -6,25 +6,21 @@ use super::Color;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Stroke {
     pub(crate) color: Color,
-    /// Its width in points.
     pub(crate) width: f64,
     /// Lengths of dashes and gaps in points; empty for a solid line.
     pub(crate) dash: Vec<f64>,
 }
 
 impl Stroke {
-    /// A solid line.
     pub(crate) fn solid(color: Color, width: f64) -> Self {
         Stroke { color, width, dash: Vec::new() }
     }
 
-    /// A dashed line.
     pub(crate) fn dashed(color: Color, width: f64, dash: &[f64]) -> Self {
         Stroke { color, width, dash: dash.to_vec() }
     }
 }
 
-/// The anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -32,7 +28,6 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// A shape.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
     Path {
@@ -57,7 +52,6 @@ pub(crate) enum Shape {
         text: String,
         /// The font size in points.
         size: f64,
-        /// The anchor at that position.
         anchor: Anchor,
         /// Whether it is rotated to run upwards.
         upwards: bool,
@@ -65,19 +59,15 @@ pub(crate) enum Shape {
     },
 }
 
-/// A chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
-    /// Its width in points.
     pub(crate) width: f64,
-    /// Its height in points.
     pub(crate) height: f64,
     /// The shapes, from back to front.
     pub(crate) shapes: Vec<Shape>,
 }
 
 impl Scene {
-    /// An empty chart.
     pub(crate) fn new(width: f64, height: f64) -> Self {
         Scene { width, height, shapes: Vec::new() }
     }
@@ -98,7 +88,6 @@ impl Scene {
         self.path(vec![(x0, y0), (x1, y0), (x1, y1), (x0, y1)], true, fill, stroke, None);
     }
 
-    /// Adds a path.
     pub(crate) fn path(
         &mut self,
         points: Vec<(f64, f64)>,

@@ -11,7 +11,6 @@ pub(crate) use swept::swept;
 
 use super::ScaleKind;
 
-/// Settings of the plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepPlotSpec {
     /// The variables that separate figures.
@@ -26,9 +25,7 @@ pub struct SweepPlotSpec {
     pub x: String,
     /// The variable of the vertical axis.
     pub y: String,
-    /// Filters of records.
     pub filters: Vec<Filter>,
-    /// Rounding of variables.
     pub binners: Vec<Binner>,
     /// The scale of the horizontal axis.
     pub scale_x: ScaleKind,

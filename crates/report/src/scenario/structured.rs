@@ -11,15 +11,11 @@ use crate::style::{percent, title, two, value_line};
 pub struct StructuredSetup {
     /// The backend's name, as given.
     pub backend: String,
-    /// The model.
     pub model_id: String,
-    /// The tokenizer.
     pub tokenizer_id: String,
-    /// The dataset.
     pub dataset: &'static str,
     /// Requested number of requests.
     pub num_prompts: i64,
-    /// Requested output tokens.
     pub output_len: i64,
     /// Fraction of constrained requests; `None` if constraints are disabled.
     pub ratio: Option<f64>,

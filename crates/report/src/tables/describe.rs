@@ -22,7 +22,6 @@ impl Describe {
         Describe { percentiles, names: Vec::new(), rows: Vec::new() }
     }
 
-    /// Adds a metric.
     pub fn row(&mut self, name: &str, values: &[f64]) {
         let count = values.len() as f64;
         let mut sorted = values.to_vec();
@@ -38,7 +37,6 @@ impl Describe {
         self.rows.push(row);
     }
 
-    /// The headings of the columns.
     pub fn headings(&self) -> Vec<String> {
         let mut headings: Vec<String> = ["count", "mean", "std", "min"].map(str::to_owned).to_vec();
         headings.extend(self.percentiles.iter().map(|p| format!("{p}%")));

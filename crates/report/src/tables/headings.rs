@@ -80,7 +80,6 @@ fn heading(key: &str) -> String {
     named.unwrap_or_else(|| Known::find(key).map_or_else(|| key.to_owned(), |number| number.heading(key)))
 }
 
-/// The headings of a table in order.
 pub(crate) fn order(kind: ResultKind) -> Vec<String> {
     keys(kind).iter().map(|key| heading(key)).collect()
 }

@@ -7,7 +7,6 @@ use crate::style::harmless_line;
 /// A table: headings, and rows of cells.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// The headings.
     pub headings: Vec<String>,
     /// The cells, as many as headings in each row; null is an empty cell.
     pub rows: Vec<Vec<Value>>,

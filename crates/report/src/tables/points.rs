@@ -34,7 +34,6 @@ fn row(point: &Point) -> Vec<String> {
     std::iter::once(point.name.clone()).chain(point.numbers.iter().map(|(_, value)| cell(*value))).collect()
 }
 
-/// The column heading of a key.
 fn heading(key: &str) -> String {
     match key {
         "request_throughput" => "Req/s".into(),

@@ -22,21 +22,17 @@ const PACKAGE: &str = "http://schemas.openxmlformats.org/package/2006";
 /// The longest name that a sheet may have.
 const NAME_LENGTH: usize = 31;
 
-/// A row of a sheet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SheetRow {
     /// Its cells; null is an empty one.
     pub cells: Vec<Value>,
-    /// Whether it is a heading.
     pub heading: bool,
 }
 
-/// A sheet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     /// Its name: valid for a sheet and unique in the workbook.
     pub name: String,
-    /// Its rows.
     pub rows: Vec<SheetRow>,
 }
 
@@ -60,7 +56,6 @@ pub fn sheet_names(wanted: &[String]) -> Vec<String> {
     names
 }
 
-/// Writes a workbook.
 pub fn write(path: &Path, sheets: &[Sheet]) -> Result<(), Error> {
     let mut zip = Zip::default();
     zip.add("[Content_Types].xml", &content_types(sheets.len()));

@@ -13,7 +13,6 @@ use crate::experiment::{Failure, Level, required};
 /// Settings that meet the limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
-    /// The settings.
     pub candidate: Candidate,
     /// The request rate, as a level.
     pub(super) level: f64,
@@ -22,7 +21,6 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// The result as a sentence.
     pub fn sentence(&self, criteria: &[Criterion]) -> String {
         let (value, half) = self.throughput;
         let spoken: Vec<String> = criteria.iter().map(Criterion::spoken).collect();
@@ -42,21 +40,18 @@ impl Accepted {
     }
 }
 
-/// The result of auto-tuning.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TuneReport {
     /// The best settings, if any meet the limit.
     pub best: Option<Accepted>,
     /// Number of measured candidates.
     pub measured: usize,
-    /// Failures, one line each.
     pub failures: Vec<String>,
 }
 
 /// What became of a candidate.
 pub(super) struct Found {
     pub(super) levels: Vec<Level>,
-    /// The load that is accepted.
     pub(super) accepted: Option<f64>,
     /// The load at which the criteria are just met.
     pub(super) estimate: Option<Estimate>,

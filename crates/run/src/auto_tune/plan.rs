@@ -11,15 +11,12 @@ use crate::experiment::{AfterBench, Error, ParamSet, Supervised, UNLIMITED, appl
 /// How the best settings are profiled at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Profiling {
-    /// Not at all.
     Skipped,
-    /// The server profiles with torch.
     Torch,
     /// The server's profiler is started and stopped; the server decides where to write.
     Calls,
 }
 
-/// The settings of auto-tuning.
 #[derive(Debug, Clone)]
 pub struct TunePlan {
     /// The server command, without the tuned settings.
@@ -40,7 +37,6 @@ pub struct TunePlan {
     pub sets: Vec<ParamSet>,
     /// Memory fractions to try, largest first; empty if the server has no such setting.
     pub memory_shares: Vec<String>,
-    /// The criteria of a level.
     pub criteria: Vec<Criterion>,
     /// The latency limit as in result lines.
     pub limit: String,
@@ -56,20 +52,17 @@ pub struct TunePlan {
     pub profiling: Profiling,
     /// The revision in result files.
     pub hash: String,
-    /// The output directory.
     pub directory: PathBuf,
     /// Whether to print the plan without running it.
     pub dry_run: bool,
 }
 
-/// Settings to try.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// `max_num_seqs`.
     pub num_seqs: u64,
     /// `max_num_batched_tokens`.
     pub num_batched_tokens: u64,
-    /// Additional settings.
     pub set: ParamSet,
 }
 
@@ -86,7 +79,6 @@ impl Candidate {
         if self.set.is_empty() { pair } else { format!("{pair}, {}", self.set.name()) }
     }
 
-    /// All settings.
     pub(super) fn overrides(&self) -> ParamSet {
         let mut values = Dict::new();
         values.set("max_num_seqs", self.num_seqs);
@@ -111,7 +103,6 @@ impl TunePlan {
         with_sets.collect()
     }
 
-    /// The server command of a candidate.
     pub fn server_command(&self, candidate: &Candidate, share: Option<&str>) -> Result<Vec<String>, Error> {
         let mut set = ParamSet::default();
         if let Some(share) = share {
@@ -120,7 +111,6 @@ impl TunePlan {
         apply("--serve-cmd", &apply("--serve-cmd", &self.serve_cmd, &set)?, &candidate.overrides())
     }
 
-    /// The client command at a level.
     pub fn bench_command(&self, level: f64) -> Result<Vec<String>, Error> {
         let set = ParamSet::default().with("request_rate", rate(level)).with("num_prompts", self.num_prompts);
         apply("--bench-cmd", &self.bench_cmd, &set)
@@ -144,7 +134,6 @@ impl TunePlan {
     }
 }
 
-/// The request rate of a level.
 pub(super) fn rate(level: f64) -> Value {
     if level == UNLIMITED { Value::from("inf") } else { load_value(level) }
 }

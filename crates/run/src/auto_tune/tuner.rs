@@ -16,7 +16,6 @@ const PROFILED_PROMPTS: u64 = 100;
 /// With fewer prompts than this, fewer than ten are beyond the 99th percentile.
 const ENOUGH_PROMPTS: u64 = 1000;
 
-/// Auto-tuning in progress.
 pub(super) type Tuner<'a> = Session<'a, TunePlan>;
 
 /// Runs auto-tuning. A candidate whose server fails is skipped and reported.

@@ -10,7 +10,6 @@ use super::server::{ResetKind, reset_caches};
 /// What to do after each benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterBench {
-    /// Run this command.
     Command(Vec<String>),
     /// Reset the server's caches.
     Reset(ResetKind),

@@ -12,7 +12,6 @@ pub trait Archive {
     fn result(&self, path: &Path) -> Option<Dict>;
     /// Returns whether there is a readable file of any kind.
     fn has(&self, path: &Path) -> bool;
-    /// A stored list.
     fn list(&self, path: &Path) -> Option<Vec<Value>>;
     /// The names of the subdirectories of a directory.
     fn directories(&self, path: &Path) -> Vec<String>;
@@ -26,7 +25,6 @@ pub trait Archive {
     fn discard(&self, path: &Path);
     /// Stores a list of results, or the description of a failure or of a search result.
     fn keep(&self, path: &Path, value: &Value, style: Style) -> Result<(), Failure>;
-    /// Stores a text.
     fn text(&self, path: &Path, text: &str) -> Result<(), Failure>;
     /// Stores the table of all results so far.
     fn table(&self, rows: &[Dict]) -> Result<(), Failure>;
@@ -41,13 +39,11 @@ pub enum Style {
     Note,
 }
 
-/// Runs benchmark commands.
 pub trait Bench {
     /// Runs a command, which writes its result to `output`. Its own output goes to `log` if there is one.
     fn run(&self, command: &[String], output: &Path, log: Option<&Path>) -> Result<(), Failure>;
 }
 
-/// Starts servers.
 pub trait Host {
     /// Starts a server with these additional environment variables and waits until it is ready. Its output goes to
     /// `log`.

@@ -64,12 +64,10 @@ impl Error {
 pub struct Failure {
     /// Its name in Python.
     pub kind: &'static str,
-    /// What happened.
     pub text: String,
 }
 
 impl Failure {
-    /// A failure of this kind.
     pub fn new(kind: &'static str, text: impl Into<String>) -> Self {
         Failure { kind, text: text.into() }
     }

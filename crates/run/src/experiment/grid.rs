@@ -18,7 +18,6 @@ pub struct ParamSet {
 }
 
 impl ParamSet {
-    /// A set of these values.
     pub fn new(values: Dict) -> Self {
         ParamSet { values }
     }
@@ -43,7 +42,6 @@ impl ParamSet {
         self.values.is_empty()
     }
 
-    /// Returns whether it has a name.
     pub fn is_named(&self) -> bool {
         self.values.get(NAME).is_some()
     }

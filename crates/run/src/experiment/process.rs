@@ -23,9 +23,7 @@ pub struct Supervised {
 
 /// Runs benchmark commands as processes.
 pub struct Processes<'a> {
-    /// How they are started.
     pub supervised: &'a Supervised,
-    /// Additional environment variables.
     pub variables: &'a [(String, String)],
     /// Whether this program replaces the named one.
     pub replaced: bool,
@@ -45,7 +43,6 @@ impl Bench for Processes<'_> {
 pub(crate) enum Output<'a> {
     /// This program's own streams; standard output only if enabled.
     Ours,
-    /// To a file.
     Log(&'a Path),
 }
 
@@ -57,7 +54,6 @@ pub(crate) struct Process {
 }
 
 impl Supervised {
-    /// Runs a command to completion.
     pub fn run(&self, command: &[String]) -> Result<(), Failure> {
         self.run_logged(command, &[], None)
     }

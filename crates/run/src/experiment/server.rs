@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Timeout of a health check or a reset.
 const CALL: Duration = Duration::from_secs(30);
 
-/// The address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     host: String,
@@ -25,7 +24,6 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address in a server command.
     pub fn of(command: &[String]) -> Result<Self, Failure> {
         let host = option(command, "--host").unwrap_or("localhost").to_owned();
         let text = option(command, "-p").or_else(|| option(command, "--port")).unwrap_or("8000");
@@ -36,17 +34,14 @@ impl Address {
         Ok(Address { host, port })
     }
 
-    /// Host name or address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// As a URL.
     pub fn url(&self) -> String {
         format!("http://{}", host_and_port(&self.host, self.port))
     }
@@ -55,9 +50,7 @@ impl Address {
 /// How a server's caches are reset between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResetKind {
-    /// Ask the server to reset them.
     Call,
-    /// There is nothing to reset.
     Nothing,
 }
 
@@ -120,7 +113,6 @@ fn is_healthy(address: &str) -> bool {
 pub struct ProcessHost {
     /// How processes are started.
     pub supervised: Supervised,
-    /// Timeout until a server is ready.
     pub ready_timeout: Duration,
 }
 
@@ -178,9 +170,7 @@ impl Running for ServerProcess {
 
 /// A server inside this program, which cannot be lost.
 pub struct Resident<T> {
-    /// Keeps it running.
     pub server: T,
-    /// Its URL.
     pub address: String,
 }
 

@@ -14,25 +14,17 @@ use super::error::{Error, Failure};
 use super::layout::failure_file;
 use super::slot::Slot;
 
-/// The dependencies of an experiment.
 #[derive(Clone, Copy)]
 pub struct Tools<'a> {
-    /// Stored results.
     pub archive: &'a dyn Archive,
-    /// Runs benchmark commands.
     pub bench: &'a dyn Bench,
-    /// Starts servers.
     pub host: &'a dyn Host,
-    /// Receives progress events.
     pub sink: &'a dyn EventSink,
 }
 
-/// The result of an experiment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Number of results.
     pub results: usize,
-    /// Failures, one line each.
     pub failures: Vec<String>,
     /// Number of searches without a load that meets the SLOs.
     pub unmet: usize,
@@ -66,15 +58,12 @@ impl From<Stop> for Error {
     }
 }
 
-/// One measurement.
 pub(crate) struct Point<'p> {
-    /// The benchmark command.
     pub(crate) command: &'p [String],
     /// File of its result.
     pub(crate) output: &'p Path,
     /// File of its output, if any.
     pub(crate) log: Option<&'p Path>,
-    /// Runs the command.
     pub(crate) bench: &'p dyn Bench,
     /// Adds the experiment's own keys to the result.
     pub(crate) complete: &'p dyn Fn(&mut Dict),

@@ -8,7 +8,6 @@ use tacho_pyrand::{Random, RandomState};
 /// Settings of all clients of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSpec {
-    /// Most active conversations of a client.
     pub max_active: usize,
     /// Number of exchanges after which it ends.
     pub max_requests: Option<usize>,
@@ -20,7 +19,6 @@ pub struct ClientSpec {
     pub random: bool,
     /// Mean exchanges per second; 0 for no pauses.
     pub request_rate: f64,
-    /// Most retries of an exchange.
     pub max_retries: u32,
 }
 
@@ -43,25 +41,20 @@ pub(crate) enum Step {
     End(&'static str),
 }
 
-/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// A valid response.
     Good,
     /// An error status, or no text.
     Rejected,
-    /// No valid response.
     Broken,
 }
 
-/// The consequence of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Then {
     /// Retry after a pause in seconds.
     Again(f64),
     /// Continue after a pause.
     Next {
-        /// Seconds.
         pause: f64,
         /// The conversation, if it is complete.
         published: Option<usize>,
@@ -181,7 +174,6 @@ impl<'s> Client<'s> {
         self.turns.retain(|&other| other != conversation);
     }
 
-    /// Its settings.
     pub(crate) fn spec(&self) -> &ClientSpec {
         self.spec
     }

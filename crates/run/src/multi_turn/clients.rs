@@ -18,7 +18,6 @@ enum State {
     Pausing(Timestamp),
     /// Retries at that time.
     Retrying(Timestamp),
-    /// Waits for a response.
     Waiting,
     Ended,
 }
@@ -33,7 +32,6 @@ impl State {
     }
 }
 
-/// The clients of a phase.
 pub(super) struct Clients<'p> {
     pub(super) plan: &'p MultiTurnPlan,
     clock: SystemClock,
@@ -94,7 +92,6 @@ impl<'p> Clients<'p> {
         self.result
     }
 
-    /// The current time.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }

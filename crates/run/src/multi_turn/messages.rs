@@ -25,7 +25,6 @@ impl Clients<'_> {
         }
     }
 
-    /// The next request of a client.
     pub(super) fn report_request(&mut self, client: usize) {
         if !self.plan.verbose {
             return;
@@ -36,7 +35,6 @@ impl Clients<'_> {
         self.note(TalkNote::TurnSent { client, conversation: self.name(conversation), messages, since });
     }
 
-    /// The messages of a request.
     pub(super) fn report_messages(&self, client: usize) {
         if !self.plan.print_content {
             return;

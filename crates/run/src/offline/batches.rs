@@ -14,12 +14,10 @@ use crate::Error;
 use crate::plan::TokenizerPlan;
 use crate::serve::{load_tokenizer, save_requests};
 
-/// The source of requests.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The model's name.
     pub model_id: String,
-    /// What counts tokens.
     pub tokenizer: TokenizerPlan,
     /// The Hub for tokenizers and datasets that are not local.
     pub hub: Hub,
@@ -36,7 +34,6 @@ pub struct Sampler<'a> {
 }
 
 impl Source {
-    /// Opens the source.
     pub fn open<'a>(&'a self, sink: &'a dyn EventSink) -> Result<Sampler<'a>, Error> {
         let (tokenizer, _) = load_tokenizer(&self.tokenizer, &self.model_id, &self.hub, sink)?;
         Ok(Sampler { source: self, tokenizer, globals: Globals::seeded(self.seed), sink })
@@ -44,7 +41,6 @@ impl Source {
 }
 
 impl Sampler<'_> {
-    /// The requests of a workload.
     pub fn sample(&mut self, spec: &WorkloadSpec) -> Result<Vec<Request>, Error> {
         self.source.hub.fetch(spec, self.sink)?;
         let spec = spec.for_model(&self.source.model_id);
@@ -73,15 +69,9 @@ impl Sampler<'_> {
 #[derive(Debug, Clone)]
 pub enum OfflineWorkload {
     /// Sampled: the measured requests, and warm-up requests with a separate seed.
-    Sample {
-        /// The measured ones.
-        measured: Box<WorkloadSpec>,
-        /// Those before them.
-        warmup: Option<Box<WorkloadSpec>>,
-    },
+    Sample { measured: Box<WorkloadSpec>, warmup: Option<Box<WorkloadSpec>> },
     /// Read from a file that an earlier run saved; the first ones are warm-up requests.
     File {
-        /// The file.
         path: PathBuf,
         /// Number of warm-up requests.
         warmups: usize,

@@ -90,7 +90,6 @@ impl PythonEngine {
     }
 }
 
-/// An error frame as an error.
 fn failure(error: Option<&Value>, process: &Process) -> EngineError {
     let text = |key: &str| error.and_then(|error| error.get(key)).and_then(Value::as_str).unwrap_or("").to_owned();
     let message = text("message");

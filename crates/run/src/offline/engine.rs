@@ -11,7 +11,6 @@ pub trait OfflineEngine {
     /// as far as the engine has any.
     fn parse(&mut self) -> Result<Dict, EngineError>;
 
-    /// Starts the engine.
     fn load(&mut self) -> Result<Loaded, EngineError>;
 
     /// Passes a batch to the engine; nothing is timed yet.
@@ -23,47 +22,38 @@ pub trait OfflineEngine {
     /// The multimodal stage times since the last call. `settle` announces that the measured run is next.
     fn stage_times(&mut self, settle: bool) -> Result<StageTimes, EngineError>;
 
-    /// Stops the engine.
     fn close(&mut self) -> Result<(), EngineError>;
 }
 
 /// Stage times in seconds by request id.
 pub type StageTimes = Vec<(String, Dict)>;
 
-/// A loaded engine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
     /// Maximum sequence length, if the engine has a limit.
     pub max_model_len: Option<u64>,
-    /// Size of its vocabulary.
     pub vocab_size: Option<u64>,
     /// Seconds to import the engine's library.
     pub import_seconds: f64,
-    /// Seconds to build the engine.
     pub load_seconds: f64,
     /// Seconds of it spent on compiling the language model.
     pub compilation_seconds: f64,
     /// Seconds of it spent on compiling the encoder.
     pub encoder_compilation_seconds: f64,
-    /// The profiler that is configured.
     pub profiler: Option<String>,
-    /// Directory of profiles.
     pub profile_dir: Option<String>,
     /// Versions of the engine and its libraries.
     pub versions: Dict,
 }
 
-/// The batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot {
     /// The warm-up batch.
     Warmup,
-    /// The measured batch.
     Measured,
 }
 
 impl Slot {
-    /// Its name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Slot::Warmup => "warmup",
@@ -72,40 +62,30 @@ impl Slot {
     }
 }
 
-/// Sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
     /// Sequences per prompt, or the beam width.
     pub n: u64,
-    /// Temperature.
     pub temperature: f64,
     /// Whether generation continues past the end of text.
     pub ignore_eos: bool,
-    /// Whether tokens are detokenized.
     pub detokenize: bool,
     /// Beam search instead of sampling.
     pub beam: bool,
 }
 
-/// A batch of requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// The requests.
     pub requests: Vec<Request>,
     /// The adapter of each, from 1; empty without adapters.
     pub adapters: Vec<u64>,
-    /// Path of the adapters.
     pub lora_path: Option<String>,
-    /// Sampling parameters.
     pub sampling: Sampling,
 }
 
-/// One run of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The batch.
     pub slot: Slot,
-    /// Whether the profiler runs.
     pub profile: bool,
     /// Whether all requests are queued before scheduling begins.
     pub prequeue: bool,
@@ -118,7 +98,6 @@ pub struct Step {
 }
 
 impl Step {
-    /// A plain run.
     pub fn of(slot: Slot) -> Self {
         Step { slot, profile: false, prequeue: false, progress: false, single_sampling: false, fresh: false }
     }
@@ -131,11 +110,9 @@ pub struct Generated {
     pub seconds: f64,
     /// Seconds of it in which the profiler was started and stopped.
     pub profile_seconds: f64,
-    /// Requests that finished.
     pub finished: u64,
     /// Prompt tokens, once per request.
     pub prompt_tokens: u64,
-    /// Generated tokens of all sequences.
     pub output_tokens: u64,
     /// End-to-end latencies, ms, of the requests that have one.
     pub e2e_ms: Vec<f64>,

@@ -7,7 +7,6 @@ use crate::Error;
 /// A record of the finished measurements.
 #[derive(Debug)]
 pub struct Measured {
-    /// The record.
     pub record: OfflineRecord,
     /// Why the run is shorter than planned, if it is.
     pub ended: Option<Error>,

@@ -31,7 +31,6 @@ enum Incoming {
     Broken(String),
 }
 
-/// A running worker.
 pub(super) struct Process {
     child: Child,
     stdin: Option<ChildStdin>,

@@ -10,21 +10,15 @@ use tacho_loadgen::StopSignal;
 /// Receives the engine's log.
 pub type LogTap = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
-/// The source of the worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkerSource {
-    /// The worker embedded in the program.
     Embedded,
-    /// A file.
     File(PathBuf),
 }
 
-/// An engine in Python.
 #[derive(Clone)]
 pub struct PythonSpec {
-    /// The interpreter.
     pub python: PathBuf,
-    /// The worker.
     pub worker: WorkerSource,
     /// The command that starts the interpreter, such as a profiler with its arguments; empty to start it directly.
     pub launcher: Vec<String>,
@@ -40,12 +34,8 @@ pub struct PythonSpec {
     pub accepts_async_flags: bool,
     /// Whether multimodal stage times are collected.
     pub mm_stats: bool,
-    /// Its environment variables.
     pub environment: Vec<(String, String)>,
-    /// Timeout of one call.
     pub timeout: Option<Duration>,
-    /// Receives its log.
     pub log: LogTap,
-    /// Stops it on request.
     pub stop: StopSignal,
 }

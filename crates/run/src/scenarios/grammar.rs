@@ -25,7 +25,6 @@ enum Part {
     },
 }
 
-/// The rules of a grammar.
 #[derive(Debug)]
 pub(super) struct Grammar {
     rules: HashMap<String, Part>,

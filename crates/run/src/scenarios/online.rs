@@ -19,9 +19,7 @@ use crate::{Error, ServePlan, WorkloadPlan};
 pub struct Online<'a> {
     /// The plan; runs may change it.
     pub plan: ServePlan,
-    /// Receives the events.
     pub sink: &'a dyn EventSink,
-    /// Stops the runs.
     pub stop: &'a StopSignal,
 }
 
@@ -36,20 +34,17 @@ pub struct Pass {
 pub struct Documents {
     /// Duration of the first reading.
     pub warm_up: f64,
-    /// The measured requests.
     pub pass: Pass,
     /// Whether a request is the first one of its document.
     pub fresh: Vec<bool>,
 }
 
 impl Online<'_> {
-    /// Replaces the workload.
     pub fn set_workload(&mut self, spec: WorkloadSpec, num_prompts: usize, self_timed: bool) {
         let (spec, num_prompts) = (Box::new(spec), i64::try_from(num_prompts).unwrap_or(i64::MAX));
         self.plan.workload = WorkloadPlan::Sample { spec, num_prompts, align: false, self_timed };
     }
 
-    /// Generates the requests.
     pub fn prepare(&self, contact: Contact) -> Result<Prepared, Error> {
         prepare(&self.plan, contact, self.sink)
     }

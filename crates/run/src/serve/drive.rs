@@ -28,7 +28,6 @@ use crate::serve::drive::workers::default_workers;
 use crate::serve::prepare::Prepared;
 use crate::serve::request_table::RequestTable;
 
-/// The inputs of the main run.
 pub(crate) struct MainRun<'a> {
     /// This rank's part of the plan.
     pub(crate) plan: &'a ServePlan,
@@ -56,7 +55,6 @@ pub(crate) struct DriveOutput {
     pub(crate) telemetry: Telemetry,
 }
 
-/// Receives the rows of this process.
 pub(crate) trait RowReceiver: RowSink {
     /// Called after the last row of this process, while other ranks may still send.
     fn wait_for_ranks(&mut self);

@@ -89,7 +89,6 @@ pub(crate) fn finish(
     Ok(record)
 }
 
-/// Caveats that need the record.
 fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 5] {
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
     let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));

@@ -14,9 +14,7 @@ pub(crate) use writer::RowLog;
 /// Settings of the row log.
 #[derive(Debug, Clone)]
 pub struct LogPlan {
-    /// The directory.
     pub directory: PathBuf,
-    /// When it is created.
     pub start: LogStart,
     /// Whether a log that cannot be created is an error; otherwise the run continues without it.
     pub required: bool,
@@ -34,7 +32,6 @@ impl LogPlan {
     pub const ROOM: usize = 16 << 20;
 }
 
-/// When a log is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogStart {
     /// Before the first request.

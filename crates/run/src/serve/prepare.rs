@@ -40,7 +40,6 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 pub enum Contact {
     /// Prompts may be aligned with the server's tokenizer.
     Server,
-    /// Only necessary calls.
     Minimal,
 }
 
@@ -51,7 +50,6 @@ enum Source {
     Sampled,
 }
 
-/// A loaded workload.
 #[derive(Default)]
 struct Loaded {
     requests: Requests,
@@ -108,7 +106,6 @@ impl Source {
     }
 }
 
-/// Prepares a run.
 pub fn prepare(plan: &ServePlan, contact: Contact, sink: &dyn EventSink) -> Result<Prepared, Error> {
     plan.endpoint.check()?;
     // Steps without a server come first, so that errors in them show at once.

@@ -18,12 +18,10 @@ pub(crate) use compact::Compact;
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
     all: Mutex<Compact>,
-    /// Number of extensions.
     rounds: AtomicU32,
 }
 
 impl RequestTable {
-    /// The table of these requests.
     pub(crate) fn of(backend: BackendKind, requests: &Requests) -> Result<Self, Error> {
         let mut known = Compact::default();
         requests.each(|place, request| {
@@ -46,7 +44,6 @@ impl RequestTable {
         Ok(())
     }
 
-    /// The table so far, locked.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Compact> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }

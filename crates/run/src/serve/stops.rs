@@ -24,7 +24,6 @@ trait Rule {
     fn is_broken(&mut self, seconds: f64) -> bool;
 }
 
-/// All rules of a run.
 pub(crate) struct Stops<'a> {
     rules: Vec<(StopReason, Box<dyn Rule + 'a>)>,
     stop: &'a StopSignal,

@@ -10,9 +10,7 @@ pub struct AdaptiveSpec {
     pub ttft_ms: f64,
     /// TPOT limit, ms.
     pub tpot_ms: f64,
-    /// Most additional levels.
     pub max_probes: usize,
-    /// Largest level.
     pub max_concurrency: u64,
 }
 

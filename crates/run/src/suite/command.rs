@@ -32,7 +32,6 @@ pub(super) fn words(parameters: &Dict) -> Result<Vec<String>, (String, String)> 
     Ok(words)
 }
 
-/// A command line for a shell.
 pub(super) fn line(words: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {

@@ -7,16 +7,12 @@ use tacho_core::json::{Dict, Value, parse, python_str};
 use super::command;
 use super::error::SuiteError;
 
-/// The kind of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestKind {
     /// A server under load.
     Serving,
-    /// The latency of one batch.
     Latency,
-    /// The startup of an engine.
     Startup,
-    /// The throughput of an engine.
     Throughput,
 }
 
@@ -24,7 +20,6 @@ impl TestKind {
     /// All kinds in the order in which they are run.
     pub const ALL: [TestKind; 4] = [TestKind::Serving, TestKind::Latency, TestKind::Startup, TestKind::Throughput];
 
-    /// Its name in test names and file names.
     pub fn name(self) -> &'static str {
         match self {
             TestKind::Serving => "serving",
@@ -44,9 +39,7 @@ impl TestKind {
 /// A server under several loads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServingTest {
-    /// Its name.
     pub name: String,
-    /// The model of the server.
     pub model: String,
     /// The server's parameters without the model.
     pub server: Dict,
@@ -56,34 +49,26 @@ pub struct ServingTest {
     pub client: Dict,
     /// Request rates; `inf` for all at once.
     pub rates: Vec<String>,
-    /// Concurrency limits.
     pub concurrencies: Vec<u64>,
 }
 
-/// One command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfflineTest {
-    /// Its name.
     pub name: String,
-    /// The kind of command.
     pub kind: TestKind,
     /// The command's parameters.
     pub parameters: Dict,
-    /// Additional environment variables.
     pub variables: Vec<(String, String)>,
 }
 
-/// A test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Test {
     /// A server under several loads.
     Serving(ServingTest),
-    /// One command.
     Offline(OfflineTest),
 }
 
 impl Test {
-    /// Its name.
     pub fn name(&self) -> &str {
         match self {
             Test::Serving(test) => &test.name,
@@ -91,7 +76,6 @@ impl Test {
         }
     }
 
-    /// Its kind.
     pub fn kind(&self) -> TestKind {
         match self {
             Test::Serving(_) => TestKind::Serving,
@@ -107,7 +91,6 @@ impl Test {
         }
     }
 
-    /// The model, if it is given.
     pub fn model(&self) -> Option<&str> {
         match self {
             Test::Serving(test) => Some(&test.model),
@@ -151,7 +134,6 @@ pub fn parse_tests(path: &Path, text: &str) -> Result<Vec<Test>, SuiteError> {
 /// Parameters that the suite sets.
 const OUTPUTS: [&str; 3] = ["result_dir", "result_filename", "output_json"];
 
-/// One entry of a file.
 struct Reader<'a> {
     path: &'a Path,
     defaults: &'a Dict,

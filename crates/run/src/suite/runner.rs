@@ -14,7 +14,6 @@ use crate::experiment::{
     AfterBench, Error, Failure, Point, Processes, Report, Session, Stop, Style, Supervised, Tools,
 };
 
-/// The server of a suite.
 #[derive(Debug, Clone)]
 pub enum ServerKind {
     /// A command that takes the model as its first argument and the parameters as flags.
@@ -24,20 +23,16 @@ pub enum ServerKind {
         /// Returns whether it has a parameter of this name.
         knows: fn(&str) -> bool,
     },
-    /// A running server.
     Running(Remote),
 }
 
-/// A running server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remote {
-    /// Its host.
     pub host: String,
     /// Its port, if it is not the client's default.
     pub port: Option<String>,
 }
 
-/// The hardware.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hardware {
     /// Names of the devices, one per line.
@@ -53,26 +48,20 @@ pub struct Hardware {
 pub struct PromptRule {
     /// Prompts per concurrent request.
     pub per_concurrency: u64,
-    /// Least prompts.
     pub least: u64,
-    /// Most prompts.
     pub most: u64,
 }
 
-/// A suite.
 #[derive(Debug, Clone)]
 pub struct SuitePlan {
     /// The tests in the order in which they are run.
     pub tests: Vec<Test>,
-    /// The output directory.
     pub directory: PathBuf,
-    /// The server.
     pub server: ServerKind,
     /// The benchmark command before its kind.
     pub bench_cmd: Vec<String>,
     /// Whether offline tests run on the simulated engine.
     pub simulated: bool,
-    /// The hardware.
     pub hardware: Hardware,
     /// Number of prompts per level, if it overrides the test's.
     pub prompts: Option<PromptRule>,
@@ -145,7 +134,6 @@ pub fn suite(plan: &SuitePlan, tools: Tools<'_>) -> Result<Report, Error> {
     Ok(suite.report)
 }
 
-/// A suite in progress.
 pub(super) type Suite<'a> = Session<'a, SuitePlan>;
 
 impl Suite<'_> {

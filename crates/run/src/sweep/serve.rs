@@ -4,7 +4,6 @@ use super::combination::Combination;
 use super::session::{Sweep, SweepPlan};
 use crate::experiment::{Error, ParamSet, Report, Tools, directory, summary_file};
 
-/// Runs the sweep.
 pub fn serve(plan: &SweepPlan, tools: Tools<'_>) -> Result<Report, Error> {
     plan.check()?;
     let linked =

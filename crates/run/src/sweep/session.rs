@@ -13,9 +13,7 @@ use crate::experiment::{
 /// A sweep over servers and clients.
 #[derive(Debug, Clone)]
 pub struct SweepPlan {
-    /// The server command.
     pub serve_cmd: Vec<String>,
-    /// The client command.
     pub bench_cmd: Vec<String>,
     /// The action after each run.
     pub after: AfterBench,
@@ -25,11 +23,8 @@ pub struct SweepPlan {
     pub serve_sets: Vec<ParamSet>,
     /// The client's parameter sets.
     pub bench_sets: Vec<ParamSet>,
-    /// The links between them.
     pub links: Links,
-    /// The output directory.
     pub experiment: PathBuf,
-    /// Runs per combination.
     pub num_runs: usize,
     /// Prompts of the warm-up run before each combination; 0 for none.
     pub warmup_prompts: usize,
@@ -52,7 +47,6 @@ impl SweepPlan {
     }
 }
 
-/// A sweep in progress.
 pub(super) type Sweep<'a> = Session<'a, SweepPlan>;
 
 impl<'a> Sweep<'a> {
@@ -61,7 +55,6 @@ impl<'a> Sweep<'a> {
         Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total))
     }
 
-    /// Adds results to the table.
     pub(super) fn add_rows(&mut self, rows: Vec<Dict>) -> Result<(), Stop> {
         if self.plan.dry_run { Ok(()) } else { Ok(self.add(rows)?) }
     }

@@ -21,7 +21,6 @@ use crate::experiment::{Error, ParamSet, Report, Tools, clean};
 pub struct SlaPlan {
     /// The common settings of sweeps.
     pub sweep: SweepPlan,
-    /// The load variable.
     pub variable: LoadVariable,
     /// The SLOs; all criteria of one must hold.
     pub targets: Vec<Vec<Criterion>>,

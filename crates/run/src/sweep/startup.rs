@@ -9,18 +9,13 @@ use super::combination::SweepRun;
 use super::startup_keys::KEYS;
 use crate::experiment::{Error, ParamSet, Report, Session, Tools, apply, directory, run_file};
 
-/// A sweep over startups.
 #[derive(Debug, Clone)]
 pub struct StartupPlan {
-    /// The benchmark command.
     pub command: Vec<String>,
-    /// Parameter sets of the server.
     pub serve_sets: Vec<ParamSet>,
     /// Parameter sets of the benchmark.
     pub startup_sets: Vec<ParamSet>,
-    /// The output directory.
     pub experiment: PathBuf,
-    /// Runs per combination.
     pub num_runs: usize,
     /// Whether to print the plan without running it.
     pub dry_run: bool,
@@ -46,7 +41,6 @@ pub fn filter_params(set: &ParamSet, strict: bool, sink: &dyn EventSink) -> Resu
     Ok(ParamSet::new(kept.map(|(key, value)| (key.to_owned(), value.clone())).collect()))
 }
 
-/// Runs the sweep.
 pub fn startup(plan: &StartupPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let total = plan.serve_sets.len() * plan.startup_sets.len() * plan.num_runs;
     let mut session = Session::begin(plan, tools, Work::Sweep, (!plan.dry_run).then_some(total));

@@ -10,14 +10,11 @@ use super::combination::Combination;
 use super::session::{Sweep, SweepPlan};
 use crate::experiment::{Error, ParamSet, Report, Slot, Stop, Tools, directory};
 
-/// The load variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadVariable {
     /// Requests per second.
     RequestRate,
-    /// Concurrent requests.
     MaxConcurrency,
-    /// Concurrent sessions.
     Sessions,
 }
 
@@ -96,7 +93,6 @@ impl LoadVariable {
 pub struct WorkloadPlan {
     /// The common settings of sweeps.
     pub sweep: SweepPlan,
-    /// The load variable.
     pub variable: LoadVariable,
     /// Number of levels, including both ends.
     pub iterations: usize,
@@ -107,7 +103,6 @@ pub struct WorkloadPlan {
     pub at_once: bool,
 }
 
-/// Runs the sweep.
 pub fn workload(plan: &WorkloadPlan, tools: Tools<'_>) -> Result<Report, Error> {
     let sweep = &plan.sweep;
     plan.variable.check(&sweep.bench_sets, "the exploration of load levels")?;

@@ -2,7 +2,6 @@
 
 use tacho_metrics::dcgm::Found;
 
-/// The previous sample.
 #[derive(Default)]
 pub(super) struct Host {
     before: Option<Read>,

@@ -7,7 +7,6 @@ use libloading::{Library, Symbol};
 use tacho_metrics::dcgm::{Found, throttled};
 use tacho_metrics::telemetry::{ENERGY, POWER};
 
-/// The GPUs of this machine.
 pub(super) struct Gpus {
     library: Library,
     devices: Vec<Device>,

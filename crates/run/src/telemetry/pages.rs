@@ -17,9 +17,7 @@ pub(super) struct Exporter {
     name: String,
     path: String,
     caller: Caller,
-    /// Whether it exports GPU metrics.
     pub(super) gpus: bool,
-    /// Models of its GPUs.
     pub(super) models: Vec<String>,
 }
 

@@ -106,7 +106,6 @@ struct Driver {
     clock: SystemClock,
 }
 
-/// The server is stopping.
 struct Stopped;
 
 impl Driver {

@@ -17,7 +17,6 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    /// At least one engine.
     pub(crate) fn new(all: Vec<EngineHandle>) -> Self {
         Engines { all, turn: AtomicUsize::new(0), sequences: AtomicU64::new(0) }
     }
@@ -64,7 +63,6 @@ impl Engines {
         self.all.iter().for_each(EngineHandle::stop);
     }
 
-    /// The counters of all engines.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = self.all.iter().map(EngineHandle::stats);
         let first = stats.next().unwrap_or_default();

@@ -26,7 +26,6 @@ pub(crate) struct FrontEnd {
     clock: SystemClock,
     /// To the shared core, if there is one.
     core: Option<UnboundedSender<Waiting>>,
-    /// Tokenizes prompts next.
     reader: Mutex<FifoServer>,
 }
 

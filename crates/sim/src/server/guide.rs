@@ -18,11 +18,9 @@ use tacho_core::json::Value;
 /// A constraint on an output.
 #[derive(Debug)]
 pub(crate) enum Guide {
-    /// JSON by a schema.
     Schema(Schema),
     /// A text that matches a pattern as a whole.
     Pattern(Pattern),
-    /// A sentence of a grammar.
     Grammar(Grammar),
     Choice(Vec<String>),
     /// One of these start tags, JSON by its schema, and its end tag.
@@ -30,7 +28,6 @@ pub(crate) enum Guide {
 }
 
 impl Guide {
-    /// The constraint of a pattern.
     pub(crate) fn pattern(text: &str) -> Result<Guide, String> {
         Ok(Guide::Pattern(Pattern::parse(text)?))
     }

@@ -270,7 +270,6 @@ struct Header {
     request_id: Option<String>,
     /// Overrides the body's.
     priority: Option<String>,
-    /// Its session, for session affinity.
     session: Option<String>,
 }
 
@@ -381,7 +380,6 @@ fn transcribe(
     Ok(response)
 }
 
-/// The fields of a form with an image.
 async fn image_form_fields(request: Request<Incoming>) -> io::Result<Result<Fields, Problem>> {
     let received = received(request).await?;
     let form = received.and_then(|(content_type, body)| Form::parse(content_type.as_deref(), &body));

@@ -8,7 +8,6 @@ use daachorse::{DoubleArrayAhoCorasick, DoubleArrayAhoCorasickBuilder, MatchKind
 pub(crate) struct Added {
     pub(crate) id: u32,
     pub(crate) content: String,
-    /// Whether it is marked special.
     pub(crate) special: bool,
     /// Whether it is matched after normalization, and so after the tokens that are not.
     pub(crate) normalized: bool,
@@ -21,7 +20,6 @@ pub(crate) enum Piece<'t> {
     Text(&'t str),
 }
 
-/// All added tokens, with their matcher.
 pub(crate) struct AddedTokens {
     tokens: Vec<Added>,
     raw: Option<DoubleArrayAhoCorasick<u32>>,
@@ -47,7 +45,6 @@ impl AddedTokens {
         AddedTokens { tokens, raw, normalized }
     }
 
-    /// The tokens as given.
     pub(crate) fn tokens(&self) -> &[Added] {
         &self.tokens
     }

@@ -31,7 +31,6 @@ pub(crate) fn char_of(byte: u8) -> char {
     CHARS[usize::from(byte)]
 }
 
-/// The byte that a character represents.
 pub(crate) fn byte_of(character: char) -> Option<u8> {
     BYTES.get(character as usize).copied().flatten()
 }

@@ -16,7 +16,6 @@ struct Slot {
     ids: [u32; MAX_IDS],
 }
 
-/// The cache of one thread.
 pub(crate) struct WordCache {
     slots: Vec<Slot>,
 }
@@ -26,7 +25,6 @@ impl WordCache {
         WordCache { slots: vec![Slot { len: 0, count: 0, bytes: [0; MAX_BYTES], ids: [0; MAX_IDS] }; SLOTS] }
     }
 
-    /// The IDs of a cached word.
     pub(crate) fn get(&self, hash: u32, word: &[u8]) -> Option<&[u32]> {
         let slot = &self.slots[hash as usize % SLOTS];
         let known = usize::from(slot.len) == word.len() && slot.bytes[..word.len()] == *word;

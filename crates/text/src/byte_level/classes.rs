@@ -7,7 +7,6 @@ use super::ranges::{LETTERS, NUMBERS};
 /// The character classes of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// None of the others.
     Other,
     /// `\p{L}`.
     Letter,

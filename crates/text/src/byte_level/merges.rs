@@ -7,7 +7,6 @@ const NONE: u32 = u32::MAX;
 /// Number of symbols up to which a linear scan for the best pair beats a heap.
 const MAX_SCANNED: usize = 96;
 
-/// The merges, by pair.
 pub(crate) struct Merges {
     slots: Vec<Slot>,
 }
@@ -58,7 +57,6 @@ impl Merges {
         whole
     }
 
-    /// Appends the IDs of one word.
     pub(crate) fn encode(&self, byte_ids: &[u32; 256], word: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) {
         if word.len() > MAX_SCANNED {
             return self.encode_long(byte_ids, word, ids);

@@ -9,7 +9,6 @@ pub(crate) struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// Tokens by ID.
     pub(crate) fn new(tokens: &[Option<Vec<u8>>]) -> Self {
         let slots = (tokens.len() * 2).next_power_of_two();
         let mut vocabulary = Vocabulary { arena: Vec::new(), spans: Vec::new(), slots: vec![(0, EMPTY); slots] };

@@ -63,7 +63,6 @@ impl<'v> AddedTokens<'v> {
         }));
     }
 
-    /// The ID of a token, added or not.
     pub(super) fn id(&self, text: &str) -> Option<u64> {
         let added = self.tokens.iter().find(|token| token["content"] == text).and_then(|token| token["id"].as_u64());
         added.or_else(|| self.vocab.get(text).map(|id| u64::from(*id)))

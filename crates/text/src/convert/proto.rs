@@ -28,7 +28,6 @@ impl PieceKind {
     }
 }
 
-/// A piece of the vocabulary.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Piece {
     pub(super) text: String,
@@ -46,7 +45,6 @@ pub(super) struct Model {
     pub(super) unk: (String, i64),
     pub(super) bos: (String, i64),
     pub(super) eos: (String, i64),
-    /// Normalization rules.
     pub(super) charsmap: Vec<u8>,
     pub(super) whitespace: Whitespace,
 }

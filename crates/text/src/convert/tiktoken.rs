@@ -28,7 +28,6 @@ const KIMI: &str = concat!(
 /// IDs that Kimi reserves after its ranks for special tokens.
 const KIMI_RESERVED: u64 = 256;
 
-/// Converts a tiktoken file.
 pub(super) fn convert(bytes: &[u8], path: &Path, settings: &Settings) -> Result<Converted, Error> {
     let broken = || Error::NotVocabulary { path: path.to_path_buf(), kind: "a SentencePiece model or tiktoken ranks" };
     let ranks = ranks(bytes).ok_or_else(broken)?;

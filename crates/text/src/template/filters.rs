@@ -8,7 +8,6 @@ use super::python_text::text;
 /// The filter name of `%` formatting.
 pub(super) const PERCENT: &str = "__percent__";
 
-/// Adds all of them.
 pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter("default", default);
     environment.add_filter("d", default);

@@ -19,9 +19,7 @@ use crate::sources::csv::Records;
 /// Settings of the dataset. Rows are drawn, so shuffling and repeating do not apply.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BurstGptSpec {
-    /// The CSV file.
     pub path: PathBuf,
-    /// The selected rows.
     pub selection: Selection,
 }
 

@@ -21,18 +21,14 @@ use crate::scenarios::with_priority;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomSpec {
-    /// The JSONL file.
     pub path: PathBuf,
-    /// The selected rows.
     pub selection: Selection,
     /// Output tokens; `None` or -1 uses each row's `output_tokens`.
     pub output_len: Option<i64>,
     /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
-    /// Further variables of the template.
     pub template_variables: Option<Dict>,
 }
 
@@ -196,7 +192,6 @@ impl Sampler<'_> {
     }
 }
 
-/// The source of output lengths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputLengths {
     Fixed(i64),
@@ -205,7 +200,6 @@ pub(crate) enum OutputLengths {
     Column {
         numeric: bool,
     },
-    /// The column is missing.
     Missing,
 }
 
@@ -227,7 +221,6 @@ impl OutputLengths {
         }
     }
 
-    /// The output tokens of a row.
     pub(crate) fn of(self, lines: &Lines, row: &Line) -> Result<i64, Error> {
         let numeric = match self {
             OutputLengths::Fixed(len) => return Ok(len),

@@ -20,12 +20,9 @@ use crate::sources::jsonl::{Line, Lines};
 /// Default output tokens.
 const OUTPUT_LEN: i64 = 256;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomAudioSpec {
-    /// The JSONL file.
     pub path: PathBuf,
-    /// The selected rows.
     pub selection: Selection,
     /// Output tokens; `None` or -1 uses each row's `output_tokens`.
     pub output_len: Option<i64>,

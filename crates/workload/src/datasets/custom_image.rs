@@ -20,12 +20,9 @@ use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 use crate::sources::layout::unpacked;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CustomImageSpec {
-    /// The JSONL file.
     pub path: PathBuf,
-    /// The selected rows.
     pub selection: Selection,
     /// Output tokens, including -1; the rows' values are ignored.
     pub output_len: i64,

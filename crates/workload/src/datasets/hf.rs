@@ -32,24 +32,18 @@ use crate::sources::order::{Order, StreamOrder, places};
 use crate::sources::table::{Row, Table};
 use loader::Loader;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HfSpec {
     /// The Hub ID, or a local directory.
     pub path: String,
     /// The Hub ID of a local directory.
     pub name: Option<String>,
-    /// The configuration.
     pub subset: Option<String>,
-    /// The split.
     pub split: Option<String>,
-    /// Output tokens.
     pub output_len: Option<i64>,
-    /// The selected rows.
     pub selection: Selection,
     /// Whether rows are shuffled through a buffer, as in streaming mode, or all at once.
     pub stream: bool,
-    /// Which streaming order to reproduce.
     pub stream_order: StreamOrder,
     /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
@@ -63,7 +57,6 @@ pub struct HfSpec {
     pub audio_seconds: (f64, f64),
     /// Categories of BFCL; `None` for its default.
     pub bfcl_categories: Option<String>,
-    /// The Hub cache.
     pub cache: HubCache,
 }
 
@@ -89,7 +82,6 @@ struct Context<'c> {
 }
 
 impl Context<'_> {
-    /// The output tokens.
     fn output_len(&self, default: i64) -> i64 {
         self.spec.output_len.unwrap_or(default)
     }

@@ -11,13 +11,10 @@ pub struct DatasetKind {
     pub of_vllm: bool,
     /// Which offline commands support it.
     pub offline: Offline,
-    /// The source of its rows.
     pub rows: Rows,
     /// What its requests require of every backend.
     pub needs: Option<Need>,
-    /// Whether its rows have times.
     pub times: Times,
-    /// Whether it works without a tokenizer.
     pub works_without_tokenizer: bool,
     /// Whether requests set `ignore_eos`, because the prompts have no natural response.
     pub ignores_eos: bool,
@@ -30,7 +27,6 @@ pub struct DatasetKind {
 /// Support of a dataset by offline commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offline {
-    /// Not supported.
     No,
     /// Only with a file: vLLM's command does not have it.
     WithFile,
@@ -38,7 +34,6 @@ pub enum Offline {
     Listed(u8),
 }
 
-/// The source of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     /// Synthetic; `--dataset-path` is refused.
@@ -49,10 +44,8 @@ pub enum Rows {
     ReadWhole,
 }
 
-/// Whether rows have times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Times {
-    /// No times.
     None,
     /// Some files have times, which are used on request.
     Some,

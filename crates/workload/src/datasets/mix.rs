@@ -10,16 +10,13 @@ use super::{WorkloadSpec, sample};
 use crate::Error;
 use crate::sampling::sampled::Sampled;
 
-/// A mix of classes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MixSpec {
     /// Seeds the draws of classes; class `k` samples its own dataset with this seed plus `k`.
     pub seed: u32,
     /// Number of requests of all classes together.
     pub num_prompts: usize,
-    /// The classes.
     pub classes: Vec<ClassSpec>,
-    /// The order of their requests.
     pub order: MixOrder,
 }
 
@@ -32,7 +29,6 @@ pub enum MixOrder {
     Stages(Vec<usize>),
 }
 
-/// One class of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassSpec {
     /// Its name, which is the label `class` of its requests unless it is a stage.

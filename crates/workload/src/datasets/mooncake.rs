@@ -11,7 +11,6 @@ use crate::Error;
 use crate::sampling::sampled::Sampled;
 use crate::sampling::timing;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MooncakeSpec {
     /// How its lines are parsed. The path may be a directory of traces.

@@ -58,7 +58,6 @@ const fn offline_names<const N: usize>() -> [&'static str; N] {
     names
 }
 
-/// The dataset with this name.
 pub fn dataset(name: &str) -> Option<&'static DatasetKind> {
     DATASETS.iter().find(|kind| kind.name == name)
 }

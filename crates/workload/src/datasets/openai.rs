@@ -24,10 +24,8 @@ const OUTPUT_LEN: i64 = 256;
 const OWN: [&str; 7] =
     ["messages", "max_tokens", "max_completion_tokens", "model", "stream", "stream_options", "timestamp"];
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAiSpec {
-    /// The JSONL file.
     pub path: PathBuf,
     /// The selected rows: the first ones, repeated if there are too few.
     pub selection: Selection,

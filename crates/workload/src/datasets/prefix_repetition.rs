@@ -8,22 +8,17 @@ use crate::Error;
 use crate::sampling::fit_length::{Fitted, LegacyDraw, fit_drawn};
 use crate::sampling::sampled::Sampled;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrefixRepetitionSpec {
     /// Seed of the global generators.
     pub seed: i64,
     /// Number of prompts; rounded down to a multiple of `num_prefixes`.
     pub num_prompts: i64,
-    /// Tokens of a prefix.
     pub prefix_len: i64,
     /// Tokens after the prefix.
     pub suffix_len: i64,
-    /// Number of prefixes.
     pub num_prefixes: i64,
-    /// Output tokens.
     pub output_len: i64,
-    /// Whether the requests are shuffled.
     pub shuffle: bool,
 }
 

@@ -12,24 +12,19 @@ use crate::sampling::length_dist::LengthPlan;
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_count, checked_seed};
 use crate::sampling::sampled::Sampled;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
-    /// Number of prompts.
     pub num_prompts: i64,
     /// Tokens of a prompt, without its prefix.
     pub input_len: i64,
-    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
-    /// Range of the lengths.
     pub range_ratio: RangeRatio,
     /// Prompts per request; above one, requests contain a list of prompts.
     pub batch_size: i64,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
     /// Whether prompts are sent as token IDs.
     pub token_ids: bool,
@@ -187,7 +182,6 @@ impl RandomSpec {
         Err(Error::InputTooSmall { num_special: lengths.num_special, ratio: self.range_ratio.input, minimum })
     }
 
-    /// Prompts per request.
     fn batch(&self) -> usize {
         usize::try_from(self.batch_size).unwrap_or(1).max(1)
     }

@@ -22,24 +22,19 @@ use crate::sampling::sampled::Sampled;
 /// Bytes of pixels that are buffered before they are encoded.
 const MAX_BUFFERED_PIXELS: usize = 256 << 20;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomMmSpec {
     /// Seed of the dataset's own generator.
     pub seed: i64,
-    /// Number of prompts.
     pub num_prompts: i64,
     /// Tokens of a prompt, without its prefix.
     pub input_len: i64,
-    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
-    /// Range of the lengths.
     pub range_ratio: RangeRatio,
     /// Mean number of media items per request.
     pub base_items: i64,
-    /// Range of that number.
     pub items_range_ratio: f64,
     /// Maximum images and videos of a request, by modality.
     pub limits: Vec<(String, i64)>,
@@ -47,7 +42,6 @@ pub struct RandomMmSpec {
     pub buckets: Buckets,
     /// Whether the prompt becomes a chat message that contains its media.
     pub multimodal_chat: bool,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

@@ -10,7 +10,6 @@ use crate::sampling::fit_length::{FittedText, GeneratorDraw, fit_all};
 use crate::sampling::lengths::{LengthRange, Lengths, RangeRatio, checked_seed};
 use crate::sampling::sampled::Sampled;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RandomRerankSpec {
     /// Seed of the dataset's own generator.
@@ -19,13 +18,11 @@ pub struct RandomRerankSpec {
     pub num_prompts: i64,
     /// Tokens of query and document together; without a reranker, of each.
     pub input_len: i64,
-    /// Range of the lengths.
     pub range_ratio: RangeRatio,
     /// Documents per request; without a reranker the query counts as one of them.
     pub batch_size: i64,
     /// Whether the model reads query and document together, with a separator between them.
     pub is_reranker: bool,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

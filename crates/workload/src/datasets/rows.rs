@@ -26,7 +26,6 @@ use crate::sources::command::CommandSpec;
 use crate::sources::file_digest;
 use crate::sources::mapped::{FieldMap, Fields, MappedRow, MappedRows};
 
-/// The source of the rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RowSource {
     /// A command prints them, in the order in which they are sent.
@@ -35,12 +34,9 @@ pub enum RowSource {
     File(PathBuf),
 }
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowsSpec {
-    /// The source of the rows.
     pub source: RowSource,
-    /// The columns of the fields.
     pub map: FieldMap,
     /// The selected rows; those of a command are not shuffled.
     pub selection: Selection,
@@ -50,7 +46,6 @@ pub struct RowsSpec {
     pub default_output_len: Option<i64>,
     /// Whether prompts use the tokenizer's chat template, unless the backend sends them as chat messages.
     pub chat_template: bool,
-    /// Further variables of the template.
     pub template_variables: Option<Dict>,
     /// Whether a prompt with media becomes a chat message that contains them.
     pub multimodal_chat: bool,
@@ -62,7 +57,6 @@ pub struct RowsSpec {
     pub carrier: Carrier,
 }
 
-/// Generates the requests.
 pub(crate) fn sample(
     spec: &RowsSpec,
     tokenizer: Option<&Tokenizer>,

@@ -16,7 +16,6 @@ use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::read_text;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServeGenSpec {
     /// The directory with `chunk-N-trace.csv` and `chunk-N-dataset.json` of each client.
@@ -124,7 +123,6 @@ impl ServeGenSpec {
     }
 }
 
-/// A client.
 struct Client {
     /// Its active windows, ascending.
     windows: Vec<Window>,

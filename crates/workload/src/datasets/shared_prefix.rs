@@ -10,7 +10,6 @@ use crate::Error;
 use crate::parallel;
 use crate::sampling::sampled::Sampled;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SharedPrefixSpec {
     /// Seed of both global generators.
@@ -23,9 +22,7 @@ pub struct SharedPrefixSpec {
     pub system_len: i64,
     /// Questions per conversation; 1 for single requests.
     pub turns: i64,
-    /// Tokens of a question.
     pub question_len: i64,
-    /// Output tokens.
     pub output_len: i64,
     /// Lengths are uniform between this fraction of the maximum and the maximum; 1 always gives the maximum.
     pub range_ratio: f64,
@@ -35,7 +32,6 @@ pub struct SharedPrefixSpec {
     pub ordered: bool,
     /// Whether token counting is skipped; prompt lengths are then 1.
     pub uncounted: bool,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

@@ -17,12 +17,9 @@ use crate::sampling::chat::{LengthFilter, multimodal_chat};
 use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareGptSpec {
-    /// The JSON file.
     pub path: PathBuf,
-    /// The selected rows.
     pub selection: Selection,
     /// Output tokens, overriding the length of the recorded response.
     pub output_len: Option<i64>,

@@ -14,13 +14,9 @@ use crate::sampling::lengths::{LengthRange, RangeRatio, checked_count, checked_s
 pub struct SlicesSpec {
     /// Seed of lengths and positions.
     pub seed: i64,
-    /// Number of slices.
     pub num_prompts: i64,
-    /// Tokens of a slice.
     pub input_len: i64,
-    /// Output tokens.
     pub output_len: i64,
-    /// Range of the lengths.
     pub range_ratio: RangeRatio,
 }
 

@@ -18,22 +18,17 @@ const BASE: &str = "Pick as many lines as you can from these poem lines:\n";
 /// Consecutive attempts without a short enough prompt, after which sampling fails.
 const MAX_ATTEMPTS: usize = 10_000;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SonnetSpec {
-    /// The poem.
     pub path: PathBuf,
-    /// Number of prompts.
     pub num_prompts: i64,
     /// Maximum tokens of a prompt.
     pub input_len: i64,
-    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the prefix that all prompts share.
     pub prefix_len: i64,
     /// Whether prompts are sent as plain text, because the server applies the template.
     pub plain: bool,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

@@ -13,14 +13,11 @@ use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpecBenchSpec {
-    /// The JSONL file.
     pub path: PathBuf,
     /// The selected rows; the seed is not used.
     pub selection: Selection,
-    /// Output tokens.
     pub output_len: i64,
     /// The category; `None` for all.
     pub category: Option<String>,

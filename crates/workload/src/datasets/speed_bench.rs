@@ -14,16 +14,13 @@ use crate::sampling::sampled::Sampled;
 use crate::sampling::selection::Selection;
 use crate::sources::jsonl::{Line, Lines};
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedBenchSpec {
-    /// The directory of the subsets.
     pub directory: PathBuf,
     /// The subset: the file's name without its extension.
     pub subset: String,
     /// The selected rows; the seed is not used.
     pub selection: Selection,
-    /// Output tokens.
     pub output_len: i64,
     /// Maximum prompt tokens; longer prompts are truncated.
     pub max_input_len: Option<usize>,
@@ -31,7 +28,6 @@ pub struct SpeedBenchSpec {
     pub category: Option<String>,
     /// Whether prompts use the tokenizer's chat template.
     pub chat_template: bool,
-    /// Further variables of the template.
     pub template_variables: Option<Dict>,
 }
 

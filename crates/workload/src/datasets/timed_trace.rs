@@ -19,10 +19,8 @@ use crate::sources::cell::Cell;
 use crate::sources::jsonl::{Line, parse_object};
 use crate::sources::read_rows;
 
-/// Settings of the dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedTraceSpec {
-    /// The JSONL file.
     pub path: PathBuf,
     /// The selected rows: the first ones; the seed is not used.
     pub selection: Selection,

@@ -14,7 +14,6 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// The Hub as configured by the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hub {
-    /// The cache of downloads.
     pub cache: HubCache,
     /// The base URL, without a trailing slash.
     pub(super) endpoint: String,

@@ -38,7 +38,6 @@ impl Store {
         Some(self.snapshot(commit)).filter(|directory| !commit.is_empty() && directory.is_dir())
     }
 
-    /// The directory of a commit.
     pub(super) fn snapshot(&self, commit: &str) -> PathBuf {
         self.directory.join("snapshots").join(commit)
     }

@@ -15,7 +15,6 @@ const SETTINGS: [&str; 6] = [
 const VOCABULARIES: [&str; 6] =
     ["tokenizer.model", "vocab.json", "merges.txt", "vocab.txt", "spiece.model", "sentencepiece.bpe.model"];
 
-/// The files to download.
 pub(super) fn of(names: &[String]) -> Vec<String> {
     let converted = names.iter().any(|name| name == "tokenizer.json");
     // Weights in Mistral's format make its own vocabulary the first choice; they are not downloaded, this file stands
@@ -39,7 +38,6 @@ fn is_vocabulary(name: &str, converted: bool) -> bool {
     name == "tokenizer.json" || mistral || (slow && !converted)
 }
 
-/// Whether a directory contains any vocabulary.
 pub(super) fn any_vocabulary(directory: &Path) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.filter_map(Result::ok).any(|entry| is_vocabulary(&entry.file_name().to_string_lossy(), false))

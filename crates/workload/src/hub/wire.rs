@@ -20,7 +20,6 @@ const MIN_BYTES_PER_SECOND: u64 = 50_000;
 const MAX_REDIRECTS: usize = 5;
 const LISTING: u64 = 256 << 20;
 
-/// A client of the Hub.
 pub(super) struct Wire<'h> {
     hub: &'h Hub,
     agent: Agent,
@@ -37,7 +36,6 @@ pub(super) struct Meta {
     pub(super) etag: String,
     /// Its size in bytes, if known.
     pub(super) size: Option<u64>,
-    /// The download URL.
     url: String,
 }
 

@@ -12,7 +12,6 @@ use entropy::{Huffman, Scan, decode_scan};
 use inverse::inverse;
 use upsample::upsample;
 
-/// One component of an image.
 #[derive(Debug, Clone, Default)]
 struct Component {
     id: u8,

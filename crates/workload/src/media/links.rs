@@ -66,7 +66,6 @@ impl Links {
         }
     }
 
-    /// The content of a link.
     pub(crate) fn fetch(&self, url: &str) -> Fetched {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

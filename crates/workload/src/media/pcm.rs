@@ -15,7 +15,6 @@ pub(crate) struct Audio {
 }
 
 impl Audio {
-    /// Samples per channel.
     pub(crate) fn frames(&self) -> usize {
         self.samples.len() / self.channels.max(1)
     }

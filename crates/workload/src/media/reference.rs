@@ -28,17 +28,14 @@ fn url(text: &str) -> String {
     if URLS.iter().any(|scheme| text.starts_with(scheme)) { text.to_owned() } else { format!("file://{text}") }
 }
 
-/// The content part of an image.
 pub(crate) fn image_part(url: &str) -> Value {
     object([("type", Value::from("image_url")), ("image_url", object([("url", Value::from(url))]))])
 }
 
-/// The content part of a video.
 pub(crate) fn video_part(url: &str) -> Value {
     object([("type", Value::from("video_url")), ("video_url", object([("url", Value::from(url))]))])
 }
 
-/// A file as a data URL.
 pub(crate) fn data_url(mime: &str, bytes: &[u8]) -> String {
     format!("data:{mime};base64,{}", STANDARD.encode(bytes))
 }

@@ -3,13 +3,10 @@
 /// A requirement on the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Prompts as token IDs.
     TokenIds,
-    /// Chat messages.
     Chat,
     /// Images, videos and audio, with a text response.
     Media,
-    /// Media to embed.
     EmbeddedMedia,
     /// Descriptions of tools that the model may call.
     Tools,
@@ -18,14 +15,12 @@ pub enum Need {
 /// A protocol or an engine, as far as datasets are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Carrier {
-    /// Its name, for messages.
     pub name: &'static str,
     /// What it supports in addition to text.
     pub carries: &'static [Need],
 }
 
 impl Carrier {
-    /// Whether it supports this.
     pub fn carries(&self, need: Need) -> bool {
         self.carries.contains(&need)
     }

@@ -12,10 +12,8 @@ use crate::parallel;
 /// Tokens per block of vLLM's prefix cache.
 pub const BLOCK: usize = 16;
 
-/// The prefixes that prompts share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrefixSharing {
-    /// Tokens of all prompts.
     pub tokens: u64,
     /// Tokens that repeat the prefix of another prompt.
     pub repeated: u64,

@@ -6,14 +6,10 @@ use crate::{Error, Requests};
 
 const BINS: usize = 10;
 
-/// A summary of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadStats {
-    /// Number of requests.
     pub count: usize,
-    /// Tokens of all prompts.
     pub total_prompt_tokens: u64,
-    /// Requested output tokens in total.
     pub total_output_tokens: u64,
     /// Prompt lengths; `None` for an empty workload.
     pub prompt_len: Option<LengthStats>,
@@ -21,20 +17,14 @@ pub struct WorkloadStats {
     pub output_len: Option<LengthStats>,
 }
 
-/// Lengths in tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LengthStats {
-    /// The minimum.
     pub min: u64,
-    /// The mean.
     pub mean: f64,
-    /// The median.
     pub median: f64,
     /// The 99th percentile, linearly interpolated.
     pub p99: f64,
-    /// The maximum.
     pub max: u64,
-    /// Their histogram.
     pub histogram: Histogram,
 }
 
@@ -43,7 +33,6 @@ pub struct LengthStats {
 pub struct Histogram {
     /// First length of the first bin.
     pub start: u64,
-    /// Lengths per bin.
     pub width: u64,
     /// Number of lengths in each bin.
     pub counts: Vec<usize>,

@@ -4,18 +4,14 @@ use crate::Error;
 use crate::sampling::lengths::python_float;
 use crate::sampling::literal::{Literal, parse};
 
-/// One size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Height in pixels.
     pub height: i64,
-    /// Width in pixels.
     pub width: i64,
     /// Number of frames; one makes an image.
     pub frames: i64,
 }
 
-/// The modality of a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Modality {
     Image,

@@ -60,7 +60,6 @@ impl<'c> Chat<'c> {
         self.messages(&Value::List(vec![message("user", Value::from(text))]), None)
     }
 
-    /// Renders messages.
     pub(crate) fn messages(&self, messages: &Value, tools: Option<&Value>) -> Result<String, Error> {
         let input = ChatInput { messages, tools, variables: self.variables, now: self.now };
         self.template.render(&input).map_err(|source| Error::Template { source })
@@ -71,7 +70,6 @@ pub(crate) fn message(role: &str, content: Value) -> Value {
     object([("role", Value::from(role)), ("content", content)])
 }
 
-/// An object of these entries.
 pub(crate) fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Dict(entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
 }

@@ -23,7 +23,6 @@ const FORMS: &str =
 /// A distribution of lengths in tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LengthDist {
-    /// Always this length.
     Fixed(i64),
     /// Normal, with the mean and standard deviation of the length.
     Normal(f64, f64),
@@ -39,12 +38,7 @@ pub enum LengthDist {
 #[derive(Debug, Clone, PartialEq)]
 pub enum RequestLengths {
     /// Independent lengths of prompts and outputs.
-    Independent {
-        /// Of prompts.
-        input: Option<LengthDist>,
-        /// Of outputs.
-        output: Option<LengthDist>,
-    },
+    Independent { input: Option<LengthDist>, output: Option<LengthDist> },
     /// Pairs of a prompt and an output length, whose last field is the cumulative weight.
     Pairs(Arc<[(i64, i64, f64)]>),
 }
@@ -148,7 +142,6 @@ impl LengthPlan {
         self.draw(seed, num_special as i64, each);
     }
 
-    /// Replaces the output lengths of requests.
     pub(crate) fn apply_to_outputs(&self, seed: u64, requests: &mut [Request]) {
         let mut inputs = vec![0; requests.len()];
         let outputs = requests.iter_mut().map(|request| &mut request.output_len);
@@ -182,7 +175,6 @@ fn bounded(mut draw: impl FnMut() -> f64) -> i64 {
     drawn.unwrap_or(1.0) as i64
 }
 
-/// A row by its weight.
 fn weighted(rows: &[(i64, i64, f64)], random: &mut RandomState) -> (i64, i64, f64) {
     let whole = rows.last().map_or(0.0, |row| row.2);
     let drawn = random.random_sample() * whole;

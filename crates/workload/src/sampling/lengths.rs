@@ -9,9 +9,7 @@ use crate::Error;
 /// Maximum deviation of lengths from their nominal value, as a fraction of it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RangeRatio {
-    /// For prompts.
     pub input: f64,
-    /// For outputs.
     pub output: f64,
 }
 
@@ -23,7 +21,6 @@ pub(crate) struct Lengths {
     pub(crate) offsets: Vec<i64>,
 }
 
-/// The parameters of the lengths.
 pub(crate) struct LengthRange {
     pub(crate) ratio: RangeRatio,
     pub(crate) input_len: i64,

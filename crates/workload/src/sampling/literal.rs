@@ -20,7 +20,6 @@ impl Literal {
     }
 }
 
-/// Parses a text as one literal.
 pub(crate) fn parse(text: &str) -> Option<Literal> {
     let mut reader = Reader { rest: text.trim(), depth: 0 };
     let literal = reader.literal()?;

@@ -5,19 +5,16 @@ use tacho_core::bounded::{ScheduledTime, TokenCount};
 
 use crate::Error;
 
-/// A finished workload.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampled {
     /// The requests, in sending order.
     pub requests: Vec<Request>,
-    /// Notices for the user.
     pub notices: Vec<String>,
     /// SHA-256 of the rows of each source that states it, in hexadecimal.
     pub digests: Vec<String>,
 }
 
 impl Sampled {
-    /// Requests without notices.
     pub(crate) fn of(requests: Vec<Request>) -> Self {
         Sampled { requests, ..Sampled::default() }
     }

@@ -12,13 +12,11 @@ use crate::Error;
 pub struct Selection {
     /// Seed of Python's global generator for shuffling and repeating.
     pub seed: i64,
-    /// Number of requests.
     pub num_prompts: i64,
     /// Whether rows are shuffled before they are read.
     pub shuffle: bool,
     /// Whether requests are repeated if the file has too few.
     pub oversample: bool,
-    /// Prefix of request IDs.
     pub request_id_prefix: String,
 }
 

@@ -4,16 +4,11 @@ use tacho_core::json::{self, Dict, Value};
 
 use crate::sampling::chat::object;
 
-/// The kind of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConstraintKind {
-    /// A JSON schema.
     Json,
-    /// A grammar.
     Grammar,
-    /// A regular expression.
     Regex,
-    /// A list of choices.
     Choice,
 }
 
@@ -47,12 +42,10 @@ impl Default for ConstraintField {
 }
 
 impl ConstraintField {
-    /// The names.
     pub const NAMES: [&str; 3] = ["structured_outputs", "json_schema", "json_object"];
     /// Options allowed next to a constraint in `structured_outputs`.
     pub const OPTIONS: [&str; 3] = ["disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"];
 
-    /// The field with this name.
     pub fn parse(name: &str, options: Dict) -> Option<Self> {
         match name {
             "structured_outputs" => Some(ConstraintField::StructuredOutputs(options)),
@@ -62,7 +55,6 @@ impl ConstraintField {
         }
     }
 
-    /// The fields of a request.
     pub(super) fn members(&self, kind: ConstraintKind, constraint: &Value) -> Value {
         let format = |format: Value| object([("response_format", format)]);
         match self {

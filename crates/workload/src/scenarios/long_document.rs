@@ -7,10 +7,8 @@ use tacho_text::Tokenizer;
 use crate::Error;
 use crate::sampling::sampled::Sampled;
 
-/// The order of repeated documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepeatMode {
-    /// All of them, shuffled.
     Random,
     /// The list repeated as a whole.
     Tile,
@@ -21,10 +19,8 @@ pub enum RepeatMode {
 }
 
 impl RepeatMode {
-    /// The names of the modes.
     pub const NAMES: [&str; 3] = ["random", "tile", "interleave"];
 
-    /// The mode with this name.
     pub fn parse(name: &str) -> Option<Self> {
         let modes = [RepeatMode::Random, RepeatMode::Tile, RepeatMode::Interleave];
         modes.into_iter().zip(RepeatMode::NAMES).find(|(_, known)| *known == name).map(|(mode, _)| mode)
@@ -36,15 +32,12 @@ impl RepeatMode {
 pub struct LongDocumentSpec {
     /// Number of distinct documents.
     pub documents: usize,
-    /// Words of a document.
     pub words: usize,
     /// Tokens of a document, overriding its words.
     pub tokens: Option<usize>,
-    /// Output tokens.
     pub output_len: i64,
     /// Number of requests per document.
     pub repeat_count: usize,
-    /// The order.
     pub mode: RepeatMode,
     /// Seed of the random order.
     pub shuffle_seed: u64,

@@ -14,9 +14,7 @@ use crate::sampling::sampled::Sampled;
 /// Minimum and maximum prompt length in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixLengths {
-    /// Minimum tokens.
     pub least: i64,
-    /// Maximum tokens.
     pub most: i64,
 }
 
@@ -38,9 +36,7 @@ pub struct PrefixCachingSpec {
     pub num_prompts: usize,
     /// Number of requests per prompt.
     pub repeat_count: usize,
-    /// The prompt lengths.
     pub lengths: PrefixLengths,
-    /// Output tokens.
     pub output_len: i64,
     /// Tokens of the common prefix of random prompts.
     pub prefix_len: usize,

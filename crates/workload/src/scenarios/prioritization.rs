@@ -12,19 +12,11 @@ use crate::Error;
 use crate::sampling::chat::LengthFilter;
 use crate::sampling::sampled::Sampled;
 
-/// The source of prompts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PrioritySource {
     /// One short word repeated, with a nominal number of tokens.
-    Synthetic {
-        /// Nominal prompt tokens.
-        input_len: usize,
-        /// Output tokens.
-        output_len: i64,
-    },
-    /// A ShareGPT file.
+    Synthetic { input_len: usize, output_len: i64 },
     Recorded {
-        /// The file.
         path: PathBuf,
         /// Output tokens, overriding the length of the recorded response.
         output_len: Option<i64>,
@@ -36,9 +28,7 @@ pub enum PrioritySource {
 pub struct PrioritizationSpec {
     /// Seed of order and priorities.
     pub seed: u64,
-    /// Number of requests.
     pub num_prompts: usize,
-    /// The source of prompts.
     pub source: PrioritySource,
     /// Fraction of each class, the most urgent first. Upstream has two classes of one half each.
     pub weights: Vec<f64>,

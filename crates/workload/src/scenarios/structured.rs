@@ -48,11 +48,8 @@ pub enum StructuredDataset {
     Json,
     /// A different schema for each request, so that none is cached.
     JsonUnique,
-    /// A grammar.
     Grammar,
-    /// A regular expression.
     Regex,
-    /// A list of choices.
     Choice,
     /// Questions and schemas from the Hub.
     XGrammarBench,
@@ -70,17 +67,14 @@ impl StructuredDataset {
         StructuredDataset::XGrammarBench,
     ];
 
-    /// The dataset with this name.
     pub fn parse(name: &str) -> Option<Self> {
         StructuredDataset::ALL.into_iter().find(|dataset| dataset.name() == name)
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         StructuredDataset::NAMES[self as usize]
     }
 
-    /// The kind of its constraints.
     pub fn kind(self) -> ConstraintKind {
         match self {
             StructuredDataset::Grammar => ConstraintKind::Grammar,
@@ -109,13 +103,10 @@ pub struct StructuredSpec {
     pub dataset: StructuredDataset,
     /// The schema of `json` and `json-unique`; a built-in one if `None`.
     pub schema_path: Option<PathBuf>,
-    /// The request field of the constraint.
     pub field: ConstraintField,
     /// Seed of prefix, subset and unique names.
     pub seed: u64,
-    /// Number of requests.
     pub num_prompts: usize,
-    /// Output tokens.
     pub output_len: i64,
     /// Random tokens before every prompt.
     pub prefix_len: usize,
@@ -127,7 +118,6 @@ pub struct StructuredSpec {
     pub burstiness: f64,
     /// Names of the unique fields; drawn from the seed if empty.
     pub unique_names: Vec<String>,
-    /// The Hub cache.
     pub cache: HubCache,
 }
 

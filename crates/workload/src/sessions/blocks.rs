@@ -83,7 +83,6 @@ impl Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
     File,
-    /// The blocks of its own tree.
     Tree,
 }
 

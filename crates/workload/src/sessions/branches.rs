@@ -107,7 +107,6 @@ fn all_after(waiting: &[Vec<usize>], place: usize) -> BTreeSet<usize> {
 }
 
 impl Step {
-    /// Number of choices.
     fn answers(&self) -> usize {
         let asked = self.notes.extra.as_ref().and_then(|extra| extra.get("n")?.as_i64());
         asked.and_then(|asked| usize::try_from(asked).ok()).unwrap_or(1)

@@ -10,7 +10,6 @@ use super::kind::Format;
 use super::readers::{columns, dag};
 use super::source::Source;
 
-/// The format of a file.
 pub(crate) fn detect(source: &Source) -> Result<Format, TraceError> {
     if let Some(table) = source.documents.iter().find_map(|document| document.table.as_ref()) {
         return of_header(source, &table.header);

@@ -27,7 +27,6 @@ pub struct DumpSpec {
     pub min_content_len: Option<usize>,
     /// Maximum characters of a message; 0 means no limit.
     pub max_content_len: Option<usize>,
-    /// The language filter.
     pub language: Language,
     /// Whether to match vLLM's script: parts in any order, an inverted language test, unanswered questions at the end.
     pub as_upstream: bool,
@@ -36,10 +35,8 @@ pub struct DumpSpec {
 /// Filter of conversations by language.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Language {
-    /// All conversations.
     #[default]
     Any,
-    /// Only ASCII messages.
     Ascii,
     /// Only messages with non-ASCII characters.
     NonAscii,
@@ -48,9 +45,7 @@ pub enum Language {
 /// The result of the conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
-    /// Items of the file.
     pub items: usize,
-    /// Conversations in it.
     pub unique: usize,
     /// Conversations that pass all tests, before sampling.
     pub passed: Vec<Conversation>,
@@ -59,7 +54,6 @@ pub struct Converted {
 }
 
 impl Converted {
-    /// The conversations to write.
     pub fn conversations(&self) -> &[Conversation] {
         self.sampled.as_ref().unwrap_or(&self.passed)
     }

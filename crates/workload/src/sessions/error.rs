@@ -47,14 +47,12 @@ impl TraceError {
 /// A file, and a line in it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
     pub path: PathBuf,
     /// The line, from 1.
     pub line: Option<usize>,
 }
 
 impl Place {
-    /// The file as a whole.
     pub(crate) fn file(path: &Path) -> Self {
         Place { path: path.to_path_buf(), line: None }
     }

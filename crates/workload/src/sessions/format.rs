@@ -50,7 +50,6 @@ static FORMATS: &[Entry] = &[
 ];
 
 impl Format {
-    /// The display name.
     pub fn label(self) -> &'static str {
         self.entry().label
     }
@@ -70,12 +69,10 @@ impl Format {
         labels.chain(FORMATS.iter().flat_map(|entry| entry.aliases.iter().copied()))
     }
 
-    /// All names, for messages.
     pub(crate) fn names() -> String {
         FORMATS.iter().map(|entry| entry.label).collect::<Vec<_>>().join(", ")
     }
 
-    /// Reads a file of this format.
     pub(crate) fn read(self, source: &Source, options: &Options) -> Result<Trace, TraceError> {
         let entry = self.entry();
         options.only(entry.options)?;

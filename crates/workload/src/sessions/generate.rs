@@ -20,7 +20,6 @@ const QUESTION: &str = "Please rewrite the following text and add more content: 
 /// A conversation: its name, and messages of user and assistant in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conversation {
-    /// Its name.
     pub id: String,
     /// The messages, the user's first.
     pub messages: Vec<String>,

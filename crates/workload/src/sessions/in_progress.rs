@@ -16,7 +16,6 @@ const SEED: u32 = 0x1a57;
 /// Sessions that are in progress when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InProgress {
-    /// Number of sessions.
     pub sessions: usize,
     /// Whether their context is sent before the run, so that a prefix cache has it.
     pub warm: bool,

@@ -1,6 +1,5 @@
 //! The formats of sessions and traces.
 
-/// A file format of sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Mooncake traces, and AIPerf's with sessions.
@@ -17,19 +16,14 @@ pub enum Format {
     InputsJson,
     /// AIPerf: sessions that fork and join.
     Dag,
-    /// SageMaker captures.
     Sagemaker,
-    /// Baseten tables.
     Baseten,
     /// Agent rounds with tools.
     TraceLab,
     /// Traces of coding agents.
     Weka,
-    /// Bailian traces.
     Bailian,
-    /// Azure traces.
     Azure,
-    /// BurstGPT traces.
     BurstGpt,
     /// GuideLLM: columns with turn numbers.
     Columns,
@@ -37,13 +31,11 @@ pub enum Format {
     Graph,
     /// GuideLLM: lengths and times in seconds.
     TraceSynthetic,
-    /// OpenTelemetry spans.
     Otel,
     /// SGLang: rounds of new messages.
     SglangAgentic,
     /// SGLang: request bodies with lengths.
     SglangOpenai,
-    /// ShareGPT conversations.
     ShareGpt,
     /// Conversations of vLLM's multi-turn benchmark.
     Conversations,

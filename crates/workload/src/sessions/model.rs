@@ -13,15 +13,12 @@ use super::notes::{RareNotes, number, set};
 pub struct Trace {
     /// The file's name, without its directory.
     pub file: String,
-    /// The format it was read as.
     pub format: Format,
-    /// Assumed settings.
     pub options: Dict,
     /// The steps, session by session in the order of the file.
     pub steps: Vec<Step>,
     /// Entries to draw from, by pool, if the file is not a list of sessions.
     pub pools: Vec<Pool>,
-    /// Notices for the user.
     pub notices: Vec<String>,
 }
 
@@ -30,7 +27,6 @@ pub struct Trace {
 pub struct Pool {
     /// Its name: the file name without the extension.
     pub name: String,
-    /// Its entries.
     pub entries: Vec<Dict>,
 }
 
@@ -39,7 +35,6 @@ pub struct Pool {
 pub struct Step {
     /// The session it belongs to. A sub-agent has its own session in the tree of its root.
     pub session: String,
-    /// Its place in the session.
     pub turn: Turn,
     /// Steps that must have ended, as indices into [`Trace::steps`].
     pub parents: Vec<Edge>,
@@ -57,13 +52,11 @@ pub struct Step {
     pub choice: usize,
     /// For a recorded history: whether the file has only the new part of each prompt, so that earlier parts come first.
     pub deltas: bool,
-    /// The prompt.
     pub prompt: Prompt,
     /// The response, if the request was completed before the run: it is sent only as part of the history of others.
     pub answered: Option<String>,
     /// Recorded prompt tokens; only of the new part if the options say `delta`.
     pub input_tokens: Option<u64>,
-    /// Output tokens.
     pub output_tokens: Option<u64>,
     /// Blocks of the prompt that others may share.
     pub blocks: Option<Blocks>,
@@ -71,16 +64,13 @@ pub struct Step {
     pub sent: Option<Dict>,
     /// Whether the load model starts its session, if the format states it.
     pub root: Option<bool>,
-    /// Rare attributes.
     pub notes: RareNotes,
 }
 
-/// A position in a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {
     /// Its number, from 0.
     Number(usize),
-    /// Its name.
     Name(String),
 }
 
@@ -96,7 +86,6 @@ pub struct Edge {
 /// The history before a step's own messages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum History {
-    /// Nothing.
     None,
     /// The session so far, with the server's completions.
     Live,
@@ -115,7 +104,6 @@ pub enum Take {
     Full,
     /// Its own messages and its completion.
     Last,
-    /// Nothing.
     New,
 }
 
@@ -133,7 +121,6 @@ pub enum Prompt {
 /// A prompt as named blocks of tokens; equal names mean equal tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Name and tokens of each block.
     pub named: Vec<(u64, u64)>,
     /// Unshared tokens after them.
     pub tail: u64,
@@ -166,7 +153,6 @@ impl Step {
         }
     }
 
-    /// Its ID in the file.
     pub fn id(&self) -> String {
         match &self.turn {
             Turn::Number(turn) => format!("{}/{turn}", self.session),
@@ -174,7 +160,6 @@ impl Step {
         }
     }
 
-    /// Whether it sends a request.
     pub fn sends(&self) -> bool {
         self.prompt != Prompt::Nothing && self.answered.is_none()
     }
@@ -221,7 +206,6 @@ impl Trace {
         (trees, numbers.len())
     }
 
-    /// The model as JSON.
     pub fn to_json(&self) -> Value {
         let mut dict = Dict::new();
         dict.set("file", self.file.as_str());

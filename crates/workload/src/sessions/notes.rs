@@ -7,19 +7,14 @@ use tacho_core::json::{Dict, Value};
 /// Attributes of a format that replaying does not need.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Notes {
-    /// The recorded model.
     pub model: Option<String>,
     /// Further fields of the body.
     pub extra: Option<Dict>,
-    /// The agent that sent it.
     pub agent: Option<String>,
-    /// The kind of request.
     pub kind: Option<String>,
-    /// Its span.
     pub span_id: Option<String>,
     /// Recorded send time, from the start of its trace.
     pub recorded_start_ms: Option<f64>,
-    /// Recorded duration.
     pub recorded_ms: Option<f64>,
     /// Whether the recorded request failed.
     pub failed: bool,

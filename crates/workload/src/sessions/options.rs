@@ -30,7 +30,6 @@ impl Options {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A positive integer, or the default.
     pub(crate) fn positive(&self, name: &str, default: u64) -> Result<u64, TraceError> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let number = text.parse().ok().filter(|number| *number > 0);

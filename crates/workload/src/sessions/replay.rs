@@ -35,10 +35,8 @@ pub struct Replay {
 /// A step and the choice of its completion; 0 is the first.
 pub type HistoryEntry = (usize, usize);
 
-/// A received completion.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedResponse<'a> {
-    /// The text.
     pub text: &'a [u8],
     /// Further parts of the response.
     pub reply: Option<&'a Reply>,

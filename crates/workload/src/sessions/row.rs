@@ -29,7 +29,6 @@ impl<'d> Row<'d> {
         self.get(name).is_some()
     }
 
-    /// A finite number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<f64>> {
         let finite = |value: &Value| value.as_f64().filter(|number| number.is_finite());
         self.read(name, "a finite number", finite)
@@ -46,7 +45,6 @@ impl<'d> Row<'d> {
         self.read(name, "a whole number that is not negative", whole)
     }
 
-    /// A count of at least one.
     pub(crate) fn positive(&self, name: &str) -> Result<Option<u64>> {
         self.read(name, "a whole number of at least 1", |value| whole(value).filter(|count| *count > 0))
     }
@@ -129,7 +127,6 @@ impl<'d> Row<'d> {
         value.ok_or_else(|| self.missing(name))
     }
 
-    /// The error for a missing field.
     pub(crate) fn missing(&self, name: &str) -> TraceError {
         self.wrong(name, "is missing")
     }
@@ -139,7 +136,6 @@ impl<'d> Row<'d> {
         TraceError::Field { place: self.place(), field: format!("{}{name}", self.way), problem: problem.into() }
     }
 
-    /// The position of the row.
     pub(crate) fn place(&self) -> Place {
         Place { path: self.path.to_path_buf(), line: self.line }
     }

@@ -59,7 +59,6 @@ impl Scaling {
 }
 
 impl Trace {
-    /// Applies the changes.
     pub fn scale(&mut self, scaling: &Scaling) -> Result<(), TraceError> {
         scaling.check()?;
         self.choose(scaling)?;

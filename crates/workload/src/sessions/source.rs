@@ -20,7 +20,6 @@ pub(crate) struct Source {
     pub(crate) documents: Vec<Document>,
 }
 
-/// One file.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) path: PathBuf,

@@ -12,7 +12,6 @@ use super::options::Options;
 use super::row::Row;
 use super::source::Source;
 
-/// Reads the file.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     let [file] = &rows[..] else { return Err(source.graph("must be one object with requests")) };

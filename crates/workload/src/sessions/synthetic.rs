@@ -15,7 +15,6 @@ const ROUNDS: usize = 20;
 /// Settings of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
-    /// Number of conversations.
     pub conversations: usize,
     /// Minimum and maximum turns, uniformly distributed.
     pub turns: (usize, usize),

@@ -9,11 +9,9 @@ use super::model::Trace;
 /// The distribution of think times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ThinkTime {
-    /// Constant.
     Constant(f64),
     /// Uniform between two times.
     Uniform(f64, f64),
-    /// Exponential with this mean.
     Exponential(f64),
     /// Log-normal with this median and the standard deviation of the logarithm.
     Lognormal(f64, f64),

@@ -9,7 +9,6 @@ use super::kind::Format;
 use super::model::{History, Prompt, Step, Trace};
 
 impl Trace {
-    /// Serializes the trace in this format.
     pub fn written_as(&self, format: Format) -> Result<String, TraceError> {
         if let (Some(pool), true) = (self.pools.first(), format != Format::Model) {
             let problem = format!("has no pool to draw from, as {:?} is", pool.name);

@@ -22,7 +22,6 @@ use crate::Error;
 /// Magic bytes of a file with a footer.
 const MAGIC: &[u8] = b"ARROW1";
 
-/// Reads all batches of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<RecordBatch>, Error> {
     let broken = || Error::Broken { path: path.to_path_buf(), format: "Arrow" };
     let batches = guarded(|| read_batches(path)).ok_or_else(broken)??;

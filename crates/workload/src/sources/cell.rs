@@ -48,7 +48,6 @@ impl Cell {
         }
     }
 
-    /// An item of a list.
     pub(crate) fn item(&self, index: usize) -> Option<&Cell> {
         match self {
             Cell::List(items) => items.get(index),
@@ -74,7 +73,6 @@ impl Cell {
         members.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The name of its kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Cell::Null => "null",

@@ -30,7 +30,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// A command that prints rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandSpec {
-    /// The command line for a shell.
     pub line: String,
     /// Starts the command, and ends it and its children when its own standard input is closed. Empty: no launcher.
     pub launcher: Vec<OsString>,

@@ -56,7 +56,6 @@ impl Records {
         Records { header, rows }
     }
 
-    /// The index of a column.
     pub(crate) fn column(&self, name: &str) -> Option<usize> {
         self.header.iter().position(|known| known == name)
     }

@@ -34,17 +34,14 @@ impl Lines {
         Ok(Lines { path: path.to_path_buf(), rows })
     }
 
-    /// The rows in order.
     pub(crate) fn rows(&self) -> &[Line] {
         &self.rows
     }
 
-    /// The rows, mutable.
     pub(crate) fn rows_mut(&mut self) -> &mut Vec<Line> {
         &mut self.rows
     }
 
-    /// Whether any row has this field.
     pub(crate) fn has_field(&self, field: &str) -> bool {
         self.rows.iter().any(|row| row.object.get(field).is_some())
     }
@@ -78,7 +75,6 @@ impl Lines {
     }
 }
 
-/// Parses one line as an object.
 pub(crate) fn parse_object(path: &Path, number: usize, line: &str) -> Result<Line, Error> {
     match json::parse(line) {
         Ok(Value::Dict(object)) => Ok(Line { number, object }),

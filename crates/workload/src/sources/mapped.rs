@@ -63,12 +63,10 @@ impl FieldMap {
         Ok(map)
     }
 
-    /// Whether it maps nothing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The column of a field, if it has one.
     fn column<'m>(&'m self, field: &'m str) -> Option<&'m str> {
         if self.is_empty() {
             return Some(field);
@@ -92,11 +90,9 @@ pub(crate) struct MappedRow {
     cells: Cell,
 }
 
-/// The rows of a source.
 pub(crate) struct MappedRows<'m> {
     map: &'m FieldMap,
     origin: String,
-    /// What a place is.
     word: &'static str,
     /// Whether all values are texts.
     untyped: bool,
@@ -122,7 +118,6 @@ impl<'m> MappedRows<'m> {
         MappedRows { map, origin: name, word, untyped: kind == Some("csv"), rows }.checked()
     }
 
-    /// The rows of a command.
     pub(crate) fn of_command(printed: Printed, map: &'m FieldMap) -> Result<Self, Error> {
         let row = |line: super::jsonl::Line| MappedRow { place: line.number, cells: Value::Dict(line.object).into() };
         let rows = printed.lines.into_iter().map(row).collect();
@@ -178,7 +173,6 @@ fn table(path: &Path) -> Result<Vec<(usize, Cell)>, Error> {
     (0..table.lens()[0]).map(|at| Ok((at + 1, table.row((0, at))?.into_cells()))).collect()
 }
 
-/// The fields of one row.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'r> {
     rows: &'r MappedRows<'r>,
@@ -218,7 +212,6 @@ impl Fields<'_> {
         }
     }
 
-    /// A field that is a text.
     pub(crate) fn text(&self, field: &str) -> Result<Option<String>, Error> {
         let text = |cell: &Cell| cell.text().map(str::to_owned).ok_or_else(|| self.wrong(field, "a text"));
         self.cell(field).map(text).transpose()

@@ -22,15 +22,18 @@ pub enum StreamOrder {
     Four,
 }
 
-/// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// In file order.
     Plain,
     /// Shuffled as a whole, as a table in memory is.
-    Permuted { seed: u64 },
+    Permuted {
+        seed: u64,
+    },
     /// Shuffled through a buffer while they are read.
-    Streamed { seed: u64, order: StreamOrder },
+    Streamed {
+        seed: u64,
+        order: StreamOrder,
+    },
 }
 
 /// A file and a row in it, as indices.

@@ -25,7 +25,6 @@ pub(crate) struct Table {
     files: Vec<DataFile>,
 }
 
-/// A row and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     path: PathBuf,
@@ -263,7 +262,6 @@ impl Row {
         Error::NoTextColumn { path: self.path.clone(), row: self.number, column: column.to_owned(), columns }
     }
 
-    /// The error for an invalid column.
     pub(crate) fn wrong(&self, column: &str, expected: &'static str) -> Error {
         Error::RowField { path: self.path.clone(), row: self.number, field: column.to_owned(), expected }
     }

@@ -8,7 +8,6 @@ const PAGE: &str = include_str!("../../../../../docs/migrating.md");
 /// A row of the page's tables; the first row of a table has the commands.
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    /// The other tool.
     tool: &'static str,
     theirs: &'static str,
     ours: &'static str,

@@ -102,7 +102,6 @@ fn strays(table: &'static Table, tokens: &[String]) -> Vec<String> {
     hints
 }
 
-/// Suggests a flag for a word.
 fn meant_flag(table: &'static Table, token: &str, next: Option<&str>) -> Option<String> {
     let (typed, value) = token.split_once('=').map_or((token, next), |(typed, value)| (typed, Some(value)));
     if let Some(known) = elsewhere(table, || migrating::flag(typed, value)) {

@@ -7,7 +7,6 @@ use tacho_engine::Profile;
 
 use crate::args::help::migrating;
 
-/// A help topic.
 pub(crate) struct Topic {
     /// The argument of `tacho help`.
     pub(crate) name: &'static str,

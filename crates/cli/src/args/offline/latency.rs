@@ -81,7 +81,6 @@ impl LatencyArgs {
         Ok(args)
     }
 
-    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.common, self.sim, TABLE.command)?;
         check::nsys(self.nsys.as_deref(), self.profile)?;

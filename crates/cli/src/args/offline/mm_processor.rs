@@ -112,7 +112,6 @@ impl MmProcessorArgs {
         Ok(args)
     }
 
-    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         check::engine(&self.common, self.sim, TABLE.command)?;
         self.percentiles()?;
@@ -134,7 +133,6 @@ impl MmProcessorArgs {
         Err(Refusal::from(OfflineRefusal::NotMultimodal { path: id.clone() }).into())
     }
 
-    /// The percentiles to report.
     pub(crate) fn percentiles(&self) -> Result<Vec<f64>, Refusal> {
         let one = |item: &str| {
             let number = python_float(item).filter(|number| (0.0..=100.0).contains(number));

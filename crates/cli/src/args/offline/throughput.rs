@@ -31,11 +31,8 @@ pub(crate) enum Backend {
     VllmAsync,
     /// vLLM's chat interface.
     VllmChat,
-    /// Hugging Face transformers.
     Hf,
-    /// DeepSpeed-MII.
     Mii,
-    /// The simulated engine.
     Sim,
     /// A running server, by the completions API.
     OpenAi,
@@ -277,7 +274,6 @@ impl ThroughputArgs {
         }
     }
 
-    /// Rejects invalid values.
     fn check(&self) -> Result<(), ArgError> {
         if self.sim && self.named_backend.typed().is_some_and(|name| *name != Backend::Sim) {
             return Err(Refusal::Together { flag: "--sim", other: "--backend" }.into());

@@ -9,7 +9,6 @@ use crate::args::error::Refusal;
 use crate::args::shared::sign_in;
 
 impl ThroughputArgs {
-    /// Rejects invalid combinations.
     pub(super) fn rules(&self) -> Result<(), Refusal> {
         let backend = self.backend();
         let vllm = matches!(backend, Backend::Vllm | Backend::VllmAsync | Backend::VllmChat);

@@ -15,7 +15,6 @@ use crate::args::error::Refusal;
 /// One probe in eleven days.
 const SLOWEST_PROBE: f64 = 1e-6;
 
-/// Rejects invalid values.
 pub(crate) fn check(args: &ServeArgs) -> Result<(), Refusal> {
     check_load(&args.load)?;
     check_target(args)?;
@@ -276,7 +275,6 @@ fn check_own_rows(args: &ServeArgs) -> Result<(), Refusal> {
 }
 
 impl DatasetFlags {
-    /// The flag that brings rows.
     fn own_rows_flag(&self) -> &'static str {
         if self.dataset_command.is_some() { "--dataset-command" } else { "--map" }
     }

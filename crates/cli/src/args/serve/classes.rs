@@ -46,7 +46,6 @@ const OF_THE_RUN: [&str; 6] =
 /// Options that only a stage has.
 const OF_STAGES: [&str; 3] = ["burstiness", "input_len", "output_len"];
 
-/// One class of traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct ClassArgs {
     pub(crate) name: String,
@@ -112,7 +111,6 @@ fn with(args: &ServeArgs, flag: &'static str, words: &[String]) -> Result<ServeA
     Ok(args)
 }
 
-/// A class as it was written.
 struct Given {
     name: String,
     weight: f64,

@@ -126,7 +126,6 @@ impl ServeArgs {
 }
 
 impl TargetArgs {
-    /// How the tokenizer is loaded.
     pub(crate) fn mode(&self) -> TokenizerMode {
         TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
     }
@@ -136,7 +135,6 @@ impl TargetArgs {
         host_and_port(&self.host, self.port)
     }
 
-    /// The headers to send.
     pub(crate) fn headers(&self) -> Result<Vec<(String, String)>, Refusal> {
         pairs("--header", self.header.as_deref())
     }
@@ -221,7 +219,6 @@ fn pairs(flag: &'static str, items: Option<&[String]>) -> Result<Vec<(String, St
 /// Relative range of lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RangeRatio {
-    /// For prompts.
     pub(crate) input: f64,
     pub(crate) output: f64,
     /// As stored by vLLM: one number, or the given object.

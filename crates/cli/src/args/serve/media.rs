@@ -17,14 +17,12 @@ pub(super) static MEDIA: Group =
 const SAMPLE_BYTES: u16 = 2;
 
 flags! {
-    /// Flags for audio.
     MediaArgs {
         FLAGS [
             pcm_sample_rate: i64 = own(&["--pcm-sample-rate"], Int, "HZ", Preset::Int(24_000), &MEDIA,
                 "Sample rate of audio with a response_format of pcm, which has no header. WAV files state their own.").between(1.0, 1e9);
             pcm_channels: i64 = own(&["--pcm-channels"], Int, "N", Preset::Int(1), &MEDIA,
                 "Channels of audio with a response_format of pcm. Samples have 16 bits.").between(1.0, 64.0);
-            /// Seconds.
             playback_buffer: Duration = own(&["--playback-buffer"], Seconds, "SEC", Preset::Float(0.0), &MEDIA,
                 "Seconds from the first audio of a response to the start of its playback. Audio that arrives later than it is played is \
                  an underrun.");

@@ -16,7 +16,6 @@ pub(super) static MULTI_TURN: Group = group(
 );
 
 flags! {
-    /// Flags for conversations.
     TurnFlags {
         FLAGS [
             multi_turn: bool = switch(&["--multi-turn"], &MULTI_TURN,
@@ -98,7 +97,6 @@ impl MultiTurnFlags {
         self.dataset == "sharegpt"
     }
 
-    /// Rejects invalid values.
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let refused = |flag, value: String, allowed| Err(Refusal::range(flag, value, allowed));
         if let Some(other) = self.clash {

@@ -39,7 +39,6 @@ flags! {
     }
 }
 
-/// One load of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Load {
     Concurrency(i64),
@@ -62,7 +61,6 @@ impl Load {
         }
     }
 
-    /// The load in words.
     pub(crate) fn name(self) -> String {
         match self {
             Load::Concurrency(limit) => format!("concurrency {limit}"),
@@ -71,7 +69,6 @@ impl Load {
     }
 }
 
-/// A series of loads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PointArgs {
     pub(crate) loads: Vec<Load>,
@@ -92,7 +89,6 @@ impl PointArgs {
         Ok(PointArgs { loads: [concurrency, rate].concat(), percentiles, factor, flag, compare, both })
     }
 
-    /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         if let Some(files) = self.compare.as_ref().filter(|files| files.len() != 2) {
             return Err(Refusal::range("--compare", format!("{} files", files.len()), "two results, A and B"));

@@ -42,7 +42,6 @@ impl RepeatArgs {
         (!self.no_steady_state).then_some(rule)
     }
 
-    /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let ServeArgs { load, own, ranks, points, .. } = args;
         if let Some(flag) = args.values.given_of(WINDOW).next() {

@@ -14,7 +14,6 @@ use Kind::{AnyNumber, OneOrMore, Str, Switch};
 use Preset::{Off, Unset};
 
 flags! {
-    /// Flags for results.
     ReportArgs {
         LABEL [
             label: Option<String> = vllm(&["--label"], Str, "NAME", Unset, &FILES,

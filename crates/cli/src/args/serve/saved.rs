@@ -66,7 +66,6 @@ pub(super) const WITHOUT_EFFECT: [&str; 8] = [
     "--random-output-len",
 ];
 
-/// The headers of each class that has its own.
 type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
 
 /// What a saved workload has in addition to flags.
@@ -74,7 +73,6 @@ type ClassHeaders = Vec<(String, Vec<(String, String)>)>;
 pub(crate) struct Saved {
     /// The workload digest of the run that was saved.
     pub(crate) digest: Option<String>,
-    /// The headers of classes.
     pub(crate) class_headers: ClassHeaders,
 }
 
@@ -122,7 +120,6 @@ impl ServeArgs {
         Ok(settings)
     }
 
-    /// The headers of each class that has its own.
     pub(crate) fn class_headers(&self) -> Result<ClassHeaders, Refusal> {
         if let Some(saved) = &self.saved {
             return Ok(saved.class_headers.clone());
@@ -187,12 +184,10 @@ pub(super) fn restore(values: &mut Values) -> Result<Option<Saved>, Refusal> {
     Ok(Some(Saved { digest, class_headers: class_headers.collect() }))
 }
 
-/// The name of a header.
 fn name(header: &str) -> &str {
     header.split('=').next().unwrap_or_default()
 }
 
-/// A saved workload.
 struct File<'p> {
     path: &'p str,
     settings: Dict,

@@ -19,7 +19,6 @@ use crate::args::error::Refusal;
 use Kind::OneOrMore;
 use Preset::Unset;
 
-/// The flag.
 pub(crate) const FLAG: &str = "--stages";
 /// Maximum number of requests of a run.
 const MOST_REQUESTS: usize = 10_000_000;
@@ -44,7 +43,6 @@ const EXCLUDED: [&str; 15] = [
 ];
 
 flags! {
-    /// Flags for stages.
     StageFlags {
         FLAGS [
             stages: Option<Vec<String>> = own(&[FLAG], OneOrMore, "STAGES", Unset, &LOAD,
@@ -56,7 +54,6 @@ flags! {
     }
 }
 
-/// A stage with its own lengths.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StageArg {
     pub(crate) stage: Stage,
@@ -66,7 +63,6 @@ pub(crate) struct StageArg {
     pub(crate) flags: Dict,
 }
 
-/// The stages of a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StageArgs {
     list: Vec<StageArg>,
@@ -129,12 +125,10 @@ impl StageArgs {
         self.list.iter().zip(spans.map(|span| span.requests))
     }
 
-    /// Whether a stage has a dataset of its own.
     pub(super) fn have_datasets(&self) -> bool {
         self.list.iter().any(|arg| !arg.flags.is_empty())
     }
 
-    /// Rejects invalid combinations.
     pub(super) fn check(&self, args: &ServeArgs) -> Result<(), Refusal> {
         let Some(stages) = &self.stages else { return Ok(()) };
         let closed = self.is_closed_loop();

@@ -19,7 +19,6 @@ use Preset::Unset;
 const MOST_PROMPTS: f64 = 1e7;
 
 flags! {
-    /// Stop conditions.
     StopArgs {
         FLAGS [
             duration: Option<Duration> = own(&["--duration"], Seconds, "SEC", Unset, &ENDING,
@@ -53,7 +52,6 @@ impl ServeArgs {
 }
 
 impl StopArgs {
-    /// Rejects invalid values.
     pub(crate) fn check(&self, load: &LoadArgs) -> Result<(), Refusal> {
         if self.duration.is_some() && load.num_prompts as f64 > MOST_PROMPTS {
             let seconds = float_repr(self.duration.unwrap_or_default().as_secs_f64());

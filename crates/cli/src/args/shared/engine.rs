@@ -304,12 +304,10 @@ fn named(setting: Setting<'_>) -> Option<String> {
     setting.value.as_str().filter(|text| !text.is_empty() && *text != "None").map(str::to_owned)
 }
 
-/// Engine arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineWords {
     /// The given engine flags, by their first names.
     pub(crate) given: Vec<&'static str>,
-    /// All engine arguments.
     pub(crate) words: Vec<String>,
     /// Engine arguments that are in no table.
     pub(crate) unknown: Vec<String>,
@@ -337,7 +335,6 @@ impl EngineArgs {
         if tokens.is_empty() { Ok(()) } else { Err(UsageError::Unrecognized { tokens }) }
     }
 
-    /// How the tokenizer is loaded.
     pub(crate) fn mode(&self) -> TokenizerMode {
         TokenizerMode::parse(&self.tokenizer_mode).unwrap_or_default()
     }

@@ -29,7 +29,6 @@ pub(crate) const HTTP: Flag = own(
 .between(0.0, 65535.0);
 
 flags! {
-    /// Requested live views.
     #[derive(Default)]
     LiveArgs {
         FLAGS [

@@ -20,7 +20,6 @@ pub(crate) struct Outputs {
     pub(crate) shown: Shown,
 }
 
-/// Destination of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Destination {
     /// `-`: standard output, which then has no other output.

@@ -17,7 +17,6 @@ pub(crate) static GROUP: Group = group(
 );
 
 flags! {
-    /// The flags of ranks.
     RankArgs {
         FLAGS [
             rank: Option<i64> = own(&["--rank"], Int, "N", Unset, &GROUP,

@@ -18,7 +18,6 @@ pub(crate) static SIGN_IN: Group = group(
 );
 
 flags! {
-    /// The flags of sign-in.
     SignInArgs {
         FLAGS [
             token_command: Option<String> = own(&["--token-command"], Str, "CMD", Unset, &SIGN_IN,

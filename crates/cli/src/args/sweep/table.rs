@@ -82,7 +82,6 @@ flags! {
 const STRICT_PARITY: Flag =
     switch(&["--strict-parity"], &OWN, "Behave like vLLM's command even where tacho deviates by default.");
 
-/// View flags of every sweep.
 const VIEWS: &[Flag] = &[STRICT_PARITY, live::SCREEN.within(&OWN), live::HTTP.within(&OWN)];
 
 /// vLLM's flags of a sweep over servers and clients, in vLLM's order.

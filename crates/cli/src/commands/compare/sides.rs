@@ -12,7 +12,6 @@ use tacho_run::rebuild::{Changes, rebuild};
 
 use crate::commands::sim::hub;
 
-/// Reads each path as a side.
 pub(crate) fn sides(files: &[PathBuf]) -> anyhow::Result<Vec<Side>> {
     let known = files.iter().map(|file| of_log(file));
     Ok(load_known(files, known.collect::<anyhow::Result<_>>()?)?)

@@ -64,7 +64,6 @@ fn heading(args: &SharegptArgs, spec: &DumpSpec) -> String {
     text + &format!("Reading file: {}\n", args.files[0].display())
 }
 
-/// The table of conversation statistics.
 fn statistics(conversations: &[Conversation], tokenizer: Option<&Tokenizer>) -> String {
     let sum = |count: &dyn Fn(&str) -> usize, from: usize| {
         let of = move |conversation: &Conversation| {

@@ -127,7 +127,6 @@ impl Workload {
         Prediction::of(&self.machine, tokens, |machine, seed| self.record(machine, seed))
     }
 
-    /// The record of one simulation.
     fn record(&self, machine: &Machine, seed: u64) -> anyhow::Result<RunRecord> {
         let clock = ManualClock::default();
         let requests = (self.requests.as_slice(), self.prompts.as_slice());

@@ -16,7 +16,6 @@ pub(super) fn remedy(args: &ServeArgs, first: &Sample) -> Option<String> {
     way.remedy(first.failure?, &first.error.to_lowercase())
 }
 
-/// How the server is addressed.
 struct Way {
     keyed: bool,
     signs_in: bool,

@@ -54,7 +54,6 @@ pub(super) fn plan(args: &ServeArgs) -> anyhow::Result<Option<SessionsPlan>> {
     }))
 }
 
-/// The file with the sessions, if there is one.
 fn file(args: &ServeArgs) -> anyhow::Result<Option<SessionSource>> {
     let flags = &args.sessions;
     let saved = args.own.workload.as_ref().filter(|path| has_sessions(Path::new(path)));

@@ -39,7 +39,6 @@ impl<'a> Commands<'a> {
         Commands { supervised, show_stdout, simulators, sink, ranks: None, broken: Cell::new(false), searches: false }
     }
 
-    /// Adds the other ranks.
     pub(crate) fn with_ranks(self, ranks: Option<Conductor>) -> Self {
         Commands { ranks, ..self }
     }
@@ -102,7 +101,6 @@ impl Bench for Commands<'_> {
 struct Inside<'a> {
     outer: &'a dyn EventSink,
     show_lines: bool,
-    /// Unfinished progress bars.
     open: Cell<usize>,
 }
 

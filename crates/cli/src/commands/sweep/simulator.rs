@@ -21,7 +21,6 @@ pub(crate) struct Simulators {
 }
 
 impl Simulators {
-    /// The running simulator.
     pub(crate) fn current(&self) -> Option<Rc<Server>> {
         self.current.borrow().upgrade()
     }

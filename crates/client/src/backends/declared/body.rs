@@ -42,7 +42,6 @@ const SPREAD: &str = "**";
 /// Functions of the engine.
 const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "raise"];
 
-/// The template of a body.
 pub(super) struct Body {
     form: Form,
     environment: &'static Environment<'static>,
@@ -57,9 +56,7 @@ pub(super) struct Body {
 enum Form {
     /// A JSON object; the members that are left out are not known yet.
     Object(Vec<(String, Part)>),
-    /// Any other JSON value.
     Json(Part),
-    /// The text of the body.
     Text,
     None,
 }
@@ -68,7 +65,6 @@ enum Part {
     Literal(Value),
     Variable(&'static str),
     Expression(Box<Expression<'static, 'static>>),
-    /// The name of a template.
     Template(String),
     List(Vec<Part>),
     Dict(Vec<(String, Part)>),
@@ -113,7 +109,6 @@ impl Body {
         Ok(body)
     }
 
-    /// Whether the template names a variable.
     pub(super) fn names(&self, variable: &str) -> bool {
         self.named.contains(&variable)
     }
@@ -139,7 +134,6 @@ impl Body {
         }
     }
 
-    /// The body of a request.
     pub(super) fn render(&self, payload: &PayloadSpec, request: &Request) -> Result<Rendered, Cow<'static, str>> {
         self.rendered(payload, request).map_err(|error| match error {
             Unrendered::Unfit(reason) => Cow::Borrowed(reason),
@@ -200,7 +194,6 @@ impl Body {
     }
 }
 
-/// The body of a request.
 pub(super) struct Rendered {
     pub(super) text: Vec<u8>,
     /// Whether it asks for a response that is not streamed.

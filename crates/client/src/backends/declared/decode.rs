@@ -25,7 +25,6 @@ pub(in crate::backends) struct DeclaredDecoder {
     text: Vec<u8>,
     prompt: Option<Arc<str>>,
     done: bool,
-    /// Whether there was a finish reason.
     finished: bool,
     end_marker_optional: bool,
     reasoning: Reasoning,

@@ -69,7 +69,6 @@ impl<'n> Fields<'n> {
         node.value().as_i64().ok_or_else(|| self.problem(key, format!("must be a whole number, not {}", node.kind())))
     }
 
-    /// One of several words.
     pub(super) fn word<T: Copy>(&self, key: &str, words: &[(&str, T)]) -> Result<T, Problem> {
         let Some(text) = self.text(key)? else { return Ok(words[0].1) };
         let names = || words.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");

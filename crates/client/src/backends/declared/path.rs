@@ -1,6 +1,5 @@
 //! Paths into JSON: `choices[0].delta.content`, `parts[*].text`, or a JSON Pointer such as `/choices/0/delta`.
 
-/// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// A member of an object, as its key is written in JSON.

@@ -12,7 +12,6 @@ pub(super) const MAX: usize = 64;
 /// A value that a selector found.
 #[derive(Debug, Clone)]
 pub(super) struct Hit {
-    /// The number of the selector.
     pub(super) selector: u8,
     pub(super) kind: Kind,
     /// Position in the event; without the quotes for a string.

@@ -17,7 +17,6 @@ pub(super) enum Use {
     Reasoning,
     /// Content that is neither text nor reasoning, such as tool calls.
     OtherContent,
-    /// Makes an event a token event.
     TokenEvent,
     /// Tokens of this event.
     Count,
@@ -95,7 +94,6 @@ pub(super) enum Tokens {
     Tokenizer,
 }
 
-/// How responses are read.
 #[derive(Debug)]
 pub(super) struct ResponseSpec {
     pub(super) framing: Framing,
@@ -110,7 +108,6 @@ pub(super) struct ResponseSpec {
     pub(super) done_data: Vec<String>,
     /// Events to ignore, byte for byte.
     pub(super) ignored: Vec<String>,
-    /// Whether anything marks the end.
     pub(super) has_end_mark: bool,
     /// Whether the file says what a token event is.
     pub(super) has_token_event: bool,
@@ -313,7 +310,6 @@ impl ResponseSpec {
         Ok(())
     }
 
-    /// The selectors of one use.
     pub(super) fn of(&self, what: Use) -> impl Iterator<Item = &Selector> {
         self.selectors.iter().filter(move |selector| selector.what == what)
     }

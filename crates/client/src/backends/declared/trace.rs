@@ -24,18 +24,14 @@ struct Seen {
     events: Vec<TraceEvent>,
 }
 
-/// One event.
 #[derive(Debug, Clone)]
 pub struct TraceEvent {
-    /// When it arrived.
     pub timestamp: Timestamp,
-    /// The event.
     pub data: String,
     /// The selectors that found something, by number, and the value.
     pub found: Vec<(usize, String)>,
     /// Whether it counted as a token event.
     pub is_token: bool,
-    /// Whether it marked the end.
     pub is_end: bool,
 }
 
@@ -46,12 +42,10 @@ impl Trace {
         *self.lock() = Seen::default();
     }
 
-    /// The status of the response.
     pub fn status(&self) -> Option<u16> {
         self.lock().status
     }
 
-    /// The events so far.
     pub fn events(&self) -> Vec<TraceEvent> {
         self.lock().events.clone()
     }

@@ -4,7 +4,6 @@ use super::BadFrame;
 use crate::backends::Flow;
 use crate::backends::sse::MAX_EVENT;
 
-/// A body of JSON values.
 #[derive(Debug, Default)]
 pub(in crate::backends) struct Values {
     /// The start of an incomplete value.

@@ -7,11 +7,8 @@ use tacho_core::Secret;
 /// A pair of keys, and the session token of temporary ones.
 #[derive(Debug, Clone)]
 pub struct AwsKeys {
-    /// The ID of the access key.
     pub id: Secret,
-    /// The secret access key.
     pub secret: Secret,
-    /// The session token.
     pub session: Option<Secret>,
 }
 
@@ -21,18 +18,13 @@ impl AwsKeys {
     }
 }
 
-/// Where AWS keys come from.
 #[derive(Debug, Clone)]
 pub enum AwsKeySource {
-    /// Given keys.
     Given(AwsKeys),
     /// A profile in the shared credentials file or, if it is not there, in the configuration file.
     Profile {
-        /// The name of the profile.
         name: String,
-        /// The credentials file.
         credentials: PathBuf,
-        /// The configuration file.
         config: PathBuf,
     },
 }
@@ -43,7 +35,6 @@ impl AwsKeySource {
         matches!(self, AwsKeySource::Profile { .. })
     }
 
-    /// Reads the keys.
     pub(in crate::sign_in) fn read(&self) -> Result<AwsKeys, String> {
         let (name, credentials, config) = match self {
             AwsKeySource::Given(keys) => return Ok(keys.clone()),

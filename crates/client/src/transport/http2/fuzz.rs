@@ -35,7 +35,6 @@ fn fuzz_http2() {
     fuzz("http/2 frames", &[whole, refused, gone, ping], CASES, |bytes| drop(response(bytes)));
 }
 
-/// The response, if it is complete.
 fn response(bytes: &[u8]) -> Option<Received> {
     let (mut http2, mut reader, mut received) = (Http2::new(false), Reader::new(), Received::default());
     http2.begin(REQUEST).ok()?;

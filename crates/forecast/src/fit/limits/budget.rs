@@ -14,12 +14,10 @@ const MIN_WITNESSES: usize = 3;
 /// Tolerance above the upper bound: a request that seems queued may not have arrived.
 const LATE_TOLERANCE: f64 = 0.02;
 
-/// An inferred limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
     /// The roundest number within the bounds.
     pub limit: usize,
-    /// The bounds.
     pub between: (usize, usize),
 }
 
@@ -124,7 +122,6 @@ fn witnessed(largest: &mut [f64; MIN_WITNESSES], value: f64) -> f64 {
     largest[MIN_WITNESSES - 1]
 }
 
-/// A full step.
 struct Full {
     /// Tokens, including all of its prompts.
     tokens: f64,

@@ -13,10 +13,8 @@ const NAMES: [(&str, &[&str]); 7] = [
     ("enable_chunked_prefill", &["enable_chunked_prefill"]),
 ];
 
-/// Limits with their sources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KnownLimits {
-    /// The limits.
     pub limits: Limits,
     /// Sources of the known limits; the first source of each counts.
     pub sources: Vec<(&'static str, String)>,

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use crate::fit::steps::{Cluster, clusters, quickest};
 use crate::fit::trace::Traced;
 
-/// A run as its steps.
 pub(super) struct Run<'a> {
     pub(super) traced: &'a [Traced],
     pub(super) clusters: Vec<Cluster>,

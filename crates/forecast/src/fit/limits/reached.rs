@@ -13,9 +13,7 @@ const MIN_REFILLS: usize = 5;
 /// Limits inferred from runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Most sequences in a step.
     pub sequences: Option<usize>,
-    /// Most tokens in a step.
     pub tokens: Option<Held>,
     /// Whether prefill is chunked.
     pub splits: Option<bool>,
@@ -25,10 +23,8 @@ pub struct Reached {
     pub most_tokens: usize,
 }
 
-/// Limits that are known from elsewhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KnownBefore {
-    /// Most sequences in a step.
     pub sequences: Option<usize>,
     /// Whether prefill is chunked.
     pub splits: Option<bool>,

@@ -11,7 +11,6 @@ use crate::style::{percent, short};
 /// Percentiles of a latency in the table, in addition to the median: the highest requested ones.
 const PERCENTILES: usize = 2;
 
-/// A line of the table.
 struct Row {
     name: String,
     value: String,

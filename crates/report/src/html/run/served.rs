@@ -6,7 +6,6 @@ use tacho_metrics::vocabulary::Concept;
 use tacho_metrics::{ServerMetrics, Telemetry};
 use tacho_record::RunRecord;
 
-/// Times and values.
 type Points = Vec<(f64, f64)>;
 
 /// The charts of the server's metrics.

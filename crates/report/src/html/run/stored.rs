@@ -9,7 +9,6 @@ use crate::html::{Figures, distributions, escape, page as whole_page};
 use crate::plots::in_words;
 use crate::verdict::{Severity, severity};
 
-/// The page.
 pub fn page(title: &str, run: &StoredRun) -> String {
     let mut figures = Figures::default();
     let tone = if is_bad(run) { Tone::Bad } else { Tone::Warning };

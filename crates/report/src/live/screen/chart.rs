@@ -28,7 +28,6 @@ pub(super) struct Span<'a> {
     pub(super) points: &'a [Point],
     pub(super) from: f64,
     pub(super) to: f64,
-    /// The stages of the load.
     pub(super) stages: &'a [StageSpan],
 }
 

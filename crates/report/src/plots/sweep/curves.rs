@@ -111,7 +111,6 @@ impl CurveStyles {
         bands
     }
 
-    /// The legend of the styles.
     pub(super) fn legend(&self) -> Vec<LegendEntry> {
         let mut entries = Vec::new();
         for (at, (values, _)) in self.values.iter().enumerate() {
@@ -132,7 +131,6 @@ impl CurveStyles {
     }
 }
 
-/// A finite number of a record.
 pub(super) fn number(record: &Dict, key: &str) -> Option<f64> {
     record.get(key).and_then(Value::as_f64).filter(|number| number.is_finite())
 }
@@ -143,16 +141,13 @@ pub(super) struct Points<'a> {
     pub(super) x: &'a str,
     /// The variable of the vertical axis.
     pub(super) y: &'a str,
-    /// All swept variables.
     pub(super) swept: &'a [String],
-    /// The variable along the curves.
     pub(super) along: Option<&'a str>,
 }
 
 /// With one degree of freedom Student's t interval is useless: an interval needs three runs.
 const MIN_REPEATS: usize = 3;
 
-/// The mean of repeats.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mean {
     x: f64,
@@ -212,7 +207,6 @@ impl Points<'_> {
         }
     }
 
-    /// The tooltip of a point.
     fn hint(&self, name: &str, mean: &Mean) -> String {
         let spread = if mean.spread > 0.0 { format!(" ± {:.4}", mean.spread) } else { String::new() };
         let mut lines = vec![name.to_owned(), mean.along.clone()];

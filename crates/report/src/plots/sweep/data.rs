@@ -11,7 +11,6 @@ use crate::{Error, results};
 pub struct Combination {
     /// The file they come from.
     pub path: PathBuf,
-    /// The runs.
     pub runs: Vec<Dict>,
 }
 
@@ -101,7 +100,6 @@ const OPERATORS: [(&str, Operator, &str); 6] = [
     (">", Operator::Greater, "PlotGreaterThan"),
 ];
 
-/// A filter for records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     variable: String,

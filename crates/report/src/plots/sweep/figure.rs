@@ -21,16 +21,13 @@ pub struct Figure {
     pub group: Group,
     /// The values of the rows; a single entry if there is one row.
     rows: Vec<Group>,
-    /// The values of the columns.
     columns: Vec<Group>,
     /// Its file name without ending.
     pub name: String,
     records: Vec<Dict>,
-    /// The swept variables.
     swept: Vec<String>,
 }
 
-/// The figures of a sweep.
 pub fn figures(combinations: &[Combination], spec: &SweepPlotSpec) -> Result<Vec<Figure>, Error> {
     let records: Vec<&Dict> = combinations.iter().flat_map(|combination| &combination.runs).collect();
     let groups = distinct(&records, &spec.fig_by)?;

@@ -17,7 +17,6 @@ pub(super) struct Zip {
 }
 
 impl Zip {
-    /// Adds a member.
     pub(super) fn add(&mut self, name: &str, content: &str) {
         let mut crc = Crc::new();
         crc.update(content.as_bytes());
@@ -48,7 +47,6 @@ impl Zip {
         self.members += 1;
     }
 
-    /// The archive.
     pub(super) fn finish(mut self) -> Vec<u8> {
         let offset = self.bytes.len() as u32;
         self.bytes.extend(&self.directory);

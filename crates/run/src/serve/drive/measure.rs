@@ -32,14 +32,12 @@ pub(crate) struct Measurement<'a> {
     pub(crate) identity: &'a RunIdentity,
     pub(crate) components: &'a Components,
     pub(crate) shard: &'a Shard,
-    /// The schedule of all ranks.
     pub(crate) schedule: &'a Timeline,
     pub(crate) scrapes: bool,
     pub(crate) stop: &'a StopSignal,
     pub(crate) sink: &'a dyn EventSink,
 }
 
-/// The measurements of a run.
 pub(crate) struct RunOutput<'a> {
     pub(crate) output: DriveOutput,
     pub(crate) rows: Rows,

@@ -10,7 +10,6 @@ use tacho_metrics::ProbeStatistics;
 
 use crate::Error;
 
-/// Sends probes.
 pub(crate) struct Probe {
     client: Client,
     clock: SystemClock,

@@ -48,7 +48,6 @@ fn asked(caller: &Caller, call: ProfilerCall, done: ProfilerNote) -> ProfilerRes
     }
 }
 
-/// Sends it to the sink.
 pub(crate) fn report(result: ProfilerResult, sink: &dyn EventSink) {
     sink.event(match result {
         Ok(note) => RunEvent::status(note),

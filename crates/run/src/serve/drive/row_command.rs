@@ -33,9 +33,7 @@ pub type WriteRow = fn(&Sample, f64, &mut Vec<u8>);
 /// A command that gets the finished rows.
 #[derive(Debug, Clone)]
 pub struct RowCommandPlan {
-    /// The command line for a shell.
     pub line: String,
-    /// Writes a row.
     pub write: WriteRow,
     /// How long the command may take to read the rest and end after the run.
     pub grace: Duration,
@@ -48,7 +46,6 @@ struct Shared {
     accepted: AtomicU64,
     /// Rows that the thread has written, or could not.
     handled: AtomicU64,
-    /// Rows that the command got.
     written: AtomicU64,
     /// The command takes no more rows.
     closed: AtomicBool,

@@ -26,7 +26,6 @@ pub(crate) struct Scrape {
     pub(crate) diffusion: Option<DiffusionCounters>,
     /// Time in seconds of the run's clock, and the response body.
     page: Option<(f64, String)>,
-    /// Whether it failed, which was reported.
     pub(crate) failed: bool,
 }
 

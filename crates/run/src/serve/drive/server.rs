@@ -22,7 +22,6 @@ const INTERRUPTED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The server during a run. The profiler, if it was started, stops when this is dropped.
 pub(crate) struct Server<'a> {
-    /// One for each replica.
     callers: Vec<Caller>,
     pub(crate) before: Scrape,
     pub(crate) profiling: Vec<Profiling<'a>>,

@@ -36,7 +36,6 @@ impl WallClock {
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
 
-    /// The local time of a timestamp.
     pub(crate) fn local(&self, timestamp: Timestamp) -> Zoned {
         let nanos = i128::from(timestamp.0) - i128::from(self.timestamp.0);
         let wall = jiff::Timestamp::from_nanosecond(self.wall.as_nanosecond() + nanos).unwrap_or(self.wall);
@@ -50,7 +49,6 @@ pub(crate) fn local_text(unix_ns: i64) -> String {
     timestamp.to_zoned(TimeZone::system()).strftime(STARTED).to_string()
 }
 
-/// Observations other than rows.
 pub(crate) struct Observed {
     pub(crate) before: Scrape,
     pub(crate) after: Scrape,

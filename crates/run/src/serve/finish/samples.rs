@@ -26,14 +26,12 @@ pub(crate) struct SampleSpec<'a> {
 }
 
 impl<'a> SampleSpec<'a> {
-    /// The settings of a plan.
     pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, requests: &'a Compact) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
         let (keep_texts, playback_buffer) = (plan.report.keep_texts, plan.report.playback_buffer);
         SampleSpec { task, tokenizer, requests, keep_texts, playback_buffer, leaves_cut_off: false }
     }
 
-    /// Converts a row.
     pub(crate) fn sample(&self, row: Observation) -> Sample {
         self.labelled(row, &mut LabelPool::default())
     }
@@ -54,9 +52,7 @@ impl<'a> SampleSpec<'a> {
     }
 }
 
-/// The samples of a run.
 pub(crate) struct SampledRows {
-    /// In workload order.
     pub(crate) samples: Samples,
     /// Number of excluded requests.
     pub(crate) cut_off: u64,

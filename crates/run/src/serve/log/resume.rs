@@ -77,7 +77,6 @@ pub(crate) struct Resumption {
     segments: u64,
     gap_s: f64,
     resent: u64,
-    /// Requests completed before.
     answered: u64,
 }
 

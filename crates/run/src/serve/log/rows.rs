@@ -8,10 +8,8 @@ use tacho_rowlog::{Stored, Written};
 
 use crate::Error;
 
-/// All rows, unordered.
 #[derive(Default)]
 pub(crate) struct Rows {
-    /// In memory.
     pub(crate) kept: Vec<Observation>,
     /// Rows in the log: the first ones, with their number.
     pub(crate) logged: Option<(Written, usize)>,

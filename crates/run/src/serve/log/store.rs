@@ -15,7 +15,6 @@ use crate::serve::log::texts::Texts;
 /// Runs longer than this are logged.
 const MIN_LOGGED: Duration = Duration::from_secs(60);
 
-/// Stores the rows of a run.
 pub(crate) struct RowStore<'a> {
     clock: SystemClock,
     wall: WallClock,
@@ -23,7 +22,6 @@ pub(crate) struct RowStore<'a> {
     texts: Texts,
     began: Timestamp,
     kept: Vec<Observation>,
-    /// Bytes of the rows in memory.
     bytes: usize,
     /// Number of rows that only the log has: its first ones.
     logged: usize,

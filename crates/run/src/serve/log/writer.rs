@@ -21,15 +21,12 @@ pub(crate) struct RowLog<'a> {
     origin: Option<Origin>,
     state: State,
     written: Option<Written>,
-    /// Why logging stopped.
     fault: Option<String>,
 }
 
 enum State {
-    /// Not created yet.
     Waiting,
     Open(Box<Log>),
-    /// Logging has stopped.
     Over,
 }
 
@@ -73,7 +70,6 @@ impl<'a> RowLog<'a> {
         }
     }
 
-    /// Sets the origin of timestamps.
     pub(crate) fn began(&mut self, origin: Origin) {
         self.origin = Some(origin);
         self.begin(origin);
@@ -117,7 +113,6 @@ impl<'a> RowLog<'a> {
         self.rows(rows);
     }
 
-    /// Adds rows.
     pub(crate) fn rows(&mut self, rows: &[Observation]) {
         self.write(|log, known| {
             let requests: Vec<_> = rows.iter().map(|row| known.get(row.index)).collect();

@@ -15,7 +15,6 @@ pub(crate) struct Cancellations {
 }
 
 impl Cancellations {
-    /// Chooses by a seed.
     pub(crate) fn new(cancellation: Cancellation, seed: u32) -> Self {
         Cancellations { cancellation, random: RandomState::new(seed.wrapping_add(SEED)) }
     }

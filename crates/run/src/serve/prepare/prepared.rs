@@ -21,15 +21,11 @@ const PRECONNECT: usize = 16;
 pub struct Prepared {
     /// The model id, which selects the tokenizer and is part of the file name.
     pub model_id: String,
-    /// The model name in requests.
     pub model_name: String,
     /// The tokenizer's name, if there is a tokenizer.
     pub tokenizer_id: Option<String>,
-    /// The tokenizer.
     pub tokenizer: Option<Tokenizer>,
-    /// The requests.
     pub requests: Requests,
-    /// Their scheduled times.
     pub timeline: Timeline,
     /// The sessions of the requests, if there are any.
     pub sessions: Option<SessionWorkload>,
@@ -90,7 +86,6 @@ impl Prepared {
         std::iter::once(&self.caller).chain(&self.other_callers)
     }
 
-    /// The first request to be sent.
     pub(crate) fn first_request(&self) -> &Request {
         &self.requests.kept()[self.sessions.as_ref().map_or(0, SessionWorkload::first)]
     }
@@ -123,7 +118,6 @@ impl Prepared {
         count as u64
     }
 
-    /// The steps of the measured sessions.
     pub(crate) fn session_steps(&self) -> Option<Steps> {
         self.sessions.as_ref().map(SessionWorkload::steps)
     }

@@ -19,7 +19,6 @@ const POLL: Duration = Duration::from_millis(20);
 pub(in crate::serve) struct Aggregator<'a> {
     pub(in crate::serve) fan: Fan<'a>,
     pub(in crate::serve) shard: &'a Shard,
-    /// The other ranks, if there are any.
     pub(in crate::serve) peers: Option<Peers<'a>>,
 }
 
@@ -27,7 +26,6 @@ pub(in crate::serve) struct Aggregator<'a> {
 pub(in crate::serve) struct Peers<'a> {
     coordinator: &'a Coordinator,
     member: &'a Membership,
-    /// Set by signals.
     interrupt: &'a StopSignal,
     /// Ends this run, for any reason.
     stop: &'a StopSignal,
@@ -52,7 +50,6 @@ pub(in crate::serve) struct Received {
 }
 
 impl Received {
-    /// Counts rows of a rank.
     pub(in crate::serve) fn count(&mut self, rank: usize, rows: &[Observation]) {
         let delay = |row: &Observation| row.dispatched.secs_since(row.scheduled).max(0.0);
         self.delays.entry(rank).or_default().extend(rows.iter().map(delay));

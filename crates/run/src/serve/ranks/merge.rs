@@ -22,7 +22,6 @@ const BATCH: usize = 1024;
 /// Most requests that another rank may be ahead of rank 0; a larger index is invalid.
 const MAX_AHEAD: usize = 10_000_000;
 
-/// Results of all ranks.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Merged {
     pub(in crate::serve) ranks: Vec<RankUse>,

@@ -21,9 +21,7 @@ pub(super) struct Uplink<'a> {
     lost: Mutex<Option<FleetError>>,
     start: Mutex<Option<Start>>,
     member: &'a Membership,
-    /// Set by signals.
     interrupt: &'a StopSignal,
-    /// Ends this run.
     stop: &'a StopSignal,
     pub(super) clock: SystemClock,
     counters: Arc<Counters>,

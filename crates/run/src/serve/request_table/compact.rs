@@ -29,7 +29,6 @@ impl Compact {
         }
     }
 
-    /// Number of requests.
     pub(crate) fn len(&self) -> usize {
         self.lens.len()
     }

@@ -9,10 +9,8 @@ use tacho_workload::sessions::{Format, InProgress, Options, Scaling, SyntheticSp
 
 use super::starts::SessionStart;
 
-/// Settings of sessions.
 #[derive(Debug, Clone)]
 pub struct SessionsPlan {
-    /// The source of the sessions.
     pub source: SessionSource,
     /// The part of the source to use, and its time scale.
     pub scaling: Scaling,
@@ -20,7 +18,6 @@ pub struct SessionsPlan {
     pub think: Option<ThinkTime>,
     /// Latency of tools whose results are not recorded.
     pub tool_latency: Option<ThinkTime>,
-    /// When sessions start.
     pub start: SessionStart,
     /// Most concurrent sessions, each from its first request to its last.
     pub max_sessions: Option<usize>,
@@ -38,25 +35,19 @@ pub struct SessionsPlan {
     pub output_len: u64,
 }
 
-/// The source of sessions.
 #[derive(Debug, Clone)]
 pub enum SessionSource {
-    /// A file.
     File {
-        /// Its path.
         path: PathBuf,
         /// Its format; detected if not set.
         format: Option<Format>,
-        /// Options of the parser.
         options: Options,
     },
-    /// Synthetic sessions.
     Made(SyntheticSpec),
     /// Synthetic sessions in groups with a common system prompt.
     SharedPrefix(SharedPrefixSpec),
 }
 
-/// An error about a flag.
 pub(super) fn setting(flag: &'static str, problem: String) -> TraceError {
     TraceError::Setting { flag, problem }
 }

@@ -8,7 +8,6 @@ use tacho_pyrand::RandomState;
 
 use crate::Error;
 
-/// When sessions start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SessionStart {
     /// As recorded; at once if the file has no times.
@@ -23,7 +22,6 @@ pub enum SessionStart {
     /// A fixed number of users who together send `rate` requests per second. Each sends its turns at a constant
     /// interval; after the last turn of a session its user starts another.
     Users {
-        /// Concurrent users.
         users: usize,
         /// Requests per second of all of them.
         rate: f64,

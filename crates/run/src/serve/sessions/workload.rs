@@ -30,7 +30,6 @@ const TOOL_SEED: u32 = 0x7001;
 /// Sessions that are ready to run.
 #[derive(Debug)]
 pub struct SessionWorkload {
-    /// The trace.
     pub trace: Trace,
     replay: Replay,
     graph: Graph,
@@ -47,7 +46,6 @@ pub struct SessionWorkload {
     on_failure: OnFailure,
     /// This rank's part of the sessions, and the number of parts; `None` if there are more ranks than parts.
     share: Option<(usize, usize)>,
-    /// The source, for the result.
     source: Dict,
     /// Latency of the tools before each step whose results are not recorded.
     tools: Vec<Duration>,
@@ -149,7 +147,6 @@ impl SessionWorkload {
         self.replay.requests.clone()
     }
 
-    /// The same, mutable.
     pub(in crate::serve) fn requests_mut(&mut self) -> &mut [Request] {
         &mut self.replay.requests
     }

@@ -8,7 +8,6 @@ use crate::plan::FailureLimit;
 /// Least requests for a failure rate.
 const MIN_REQUESTS: u64 = 20;
 
-/// Counts failures.
 #[derive(Debug)]
 pub(super) struct Failures {
     limit: FailureLimit,

@@ -30,9 +30,7 @@ const GROWTH_S: f64 = 0.5;
 /// that failed requests count as not completed.
 const MAX_FAILED: f64 = 0.1;
 
-/// Watches the backlog.
 pub(super) struct Overload {
-    /// Dispatch times, ascending.
     releases: Arc<[f64]>,
     finished: usize,
     failed: usize,

@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Sends copies of one request outside the measured run.
 pub(crate) struct TestRequests<'a> {
-    /// One for each replica.
     pub(crate) endpoints: Vec<EndpointSpec>,
     pub(crate) payload: &'a PayloadSpec,
     pub(crate) request: Request,

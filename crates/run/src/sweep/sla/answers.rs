@@ -24,7 +24,6 @@ pub(super) struct Found {
     pub(super) answer: Answer,
     /// The load at which the criteria are just met.
     pub(super) estimate: Option<Estimate>,
-    /// All loads, and their results.
     pub(super) loads: Vec<LoadLevel>,
     pub(super) levels: Vec<Level>,
     pub(super) monotone: bool,
@@ -109,7 +108,6 @@ pub(super) enum Verdict {
     Found,
     Infeasible,
     Unlimited,
-    /// With its reason.
     Inconclusive(String),
 }
 

@@ -55,7 +55,6 @@ impl Pair<'_> {
             .max(1)
     }
 
-    /// The load variable.
     pub(super) fn load(&self) -> Load {
         Load { key: self.plan.variable.key(), unit: self.plan.variable.unit() }
     }
@@ -228,7 +227,6 @@ enum Part {
 }
 
 impl Part {
-    /// The key of a metric of this part.
     fn key(self, metric: &str) -> String {
         match self {
             Part::Whole => metric.to_owned(),

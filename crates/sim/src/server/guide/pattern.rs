@@ -11,7 +11,6 @@ const PREFERRED: [(char, char); 3] = [('a', 'z'), ('0', '9'), ('A', 'Z')];
 pub(crate) struct Pattern(Hir);
 
 impl Pattern {
-    /// Parses it.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         // Python escapes some characters without need, and has another name for the end.
         let text = text.replace("\\Z", "\\z");

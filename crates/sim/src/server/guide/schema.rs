@@ -20,7 +20,6 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Checks a schema.
     pub(crate) fn new(root: &Value) -> Result<Self, String> {
         let schema = Schema { root: root.clone() };
         schema.check(&schema.root, 0)?;

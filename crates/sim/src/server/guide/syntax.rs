@@ -7,7 +7,6 @@ use super::pattern::Pattern;
 /// Most nested groups.
 const MAX_DEPTH: usize = 200;
 
-/// A token of the notation.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     Name(String),
@@ -162,7 +161,6 @@ fn words(text: &str) -> Result<Vec<Token>, String> {
     Ok(words)
 }
 
-/// A punctuation mark, or a name.
 pub(super) fn punctuation_or_name(text: &str) -> Result<(Token, &str), String> {
     const PUNCTUATION: [&str; 7] = ["(", ")", "|", "*", "+", "?", "]"];
     if let Some(punctuation) = PUNCTUATION.into_iter().find(|punctuation| text.starts_with(punctuation)) {
@@ -210,7 +208,6 @@ pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String>
     Err("a literal does not end".to_owned())
 }
 
-/// The end of a character class.
 fn class_end(text: &str) -> Result<usize, String> {
     let bytes = text.as_bytes();
     let mut at = 1;

@@ -34,7 +34,6 @@ const BLOCKS: &[&str] = &[
 /// Least thinking budget.
 const MIN_BUDGET: i64 = 1024;
 
-/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     rules::cache_salt(fields)?;

@@ -39,7 +39,6 @@ pub(crate) fn fields(form: Form) -> Result<Fields, Problem> {
     Ok(Fields::from_texts(form.texts.into_iter().chain(known.map(|(name, text)| (name.to_owned(), text)))))
 }
 
-/// Reads the fields of a request.
 pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let seconds = fields.float(SECONDS)?.unwrap_or(0.0);
     let hash = fields.text(HASH)?.and_then(|text| text.parse().ok()).unwrap_or(0);

@@ -37,7 +37,6 @@ impl DemoScript {
     }
 }
 
-/// The object with all texts.
 pub(crate) fn whole<T: AsRef<str>>(texts: &[T]) -> Vec<u8> {
     let mut out = br#"{"text": "#.to_vec();
     list(&mut out, texts, |out, text| quote(out, text.as_ref()));

@@ -13,7 +13,6 @@ const STEPS: i64 = 20;
 /// Most images of a request.
 const MAX_IMAGES: i64 = 10;
 
-/// A request.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) model: Option<String>,

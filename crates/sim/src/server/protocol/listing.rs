@@ -3,7 +3,6 @@
 use crate::server::app::App;
 use crate::server::response::escape::{list, quote, quoted};
 
-/// The response body.
 pub(crate) fn render(app: &App) -> Vec<u8> {
     let created = app.unix_time();
     let base = app.names.iter().map(|name| (name, None));

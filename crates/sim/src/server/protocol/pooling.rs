@@ -38,7 +38,6 @@ pub(crate) enum Pooling {
     Rerank,
 }
 
-/// The encoding of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Float,
@@ -60,7 +59,6 @@ pub(crate) struct Ask {
     documents: Vec<String>,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
@@ -250,7 +248,6 @@ fn at_least(fields: &Fields, name: &str, least: i64) -> Result<Option<i64>, Prob
     }
 }
 
-/// Requested dimensions.
 fn dimensions(fields: &Fields) -> Result<Option<usize>, Problem> {
     match at_least(fields, "dimensions", 1)? {
         Some(size) if size > MAX_DIMENSIONS => {

@@ -27,7 +27,6 @@ const UNHARMED: u64 = 1;
 /// Frames that wait to be handled.
 const AHEAD: usize = 64;
 
-/// Serves one connection.
 pub(crate) async fn serve(app: Arc<App>, upgraded: OnUpgrade, fault: Fault, reset: ResetSwitch) {
     let Ok(upgraded) = upgraded.await else { return };
     let (mut from, mut to) = tokio::io::split(TokioIo::new(upgraded));
@@ -51,7 +50,6 @@ struct Session {
     reset: ResetSwitch,
     /// Whether the model was named.
     is_validated: bool,
-    /// Whether a transcript was begun.
     is_begun: bool,
     samples: u64,
     words: u64,

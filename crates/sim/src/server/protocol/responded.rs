@@ -12,7 +12,6 @@ use crate::server::response::generation::Generation;
 use crate::server::response::store::Kept;
 use tacho_engine::Finish;
 
-/// Writes the events of one response.
 pub(crate) struct ResponsesScript {
     item: String,
     sequence: usize,
@@ -182,7 +181,6 @@ impl Generation {
     }
 }
 
-/// State of a response.
 enum State<'a> {
     Running,
     /// Completed, with this message.

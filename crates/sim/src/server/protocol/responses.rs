@@ -30,7 +30,6 @@ const ITEMS: [&str; 12] = [
     "computer_call_output",
 ];
 
-/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     let vocabulary = app.spec.tokenizer.full_vocab_size();
     if fields.get("prompt").is_some() {

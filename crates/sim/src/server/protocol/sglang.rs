@@ -21,7 +21,6 @@ pub(crate) fn is_meant(fields: &Fields) -> bool {
     fields.has("text") || fields.has("input_ids")
 }
 
-/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields, vocabulary: usize) -> Result<(Ask, Vec<Source>), Problem> {
     let sources = match fields.get("input_ids").and_then(Value::as_list) {
         Some(lists) if lists.iter().all(|list| list.as_list().is_some()) && !lists.is_empty() => lists

@@ -29,7 +29,6 @@ enum Form {
     Wav,
 }
 
-/// A request.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) model: Option<String>,
@@ -68,7 +67,6 @@ impl Ask {
         })
     }
 
-    /// The type of the response.
     pub(crate) fn content_type(&self) -> &'static str {
         match (self.events, self.form) {
             (true, _) => "text/event-stream",
@@ -180,7 +178,6 @@ impl SpeechStream {
         self.framed(&vec![0; (frames * FRAME_BYTES) as usize])
     }
 
-    /// The closing event.
     fn close(&self) -> Bytes {
         let (input, frames) = (self.input_tokens, self.total);
         let total = input as u64 + u64::from(frames);

@@ -14,7 +14,6 @@ use crate::server::response::generation::Generation;
 /// Tokens generated unless the request says otherwise.
 const NEW_TOKENS: i64 = 100;
 
-/// Reads the fields of a request.
 pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let prompt = match fields.required("inputs")? {
         Value::Str(text) => text.clone(),

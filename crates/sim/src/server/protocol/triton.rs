@@ -10,7 +10,6 @@ use crate::server::request::prompt::Source;
 use crate::server::response::choice::Piece;
 use crate::server::response::escape::{escape, quoted};
 
-/// Reads the fields of a request.
 pub(crate) fn read(fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let prompt = match fields.required("text_input")? {
         Value::Str(text) => text.clone(),
@@ -34,7 +33,6 @@ fn stop_words(fields: &Fields) -> Result<Vec<String>, Problem> {
     fields.texts(if fields.has("stop_words") { "stop_words" } else { "stop" })
 }
 
-/// The event of one piece.
 pub(crate) fn token(piece: &Piece) -> Bytes {
     let mut out = Vec::with_capacity(piece.text.len() + 200);
     out.extend_from_slice(
@@ -45,7 +43,6 @@ pub(crate) fn token(piece: &Piece) -> Bytes {
     out.into()
 }
 
-/// An error event.
 pub(crate) fn failure(message: &str) -> Bytes {
     format!("data: {{\"error\":{}}}\n\n", quoted(message)).into()
 }

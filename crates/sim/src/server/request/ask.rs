@@ -39,7 +39,6 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// Prefix of request ids.
     pub(crate) fn id_prefix(self) -> &'static str {
         match self {
             Endpoint::Completions => "cmpl-",
@@ -60,7 +59,6 @@ pub(crate) enum Form {
     Free,
     /// A text under a constraint.
     Guided(Arc<Guide>),
-    /// A call of a tool.
     Called(Arc<Calls>),
 }
 

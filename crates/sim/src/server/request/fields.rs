@@ -12,7 +12,6 @@ const MAX_MEMBERS: usize = 1 << 22;
 pub(crate) struct Fields(Dict);
 
 impl Fields {
-    /// Parses a body with this content type.
     pub(crate) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Fields, Problem> {
         let media = content_type.map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
         let is_json = |media: &str| {
@@ -52,7 +51,6 @@ impl Fields {
         Fields(texts.into_iter().map(|(name, text)| (name, Value::Str(text))).collect())
     }
 
-    /// A nested object.
     pub(crate) fn within(&self, name: &str) -> Fields {
         Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
     }

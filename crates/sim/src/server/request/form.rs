@@ -2,7 +2,6 @@
 
 use super::problem::Problem;
 
-/// The content of a form.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) texts: Vec<(String, String)>,
@@ -11,7 +10,6 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// Parses a body with this content type.
     pub(crate) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Form, Problem> {
         let broken = || Problem::bad_request("There was an error parsing the body");
         let boundary = content_type.and_then(boundary).ok_or_else(broken)?;

@@ -16,7 +16,6 @@ pub(crate) enum Kind {
     Float,
     Text,
     Dict,
-    /// One of these strings.
     Literal(&'static [&'static str]),
     /// A list of integers.
     Ints,
@@ -45,7 +44,6 @@ pub(crate) struct Member {
     pub(crate) null: bool,
 }
 
-/// A nullable field.
 pub(crate) const fn maybe(name: &'static str, kind: Kind) -> Member {
     Member { name, kind, null: true }
 }

@@ -22,7 +22,6 @@ pub(crate) struct Problem {
     pub(crate) body: String,
     /// The error message, for protocols with another body.
     pub(crate) message: String,
-    /// The error type.
     pub(crate) kind: String,
     /// The methods that a 405 allows.
     pub(crate) allow: Option<&'static str>,
@@ -40,7 +39,6 @@ impl Problem {
         Problem { status, body, message: message.to_owned(), kind: kind.to_owned(), allow: None }
     }
 
-    /// An invalid request.
     pub(crate) fn bad_request(message: &str) -> Self {
         Problem::error(StatusCode::BAD_REQUEST, "BadRequestError", message, None)
     }
@@ -95,7 +93,6 @@ impl Problem {
         Problem::error(StatusCode::NOT_FOUND, "NotFoundError", &message, Some("model"))
     }
 
-    /// An injected fault.
     pub(crate) fn internal(message: &str) -> Self {
         Problem::error(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message, None)
     }
@@ -112,7 +109,6 @@ impl Problem {
         Problem::error(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailableError", message, None)
     }
 
-    /// A body that is too large.
     pub(crate) fn too_large(limit: usize) -> Self {
         let message = format!("the body is larger than {limit} bytes");
         Problem::error(StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large", &message, None)
@@ -168,7 +164,6 @@ impl Invalid {
         Invalid::Member { kind, loc, message: message.to_owned(), input: shown(input), ctx: None }
     }
 
-    /// Adds the rule.
     pub(crate) fn with(mut self, rule: String) -> Self {
         if let Invalid::Member { ctx, .. } = &mut self {
             *ctx = Some(rule);

@@ -18,7 +18,6 @@ const MEDIA_TOKENS: u64 = 256;
 /// Most prompts of a completion request, as in vLLM.
 const MAX_PROMPTS: usize = 1024;
 
-/// A prompt as it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Source {
     /// A text, and whether special tokens are added.
@@ -35,7 +34,6 @@ pub(crate) enum Source {
     Pair(String, String),
 }
 
-/// A part of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Part {
     Text(String),

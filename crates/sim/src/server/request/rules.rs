@@ -120,7 +120,6 @@ fn response_format(fields: &Fields) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The salt of the prefix cache.
 pub(crate) fn cache_salt(fields: &Fields) -> Result<(), Problem> {
     let message = match fields.get("cache_salt") {
         None => return Ok(()),

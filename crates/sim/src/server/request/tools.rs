@@ -23,7 +23,6 @@ impl Tool {
     }
 }
 
-/// How a tool was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Choice {
     /// By the model (`auto`, `required`).
@@ -44,7 +43,6 @@ pub(crate) struct Calls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) name: String,
-    /// End of the name.
     named: usize,
     arguments: std::ops::Range<usize>,
     pub(crate) choice: Choice,
@@ -87,7 +85,6 @@ impl Call {
         Delta { named, arguments: &piece[cut(self.arguments.start)..cut(self.arguments.end)] }
     }
 
-    /// The arguments in the whole text.
     pub(crate) fn arguments<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.arguments.clone()).unwrap_or_default()
     }
@@ -157,7 +154,6 @@ pub(crate) fn of_conversation(fields: &Fields) -> Option<Calls> {
     }
 }
 
-/// Calls of some tools, if there are any.
 pub(crate) fn some(tools: Vec<Tool>, choice: Choice) -> Option<Calls> {
     (!tools.is_empty()).then_some(Calls { tools, choice })
 }

@@ -10,7 +10,6 @@ use crate::server::request::prompt::Prompt;
 use crate::server::request::tools::{self, Call};
 use tacho_engine::{Draw, Finish, LogprobDraws, Tokens, Vocabulary};
 
-/// A choice in progress.
 #[derive(Debug)]
 pub(crate) struct Choice {
     pub(crate) prompt: Arc<Prompt>,
@@ -55,7 +54,6 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Its tokens in order.
     pub(crate) fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::once(self.token).chain(self.more.iter().map(|(token, _)| *token))
     }
@@ -116,7 +114,6 @@ impl Choice {
         self.call.as_ref().filter(|_| self.finish == Finish::Stop)
     }
 
-    /// The stop string that ends it.
     pub(crate) fn stop_reason(&self) -> Option<&str> {
         self.stop.as_ref().map(|(stop, _)| stop.as_str())
     }

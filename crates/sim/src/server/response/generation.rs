@@ -120,7 +120,6 @@ impl Generation {
         signal.choice == 0 && first.produced == (place * first.output.len() as f64) as usize
     }
 
-    /// Advances by one token.
     pub(crate) fn advance(&mut self, signal: &Signal) -> Piece {
         if signal.finish.is_some() {
             self.live -= 1;

@@ -2,7 +2,6 @@
 
 use super::choice::TokenLogprobs;
 
-/// An echoed prompt.
 #[derive(Debug)]
 pub(crate) struct Repeated {
     pub(crate) text: String,

@@ -8,7 +8,6 @@ use tacho_core::json::{Value, dumps};
 /// Most bytes of all stored responses.
 const MAX_BYTES: usize = 64 << 20;
 
-/// A stored response.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept {
     /// The conversation including the response.

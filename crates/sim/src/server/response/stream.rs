@@ -17,7 +17,6 @@ use crate::server::driver::Signal;
 use crate::server::request::problem::Problem;
 use crate::server::wire::ResetSwitch;
 
-/// The body of a streamed response.
 pub(crate) struct EventStream {
     generation: Generation,
     script: Script,

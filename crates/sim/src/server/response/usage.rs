@@ -9,6 +9,5 @@ pub(crate) struct Usage {
     pub(crate) reasoning: usize,
     /// Cached tokens of the prompt.
     pub(crate) cached: usize,
-    /// Whether the response reports cached tokens.
     pub(crate) reports_cached: bool,
 }

@@ -8,7 +8,6 @@ use tacho_engine::Draw;
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// A unit vector.
 pub(crate) fn embedding(seed: u64, prompt: &[u32], size: usize) -> Vec<f32> {
     let mut generator = Generator::new(draw(seed, prompt));
     let numbers: Vec<f64> = (0..size).map(|_| generator.random() * 2.0 - 1.0).collect();

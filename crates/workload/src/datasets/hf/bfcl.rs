@@ -72,7 +72,6 @@ pub(super) fn sample(
     Ok(Sampled { notices, ..Sampled::of(requests) })
 }
 
-/// The requested categories.
 pub(super) fn categories(spec: &HfSpec) -> impl Iterator<Item = &str> {
     let names = spec.bfcl_categories.as_deref().filter(|names| !names.is_empty()).unwrap_or(CATEGORIES);
     names.split(',').map(str::trim).filter(|category| !category.is_empty())

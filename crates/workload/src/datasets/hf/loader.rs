@@ -54,7 +54,6 @@ const LOADERS: [Entry; 16] = [
 ];
 
 impl Loader {
-    /// The loader of a dataset.
     pub(super) fn choose(spec: &HfSpec) -> Result<Loader, Error> {
         let known = |(_, ids, _): &&Entry| {
             ids.contains(&spec.path.as_str()) || spec.name.as_deref().is_some_and(|name| ids.contains(&name))
@@ -66,7 +65,6 @@ impl Loader {
         LOADERS.iter().find(|(loader, ..)| *loader == self).expect("every loader is in the table")
     }
 
-    /// The default split.
     pub(super) fn split(self) -> Option<&'static str> {
         self.entry().2
     }

@@ -44,7 +44,6 @@ impl Huffman {
 
 type Tables = [Option<Huffman>; 4];
 
-/// The parameters of a scan.
 pub(super) struct Scan<'s> {
     /// Component and its tables.
     pub(super) parts: &'s [(usize, usize, usize)],

@@ -11,9 +11,7 @@ use crate::sessions::row::Row;
 /// The configuration of synthetic conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GeneratorConfig {
-    /// Number of conversations.
     pub num_conversations: usize,
-    /// Source files of the text.
     pub text_files: Vec<String>,
     /// Whether to print statistics tables.
     pub print_stats: bool,
@@ -25,12 +23,10 @@ pub struct GeneratorConfig {
     pub prefix_num_tokens: Distribution,
     /// Tokens of a user's message.
     pub input_num_tokens: Distribution,
-    /// Tokens of a response.
     pub output_num_tokens: Distribution,
 }
 
 impl GeneratorConfig {
-    /// Parses a configuration.
     pub fn read(path: &Path, dict: &Dict) -> Result<Self, TraceError> {
         let row = Row { path, line: None, way: String::new(), dict };
         let kind = row.need("filetype", row.text("filetype")?)?;

@@ -11,7 +11,6 @@ use crate::sessions::row::Row;
 /// A distribution of lengths or counts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// A constant.
     Constant(Number),
     /// Uniform between two bounds, both inclusive if they are integers.
     Uniform(Number, Number),
@@ -34,17 +33,13 @@ pub enum Number {
     Real(f64),
 }
 
-/// Drawn values.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Drawn {
-    /// Integers.
     Whole(Vec<i64>),
-    /// Floats.
     Real(Vec<f64>),
 }
 
 impl Drawn {
-    /// The values as floats.
     pub fn values(self) -> Vec<f64> {
         match self {
             Drawn::Whole(values) => values.into_iter().map(|value| value as f64).collect(),

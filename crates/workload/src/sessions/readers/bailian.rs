@@ -19,7 +19,6 @@ const BLOCK: u64 = 16;
 enum Edges {
     /// The previous one in the order of `turn`.
     Chain,
-    /// The one that it names.
     Tree,
 }
 

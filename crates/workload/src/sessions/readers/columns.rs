@@ -31,7 +31,6 @@ const COLUMNS: &[(Kind, &[&str])] = &[
     (Kind::TurnType, &["turn_type"]),
 ];
 
-/// The content of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Text,
@@ -121,7 +120,6 @@ pub(crate) fn kind(field: &str) -> Option<(Kind, Option<usize>)> {
     Some((exact(name)?, Some(number.parse().ok()?)))
 }
 
-/// Fills a step from its columns.
 pub(crate) fn step(row: &Row<'_>, cells: &Cells<'_>, mut step: Step) -> Result<Step, TraceError> {
     step.at_ms = seconds(row, cells, Kind::At)?;
     step.input_tokens = count(row, cells, Kind::Input)?;

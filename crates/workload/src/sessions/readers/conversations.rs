@@ -9,7 +9,6 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Reads the list as sessions.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let live = options.choice("history", &HISTORY, true)?;
     let (conversations, unanswered) = list(source)?;

@@ -23,7 +23,6 @@ pub(crate) fn is_dag(row: &Row<'_>) -> bool {
     marks.iter().any(|mark| row.has(mark)) || turns.iter().any(|turn| turn_marks.iter().any(|mark| turn.has(mark)))
 }
 
-/// Reads the sessions.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let rows = source.rows()?;
     let sessions = rows.iter().map(Session::read).collect::<Result<Vec<_>, _>>()?;

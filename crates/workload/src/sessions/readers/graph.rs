@@ -12,7 +12,6 @@ use crate::sessions::options::Options;
 use crate::sessions::row::Row;
 use crate::sessions::source::Source;
 
-/// Reads the graphs, one per row.
 pub(crate) fn read(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::Graph);
     for (index, row) in source.rows()?.iter().enumerate() {

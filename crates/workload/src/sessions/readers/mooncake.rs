@@ -18,7 +18,6 @@ const SOURCES: [&str; 4] = ["input_length", "text_input", "messages", "payload"]
 /// The meaning of `input_length` in a later turn of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lengths {
-    /// The whole prompt.
     Cumulative,
     /// Only the new part.
     Delta,

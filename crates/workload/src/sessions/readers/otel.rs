@@ -47,7 +47,6 @@ pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceErr
     Ok(trace)
 }
 
-/// A model call.
 struct Call {
     start: i128,
     end: i128,

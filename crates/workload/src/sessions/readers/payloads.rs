@@ -26,7 +26,6 @@ pub(crate) fn raw_payload(source: &Source, _: &Options) -> Result<Trace, TraceEr
     if trace.steps.is_empty() { Err(source.empty()) } else { Ok(trace) }
 }
 
-/// The bodies of each session.
 pub(crate) fn inputs_json(source: &Source, _: &Options) -> Result<Trace, TraceError> {
     let mut trace = Trace::new(source.name(), Format::InputsJson);
     let mut known = std::collections::HashSet::new();

@@ -13,7 +13,6 @@ use crate::sessions::source::Source;
 /// Whether later turns build on live or recorded responses, by name.
 pub(crate) const HISTORY: [(&str, bool); 2] = [("live", true), ("recorded", false)];
 
-/// Reads the conversations.
 pub(crate) fn read(source: &Source, options: &Options) -> Result<Trace, TraceError> {
     let live = options.choice("history", &HISTORY, true)?;
     let mut trace = Trace::new(source.name(), Format::ShareGpt);

@@ -72,7 +72,6 @@ struct Transcript {
 }
 
 impl Transcript {
-    /// Appends a completion.
     fn push_completion(&mut self, received: &ReceivedResponse<'_>) {
         let calls = calls(received);
         let text = text_of(received);

@@ -17,7 +17,6 @@ use crate::sessions::model::{History, Prompt, Step, Trace};
 /// Names of pieces of a prompt and their tokens.
 type Pieces = Vec<(u64, u64)>;
 
-/// Builds requests.
 pub(super) struct Maker<'t> {
     trace: &'t Trace,
     spec: &'t ReplaySpec,

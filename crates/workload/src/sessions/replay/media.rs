@@ -42,7 +42,6 @@ fn part(kind: &str, item: &Value) -> Option<Value> {
     Some(part.into())
 }
 
-/// A text as a content part.
 pub(super) fn text_part(text: &str) -> Value {
     let mut part = Dict::new();
     part.set("type", "text");

@@ -18,7 +18,6 @@ pub(super) fn own_messages(request: &Request) -> Vec<Value> {
     }
 }
 
-/// The text of a request, if it is one.
 pub(super) fn content_text(request: &Request) -> &str {
     if let Content::Text(text) = &request.content { text } else { "" }
 }

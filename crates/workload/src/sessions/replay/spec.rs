@@ -1,6 +1,5 @@
 //! Settings of a replay.
 
-/// Settings of a replay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReplaySpec {
     /// Whether requests are chats; otherwise prompts are token IDs or texts.

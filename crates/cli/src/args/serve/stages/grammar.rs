@@ -86,7 +86,6 @@ fn compact(text: &str, burstiness: f64) -> Read<StageArg> {
     stage(name, length, load, &options, burstiness)
 }
 
-/// Reads a stage of a file.
 fn mapping(value: &Value, burstiness: f64) -> Result<StageArg, Refusal> {
     let read = || {
         let Some(dict) = value.as_dict() else {

@@ -45,7 +45,6 @@ impl Case {
         self.argv.iter().any(|arg| arg == name)
     }
 
-    /// Another recorded field.
     pub(super) fn recorded(&self, field: &str) -> Option<&Value> {
         self.recorded.get(field)
     }
@@ -55,7 +54,6 @@ impl Case {
         self.flag(name).map_or(default, |value| value.parse().unwrap())
     }
 
-    /// The tokenizer of the recording.
     pub(super) fn tokenizer(&self) -> &'static Tokenizer {
         tokenizer(self.flag("--tokenizer").unwrap_or("gpt2").rsplit('/').next().unwrap())
     }
@@ -290,7 +288,6 @@ fn hub_cache() -> &'static HubCache {
     &CACHE
 }
 
-/// A golden tokenizer.
 pub(super) fn tokenizer(name: &str) -> &'static Tokenizer {
     static GPT2: LazyLock<Tokenizer> = LazyLock::new(|| load("gpt2"));
     static MISTRAL: LazyLock<Tokenizer> = LazyLock::new(|| load("mistral-v3"));

@@ -14,7 +14,6 @@ const MAX_DEPTH: usize = 64;
 const MAX_PROPERTIES: usize = 1_000;
 
 impl Schema {
-    /// Checks a schema recursively.
     pub(super) fn check(&self, schema: &Value, depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
             return Err(format!(

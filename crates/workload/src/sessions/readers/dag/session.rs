@@ -54,7 +54,6 @@ pub(crate) struct Turn<'d> {
     pub(crate) delay_ms: Option<f64>,
     pub(crate) forks: Vec<String>,
     pub(crate) spawns: Vec<Spawn>,
-    /// Whether a fork ends the session.
     pub(crate) ends: bool,
 }
 

@@ -8,11 +8,9 @@ use super::session::Session;
 use crate::sessions::error::TraceError;
 use crate::sessions::source::Source;
 
-/// Which sessions start which.
 #[derive(Debug)]
 pub(crate) struct Shape {
     places: HashMap<String, usize>,
-    /// Whether another session starts it.
     started: Vec<bool>,
 }
 
@@ -58,7 +56,6 @@ impl Shape {
         !self.started[place]
     }
 
-    /// The index of a session.
     pub(crate) fn place(&self, name: &str) -> usize {
         self.places[name]
     }

@@ -35,7 +35,6 @@ const AGENT: [&str; 12] = [
     "system_tokens",
 ];
 
-/// A trace.
 #[derive(Debug)]
 pub(crate) struct Record {
     pub(crate) id: String,
@@ -48,7 +47,6 @@ pub(crate) struct Record {
     pub(crate) orphans: usize,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     way: String,
@@ -60,7 +58,6 @@ pub(crate) struct Call {
     pub(crate) ids: Vec<u64>,
 }
 
-/// A sub-agent.
 #[derive(Debug)]
 pub(crate) struct Agent {
     /// Its name, relative to its parent's.
