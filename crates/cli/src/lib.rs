@@ -17,11 +17,12 @@ use args::program::{Invocation, parse};
 use commands::COMMANDS;
 use exit::Exit;
 use tacho_args::variables;
+use tacho_core::sandbox::{self, Sandbox};
 
 /// Stack of the program.
 const STACK: usize = 8 << 20;
 
-/// Argument of the helper process that renders chat templates. It is internal, not a command.
+/// Argument of the helper process that renders templates. It is internal, not a command.
 const RENDER: &str = "__render";
 
 /// Suffixes of `TACHO_` variables that are not flags. Cargo sets that of the commit in what it runs.
@@ -42,9 +43,10 @@ fn program() -> ExitCode {
         return commands::supervise::run(&command);
     }
     if std::env::args_os().nth(1).is_some_and(|argument| argument == RENDER) {
-        return tacho_text::serve_templates().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        let served = sandbox::serve(&[tacho_text::TEMPLATES, tacho_client::BODIES]);
+        return served.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    tacho_text::sandbox_templates(&[RENDER]);
+    Sandbox::enable(&[RENDER]);
     secrets::protect();
     logging::init();
     interrupt::outlive_limits();

@@ -24,7 +24,7 @@ pub(crate) fn share_one_arena() {
     if limit.is_none_or(|limit| limit >= SMALL_ADDRESS_SPACE) || std::env::var_os(ARENAS).is_some() {
         return;
     }
-    let Ok(program) = tacho_text::program() else { return };
+    let Ok(program) = tacho_core::sandbox::program() else { return };
     let mut args = std::env::args_os();
     let mut again = Command::new(program);
     again.arg0(args.next().unwrap_or_default()).args(args).env(ARENAS, "1");
@@ -45,7 +45,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
 }
 
 fn check_address_space() -> anyhow::Result<()> {
-    let used = tacho_text::address_space().unwrap_or_default();
+    let used = tacho_core::sandbox::address_space().unwrap_or_default();
     let limit = getrlimit(Resource::As).current;
     if let Some(limit) = limit.filter(|limit| *limit < used + NEEDED_BYTES) {
         let megabytes = |bytes: u64| bytes / 1_000_000;

@@ -36,7 +36,7 @@ mod unstreamed;
 mod wav;
 mod whole;
 
-pub use declared::{BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
+pub use declared::{BODIES, BUILT_IN_FILES, Declared, FileError, Trace, TraceEvent, built_in_file};
 pub use expected::Expected;
 use format::ResponseFormat;
 use kind::Sequences;

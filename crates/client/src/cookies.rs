@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::calendar::days_from_1970;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 use crate::{EndpointSpec, Rules, Url};
 
 /// Maximum number of cookies, and maximum length of one.
@@ -186,28 +188,21 @@ fn parse_date(text: &str) -> Option<u64> {
     const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
     let (mut time, mut day, mut month, mut year) = (None, None, None, None);
     for word in text.split(|c: char| !(c.is_ascii_alphanumeric() || c == ':')).filter(|word| !word.is_empty()) {
-        let clock: Vec<i64> = word.split(':').filter_map(|part| part.parse().ok()).collect();
+        let clock: Vec<i16> = word.split(':').filter_map(|part| part.parse().ok()).collect();
         let named = MONTHS.iter().position(|name| word.get(..3).is_some_and(|start| start.eq_ignore_ascii_case(name)));
         match (&clock[..], named, word.len()) {
-            (&[hour, minute, second], ..) if time.is_none() => time = Some((hour * 60 + minute) * 60 + second),
+            (&[hour, minute, second], ..) if time.is_none() => time = Some([hour, minute, second]),
             (&[number], _, 1 | 2) if day.is_none() => day = Some(number),
-            (_, Some(at), _) if month.is_none() => month = Some(at as i64 + 1),
-            (&[number], _, 2 | 4) if year.is_none() => {
-                year = Some(
-                    number
-                        + if number < 70 {
-                            2000
-                        } else if number < 100 {
-                            1900
-                        } else {
-                            0
-                        },
-                );
-            }
+            (_, Some(at), _) if month.is_none() => month = Some(at as i8 + 1),
+            (&[number @ ..70], _, 2 | 4) if year.is_none() => year = Some(2000 + number),
+            (&[number @ ..100], _, 2 | 4) if year.is_none() => year = Some(1900 + number),
+            (&[number], _, 2 | 4) if year.is_none() => year = Some(number),
             _ => {}
         }
     }
-    u64::try_from(days_from_1970(year?, month?, day?) * 86_400 + time?).ok()
+    let [hour, minute, second] = time?.map(|number| i8::try_from(number).unwrap_or(-1));
+    let date = DateTime::new(year?, month?, i8::try_from(day?).ok()?, hour, minute, second, 0).ok()?;
+    u64::try_from(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second()).ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! to tokens, without sockets. `control` makes the untimed calls around a run.
 
 pub mod backends;
-mod calendar;
 mod client;
 pub mod control;
 mod cookies;
@@ -23,7 +22,7 @@ mod worker;
 
 use tacho_core::base64;
 
-pub use backends::{BackendKind, PayloadSpec, Rules, Task};
+pub use backends::{BODIES, BackendKind, PayloadSpec, Rules, Task};
 pub use client::{Client, ClientPlan, RequestIdentity, connection_limit};
 pub use cookies::Cookies;
 pub use endpoint::{ClientCertificate, EndpointSpec, Headers, TimestampSource, proxy_for};

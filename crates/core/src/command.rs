@@ -1,18 +1,22 @@
-//! Shell commands of the user: how they start, and what they said when they failed.
+//! Child processes: a process group that ends as a whole, shell commands of the user, and what they said when they
+//! failed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io::Read;
-use std::process::{Command, ExitStatus};
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Bytes of messages that are kept.
 const KEPT: usize = 1 << 14;
 /// Longest excerpt of a message, in characters.
 const SHOWN: usize = 300;
-/// Time between two checks whether a reader has ended.
+/// Time between two checks whether a process or a reader has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// The command that runs `line` in a shell. The words of `launcher`, if any, start it.
@@ -23,6 +27,75 @@ pub fn shell(launcher: &[OsString], line: &str) -> Command {
     }
     command.args(["-c", line]);
     command
+}
+
+/// A process in a group of its own. Unless it has exited, dropping it ends the group.
+#[derive(Debug)]
+pub struct ChildGroup {
+    /// Its streams may be taken.
+    pub child: Child,
+    /// Standard input of a supervisor, which ends the command as soon as it is closed, for any reason.
+    supervisor: Option<ChildStdin>,
+    ended: bool,
+}
+
+impl ChildGroup {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
+        // Interrupts of the terminal reach this process only, which ends the group.
+        Ok(ChildGroup { child: command.process_group(0).spawn()?, supervisor: None, ended: false })
+    }
+
+    /// Starts a supervisor, which ends its command when its standard input is closed.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn supervised(command: &mut Command) -> io::Result<Self> {
+        let mut group = ChildGroup::start(command.stdin(Stdio::piped()))?;
+        group.supervisor = group.child.stdin.take();
+        Ok(group)
+    }
+
+    /// The messages on standard error, if it is a pipe.
+    pub fn messages(&mut self) -> Messages {
+        self.child.stderr.take().map_or_else(|| Messages::of(io::empty()), Messages::of)
+    }
+
+    /// Its exit status, if it exits within this time.
+    pub fn exit_within(&mut self, time: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + time;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                self.ended = true;
+                return Some(status);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// Ends the group, also what a process that has exited left behind.
+    pub fn end(&mut self) {
+        if self.supervisor.take().is_none() {
+            // The group may be gone already.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
+        let _ = self.child.wait();
+        self.ended = true;
+    }
+}
+
+impl Drop for ChildGroup {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end();
+        }
+    }
 }
 
 /// How a command ended, for a message: `failed with exit code 3`.

@@ -1,4 +1,5 @@
-//! Types that all crates of tacho share. No I/O except by [`SpillFile`], [`files`] and [`command`], no async, no clock reads except by [`Clock`].
+//! Types that all crates of tacho share. No I/O except by [`SpillFile`], [`files`],
+//! [`command`] and [`sandbox`], no async, no clock reads except by [`Clock`].
 
 #![warn(missing_docs)]
 
@@ -18,6 +19,7 @@ pub mod packed;
 pub mod reply;
 pub mod request;
 pub mod rows;
+pub mod sandbox;
 pub mod secret;
 pub mod shard;
 pub mod shown;

@@ -163,7 +163,7 @@ macro_rules! lists {
     )+};
 }
 
-lists!(u32, f64, String, (String, Value));
+lists!(u32, f64, String, Option<Value>, (String, Value), (bool, String), (String, String));
 
 impl<T: Pack> Pack for Option<T> {
     fn pack(&self, out: &mut Vec<u8>) {

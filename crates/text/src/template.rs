@@ -10,16 +10,21 @@ mod python_text;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{Environment, Error as JinjaError, ErrorKind};
 use tacho_core::json::{Dict, Value as Json};
+use tacho_core::packed::Pack;
+use tacho_core::sandbox::{self, Helper, Sandbox, Service};
 
 use crate::Error;
 use crate::error::TemplateError;
 use crate::guard::guarded;
-use crate::sandbox::{Helper, Sandbox, sandbox};
 pub use json_filter::unicode_text;
 
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +64,7 @@ impl Templates {
 
     /// Compiles the template for requests with or without tools.
     pub(crate) fn compile(&self, with_tools: bool, named: &[(String, String)]) -> Result<ChatTemplate, Error> {
-        self.compile_in(sandbox(), with_tools, named)
+        self.compile_in(Sandbox::enabled(MAX_BYTES, MAX_TIME), with_tools, named)
     }
 
     /// Compiles in a helper process, or in this one.
@@ -71,7 +76,7 @@ impl Templates {
     ) -> Result<ChatTemplate, Error> {
         let source = percent::as_filter(&without_generation_marks(self.choose(with_tools).ok_or(Error::NoTemplate)?));
         let engine = match sandbox {
-            Some(sandbox) => Helper::start(sandbox, &source).map(Engine::Helper),
+            Some(sandbox) => Engine::helper(sandbox, source),
             None => Local::new(source).map(|local| Engine::Local(Box::new(local))),
         };
         let named = named.iter().filter(|(attribute, _)| !attribute.is_empty()).cloned().collect();
@@ -102,6 +107,10 @@ fn environment(source: String) -> Result<Environment<'static>, JinjaError> {
 
 /// Maximum steps of a rendering: far more than any conversation needs, and less than a minute.
 const MAX_STEPS: u64 = 10_000_000;
+
+/// Limits of a helper: far above the needs of any conversation.
+const MAX_BYTES: u64 = 512 << 20;
+const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// The time that a template may print, and its variables by name.
 pub(crate) type Variables = (String, Vec<(String, Json)>);
@@ -153,6 +162,49 @@ enum Engine {
     Helper(Helper),
 }
 
+/// Whether the template was compiled or rendered, and its text or the error.
+type Reply = (bool, String);
+
+impl Engine {
+    /// Starts a helper and compiles the template there.
+    fn helper(sandbox: Sandbox, source: String) -> Result<Self, TemplateError> {
+        let helper = Helper::start(sandbox, TEMPLATES.0).map_err(TemplateError)?;
+        exchange(&helper, &source).map(|_| Engine::Helper(helper))
+    }
+
+    fn render(&self, variables: &Variables) -> Result<String, TemplateError> {
+        match self {
+            Engine::Local(local) => local.render(variables),
+            Engine::Helper(helper) => exchange(helper, variables),
+        }
+    }
+}
+
+fn exchange(helper: &Helper, message: &impl Pack) -> Result<String, TemplateError> {
+    match helper.exchange::<Reply>(message).map_err(TemplateError)? {
+        (true, text) => Ok(text),
+        (false, problem) => Err(TemplateError(problem)),
+    }
+}
+
+/// The service of the helper process: compiles one chat template and renders it.
+pub const TEMPLATES: Service = ("chat", serve);
+
+fn serve(stream: &mut UnixStream) -> io::Result<()> {
+    let reply = |made: Result<String, TemplateError>| -> Reply {
+        made.map_or_else(|TemplateError(problem)| (false, problem), |text| (true, text))
+    };
+    let local = match Local::new(sandbox::receive(stream)?) {
+        Ok(local) => local,
+        Err(error) => return sandbox::send(stream, &reply(Err(error))),
+    };
+    sandbox::send(stream, &reply(Ok(String::new())))?;
+    loop {
+        let variables: Variables = sandbox::receive(stream)?;
+        sandbox::send(stream, &reply(local.render(&variables)))?;
+    }
+}
+
 impl ChatTemplate {
     /// Renders the messages, followed by the generation prompt.
     pub fn render(&self, input: &ChatInput<'_>) -> Result<String, Error> {
@@ -167,11 +219,7 @@ impl ChatTemplate {
             variables.extend(more.iter().map(|(name, value)| (name.to_owned(), value.clone())));
         }
         let variables = (input.now.to_string(), variables);
-        let rendered = match &self.engine {
-            Engine::Local(local) => local.render(&variables),
-            Engine::Helper(helper) => helper.render(&variables),
-        };
-        rendered.map_err(|source| Error::Template { source })
+        self.engine.render(&variables).map_err(|source| Error::Template { source })
     }
 }
 

@@ -169,6 +169,26 @@ fn mistakes_are_one_line_and_a_usage_error() {
     assert!(!parity.status.success() && stderr(&parity).contains("--strict-parity and a backend from a file"));
 }
 
+/// A template that doubles a text until the memory ends, at once or for the requests of a run only.
+#[test]
+fn a_file_cannot_take_the_memory_of_the_client() {
+    let (place, sim) = (Place::new(), Sim::start(&[]));
+    let grow =
+        "{% set ns = namespace(x=prompt) %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}";
+    for (template, code) in [(grow.to_owned(), 2), (format!("{{% if max_tokens != 16 %}}{grow}{{% endif %}}"), 1)] {
+        let body = json!({"request": {"path": "/x", "body": {"prompt": template}}, "response": {"framing": "sse", "text": "a"}});
+        place.write("grow.json", &body.to_string());
+        let output = place.run(&[&["serve", "--backend", "grow.json", "--base-url", &sim.url][..], &LOAD].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_eq!(
+            text.matches("it exceeds 256 MiB of memory or the stack, the limit of a template").count(),
+            1,
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn the_list_names_every_backend() {
     let text = stdout(&Place::new().run(&["backend", "list"]));

@@ -3,6 +3,7 @@
 
 mod body;
 mod decode;
+mod engine;
 mod fields;
 mod files;
 mod path;
@@ -23,6 +24,7 @@ use super::kind::{Origin, Row, Sequences};
 use super::{BackendKind, Encoded, Expected, PayloadSpec, Task, generate};
 use body::{Body, Rendered};
 pub(super) use decode::DeclaredDecoder;
+pub use engine::BODIES;
 use fields::Fields;
 pub use files::{BUILT_IN_FILES, built_in_file};
 use path::Step;

@@ -5,9 +5,9 @@ pub(super) mod keys;
 
 use std::borrow::Cow;
 
+use jiff::Timestamp;
 use ring::{digest, hmac};
 
-use crate::calendar::basic_format;
 pub use keys::{AwsKeySource, AwsKeys};
 
 /// The header with the hash of the body.
@@ -90,7 +90,8 @@ impl AwsSigner {
             return;
         }
         let is_same_day = now / 86_400 == self.second / 86_400;
-        (self.second, self.date) = (now, basic_format(now));
+        let time = Timestamp::from_second(now.cast_signed()).unwrap_or_default();
+        (self.second, self.date) = (now, time.strftime("%Y%m%dT%H%M%SZ").to_string());
         if !is_same_day {
             let secret = format!("AWS4{}", self.keys.secret.expose());
             let parts = [&self.date[..8], &self.region, &self.service, "aws4_request"];

@@ -1,13 +1,11 @@
 //! Runs the command that prints a token.
 
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::process::{ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tacho_core::command::{ended_how, last_line, shell};
+use tacho_core::command::{ChildGroup, ended_how, shell};
 use tacho_core::secret::{REDACTED, ServerText, looks_secret};
 
 use super::token::{self, Token};
@@ -15,8 +13,6 @@ use super::unix_seconds;
 
 /// Time limit of the command.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Time between two checks whether the command has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time limit for the rest of the output after the end; a process that the command left behind may keep it open.
 const AFTER_END: Duration = Duration::from_secs(1);
 /// Bytes of output that are read.
@@ -28,59 +24,37 @@ pub(super) fn run(command: &str) -> Result<Token, String> {
 }
 
 fn run_within(command: &str, timeout: Duration) -> Result<Token, String> {
-    // A group of its own, so that what the command started ends with it.
-    let mut child = shell(&[], command)
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("--token-command cannot be started: {error}"))?;
-    let (output, errors) = (read_all(child.stdout.take()), read_all(child.stderr.take()));
-    let deadline = Instant::now() + timeout;
-    let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
-            Ok(None) => {
-                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                let _ = child.wait();
-                return Err(format!("--token-command has not ended within {} s", timeout.as_secs_f64()));
-            }
-            Err(error) => return Err(format!("--token-command is lost: {error}")),
-        }
-    };
+    let mut group =
+        ChildGroup::start(shell(&[], command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()))
+            .map_err(|error| format!("--token-command cannot be started: {error}"))?;
+    let messages = group.messages();
+    let (sender, output) = channel();
+    let stdout = group.child.stdout.take();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stdout.map(|stdout| stdout.take(MAX_OUTPUT).read_to_end(&mut bytes));
+        let _ = sender.send(bytes);
+    });
+    let status = group
+        .exit_within(timeout)
+        .ok_or_else(|| format!("--token-command has not ended within {} s", timeout.as_secs_f64()))?;
     let output = output.recv_timeout(AFTER_END).unwrap_or_default();
     let output = String::from_utf8_lossy(&output);
     if !status.success() {
-        let errors = errors.recv_timeout(AFTER_END).unwrap_or_default();
-        return Err(failure(status, &output, &String::from_utf8_lossy(&errors)));
+        return Err(failure(status, &output, &messages.last_line(AFTER_END)));
     }
     token::read(&output, unix_seconds()).map_err(|reason| format!("--token-command printed no token: {reason}"))
 }
 
 /// One line about a failed command, with the last line of its messages. A token that it printed is not shown.
-fn failure(status: ExitStatus, output: &str, errors: &str) -> String {
+fn failure(status: ExitStatus, output: &str, last_line: &str) -> String {
     let printed: Vec<&str> = output.split_whitespace().filter(|word| word.len() >= 4).collect();
     let is_token = |word: &str| looks_secret(word) || printed.iter().any(|token| word.contains(token));
-    let line = ServerText::new(&last_line(errors));
+    let line = ServerText::new(last_line);
     let said: Vec<&str> = line.split(' ').map(|word| if is_token(word) { REDACTED } else { word }).collect();
     let said = said.join(" ");
     let colon = if said.is_empty() { "" } else { ": " };
     format!("--token-command {}{colon}{said}", ended_how(status))
-}
-
-/// Reads a stream to its end on another thread.
-fn read_all(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(stream) = stream {
-            let _ = stream.take(MAX_OUTPUT).read_to_end(&mut bytes);
-        }
-        let _ = sender.send(bytes);
-    });
-    receiver
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use tacho_core::Secret;
 use tacho_core::json::{Value, parse};
 
 use crate::base64;
-use crate::calendar::parse_rfc3339;
 
 /// A token and how long it is valid from now on, if known.
 #[derive(Debug, PartialEq)]
@@ -41,11 +43,18 @@ pub(super) fn read(text: &str, now: f64) -> Result<Token, &'static str> {
 /// Seconds for which the token in these fields is valid.
 fn lifetime(fields: &Value, now: f64) -> Option<f64> {
     let time = |name: &&str| match fields.get(name)? {
-        Value::Str(text) => text.parse().ok().or_else(|| parse_rfc3339(text)),
+        Value::Str(text) => text.parse().ok().or_else(|| unix_seconds(text)),
         number => number.as_f64(),
     };
     let expiry = ["expires_at", "expires_on", "expirationTimestamp"].iter().find_map(time);
     time(&"expires_in").or_else(|| expiry.map(|expiry| expiry - now))
+}
+
+/// A date and time in seconds since 1970; in UTC if it has no zone.
+fn unix_seconds(text: &str) -> Option<f64> {
+    let utc = || text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC)).map(|time| time.timestamp());
+    let time = text.parse::<Timestamp>().or_else(|_| utc()).ok()?;
+    Some(time.as_duration().as_secs_f64())
 }
 
 /// The `exp` of a JSON Web Token, unverified: only the server has to trust it.
@@ -81,6 +90,9 @@ mod tests {
             (r#"{"access_token": "t", "expires_at": 1440938165.5}"#, "t", Some(5.5)),
             (r#"{"accessToken": "t", "expires_on": 1440938165}"#, "t", Some(5.0)),
             (r#"{"access_token": "t", "expires_at": "2015-08-30T12:36:07Z"}"#, "t", Some(7.0)),
+            (r#"{"access_token": "t", "expires_at": "2015-08-30T07:06:07.25-05:30"}"#, "t", Some(7.25)),
+            (r#"{"access_token": "t", "expires_at": "2015-08-30 12:36:08"}"#, "t", Some(8.0)),
+            (r#"{"access_token": "t", "expires_at": "tomorrow"}"#, "t", None),
             (r#"{"token": "t"}"#, "t", None),
             (kubernetes, "t", Some(30.0)),
             (jwt, jwt, Some(10.0)),

@@ -1,11 +1,11 @@
 //! Checks the dates and names of a certificate that the user trusts directly, so that it needs no chain.
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use rustls::CertificateError;
 use rustls::client::verify_server_name;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-
-use crate::calendar::days_from_1970;
 
 /// The object ID of the extension with subject alternative names (2.5.29.17).
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
@@ -112,17 +112,14 @@ fn common_name(mut subject: &[u8]) -> Option<&[u8]> {
 
 /// Parses `YYMMDDhhmmssZ` (tag 0x17) or `YYYYMMDDhhmmssZ` to seconds since 1970.
 fn time(tag: u8, text: &[u8]) -> Option<u64> {
-    let digits = text.strip_suffix(b"Z").filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-    let (year, rest) = digits.split_at_checked(if tag == 0x17 { 2 } else { 4 })?;
-    let number = |digits: &[u8]| digits.iter().fold(0_i64, |number, digit| number * 10 + i64::from(digit - b'0'));
-    let [month, day, hour, minute, second] = [0, 2, 4, 6, 8].map(|at| rest.get(at..at + 2).map(number));
-    let year = match (tag, number(year)) {
-        (0x17, year @ 50..) => 1900 + year,
-        (0x17, year) => 2000 + year,
-        (_, year) => year,
+    let text = std::str::from_utf8(text).ok()?;
+    let century = match tag {
+        0x17 if text >= "50" => "19",
+        0x17 => "20",
+        _ => "",
     };
-    let days = days_from_1970(year, month?, day?);
-    u64::try_from(((days * 24 + hour?) * 60 + minute?) * 60 + second?).ok()
+    let time = DateTime::strptime("%Y%m%d%H%M%SZ", format!("{century}{text}")).ok()?;
+    u64::try_from(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second()).ok()
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
+use tacho_core::command::ChildGroup;
 use tacho_core::secret::redact_words;
 
 use super::archive::Bench;
@@ -46,13 +47,6 @@ pub(crate) enum Output<'a> {
     Log(&'a Path),
 }
 
-/// A running command; dropping this ends it.
-#[derive(Debug)]
-pub(crate) struct Process {
-    child: Child,
-    leash: Option<ChildStdin>,
-}
-
 impl Supervised {
     pub fn run(&self, command: &[String]) -> Result<(), Failure> {
         self.run_logged(command, &[], None)
@@ -80,14 +74,14 @@ impl Supervised {
         command: &[String],
         output: &Output<'_>,
         variables: &[(String, String)],
-    ) -> Result<Process, Failure> {
+    ) -> Result<ChildGroup, Failure> {
         if !program_exists(&command[0]) {
             let text = format!("[Errno 2] No such file or directory: {}", tacho_core::json::quoted(&command[0]));
             return Err(Failure::new("FileNotFoundError", text));
         }
         let io_failure = |error: io::Error| Failure::io(&command[0], &error);
         let mut spawn = Command::new(&self.supervisor[0]);
-        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().cloned()).stdin(Stdio::piped());
+        spawn.args(&self.supervisor[1..]).args(command).envs(variables.iter().cloned());
         match output {
             Output::Ours => {
                 spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::null() });
@@ -98,33 +92,7 @@ impl Supervised {
                 spawn.stdout(if self.show_stdout { Stdio::inherit() } else { Stdio::from(log) });
             }
         }
-        own_group(&mut spawn);
-        let mut child = spawn.spawn().map_err(io_failure)?;
-        let leash = child.stdin.take();
-        Ok(Process { child, leash })
-    }
-}
-
-/// A separate process group, so that Ctrl-C does not kill the supervisor before it has cleaned up.
-fn own_group(spawn: &mut Command) {
-    #[cfg(unix)]
-    std::os::unix::process::CommandExt::process_group(spawn, 0);
-    #[cfg(not(unix))]
-    let _ = spawn;
-}
-
-impl Process {
-    /// Its exit code, once it has ended.
-    pub(crate) fn ended(&mut self) -> Option<i32> {
-        self.child.try_wait().ok().flatten().map(|status| status.code().unwrap_or(-1))
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // The supervisor sees the closed pipe and kills the group; its own exit confirms that.
-        drop(self.leash.take());
-        let _ = self.child.wait();
+        ChildGroup::supervised(&mut spawn).map_err(io_failure)
     }
 }
 

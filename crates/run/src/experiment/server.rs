@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use tacho_client::control::Caller;
 use tacho_client::{BackendKind, EndpointSpec, Url, host_and_port};
+use tacho_core::command::ChildGroup;
 
 use super::archive::{Host, Running};
 use super::error::{Error, Failure};
-use super::process::{Output, Process, Supervised};
+use super::process::{Output, Supervised};
 use super::words::option;
 
 /// Interval between two polls of a server that is not ready.
@@ -153,7 +154,7 @@ impl Host for ProcessHost {
 }
 
 struct ServerProcess {
-    process: Process,
+    process: ChildGroup,
     address: String,
 }
 
@@ -163,7 +164,7 @@ impl Running for ServerProcess {
     }
 
     fn lost(&mut self) -> Option<Failure> {
-        let code = self.process.ended()?;
+        let code = self.process.exit_within(Duration::ZERO)?.code().unwrap_or(-1);
         Some(Failure::new("RuntimeError", format!("Server process crashed with return code {code}")))
     }
 }

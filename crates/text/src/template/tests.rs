@@ -4,10 +4,10 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use tacho_core::json;
+use tacho_core::sandbox::{self, Sandbox};
 
-use super::{ChatInput, Templates};
+use super::{ChatInput, TEMPLATES, Templates};
 use crate::Error;
-use crate::sandbox::{Sandbox, serve_templates};
 
 /// The helper process of the tests is itself a test.
 pub(crate) const SMALL: Sandbox = Sandbox {
@@ -19,7 +19,7 @@ pub(crate) const SMALL: Sandbox = Sandbox {
 #[test]
 #[ignore = "the helper process of other tests"]
 fn helper() {
-    let _ = serve_templates();
+    let _ = sandbox::serve(&[TEMPLATES]);
 }
 
 /// Renders a template that may never end.

@@ -2,14 +2,13 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use ring::digest::{Context, SHA256};
-use tacho_core::command::{Messages, ended_how, shell};
+use tacho_core::command::{ChildGroup, Messages, ended_how, shell};
 
 use super::hex;
 use super::jsonl::{Line, parse_object};
@@ -24,8 +23,6 @@ const AHEAD: usize = 64;
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long messages are waited for after the exit.
 const MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time between two checks whether the command has exited.
-const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A command that prints rows.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,22 +57,24 @@ impl CommandSpec {
     }
 
     fn start(&self, seed: i64, wanted: Option<usize>) -> Result<(Running, Receiver<Piece>), Error> {
-        let leashed = !self.launcher.is_empty();
-        let mut child = shell(&self.launcher, &self.line)
+        let mut command = shell(&self.launcher, &self.line);
+        command
             .env("TACHO_SEED", seed.to_string())
             .env("TACHO_NUM_PROMPTS", wanted.unwrap_or(0).to_string())
             .envs(self.model.iter().map(|model| ("TACHO_MODEL", model)))
-            .stdin(if leashed { Stdio::piped() } else { Stdio::null() })
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(|source| Error::CommandStart { source })?;
+            .stderr(Stdio::piped());
+        let started = match self.launcher.is_empty() {
+            true => ChildGroup::start(&mut command),
+            false => ChildGroup::supervised(&mut command),
+        };
+        let mut group = started.map_err(|source| Error::CommandStart { source })?;
         let (sender, lines) = sync_channel(AHEAD);
-        let stdout = child.stdout.take();
+        let stdout = group.child.stdout.take();
         std::thread::spawn(move || stdout.map(|stdout| split(stdout, MAX_COMMAND_LINE_BYTES, &sender)));
-        let messages = child.stderr.take().map(Messages::of);
-        Ok((Running { leash: child.stdin.take(), child, leashed, messages }, lines))
+        let messages = group.messages();
+        Ok((Running { group, messages }, lines))
     }
 }
 
@@ -156,7 +155,7 @@ impl Reader<'_> {
     }
 
     fn silent(&self, running: &mut Running) -> Error {
-        running.end();
+        running.group.end();
         let said = running.said();
         Error::CommandSilent { seconds: self.spec.timeout.as_secs_f64(), rows: self.lines.len(), said }
     }
@@ -164,53 +163,27 @@ impl Reader<'_> {
 
 /// A started command, which is ended when this is dropped.
 struct Running {
-    child: Child,
-    leash: Option<ChildStdin>,
-    /// Whether the launcher ends the command.
-    leashed: bool,
-    messages: Option<Messages>,
+    group: ChildGroup,
+    messages: Messages,
 }
 
 impl Running {
-    fn end(&mut self) {
-        drop(self.leash.take());
-        if !self.leashed {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
-    }
-
     fn said(&self) -> String {
-        self.messages.as_ref().map(|messages| messages.last_line(MESSAGES_TIMEOUT)).unwrap_or_default()
+        self.messages.last_line(MESSAGES_TIMEOUT)
     }
 
     /// Checks how the command ended, which has closed its output after this many rows.
     fn check(&mut self, rows: usize, wanted: Option<usize>) -> Result<(), Error> {
-        let how = match self.exited() {
+        let how = match self.group.exit_within(EXIT_TIMEOUT) {
             Some(status) if status.success() => return Ok(()),
             Some(status) => ended_how(status),
-            None => "closed its output and went on".to_owned(),
+            None => {
+                self.group.end();
+                "closed its output and went on".to_owned()
+            }
         };
         let wanted = wanted.map_or_else(|| "all".to_owned(), |wanted| wanted.to_string());
         Err(Error::CommandFailed { how, rows, wanted, said: self.said() })
-    }
-
-    fn exited(&mut self) -> Option<ExitStatus> {
-        let deadline = Instant::now() + EXIT_TIMEOUT;
-        while Instant::now() < deadline {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return Some(status);
-            }
-            std::thread::sleep(POLL_INTERVAL);
-        }
-        self.end();
-        None
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

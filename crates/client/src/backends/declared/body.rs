@@ -3,17 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use minijinja::value::{Kwargs, Value as Jinja, ValueKind};
-use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind, Expression};
-use tacho_core::json::{Dict, Value, dumps, write_value};
+use tacho_core::json::{Dict, Value, write_value};
+use tacho_core::yaml::{Node, Tree};
 use tacho_core::{Content, Request};
 
 use super::Problem;
+use super::engine::{Context, Engine, Source, TemplateError};
 use crate::backends::{PayloadSpec, chat};
-use tacho_core::yaml::{Node, Tree};
 
-/// Steps of one expression: far more than a body needs, and less than a second.
-const FUEL: u64 = 1_000_000;
+/// Maximum number of strings with expressions: each may hold the whole prompt.
+const MAX_TEMPLATES: usize = 256;
 
 /// What an expression may name.
 const VARIABLES: [&str; 17] = [
@@ -44,7 +43,8 @@ const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "raise"];
 
 pub(super) struct Body {
     form: Form,
-    environment: &'static Environment<'static>,
+    /// The templates that are not just a variable, if there are any.
+    engine: Option<Engine>,
     /// The variables that the engine needs.
     used: Vec<&'static str>,
     /// All variables of the template.
@@ -57,15 +57,15 @@ enum Form {
     /// A JSON object; the members that are left out are not known yet.
     Object(Vec<(String, Part)>),
     Json(Part),
-    Text,
+    Text(Part),
     None,
 }
 
 enum Part {
     Literal(Value),
     Variable(&'static str),
-    Expression(Box<Expression<'static, 'static>>),
-    Template(String),
+    /// An index into the values of the engine.
+    Template(usize),
     List(Vec<Part>),
     Dict(Vec<(String, Part)>),
 }
@@ -79,20 +79,11 @@ impl fmt::Debug for Body {
 impl Body {
     /// Compiles the template; `extras` is the setting of the file, if there is one.
     pub(super) fn compile(node: Option<&Node>, extras: Option<bool>) -> Result<Self, Problem> {
-        let mut templates = Vec::new();
-        if let Some(node) = node {
-            collect(node, "request.body", &mut templates);
-        }
-        let environment = environment(&templates)?;
-        let mut compiler =
-            Compiler { environment, templates: templates.into_iter(), used: Vec::new(), named: Vec::new() };
+        let mut compiler = Compiler::default();
         let form = match node {
             None => Form::None,
-            Some(Node { tree: Tree::Scalar { .. }, .. }) => {
-                compiler.template()?;
-                Form::Text
-            }
-            Some(node) => match compiler.part(node)? {
+            Some(node) => match compiler.part(node, BODY)? {
+                part if matches!(node.tree, Tree::Scalar { .. }) => Form::Text(part),
                 Part::Dict(members) => Form::Object(members),
                 part => Form::Json(part),
             },
@@ -103,8 +94,8 @@ impl Body {
             return Err(Problem::in_field(node.line, "request.extras", problem));
         }
         let takes_extras = extras.unwrap_or(is_object);
-        let Compiler { used, named, .. } = compiler;
-        let body = Body { form, environment, used, named, takes_extras };
+        let (engine, used) = compiler.compile()?;
+        let body = Body { form, engine, used, named: compiler.named, takes_extras };
         body.try_out(node.map_or(1, |node| node.line))?;
         Ok(body)
     }
@@ -119,16 +110,8 @@ impl Body {
         let request = Request::text("Hello", 1, 16);
         let payload = PayloadSpec { model: "model".to_owned(), ..PayloadSpec::default() };
         match self.rendered(&payload, &request) {
-            Err(Unrendered::Engine(error))
-                if matches!(
-                    error.kind(),
-                    ErrorKind::UnknownFilter
-                        | ErrorKind::UnknownFunction
-                        | ErrorKind::UnknownTest
-                        | ErrorKind::OutOfFuel
-                ) =>
-            {
-                Err(Problem::in_field(line, "request.body", one_line(&error)))
+            Err(Unrendered::Engine(TemplateError { always: true, problem })) => {
+                Err(Problem::in_field(line, BODY, problem))
             }
             _ => Ok(()),
         }
@@ -137,24 +120,28 @@ impl Body {
     pub(super) fn render(&self, payload: &PayloadSpec, request: &Request) -> Result<Rendered, Cow<'static, str>> {
         self.rendered(payload, request).map_err(|error| match error {
             Unrendered::Unfit(reason) => Cow::Borrowed(reason),
-            Unrendered::Engine(error) => Cow::Owned(format!("its body cannot be rendered: {}", one_line(&error))),
+            Unrendered::Engine(error) => Cow::Owned(format!("its body cannot be rendered: {}", error.problem)),
         })
     }
 
     fn rendered(&self, payload: &PayloadSpec, request: &Request) -> Result<Rendered, Unrendered> {
         let scope = Scope { payload, request };
-        let context = scope.context(&self.used)?;
+        let mut values = match &self.engine {
+            Some(engine) => engine.values(&scope.context(&self.used)?).map_err(Unrendered::Engine)?,
+            None => Vec::new(),
+        };
         let (mut text, mut unstreamed) = (Vec::with_capacity(256), false);
         match &self.form {
             Form::None => {}
-            Form::Text => {
-                text.extend_from_slice(self.environment.get_template(BODY)?.render(context)?.as_bytes());
+            Form::Text(part) => {
+                let value = scope.value_of(part, &mut values)?;
+                text.extend_from_slice(value.as_ref().and_then(Value::as_str).unwrap_or_default().as_bytes());
             }
             Form::Json(part) => {
-                write_value(&mut text, &self.value(part, &scope, &context)?.unwrap_or(Value::Null));
+                write_value(&mut text, &scope.value_of(part, &mut values)?.unwrap_or(Value::Null));
             }
             Form::Object(members) => {
-                let mut fields = self.members(members, &scope, &context)?;
+                let mut fields = scope.members(members, &mut values)?;
                 if self.takes_extras {
                     payload.merge(&mut fields, request);
                 }
@@ -163,34 +150,6 @@ impl Body {
             }
         }
         Ok(Rendered { text, unstreamed })
-    }
-
-    fn members(&self, members: &[(String, Part)], scope: &Scope<'_>, context: &Jinja) -> Result<Dict, Unrendered> {
-        let mut fields = Dict::new();
-        for (name, part) in members {
-            match self.value(part, scope, context)? {
-                Some(Value::Dict(more)) if name == SPREAD => fields.update(&more),
-                Some(_) if name == SPREAD => return Err(Unrendered::Unfit("the value of \"**\" is not an object")),
-                Some(value) => fields.set(name.as_str(), value),
-                None => {}
-            }
-        }
-        Ok(fields)
-    }
-
-    /// The value of a part; `None` to leave it out.
-    fn value(&self, part: &Part, scope: &Scope<'_>, context: &Jinja) -> Result<Option<Value>, Unrendered> {
-        Ok(Some(match part {
-            Part::Literal(value) => value.clone(),
-            Part::Variable(name) => return Ok(scope.value(name)?),
-            Part::Expression(expression) => return Ok(from_jinja(&expression.eval(context.clone())?)?),
-            Part::Template(name) => self.environment.get_template(name)?.render(context.clone())?.into(),
-            Part::Dict(members) => self.members(members, scope, context)?.into(),
-            Part::List(items) => {
-                let values = items.iter().map(|item| self.value(item, scope, context));
-                Value::List(values.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-            }
-        }))
     }
 }
 
@@ -203,13 +162,7 @@ pub(super) struct Rendered {
 /// Why a request has no body.
 enum Unrendered {
     Unfit(&'static str),
-    Engine(JinjaError),
-}
-
-impl From<JinjaError> for Unrendered {
-    fn from(error: JinjaError) -> Self {
-        Unrendered::Engine(error)
-    }
+    Engine(TemplateError),
 }
 
 impl From<&'static str> for Unrendered {
@@ -219,104 +172,81 @@ impl From<&'static str> for Unrendered {
 }
 
 /// The name of the only template of a body that is a text.
-const BODY: &str = "request.body";
+pub(super) const BODY: &str = "request.body";
 
-/// A text with expressions: its name, its line, and itself.
-type Source = (String, usize, String);
-
-/// Collects all texts with expressions in the order of compilation.
-fn collect(node: &Node, name: &str, out: &mut Vec<Source>) {
-    match &node.tree {
-        Tree::Scalar { text, .. } if is_template(text) || name == BODY => {
-            out.push((name.to_owned(), node.line, text.clone()));
-        }
-        Tree::Scalar { .. } => {}
-        Tree::List(items) => {
-            items.iter().enumerate().for_each(|(at, item)| collect(item, &format!("{name}[{at}]"), out));
-        }
-        Tree::Dict(entries) => {
-            entries.iter().for_each(|(key, node)| collect(node, &format!("{name}.{}", key.name), out));
-        }
-    }
+/// The expression of a text that is exactly one.
+pub(super) fn inside(text: &str) -> Option<&str> {
+    text.trim().strip_prefix("{{")?.strip_suffix("}}").map(str::trim)
 }
 
-fn is_template(text: &str) -> bool {
-    text.contains("{{") || text.contains("{%")
-}
-
-fn environment(templates: &[Source]) -> Result<&'static Environment<'static>, Problem> {
-    let mut environment = Environment::new();
-    environment.set_fuel(Some(FUEL));
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_filter("tojson", tojson);
-    environment.add_function("raise", |message: String| -> Result<Jinja, JinjaError> {
-        Err(JinjaError::new(ErrorKind::InvalidOperation, message))
-    });
-    for (name, line, text) in templates {
-        let broken = |error: JinjaError| Problem::in_field(*line, name, one_line(&error));
-        environment.add_template_owned(name.clone(), text.clone()).map_err(broken)?;
-    }
-    // A file is read once for a run.
-    Ok(Box::leak(Box::new(environment)))
-}
-
-/// `value | tojson`: JSON as the built-in backends write it.
-fn tojson(value: Jinja, options: Kwargs) -> Result<Jinja, JinjaError> {
-    options.assert_all_used()?;
-    Ok(Jinja::from_safe_string(dumps(&from_jinja(&value)?.unwrap_or(Value::Null))))
-}
-
+#[derive(Default)]
 struct Compiler {
-    environment: &'static Environment<'static>,
-    templates: std::vec::IntoIter<Source>,
-    used: Vec<&'static str>,
+    templates: Vec<Source>,
+    /// The lines of the templates.
+    lines: Vec<usize>,
     named: Vec<&'static str>,
+    count: usize,
 }
 
 impl Compiler {
-    fn part(&mut self, node: &Node) -> Result<Part, Problem> {
+    fn part(&mut self, node: &Node, name: &str) -> Result<Part, Problem> {
         Ok(match &node.tree {
-            Tree::Scalar { text, .. } if is_template(text) => self.template()?,
+            Tree::Scalar { text, .. } if text.contains("{{") || text.contains("{%") || name == BODY => {
+                self.template(text, name, node.line)?
+            }
             Tree::Scalar { .. } => Part::Literal(node.value()),
-            Tree::List(items) => Part::List(items.iter().map(|item| self.part(item)).collect::<Result<_, _>>()?),
+            Tree::List(items) => {
+                let parts = items.iter().enumerate().map(|(at, item)| self.part(item, &format!("{name}[{at}]")));
+                Part::List(parts.collect::<Result<_, _>>()?)
+            }
             Tree::Dict(entries) => {
-                let member = |(key, node): &(tacho_core::yaml::Key, Node)| Ok((key.name.clone(), self.part(node)?));
-                Part::Dict(entries.iter().map(member).collect::<Result<_, Problem>>()?)
+                let members = entries.iter().map(|(key, node)| {
+                    let part = self.part(node, &format!("{name}.{}", key.name))?;
+                    Ok((key.name.clone(), part))
+                });
+                Part::Dict(members.collect::<Result<_, Problem>>()?)
             }
         })
     }
 
-    /// The next text: a variable or an expression, which keep the type of their value, or a template.
-    fn template(&mut self) -> Result<Part, Problem> {
-        let Some((name, line, text)) = self.templates.next() else {
-            return Err(Problem::at(1, "the body cannot be read"));
-        };
-        let inside = text.trim().strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).map(str::trim);
-        let inside = inside.filter(|_| name != BODY);
-        if let Some(variable) = inside.and_then(|word| VARIABLES.iter().find(|known| **known == word)) {
+    /// A text with expressions: a variable, or a template for the engine.
+    fn template(&mut self, text: &str, name: &str, line: usize) -> Result<Part, Problem> {
+        self.count += 1;
+        if self.count > MAX_TEMPLATES {
+            return Err(Problem::in_field(line, name, format!("the body has more than {MAX_TEMPLATES} expressions")));
+        }
+        let word = inside(text).filter(|_| name != BODY);
+        if let Some(variable) = word.and_then(|word| VARIABLES.iter().find(|known| **known == word)) {
             note(&mut self.named, variable);
             return Ok(Part::Variable(variable));
         }
-        let expression = inside.and_then(|inside| self.environment.compile_expression_owned(inside.to_owned()).ok());
-        let variables = match &expression {
-            Some(expression) => expression.undeclared_variables(false),
-            None => {
-                let broken = |error: JinjaError| Problem::in_field(line, &name, one_line(&error));
-                self.environment.get_template(&name).map_err(broken)?.undeclared_variables(false)
-            }
-        };
-        let mut variables: Vec<String> = variables.into_iter().collect();
-        variables.sort();
-        for variable in variables.iter().filter(|variable| !FUNCTIONS.contains(&variable.as_str())) {
-            let Some(known) = VARIABLES.iter().find(|known| *known == variable) else {
-                let problem = format!("unknown variable {variable:?}; known are {}", VARIABLES.join(", "));
-                return Err(Problem::in_field(line, &name, problem));
-            };
-            note(&mut self.named, known);
-            note(&mut self.used, known);
+        self.templates.push((name.to_owned(), text.to_owned()));
+        self.lines.push(line);
+        Ok(Part::Template(self.templates.len() - 1))
+    }
+
+    /// Compiles the templates; returns the variables that they use.
+    fn compile(&mut self) -> Result<(Option<Engine>, Vec<&'static str>), Problem> {
+        if self.templates.is_empty() {
+            return Ok((None, Vec::new()));
         }
-        Ok(expression.map_or(Part::Template(name), |expression| Part::Expression(Box::new(expression))))
+        let fail = |at: usize, problem: String| Problem::in_field(self.lines[at], &self.templates[at].0, problem);
+        let (engine, compiled) = Engine::compile(&self.templates).map_err(|problem| fail(0, problem))?;
+        let mut used = Vec::new();
+        for (at, (is_compiled, text)) in compiled.into_iter().enumerate() {
+            if !is_compiled {
+                return Err(fail(at, text));
+            }
+            for variable in text.lines().filter(|variable| !FUNCTIONS.contains(variable)) {
+                let Some(known) = VARIABLES.iter().find(|known| **known == variable) else {
+                    let problem = format!("unknown variable {variable:?}; known are {}", VARIABLES.join(", "));
+                    return Err(fail(at, problem));
+                };
+                note(&mut used, known);
+            }
+        }
+        used.iter().for_each(|known| note(&mut self.named, known));
+        Ok((Some(engine), used))
     }
 }
 
@@ -333,10 +263,36 @@ struct Scope<'r> {
 }
 
 impl Scope<'_> {
-    fn context(&self, used: &[&'static str]) -> Result<Jinja, &'static str> {
-        let pairs =
-            used.iter().map(|name| Ok((*name, self.value(name)?.map_or(Jinja::UNDEFINED, |value| to_jinja(&value)))));
-        Ok(Jinja::from_pairs(pairs.collect::<Result<Vec<_>, &'static str>>()?))
+    fn context(&self, used: &[&'static str]) -> Result<Context, &'static str> {
+        let pairs = used.iter().map(|name| Ok(self.value(name)?.map(|value| ((*name).to_owned(), value))));
+        pairs.filter_map(Result::transpose).collect()
+    }
+
+    fn members(&self, members: &[(String, Part)], values: &mut [Option<Value>]) -> Result<Dict, Unrendered> {
+        let mut fields = Dict::new();
+        for (name, part) in members {
+            match self.value_of(part, values)? {
+                Some(Value::Dict(more)) if name == SPREAD => fields.update(&more),
+                Some(_) if name == SPREAD => return Err(Unrendered::Unfit("the value of \"**\" is not an object")),
+                Some(value) => fields.set(name.as_str(), value),
+                None => {}
+            }
+        }
+        Ok(fields)
+    }
+
+    /// The value of a part, given those of the templates; `None` to leave it out.
+    fn value_of(&self, part: &Part, values: &mut [Option<Value>]) -> Result<Option<Value>, Unrendered> {
+        Ok(Some(match part {
+            Part::Literal(value) => value.clone(),
+            Part::Variable(name) => return Ok(self.value(name)?),
+            Part::Template(index) => return Ok(values.get_mut(*index).and_then(Option::take)),
+            Part::Dict(members) => self.members(members, values)?.into(),
+            Part::List(items) => {
+                let values = items.iter().map(|item| self.value_of(item, values));
+                Value::List(values.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+            }
+        }))
     }
 
     /// The value of a variable; `None` if the request has none.
@@ -372,55 +328,4 @@ impl Scope<'_> {
             _ => None,
         })
     }
-}
-
-fn to_jinja(value: &Value) -> Jinja {
-    match value {
-        Value::Null => Jinja::from(()),
-        Value::Bool(flag) => Jinja::from(*flag),
-        Value::Int(number) => Jinja::from(*number),
-        Value::BigInt(digits) => digits.parse::<i128>().map_or_else(|_| Jinja::from(digits.as_str()), Jinja::from),
-        Value::Float(number) => Jinja::from(*number),
-        Value::Str(text) => Jinja::from(text.as_str()),
-        Value::List(items) => items.iter().map(to_jinja).collect::<Vec<Jinja>>().into(),
-        Value::Dict(dict) => Jinja::from_pairs(dict.iter().map(|(key, item)| (key.to_owned(), to_jinja(item)))),
-    }
-}
-
-/// The JSON of a value of the engine; `None` if it is undefined.
-fn from_jinja(value: &Jinja) -> Result<Option<Value>, JinjaError> {
-    Ok(Some(match value.kind() {
-        ValueKind::Undefined => return Ok(None),
-        ValueKind::None => Value::Null,
-        ValueKind::Bool => Value::Bool(value.is_true()),
-        ValueKind::Number if value.is_integer() => {
-            value.as_i64().map_or_else(|| Value::BigInt(value.to_string()), Value::Int)
-        }
-        ValueKind::Number => Value::Float(f64::try_from(value.clone())?),
-        ValueKind::String => Value::from(value.as_str().unwrap_or_default()),
-        ValueKind::Seq | ValueKind::Iterable => {
-            let items = value.try_iter()?.map(|item| from_jinja(&item));
-            Value::List(items.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-        }
-        ValueKind::Map => {
-            let mut dict = Dict::new();
-            for key in value.try_iter()? {
-                if let Some(item) = from_jinja(&value.get_item(&key)?)? {
-                    dict.set(key.to_string(), item);
-                }
-            }
-            dict.into()
-        }
-        other => return Err(JinjaError::new(ErrorKind::InvalidOperation, format!("{other} is not JSON"))),
-    }))
-}
-
-/// The message of the engine and its cause.
-fn one_line(error: &JinjaError) -> String {
-    let mut text =
-        error.detail().map_or_else(|| error.kind().to_string(), |detail| format!("{}: {detail}", error.kind()));
-    if let Some(cause) = std::error::Error::source(error) {
-        text += &format!(": {cause}");
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

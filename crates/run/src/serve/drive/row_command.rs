@@ -3,16 +3,14 @@
 
 use std::io::{Write, stderr};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use tacho_core::command::{Messages, ended_how, shell};
+use tacho_core::command::{ChildGroup, Messages, ended_how, shell};
 use tacho_core::{Observation, Timestamp, Watcher};
 use tacho_metrics::{Caveat, Sample};
 
@@ -22,8 +20,6 @@ use crate::Error;
 const MAX_WAITING: u64 = 1 << 14;
 /// Rows that are written at once.
 const PART: usize = 64;
-/// Time between two checks whether the command has ended.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How long messages are waited for after the end.
 const MESSAGES_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -54,8 +50,8 @@ struct Shared {
 /// The watcher of a run with such a command.
 pub(crate) struct RowCommand<'s> {
     grace: Duration,
-    child: Child,
-    messages: Option<Messages>,
+    group: ChildGroup,
+    messages: Messages,
     rows: Option<Sender<Vec<Observation>>>,
     began: Option<Sender<Timestamp>>,
     writer: Option<ScopedJoinHandle<'s, ()>>,
@@ -73,22 +69,17 @@ impl<'s> RowCommand<'s> {
         let failed = |source| Error::Thread { name: "--on-row-command", source };
         // The report alone goes to standard output.
         let output = stderr().as_fd().try_clone_to_owned().map_err(failed)?;
-        let mut child = shell(&[], &plan.line)
-            .stdin(Stdio::piped())
-            .stdout(output)
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
-        let messages = child.stderr.take().map(Messages::of);
+        let mut command = shell(&[], &plan.line);
+        command.stdin(Stdio::piped()).stdout(output).stderr(Stdio::piped());
+        let mut group = ChildGroup::start(&mut command).map_err(failed)?;
+        let messages = group.messages();
         let shared = Arc::new(Shared::default());
         let ((rows, waiting), (began, origin)) = (channel(), channel());
-        let (input, counts) = (child.stdin.take(), Arc::clone(&shared));
+        let (input, counts) = (group.child.stdin.take(), Arc::clone(&shared));
         let work = move || input.into_iter().for_each(|input| write(input, &waiting, &origin, &lines, &counts));
         let thread = std::thread::Builder::new().name("on-row".to_owned()).spawn_scoped(scope, work);
-        let writer = thread.inspect_err(|_| _ = child.kill()).map_err(failed)?;
-        let (rows, began, writer) = (Some(rows), Some(began), Some(writer));
-        Ok(RowCommand { grace: plan.grace, child, messages, rows, began, writer, shared, seen: 0 })
+        let (rows, began, writer) = (Some(rows), Some(began), Some(thread.map_err(failed)?));
+        Ok(RowCommand { grace: plan.grace, group, messages, rows, began, writer, shared, seen: 0 })
     }
 
     /// Lets the command read the rest and end. Returns the number of rows that it missed, and why.
@@ -107,24 +98,16 @@ impl<'s> RowCommand<'s> {
     /// Why the command did not end well.
     fn end(&mut self) -> Option<String> {
         drop((self.rows.take(), self.began.take()));
-        let deadline = Instant::now() + self.grace;
-        let mut status = None;
-        while status.is_none() && Instant::now() < deadline {
-            status = self.child.try_wait().ok().flatten();
-            std::thread::sleep(POLL_INTERVAL);
-        }
+        let status = self.group.exit_within(self.grace);
         // Children of the command may hold its input: the thread must not wait for them.
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.child.wait();
+        self.group.end();
         let _ = self.writer.take().map(ScopedJoinHandle::join);
         match status {
             Some(status) if status.success() => None,
             Some(status) => {
-                let said = self.messages.as_ref().map(|messages| messages.last_line(MESSAGES_TIMEOUT));
-                let said = said.filter(|said| !said.is_empty()).map_or_else(String::new, |said| format!(": {said}"));
-                Some(format!("{}{said}", ended_how(status)))
+                let said = self.messages.last_line(MESSAGES_TIMEOUT);
+                let colon = if said.is_empty() { "" } else { ": " };
+                Some(format!("{}{colon}{said}", ended_how(status)))
             }
             None => Some(format!("had not ended {} s after the run and was killed", self.grace.as_secs_f64())),
         }
@@ -184,6 +167,8 @@ fn write(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     /// What a command missed of this many rows, each of a kilobyte, and how long its end took.

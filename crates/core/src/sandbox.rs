@@ -1,80 +1,84 @@
-//! Renders chat templates in a helper process with limits on memory, stack and time: a template that exceeds them ends
-//! the helper, not this process. The helper is this program, started with another argument.
+//! Templates of others in a helper process with limits on memory, stack and time: a template that exceeds them ends the
+//! helper, not this process. The helper is this program, started with another argument.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tacho_core::packed::Pack;
 
-use crate::error::TemplateError;
-use crate::template::{Local, Variables};
+use crate::command::ChildGroup;
+use crate::packed::Pack;
 
 /// This program on Linux, even if its file was replaced.
 const LINUX_PROGRAM: &str = "/proc/self/exe";
 /// Assumed address space of the program if /proc does not state it.
 const ASSUMED_BYTES: u64 = 1 << 30;
+/// Maximum size of a message, and thus of what is rendered.
+const MAX_MESSAGE: u64 = 64 << 20;
 
 /// How to start the helper, and its limits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sandbox {
-    pub(crate) args: &'static [&'static str],
+pub struct Sandbox {
+    /// Arguments of the helper, which must call [`serve`].
+    pub args: &'static [&'static str],
     /// Memory beyond that of the program itself.
-    pub(crate) bytes: u64,
-    /// Time limit for compiling the template, and for each rendering.
-    pub(crate) time: Duration,
+    pub bytes: u64,
+    /// Time limit of each exchange.
+    pub time: Duration,
 }
 
-static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
+static SANDBOX: OnceLock<&'static [&'static str]> = OnceLock::new();
 
-/// Renders templates in helper processes from now on: this program with `args`, which must call [`serve_templates`].
-/// The limits are far above the needs of any conversation.
-pub fn sandbox_templates(args: &'static [&'static str]) {
-    let _ = SANDBOX.set(Sandbox { args, bytes: 512 << 20, time: Duration::from_secs(30) });
+impl Sandbox {
+    /// Starts helpers from now on: this program with `args`, which must call [`serve`].
+    pub fn enable(args: &'static [&'static str]) {
+        let _ = SANDBOX.set(args);
+    }
+
+    /// The sandbox of this process with these limits, if it uses one.
+    pub fn enabled(bytes: u64, time: Duration) -> Option<Self> {
+        SANDBOX.get().map(|args| Sandbox { args, bytes, time })
+    }
 }
 
-/// The sandbox of this process, if it uses one.
-pub(crate) fn sandbox() -> Option<Sandbox> {
-    SANDBOX.get().copied()
-}
-
-/// A template in a helper process.
-pub(crate) struct Helper {
+/// A helper process; dropping it ends it.
+#[derive(Debug)]
+pub struct Helper {
     sandbox: Sandbox,
     process: Mutex<Process>,
 }
 
 impl Helper {
-    /// Starts a helper and compiles the template there.
-    pub(crate) fn start(sandbox: Sandbox, source: &str) -> Result<Self, TemplateError> {
-        let process = Process::start(sandbox)
-            .map_err(|error| TemplateError(format!("the helper process cannot be started: {error}")))?;
-        let helper = Helper { sandbox, process: Mutex::new(process) };
-        helper.exchange(&(sandbox.bytes, source.to_owned())).map(|_| helper)
+    /// Starts a helper for a service of [`serve`].
+    ///
+    /// # Errors
+    /// If it cannot be started, in one line.
+    pub fn start(sandbox: Sandbox, service: &str) -> Result<Self, String> {
+        let process = Process::start(sandbox).and_then(|mut process| {
+            send(&mut process.stream, &(service.to_owned(), sandbox.bytes))?;
+            Ok(process)
+        });
+        let process = process.map_err(|error| format!("the helper process cannot be started: {error}"))?;
+        Ok(Helper { sandbox, process: Mutex::new(process) })
     }
 
-    pub(crate) fn render(&self, variables: &Variables) -> Result<String, TemplateError> {
-        self.exchange(variables)
-    }
-
-    fn exchange(&self, message: &impl Pack) -> Result<String, TemplateError> {
+    /// Sends a message and waits for the reply.
+    ///
+    /// # Errors
+    /// If the helper exceeded a limit, in one line.
+    pub fn exchange<R: Pack>(&self, message: &impl Pack) -> Result<R, String> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let reply = send(&mut process.stream, message).and_then(|()| receive::<Reply>(&mut process.stream));
-        match reply {
-            Ok((true, text)) => Ok(text),
-            Ok((false, problem)) => Err(TemplateError(problem)),
-            Err(error) => {
-                let _ = process.child.kill();
-                Err(TemplateError(self.limit(&error)))
-            }
-        }
+        let reply = send(&mut process.stream, message).and_then(|()| receive(&mut process.stream));
+        reply.map_err(|error| {
+            process.group.end();
+            self.limit(&error)
+        })
     }
 
     fn limit(&self, error: &io::Error) -> String {
@@ -83,16 +87,17 @@ impl Helper {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 format!("it takes longer than {} s, the limit of a template", time.as_secs())
             }
+            io::ErrorKind::FileTooLarge => {
+                format!("its text exceeds {} MiB, the limit of a template", MAX_MESSAGE >> 20)
+            }
             _ => format!("it exceeds {} MiB of memory or the stack, the limit of a template", bytes >> 20),
         }
     }
 }
 
-/// Whether the template was rendered, and its text or the error.
-type Reply = (bool, String);
-
+#[derive(Debug)]
 struct Process {
-    child: Child,
+    group: ChildGroup,
     stream: UnixStream,
 }
 
@@ -101,18 +106,13 @@ impl Process {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(sandbox.time))?;
         stream.set_write_timeout(Some(sandbox.time))?;
-        // The helper must not receive terminal interrupts, nor secrets from the environment.
-        let mut child = Command::new(program()?)
-            .args(sandbox.args)
-            .env_clear()
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(nowhere())
-            .stderr(nowhere())
-            .process_group(0)
-            .spawn()?;
+        // The helper must not receive secrets from the environment.
+        let mut command = Command::new(program()?);
+        command.args(sandbox.args).env_clear().stdin(OwnedFd::from(theirs)).stdout(nowhere()).stderr(nowhere());
+        let mut group = ChildGroup::start(&mut command)?;
         // A pipe that nobody reads.
-        drop((child.stdout.take(), child.stderr.take()));
-        Ok(Process { child, stream })
+        drop((group.child.stdout.take(), group.child.stderr.take()));
+        Ok(Process { group, stream })
     }
 }
 
@@ -148,31 +148,19 @@ pub fn address_space() -> Option<u64> {
     pages.split(' ').next()?.parse::<u64>().ok().map(|pages| pages * PAGE)
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// What a helper does for its parent until the connection is closed, under its name.
+pub type Service = (&'static str, fn(&mut UnixStream) -> io::Result<()>);
 
-/// The helper process: compiles and renders templates from standard input until it is closed.
-pub fn serve_templates() -> io::Result<()> {
+/// The helper process: limits itself and runs the service that its parent asks for over standard input.
+///
+/// # Errors
+/// If the parent closes the connection, or asks for an unknown service.
+pub fn serve(services: &[Service]) -> io::Result<()> {
     let mut stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let (bytes, source): (u64, String) = receive(&mut stream)?;
+    let (name, bytes): (String, u64) = receive(&mut stream)?;
     limit_memory(bytes)?;
-    let local = match Local::new(source) {
-        Ok(local) => local,
-        Err(TemplateError(problem)) => return send(&mut stream, &(false, problem)),
-    };
-    send(&mut stream, &(true, String::new()))?;
-    loop {
-        let variables: Variables = receive(&mut stream)?;
-        let reply: Reply = match local.render(&variables) {
-            Ok(text) => (true, text),
-            Err(TemplateError(problem)) => (false, problem),
-        };
-        send(&mut stream, &reply)?;
-    }
+    let service = services.iter().find(|(known, _)| *known == name);
+    service.map_or_else(|| Err(io::ErrorKind::NotFound.into()), |(_, run)| run(&mut stream))
 }
 
 /// Limits the address space to the current use plus `bytes`; a process that exceeds it leaves no core dump.
@@ -185,7 +173,11 @@ fn limit_memory(bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
+/// Sends a message.
+///
+/// # Errors
+/// If the connection is closed or too slow.
+pub fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
     let mut bytes = vec![0; size_of::<u64>()];
     value.pack(&mut bytes);
     let len = (bytes.len() - size_of::<u64>()) as u64;
@@ -193,11 +185,19 @@ fn send(stream: &mut UnixStream, value: &impl Pack) -> io::Result<()> {
     stream.write_all(&bytes)
 }
 
-fn receive<T: Pack>(stream: &mut UnixStream) -> io::Result<T> {
+/// Receives a message.
+///
+/// # Errors
+/// If the connection is closed or too slow, or if the message is too long or cannot be read.
+pub fn receive<T: Pack>(stream: &mut UnixStream) -> io::Result<T> {
     let mut len = [0; size_of::<u64>()];
     stream.read_exact(&mut len)?;
+    let len = u64::from_le_bytes(len);
+    if len > MAX_MESSAGE {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     let mut bytes = Vec::new();
-    stream.take(u64::from_le_bytes(len)).read_to_end(&mut bytes)?;
+    stream.take(len).read_to_end(&mut bytes)?;
     T::unpack(&mut bytes.as_slice()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
