@@ -37,6 +37,26 @@ pub(crate) enum Fault {
     Stall(f64, Duration),
 }
 
+impl Fault {
+    /// The fraction of the response after which it happens, if it happens within the response.
+    pub(crate) fn place(self) -> Option<f64> {
+        match self {
+            Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _) => {
+                Some(place)
+            }
+            Fault::None | Fault::Error => None,
+        }
+    }
+
+    /// A complete body, or half of it.
+    pub(crate) fn cut(self, mut body: Vec<u8>) -> Vec<u8> {
+        if let Fault::Truncate(_) = self {
+            body.truncate(body.len() / 2);
+        }
+        body
+    }
+}
+
 impl FaultSpec {
     /// Checks that the rates are probabilities.
     pub fn validate(&self) -> Result<(), Error> {
@@ -55,17 +75,17 @@ impl FaultSpec {
 
     /// The fault of the request with this ordinal. Every kind has its own draw, so that raising one rate keeps the
     /// victims of the others; the first kind that applies counts.
-    pub(crate) fn strike(&self, ordinal: u64) -> Fault {
+    pub(crate) fn of(&self, ordinal: u64) -> Fault {
         let words = [self.seed as u32, (self.seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
         let mut generator = Generator::from_sequence(&SeedSequence::from_words(&words));
         let place = generator.random();
-        let mut struck = |rate: f64| generator.random() < rate;
+        let mut is_hit = |rate: f64| generator.random() < rate;
         let kinds = [
-            (struck(self.error_rate), Fault::Error),
-            (struck(self.stream_error_rate), Fault::StreamError(place)),
-            (struck(self.disconnect_rate), Fault::Disconnect(place)),
-            (struck(self.truncate_rate), Fault::Truncate(place)),
-            self.stall.map_or((false, Fault::None), |(rate, pause)| (struck(rate), Fault::Stall(place, pause))),
+            (is_hit(self.error_rate), Fault::Error),
+            (is_hit(self.stream_error_rate), Fault::StreamError(place)),
+            (is_hit(self.disconnect_rate), Fault::Disconnect(place)),
+            (is_hit(self.truncate_rate), Fault::Truncate(place)),
+            self.stall.map_or((false, Fault::None), |(rate, pause)| (is_hit(rate), Fault::Stall(place, pause))),
         ];
         kinds.into_iter().find_map(|(hit, fault)| hit.then_some(fault)).unwrap_or(Fault::None)
     }
@@ -77,19 +97,19 @@ mod tests {
 
     #[test]
     fn nothing_fails_by_default_and_everything_at_rate_one() {
-        assert!((0..1000).all(|ordinal| FaultSpec::default().strike(ordinal) == Fault::None));
+        assert!((0..1000).all(|ordinal| FaultSpec::default().of(ordinal) == Fault::None));
         let all = FaultSpec { error_rate: 1.0, ..FaultSpec::default() };
-        assert!((0..1000).all(|ordinal| all.strike(ordinal) == Fault::Error));
+        assert!((0..1000).all(|ordinal| all.of(ordinal) == Fault::Error));
     }
 
     #[test]
     fn rates_are_met_and_the_same_seed_strikes_the_same_requests() {
         let spec = FaultSpec { truncate_rate: 0.25, seed: 5, ..FaultSpec::default() };
-        let struck: Vec<u64> = (0..4000).filter(|&ordinal| spec.strike(ordinal) != Fault::None).collect();
-        assert!((900..1100).contains(&struck.len()), "{}", struck.len());
-        assert_eq!(struck, (0..4000).filter(|&at| spec.clone().strike(at) != Fault::None).collect::<Vec<_>>());
+        let hit: Vec<u64> = (0..4000).filter(|&ordinal| spec.of(ordinal) != Fault::None).collect();
+        assert!((900..1100).contains(&hit.len()), "{}", hit.len());
+        assert_eq!(hit, (0..4000).filter(|&at| spec.clone().of(at) != Fault::None).collect::<Vec<_>>());
         let other = FaultSpec { seed: 6, ..spec };
-        assert_ne!(struck, (0..4000).filter(|&at| other.strike(at) != Fault::None).collect::<Vec<_>>());
+        assert_ne!(hit, (0..4000).filter(|&at| other.of(at) != Fault::None).collect::<Vec<_>>());
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! The engine behind HTTP on the real clock: one thread steps the engine, a few serve connections.
 
+mod api_server;
 mod app;
 mod driver;
 mod engines;
-mod front;
 #[cfg(test)]
 mod fuzz;
 mod guide;
+mod memory;
 mod protocol;
 mod request;
 mod response;
-mod room;
 mod routes;
 mod websocket;
 mod wire;
@@ -30,11 +30,12 @@ use tokio::sync::oneshot;
 
 use crate::error::Error;
 use crate::spec::SimSpec;
-use app::{App, scrambled};
+use api_server::ApiServer;
+use app::{App, hashed};
 use engines::Engines;
-use front::FrontEnd;
+use memory::MemoryBudget;
+use protocol::info::VERSION;
 use response::store::Store;
-use room::Room;
 use tacho_engine::{Engine, Stats, Vocabulary};
 
 use wire::{ResetSwitch, Wire};
@@ -77,14 +78,14 @@ impl Server {
             names: spec.names(),
             vocabulary,
             engine: Engines::new(engines),
-            front: FrontEnd::new(spec.machine.front, &runtime),
-            fingerprint: format!("vllm-{}-{:08x}", routes::VERSION, scrambled(spec.seed, u64::MAX) as u32),
+            api_server: ApiServer::new(spec.machine.front, &runtime),
+            fingerprint: format!("vllm-{}-{:08x}", VERSION, hashed(spec.seed, u64::MAX) as u32),
             started: Instant::now(),
             requests: AtomicU64::new(0),
             ids: AtomicU64::new(0),
             serving: AtomicU64::new(0),
             sleeping: AtomicBool::new(false),
-            room: Room::default(),
+            memory: MemoryBudget::default(),
             responses: Store::default(),
             characters: OnceLock::new(),
             spec,

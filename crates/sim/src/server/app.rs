@@ -6,11 +6,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tacho_pyrand::{Generator, SeedSequence};
 
+use super::api_server::ApiServer;
 use super::engines::Engines;
-use super::front::FrontEnd;
-use super::request::problem::Problem;
+use super::memory::MemoryBudget;
+use super::request::problem::{ON_PURPOSE, Problem};
 use super::response::store::Store;
-use super::room::Room;
 use crate::faults::Fault;
 use crate::spec::SimSpec;
 use tacho_engine::Vocabulary;
@@ -21,7 +21,7 @@ pub(crate) struct App {
     pub(crate) names: Vec<String>,
     pub(crate) vocabulary: Vocabulary,
     pub(crate) engine: Engines,
-    pub(crate) front: FrontEnd,
+    pub(crate) api_server: ApiServer,
     pub(crate) fingerprint: String,
     pub(crate) started: Instant,
     pub(crate) requests: AtomicU64,
@@ -29,7 +29,7 @@ pub(crate) struct App {
     pub(crate) serving: AtomicU64,
     /// Set by `/sleep`, cleared by `/wake_up`.
     pub(crate) sleeping: AtomicBool,
-    pub(crate) room: Room,
+    pub(crate) memory: MemoryBudget,
     pub(crate) responses: Store,
     pub(crate) characters: OnceLock<usize>,
 }
@@ -60,15 +60,18 @@ impl App {
         })
     }
 
-    /// The fault of the next generation request.
-    pub(crate) fn strike(&self) -> Fault {
-        self.spec.faults.strike(self.requests.fetch_add(1, Ordering::Relaxed))
+    /// The fault of the next generation request, if it gets a response.
+    pub(crate) fn next_fault(&self) -> Result<Fault, Problem> {
+        match self.spec.faults.of(self.requests.fetch_add(1, Ordering::Relaxed)) {
+            Fault::Error => Err(Problem::internal(ON_PURPOSE)),
+            fault => Ok(fault),
+        }
     }
 
     /// A new id of sixteen hexadecimal digits.
     pub(crate) fn random_id(&self) -> String {
         let ordinal = self.ids.fetch_add(1, Ordering::Relaxed);
-        format!("{:016x}", scrambled(self.spec.seed, ordinal))
+        format!("{:016x}", hashed(self.spec.seed, ordinal))
     }
 
     pub(crate) fn unix_time(&self) -> u64 {
@@ -76,7 +79,7 @@ impl App {
     }
 }
 
-pub(crate) fn scrambled(seed: u64, ordinal: u64) -> u64 {
+pub(crate) fn hashed(seed: u64, ordinal: u64) -> u64 {
     let words = [seed as u32, (seed >> 32) as u32, ordinal as u32, (ordinal >> 32) as u32];
     Generator::from_sequence(&SeedSequence::from_words(&words)).up_to(u64::MAX)
 }

@@ -1,12 +1,19 @@
 //! Data-parallel engines behind one address, each with its own cache. Requests of one session go to the same one;
 //! others round-robin.
 
+use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::app::App;
 use super::driver::{EngineHandle, Signal};
+use super::memory::Reserved;
+use super::request::problem::Problem;
 use tacho_engine::{Job, SeqId, Stats};
 
 /// The engines. A job's id determines its engine.
@@ -22,7 +29,7 @@ impl Engines {
     }
 
     /// The engine for a request, with or without a session.
-    pub(crate) fn rank(&self, session: Option<&str>) -> usize {
+    fn rank(&self, session: Option<&str>) -> usize {
         let Some(session) = session.filter(|_| self.all.len() > 1) else {
             return self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
         };
@@ -32,7 +39,7 @@ impl Engines {
     }
 
     /// An id for a job of that engine.
-    pub(crate) fn next_sequence(&self, rank: usize) -> SeqId {
+    fn next_sequence(&self, rank: usize) -> SeqId {
         let number = self.sequences.fetch_add(1, Ordering::Relaxed);
         SeqId(number * self.all.len() as u64 + rank as u64)
     }
@@ -41,11 +48,7 @@ impl Engines {
         (id.0 % self.all.len() as u64) as usize
     }
 
-    pub(crate) fn submit(&self, id: SeqId, job: Job, choice: usize, to: UnboundedSender<Signal>) {
-        self.all[self.of(id)].submit(id, job, choice, to);
-    }
-
-    pub(crate) fn cancel(&self, ids: Vec<SeqId>) {
+    fn cancel(&self, ids: Vec<SeqId>) {
         for (rank, engine) in self.all.iter().enumerate() {
             engine.cancel(ids.iter().copied().filter(|id| self.of(*id) == rank).collect());
         }
@@ -69,5 +72,62 @@ impl Engines {
         let mut joined = stats.fold(first, Stats::joined);
         joined.kv_cache_usage /= self.all.len() as f64;
         joined
+    }
+}
+
+/// The jobs of one request in an engine. Dropping it cancels unfinished ones.
+pub(crate) struct Submitted {
+    app: Arc<App>,
+    sequences: Vec<SeqId>,
+    signals: UnboundedReceiver<Signal>,
+    /// Jobs that are not finished.
+    left: usize,
+    _memory: Reserved,
+}
+
+impl Submitted {
+    /// Checks that all jobs fit, and submits them.
+    pub(crate) fn new(
+        app: &Arc<App>,
+        jobs: Vec<Job>,
+        session: Option<&str>,
+        memory: Reserved,
+    ) -> Result<Self, Problem> {
+        for job in &jobs {
+            app.spec.engine.check(job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
+        }
+        let (to, signals) = unbounded_channel();
+        let (rank, left) = (app.engine.rank(session), jobs.len());
+        let submit = |(choice, job)| {
+            let sequence = app.engine.next_sequence(rank);
+            app.engine.all[rank].submit(sequence, job, choice, to.clone());
+            sequence
+        };
+        let sequences = jobs.into_iter().enumerate().map(submit).collect();
+        Ok(Submitted { app: Arc::clone(app), sequences, signals, left, _memory: memory })
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The next token; an error when the engine has stopped.
+    pub(crate) async fn next(&mut self) -> io::Result<Signal> {
+        let signal = poll_fn(|cx| self.poll_next(cx)).await;
+        signal.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
+    }
+
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Signal>> {
+        let signal = ready!(self.signals.poll_recv(cx));
+        self.left -= usize::from(signal.is_some_and(|signal| signal.finish.is_some()));
+        Poll::Ready(signal)
+    }
+}
+
+impl Drop for Submitted {
+    fn drop(&mut self) {
+        if self.left > 0 {
+            self.app.engine.cancel(std::mem::take(&mut self.sequences));
+        }
     }
 }

@@ -10,7 +10,6 @@ use super::guide::{Dice, Guide};
 use super::request::ask::Endpoint;
 use super::request::fields::Fields;
 use super::request::form::Form;
-use super::request::read::ask;
 use crate::SimSpec;
 use tacho_engine::Machine;
 
@@ -44,7 +43,8 @@ fn fuzz_requests() {
         // Each protocol of a family reads about every third request, chosen by its content, which makes failures
         // reproducible.
         for step in 0..3 {
-            let _ = ask(ENDPOINTS[(sum + 3 * step) % ENDPOINTS.len()], &fields, &server.app).is_ok();
+            let endpoint = ENDPOINTS[(sum + 3 * step) % ENDPOINTS.len()];
+            let _ = (endpoint.protocol().read)(&fields, &server.app).is_ok();
         }
     });
 }
@@ -67,12 +67,7 @@ fn fuzz_guides() {
     let schema = br##"{"type": "object", "properties": {"a": {"type": "string", "pattern": "^[a-c]{2,4}$"}, "b":
         {"type": "array", "items": {"$ref": "#/$defs/n"}, "minItems": 1, "maxItems": 3}, "c": {"enum": [1, "x", null]}},
         "required": ["a"], "$defs": {"n": {"type": "integer", "minimum": 3, "multipleOf": 2}}, "additionalProperties": false}"##;
-    let good = [
-        &schema[..],
-        b"(a|bc)*[0-9]{2,3}\\d+x?",
-        b"root ::= \"a\" rest | [0-9]+\nrest ::= root?\n",
-        b"start: item+ \"x\"i\nitem: /[a-z]+/ | NUMBER\nNUMBER: /[0-9]+/\n%ignore \" \"\n",
-    ];
+    let good = [&schema[..], b"(a|bc)*[0-9]{2,3}\\d+x?", b"root ::= \"a\" rest | [0-9]+\nrest ::= root?\n"];
     fuzz("guides", &good.map(<[u8]>::to_vec), CASES, |bytes| {
         let text = String::from_utf8_lossy(bytes);
         let schema = json::parse(&text).ok().and_then(|schema| Guide::schema(&schema).ok());

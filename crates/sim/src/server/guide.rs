@@ -3,7 +3,6 @@
 
 mod dice;
 mod grammar;
-mod lark;
 mod pattern;
 mod schema;
 mod syntax;
@@ -32,10 +31,9 @@ impl Guide {
         Ok(Guide::Pattern(Pattern::parse(text)?))
     }
 
-    /// The constraint of a grammar: Lark's notation, or EBNF with `::=`.
+    /// The constraint of a grammar in EBNF.
     pub(crate) fn grammar(text: &str) -> Result<Guide, String> {
-        let rules = if text.contains("::=") { syntax::parse(text)? } else { lark::parse(text)? };
-        Ok(Guide::Grammar(rules))
+        Ok(Guide::Grammar(syntax::parse(text)?))
     }
 
     /// The constraint of a JSON schema.

@@ -2,13 +2,10 @@
 
 pub(super) mod choice;
 pub(super) mod chunks;
-pub(super) mod escape;
 pub(super) mod generation;
-pub(super) mod repeated;
-pub(super) mod script;
+pub(super) mod json;
 pub(super) mod store;
 pub(super) mod stream;
-pub(super) mod usage;
 pub(super) mod vectors;
 pub(super) mod whole;
 pub(super) mod written;

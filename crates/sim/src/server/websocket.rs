@@ -2,12 +2,12 @@
 
 use std::io;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::HeaderMap;
 use hyper::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use tokio::io::{AsyncRead, AsyncReadExt};
-
-use super::response::vectors::base64;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Longest frame; audio comes in small ones.
@@ -25,7 +25,7 @@ pub(crate) fn accept(request: &HeaderMap) -> Option<[(HeaderName, HeaderValue); 
         text("upgrade")?.eq_ignore_ascii_case("websocket") && text("sec-websocket-version") == Some("13");
     let key = text("sec-websocket-key").filter(|_| is_handshake)?;
     let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
-    let answer = base64(hash.as_ref());
+    let answer = STANDARD.encode(hash);
     Some([
         (UPGRADE, HeaderValue::from_static("websocket")),
         (CONNECTION, HeaderValue::from_static("Upgrade")),

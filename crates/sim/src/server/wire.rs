@@ -10,13 +10,31 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::request::problem::{ON_PURPOSE, Outcome, Problem};
+use crate::faults::Fault;
+
 /// Makes a connection's socket close with a reset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ResetSwitch(Arc<AtomicBool>);
 
 impl ResetSwitch {
-    pub(crate) fn pull(&self) {
+    /// The error that ends a connection whose socket is to be reset.
+    pub(crate) fn pull(&self) -> io::Error {
         self.0.store(true, Ordering::Release);
+        io::ErrorKind::ConnectionReset.into()
+    }
+
+    /// Applies a fault to a response that is not streamed, except for its body.
+    pub(crate) async fn apply(&self, fault: Fault) -> Outcome<()> {
+        match fault {
+            Fault::StreamError(_) => Err(Problem::internal(ON_PURPOSE).into()),
+            Fault::Disconnect(_) => Err(self.pull().into()),
+            Fault::Stall(_, pause) => {
+                tokio::time::sleep(pause).await;
+                Ok(())
+            }
+            Fault::None | Fault::Error | Fault::Truncate(_) => Ok(()),
+        }
     }
 }
 

@@ -23,17 +23,11 @@ fn settle(server: &Server) {
 }
 
 #[test]
-fn too_many_choices_and_prompts_are_refused_as_in_vllm() {
+fn too_many_choices_and_prompts_are_refused() {
     let server = start();
     for (body, message) in [
-        (
-            r#"{"prompt": "A", "n": 1000000000}"#.to_owned(),
-            "n must be at most 16384, got 1000000000. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
-        ),
-        (
-            format!(r#"{{"prompt": [{}"A"]}}"#, r#""A","#.repeat(1024)),
-            "prompt list length 1025 exceeds the maximum allowed count of 1024. To increase this limit, set the VLLM_MAX_COMPLETION_PROMPTS environment variable. (parameter=prompt)",
-        ),
+        (r#"{"prompt": "A", "n": 1000000000}"#.to_owned(), "n: expected a number from 1 to 16384, got 1000000000"),
+        (format!(r#"{{"prompt": [{}"A"]}}"#, r#""A","#.repeat(1024)), "prompt: expected at most 1024 prompts"),
     ] {
         let reply = post(&server, "/v1/completions", &body);
         assert_eq!((reply.status, reply.json()["error"]["message"].as_str()), (400, Some(message)));
@@ -47,7 +41,7 @@ fn a_prompt_of_sixty_megabytes_is_refused_before_it_is_counted() {
     let before = Instant::now();
     let reply = post(&server, "/v1/completions", &format!(r#"{{"prompt": "{text}"}}"#));
     assert_eq!(reply.status, 400);
-    assert!(reply.text().contains("contains 60000000 characters (more than"), "{}", reply.text());
+    assert!(reply.text().contains("tokens, got 60000000"), "{}", reply.text());
     assert!(before.elapsed() < Duration::from_secs(20));
     let messages = format!(r#"{{"messages": [{{"role": "user", "content": "{text}"}}]}}"#);
     assert_eq!(post(&server, "/v1/chat/completions", &messages).status, 400);

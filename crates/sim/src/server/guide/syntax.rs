@@ -6,9 +6,10 @@ use super::pattern::Pattern;
 
 /// Most nested groups.
 const MAX_DEPTH: usize = 200;
+const EXPECTED: &str = "expected a grammar in EBNF: rules such as root ::= \"a\" | \"b\"";
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Token {
+enum Token {
     Name(String),
     Text(String),
     Pattern(String),
@@ -19,11 +20,14 @@ pub(super) enum Token {
 
 /// Parses all rules; sentences derive from `root`.
 pub(super) fn parse(text: &str) -> Result<Grammar, String> {
+    if !text.contains("::=") {
+        return Err(EXPECTED.to_owned());
+    }
     let words = words(text)?;
     let mut starts: Vec<usize> =
         (0..words.len()).filter(|at| words.get(at + 1) == Some(&Token::Punctuation("::="))).collect();
     if starts.first() != Some(&0) {
-        return Err("the grammar does not begin with a rule".to_owned());
+        return Err(EXPECTED.to_owned());
     }
     starts.push(words.len());
     let mut rules = Rules::default();
@@ -37,15 +41,15 @@ pub(super) fn parse(text: &str) -> Result<Grammar, String> {
 }
 
 /// The right side of a rule during parsing.
-pub(super) struct Side<'a> {
-    pub(super) words: &'a [Token],
-    pub(super) at: usize,
-    pub(super) depth: usize,
-    pub(super) rules: &'a mut Rules,
+struct Side<'a> {
+    words: &'a [Token],
+    at: usize,
+    depth: usize,
+    rules: &'a mut Rules,
 }
 
 impl Side<'_> {
-    pub(super) fn whole(mut self) -> Result<Node, String> {
+    fn whole(mut self) -> Result<Node, String> {
         let node = self.choice()?;
         match self.words.get(self.at) {
             None => Ok(node),
@@ -79,14 +83,10 @@ impl Side<'_> {
             Some(Token::Name(name)) => Node::Rule(self.rules.number(name)),
             Some(Token::Text(text)) => Node::Text(text.clone()),
             Some(Token::Pattern(text)) => Node::Pattern(Pattern::parse(text)?),
-            Some(Token::Punctuation(open @ ("(" | "["))) => {
+            Some(Token::Punctuation("(")) => {
                 self.at += 1;
                 let inner = self.choice()?;
-                if !self.eat(if *open == "(" { ")" } else { "]" }) {
-                    return Err("a group does not end".to_owned());
-                }
-                let optional = *open == "[";
-                return Ok(Some(if optional { Node::Times(Box::new(inner), 0, Some(1)) } else { inner }));
+                return if self.eat(")") { Ok(Some(inner)) } else { Err("a group does not end".to_owned()) };
             }
             _ => return Ok(None),
         };
@@ -123,48 +123,29 @@ impl Side<'_> {
 
 fn words(text: &str) -> Result<Vec<Token>, String> {
     let mut words = Vec::new();
-    let mut rest = text;
+    let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
-        rest = match first {
-            blank if blank.is_whitespace() => rest.trim_start(),
-            '#' => rest.split_once('\n').map_or("", |(_, rest)| rest),
-            '"' | '\'' => {
-                let (text, after) = literal(rest, first)?;
-                words.push(Token::Text(text));
-                after
-            }
+        let (word, after) = match first {
+            '#' => (None, rest.split_once('\n').map_or("", |(_, rest)| rest)),
+            '"' | '\'' => literal(rest, first).map(|(text, after)| (Some(Token::Text(text)), after))?,
             '[' => {
                 let end = class_end(rest)?;
-                words.push(Token::Pattern(rest[..end].to_owned()));
-                &rest[end..]
+                (Some(Token::Pattern(rest[..end].to_owned())), &rest[end..])
             }
-            '{' => {
-                let (word, after) = times(rest)?;
-                words.push(word);
-                after
-            }
-            _ if rest.starts_with("::=") => {
-                words.push(Token::Punctuation("::="));
-                &rest[3..]
-            }
-            '.' => {
-                words.push(Token::Pattern(".".to_owned()));
-                &rest[1..]
-            }
-            _ => {
-                let (word, after) = punctuation_or_name(rest)?;
-                words.push(word);
-                after
-            }
+            '{' => times(rest).map(|(word, after)| (Some(word), after))?,
+            '.' => (Some(Token::Pattern(".".to_owned())), &rest[1..]),
+            _ => punctuation_or_name(rest).map(|(word, after)| (Some(word), after))?,
         };
+        words.extend(word);
+        rest = after.trim_start();
     }
     Ok(words)
 }
 
-pub(super) fn punctuation_or_name(text: &str) -> Result<(Token, &str), String> {
-    const PUNCTUATION: [&str; 7] = ["(", ")", "|", "*", "+", "?", "]"];
+fn punctuation_or_name(text: &str) -> Result<(Token, &str), String> {
+    const PUNCTUATION: [&str; 7] = ["::=", "(", ")", "|", "*", "+", "?"];
     if let Some(punctuation) = PUNCTUATION.into_iter().find(|punctuation| text.starts_with(punctuation)) {
-        return Ok((Token::Punctuation(punctuation), &text[1..]));
+        return Ok((Token::Punctuation(punctuation), &text[punctuation.len()..]));
     }
     let named = |character: char| character.is_alphanumeric() || "_-.".contains(character);
     let end = text.find(|character| !named(character)).unwrap_or(text.len());
@@ -176,7 +157,7 @@ pub(super) fn punctuation_or_name(text: &str) -> Result<(Token, &str), String> {
 }
 
 /// A quoted literal, unescaped, and the rest.
-pub(super) fn literal(text: &str, quote: char) -> Result<(String, &str), String> {
+fn literal(text: &str, quote: char) -> Result<(String, &str), String> {
     let mut out = String::new();
     let mut characters = text.char_indices().skip(1);
     while let Some((at, character)) = characters.next() {
@@ -283,7 +264,8 @@ mod tests {
             ("root ::= \"a\"{3,2}", "ends before"),
             ("root ::= ~", "not expected"),
             ("root ::= [a-z]{99999999999}", "a repetition of 99999999999 times"),
-            ("start: \"a\" ~ 99999999999", "a repetition of 99999999999 times"),
+            ("start: \"a\"", "expected a grammar in EBNF"),
+            ("", "expected a grammar in EBNF"),
         ] {
             let error = Guide::grammar(text).unwrap_err();
             assert!(error.contains(word), "{text}: {error}");

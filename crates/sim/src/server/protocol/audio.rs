@@ -1,20 +1,19 @@
 //! `/v1/audio/transcriptions` and `/v1/audio/translations`: a form with an audio file in, text chunks out.
 
-use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use hyper::body::Bytes;
+use serde_json::{Value, json};
 
+use crate::server::app::App;
 use crate::server::request::ask::{Ask, Endpoint};
 use crate::server::request::fields::Fields;
 use crate::server::request::form::Form;
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Source;
-use crate::server::response::choice::Piece;
-use crate::server::response::chunks;
-use crate::server::response::escape::{escape, quoted};
+use crate::server::response::choice::{Echo, Piece};
 use crate::server::response::generation::Generation;
-use crate::server::response::usage::Usage;
+use crate::server::response::stream::{Events, Script, done};
+use crate::server::response::whole::Collected;
 
 /// Tokens that begin every output of such a model: start, language, task, no timestamps.
 const PROMPT_TOKENS: u64 = 4;
@@ -29,9 +28,7 @@ const SECONDS: &str = "file.seconds";
 
 /// The fields of a form, with the audio's properties in place of the file.
 pub(crate) fn fields(form: Form) -> Result<Fields, Problem> {
-    let Some(file) = form.file else {
-        return Err(Problem::invalid(&[Fields::from_texts(form.texts).missing("file")]));
-    };
+    let file = form.file.ok_or_else(|| Problem::wrong_type("body.file", "expected a file"))?;
     let seconds = seconds(&file).ok_or_else(|| Problem::bad_request("Invalid or unsupported audio file."))?;
     let mut hasher = DefaultHasher::new();
     file.hash(&mut hasher);
@@ -39,18 +36,26 @@ pub(crate) fn fields(form: Form) -> Result<Fields, Problem> {
     Ok(Fields::from_texts(form.texts.into_iter().chain(known.map(|(name, text)| (name.to_owned(), text)))))
 }
 
-pub(crate) fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
+pub(super) fn transcription(fields: &Fields, _: &App) -> Result<(Ask, Vec<Source>), Problem> {
+    read(Endpoint::Transcription, fields)
+}
+
+pub(super) fn translation(fields: &Fields, _: &App) -> Result<(Ask, Vec<Source>), Problem> {
+    read(Endpoint::Translation, fields)
+}
+
+fn read(endpoint: Endpoint, fields: &Fields) -> Result<(Ask, Vec<Source>), Problem> {
     let seconds = fields.float(SECONDS)?.unwrap_or(0.0);
     let hash = fields.text(HASH)?.and_then(|text| text.parse().ok()).unwrap_or(0);
     let tokens = PROMPT_TOKENS + (seconds * TOKENS_PER_SECOND).ceil() as u64;
     let include_usage = fields.flag("stream_include_usage")?;
     let ask = Ask {
-        model: fields.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned),
+        model: fields.model()?,
         ignore_eos: fields.flag("ignore_eos")?,
         stream: fields.flag("stream")?,
         include_usage,
         continuous_usage: include_usage && fields.flag("stream_continuous_usage_stats")?,
-        seed: fields.int("seed")?.map(|seed| seed as u64),
+        seed: fields.seed("seed")?,
         audio_seconds: seconds,
         ..Ask::plain(endpoint, fields.int("max_completion_tokens")?)
     };
@@ -86,69 +91,51 @@ fn wav_seconds(file: &[u8]) -> Option<f64> {
 }
 
 /// Writes the chunks of one response.
-pub(crate) struct AudioScript {
-    head: Vec<u8>,
+pub(super) struct AudioScript {
+    object: &'static str,
 }
 
 impl AudioScript {
-    pub(crate) fn new(generation: &Generation) -> Self {
-        let object = match generation.ask.endpoint {
-            Endpoint::Translation => "translation.chunk",
-            _ => "transcription.chunk",
-        };
-        let head = format!(
-            r#"data: {{"id":{},"object":"{object}","created":{},"model":{},"choices":["#,
-            quoted(&generation.id),
-            generation.created,
-            quoted(&generation.model)
-        );
-        AudioScript { head: head.into_bytes() }
+    pub(super) fn script(generation: &Generation) -> Box<dyn Script> {
+        let is_translation = generation.ask.endpoint == Endpoint::Translation;
+        Box::new(AudioScript { object: if is_translation { "translation.chunk" } else { "transcription.chunk" } })
     }
 
-    pub(crate) fn token(&self, generation: &Generation, piece: &Piece) -> Bytes {
-        let mut out = self.head.clone();
-        out.extend_from_slice(br#"{"delta":{"content":""#);
-        escape(&mut out, &piece.text);
-        out.extend_from_slice(br#""}"#);
-        if piece.last {
-            chunks::push_finish(&mut out, &generation.choices[0], true);
-            out.extend_from_slice(br#","stop_reason":null"#);
+    fn push(&self, generation: &Generation, choices: &[Value], has_usage: bool, out: &mut Events) {
+        let mut body = json!({"id": generation.id, "object": self.object, "created": generation.created,
+            "model": generation.model, "choices": choices});
+        if has_usage {
+            body["usage"] = generation.usage().counts();
         }
-        out.extend_from_slice(b"}]");
-        if generation.ask.continuous_usage {
-            push_usage(&mut out, generation.usage());
-        }
-        out.extend_from_slice(b"}\n\n");
-        out.into()
-    }
-
-    pub(crate) fn close(&self, generation: &Generation, out: &mut VecDeque<Bytes>) {
-        if generation.ask.include_usage {
-            let mut event = self.head.clone();
-            event.push(b']');
-            push_usage(&mut event, generation.usage());
-            event.extend_from_slice(b"}\n\n");
-            out.push_back(event.into());
-        }
-        out.push_back(chunks::done());
+        out.push_back(format!("data: {body}\n\n").into());
     }
 }
 
-fn push_usage(out: &mut Vec<u8>, usage: Usage) {
-    out.extend_from_slice(br#","usage":"#);
-    chunks::push_usage(out, usage);
-    out.push(b'}');
+impl Script for AudioScript {
+    fn token(&mut self, generation: &Generation, _: usize, piece: &Piece, _: Option<&Echo>, out: &mut Events) {
+        let mut choice = json!({"delta": {"content": piece.text}});
+        if piece.last {
+            choice["finish_reason"] = json!(generation.choices[0].finish_name());
+            choice["stop_reason"] = Value::Null;
+        }
+        self.push(generation, &[choice], generation.ask.continuous_usage, out);
+    }
+
+    fn close(&mut self, generation: &Generation, out: &mut Events) {
+        if generation.ask.include_usage {
+            self.push(generation, &[], true, out);
+        }
+        out.push_back(done());
+    }
 }
 
 /// The non-streamed response; only transcriptions report the duration.
-pub(crate) fn whole(generation: &Generation, text: &str) -> Vec<u8> {
-    let text = quoted(text);
-    let seconds = generation.ask.audio_seconds.ceil() as u64;
-    match generation.ask.endpoint {
-        Endpoint::Translation => format!(r#"{{"text":{text}}}"#),
-        _ => format!(r#"{{"text":{text},"usage":{{"type":"duration","seconds":{seconds}}}}}"#),
+pub(super) fn whole(generation: &Generation, collected: &[Collected]) -> Value {
+    let mut body = json!({"text": collected[0].text});
+    if generation.ask.endpoint == Endpoint::Transcription {
+        body["usage"] = json!({"type": "duration", "seconds": generation.ask.audio_seconds.ceil() as u64});
     }
-    .into_bytes()
+    body
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::server::app::App;
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::Problem;
@@ -24,15 +26,14 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn read(fields: &Fields) -> Result<Self, Problem> {
-        let prompt = fields.text("prompt")?.ok_or_else(|| Problem::invalid(&[fields.missing("prompt")]))?;
         let limited = |name: &str, preset: i64, most: i64| {
             let number = fields.int(name)?.unwrap_or(preset);
-            let message = format!("{name} must be between 1 and {most}.");
-            if (1..=most).contains(&number) { Ok(number as u32) } else { Err(Problem::parameter(&message, name, None)) }
+            let wrong = || Problem::parameter(name, &format!("expected an integer from 1 to {most}, got {number}"));
+            if (1..=most).contains(&number) { Ok(number as u32) } else { Err(wrong()) }
         };
         Ok(Ask {
-            model: fields.text("model")?.map(str::to_owned),
-            prompt: prompt.to_owned(),
+            model: fields.model()?,
+            prompt: fields.required_text("prompt")?,
             images: limited("n", 1, MAX_IMAGES)?,
             steps: limited("num_inference_steps", STEPS, 1000)?,
             as_url: fields.text("response_format")? == Some("url"),
@@ -44,12 +45,11 @@ impl Ask {
         step * self.steps * self.images
     }
 
-    pub(crate) fn respond(&self, app: &App) -> String {
+    pub(crate) fn respond(&self, app: &App) -> Value {
         let item = |index: u32| match self.as_url {
-            true => format!(r#"{{"url":"http://127.0.0.1/images/{index}.png"}}"#),
-            false => format!(r#"{{"b64_json":"{PIXEL}"}}"#),
+            true => json!({"url": format!("http://127.0.0.1/images/{index}.png")}),
+            false => json!({"b64_json": PIXEL}),
         };
-        let items: Vec<String> = (0..self.images).map(item).collect();
-        format!(r#"{{"created":{},"data":[{}]}}"#, app.unix_time(), items.join(","))
+        json!({"created": app.unix_time(), "data": (0..self.images).map(item).collect::<Vec<_>>()})
     }
 }

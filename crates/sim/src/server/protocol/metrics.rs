@@ -1,75 +1,69 @@
 //! `/metrics`: the engine's counters in the Prometheus text format, under vLLM's names.
 
+use serde_json::json;
 use tacho_core::json::float_repr;
 
-use crate::server::response::escape::quoted;
+use crate::server::app::App;
 use tacho_engine::{EngineSpec, Histogram, Stats};
 
-pub(crate) fn render(stats: &Stats, model: &str, engine: &EngineSpec) -> String {
-    let mut page = Page { out: String::new(), model: format!("model_name={}", quoted(model)) };
-    let gauges = [
-        ("num_requests_running", "Number of requests in model execution batches.", stats.running as f64),
-        ("num_requests_waiting", "Number of requests waiting to be processed.", stats.waiting as f64),
-        ("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", stats.kv_cache_usage),
-    ];
-    gauges.iter().for_each(|(name, help, value)| page.single(name, help, "gauge", *value));
-    let counters = [
-        (
-            "prefix_cache_queries_total",
-            "Prefix cache queries, in terms of number of queried tokens.",
-            stats.prefix_cache_queries,
-        ),
-        ("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", stats.prefix_cache_hits),
-        (
-            "external_prefix_cache_queries_total",
-            "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of \
-             queried tokens.",
-            stats.external_cache_queries,
-        ),
-        (
-            "external_prefix_cache_hits_total",
-            "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached \
-             tokens.",
-            stats.external_cache_hits,
-        ),
-        (
-            "prompt_tokens_cached_total",
-            "Number of cached prompt tokens (local + external).",
-            stats.prompt_tokens_cached,
-        ),
-        ("num_preemptions_total", "Cumulative number of preemption from the engine.", stats.preemptions),
-        ("prompt_tokens_total", "Number of prefill tokens processed.", stats.prompt_tokens),
-        ("generation_tokens_total", "Number of generation tokens processed.", stats.generation_tokens),
-    ];
-    counters.iter().for_each(|(name, help, value)| page.single(name, help, "counter", *value as f64));
-    page.successes(stats);
-    let histograms = [
-        ("iteration_tokens_total", "Histogram of number of tokens per engine_step.", &stats.iteration_tokens),
-        ("time_to_first_token_seconds", "Histogram of time to first token in seconds.", &stats.time_to_first_token),
-        ("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &stats.inter_token_latency),
-        ("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", &stats.e2e_request_latency),
-        ("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", &stats.queue_time),
-        ("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", &stats.prefill_time),
-        ("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", &stats.decode_time),
-        (
-            "request_inference_time_seconds",
-            "Histogram of time spent in RUNNING phase for request.",
-            &stats.inference_time,
-        ),
-        (
-            "request_time_per_output_token_seconds",
-            "Histogram of time_per_output_token_seconds per request.",
-            &stats.time_per_output_token,
-        ),
-        ("request_prompt_tokens", "Number of prefill tokens processed.", &stats.request_prompt_tokens),
-        ("request_generation_tokens", "Number of generation tokens processed.", &stats.request_generation_tokens),
-        (
-            "request_max_num_generation_tokens",
-            "Histogram of maximum number of requested generation tokens.",
-            &stats.request_generation_tokens,
-        ),
-    ];
-    histograms.iter().for_each(|(name, help, histogram)| page.histogram(name, help, histogram));
+/// Name and help text of a family, and its value.
+type Family<T> = (&'static str, &'static str, fn(&Stats) -> T);
+
+const GAUGES: [Family<f64>; 3] = [
+    ("num_requests_running", "Number of requests in model execution batches.", |s| s.running as f64),
+    ("num_requests_waiting", "Number of requests waiting to be processed.", |s| s.waiting as f64),
+    ("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", |s| s.kv_cache_usage),
+];
+const COUNTERS: [Family<u64>; 8] = [
+    ("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.", |s| {
+        s.prefix_cache_queries
+    }),
+    ("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.", |s| s.prefix_cache_hits),
+    (
+        "external_prefix_cache_queries_total",
+        "External prefix cache queries, in terms of number of queried tokens.",
+        |s| s.external_cache_queries,
+    ),
+    ("external_prefix_cache_hits_total", "External prefix cache hits, in terms of number of cached tokens.", |s| {
+        s.external_cache_hits
+    }),
+    ("prompt_tokens_cached_total", "Number of cached prompt tokens (local + external).", |s| s.prompt_tokens_cached),
+    ("num_preemptions_total", "Cumulative number of preemption from the engine.", |s| s.preemptions),
+    ("prompt_tokens_total", "Number of prefill tokens processed.", |s| s.prompt_tokens),
+    ("generation_tokens_total", "Number of generation tokens processed.", |s| s.generation_tokens),
+];
+const FINISHED: [(&str, fn(&Stats) -> u64); 3] =
+    [("stop", |s| s.finished_stop), ("length", |s| s.finished_length), ("abort", |s| s.finished_abort)];
+const HISTOGRAMS: [(&str, &str, fn(&Stats) -> &Histogram); 12] = [
+    ("iteration_tokens_total", "Histogram of number of tokens per engine_step.", |s| &s.iteration_tokens),
+    ("time_to_first_token_seconds", "Histogram of time to first token in seconds.", |s| &s.time_to_first_token),
+    ("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", |s| &s.inter_token_latency),
+    ("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", |s| &s.e2e_request_latency),
+    ("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", |s| &s.queue_time),
+    ("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", |s| &s.prefill_time),
+    ("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", |s| &s.decode_time),
+    ("request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request.", |s| &s.inference_time),
+    ("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", |s| {
+        &s.time_per_output_token
+    }),
+    ("request_prompt_tokens", "Number of prefill tokens processed.", |s| &s.request_prompt_tokens),
+    ("request_generation_tokens", "Number of generation tokens processed.", |s| &s.request_generation_tokens),
+    ("request_max_num_generation_tokens", "Histogram of maximum number of requested generation tokens.", |s| {
+        &s.request_generation_tokens
+    }),
+];
+
+/// The page of a server.
+pub(crate) fn page(app: &App) -> String {
+    render(&app.engine.stats(), &app.names[0], &app.spec.engine)
+}
+
+fn render(stats: &Stats, model: &str, engine: &EngineSpec) -> String {
+    let mut page = Page { out: String::new(), model: format!("model_name={}", json!(model)) };
+    GAUGES.iter().for_each(|(name, help, value)| page.single(name, help, "gauge", value(stats)));
+    COUNTERS.iter().for_each(|(name, help, value)| page.single(name, help, "counter", value(stats) as f64));
+    page.finished(stats);
+    HISTOGRAMS.iter().for_each(|(name, help, histogram)| page.histogram(name, help, histogram(stats)));
     page.cache_config(engine);
     page.out
 }
@@ -106,13 +100,11 @@ impl Page {
         ));
     }
 
-    fn successes(&mut self, stats: &Stats) {
+    fn finished(&mut self, stats: &Stats) {
         let name = "request_success_total";
         self.head(name, "Count of successfully processed requests.", "counter");
-        let reasons =
-            [("stop", stats.finished_stop), ("length", stats.finished_length), ("abort", stats.finished_abort)];
-        for (reason, count) in reasons {
-            self.sample(name, &format!(r#"finished_reason="{reason}","#), count as f64);
+        for (reason, count) in FINISHED {
+            self.sample(name, &format!(r#"finished_reason="{reason}","#), count(stats) as f64);
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use serde_json::{Value as Json, json};
 use tacho_core::json::{Value, parse};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::faults::Fault;
 use crate::server::app::App;
-use crate::server::response::escape::quoted;
+use crate::server::request::problem::ON_PURPOSE;
+use crate::server::response::generation::Usage;
 use crate::server::websocket::{CLOSE, PING, PONG, TEXT, frame, read};
 use crate::server::wire::ResetSwitch;
 use crate::spec::MediaSpec;
@@ -87,7 +89,7 @@ impl Session {
         to: &mut (impl AsyncWrite + Unpin),
     ) -> io::Result<()> {
         let (id, created) = (self.app.random_id(), self.app.unix_time());
-        send(to, format!(r#"{{"type":"session.created","id":"sess-{id}","created":{created}}}"#)).await?;
+        send(to, &json!({"type": "session.created", "id": format!("sess-{id}"), "created": created})).await?;
         loop {
             let next = self.due.front().map(|(due, _)| *due);
             let sleep = tokio::time::sleep_until(next.unwrap_or_else(Instant::now));
@@ -97,8 +99,7 @@ impl Session {
                     None => return Ok(()),
                     Some((TEXT, message)) => {
                         if let Err((error, code)) = self.event(&message, Instant::now()) {
-                            let error = quoted(&error);
-                            send(to, format!(r#"{{"type":"error","error":{error},"code":"{code}"}}"#)).await?;
+                            send(to, &json!({"type": "error", "error": error, "code": code})).await?;
                         }
                     }
                     Some((PING, payload)) => to.write_all(&frame(PONG, &payload)).await?,
@@ -157,18 +158,14 @@ impl Session {
                     return Ok(());
                 }
                 Fault::StreamError(_) => {
-                    let error = r#"{"type":"error","error":"the simulator failed this stream on purpose","code":"processing_error"}"#;
-                    send(to, error.to_owned()).await?;
+                    send(to, &json!({"type": "error", "error": ON_PURPOSE, "code": "processing_error"})).await?;
                     return Err(io::ErrorKind::Other.into());
                 }
                 Fault::Truncate(_) => {
                     to.write_all(&frame(CLOSE, b"\x03\xf3truncated on purpose")).await?;
                     return Err(io::ErrorKind::Other.into());
                 }
-                Fault::Disconnect(_) => {
-                    self.reset.pull();
-                    return Err(io::ErrorKind::ConnectionReset.into());
-                }
+                Fault::Disconnect(_) => return Err(self.reset.pull()),
                 Fault::None | Fault::Error => {}
             }
         }
@@ -178,23 +175,21 @@ impl Session {
             Output::Word => {
                 let word = format!(" word{}", self.sent);
                 self.text.push_str(&word);
-                send(to, format!(r#"{{"type":"transcription.delta","delta":"{word}"}}"#)).await
+                send(to, &json!({"type": "transcription.delta", "delta": word})).await
             }
             Output::Done => {
-                let (text, tokens) = (std::mem::take(&mut self.text), self.words);
-                let prompt = (self.samples as f64 / RATE * TOKENS_PER_SECOND).ceil() as u64;
-                let total = prompt + tokens;
-                let usage =
-                    format!(r#"{{"prompt_tokens":{prompt},"total_tokens":{total},"completion_tokens":{tokens}}}"#);
+                let (text, tokens) = (std::mem::take(&mut self.text), self.words as usize);
+                let prompt = (self.samples as f64 / RATE * TOKENS_PER_SECOND).ceil() as usize;
+                let usage = Usage { prompt, completion: tokens, ..Usage::default() }.counts();
                 (self.is_begun, self.samples, self.words) = (false, 0, 0);
-                send(to, format!(r#"{{"type":"transcription.done","text":"{text}","usage":{usage}}}"#)).await
+                send(to, &json!({"type": "transcription.done", "text": text, "usage": usage})).await
             }
         }
     }
 }
 
-async fn send(to: &mut (impl AsyncWrite + Unpin), event: String) -> io::Result<()> {
-    to.write_all(&frame(TEXT, event.as_bytes())).await?;
+async fn send(to: &mut (impl AsyncWrite + Unpin), event: &Json) -> io::Result<()> {
+    to.write_all(&frame(TEXT, event.to_string().as_bytes())).await?;
     to.flush().await
 }
 

@@ -1,44 +1,36 @@
-//! Requests of `/v1/responses`.
+//! `/v1/responses`: requests, and events as in vLLM or one object.
 
 use std::sync::Arc;
 
-use tacho_core::json::{Dict, Value, dumps};
+use serde_json::{Value as Json, json};
+use tacho_core::json::{Value, dumps};
 
 use crate::server::app::App;
 use crate::server::guide::{Guide, Schema};
 use crate::server::request::ask::{Ask, Endpoint, Form};
 use crate::server::request::fields::Fields;
-use crate::server::request::members::{self, wrong_dict, wrong_list, wrong_literal, wrong_model, wrong_text};
-use crate::server::request::problem::{Invalid, Problem};
+use crate::server::request::problem::Problem;
 use crate::server::request::prompt::{self, Source};
-use crate::server::request::tools::{self, Calls, Tool};
-use crate::server::request::{rules, sampling, tables};
+use crate::server::request::tools::{self, Calls, Tool, Wanted};
+use crate::server::request::{rules, tables, types};
+use crate::server::response::choice::{Echo, Piece};
+use crate::server::response::generation::Generation;
+use crate::server::response::store::Kept;
+use crate::server::response::stream::{Events, Script, named_event};
+use crate::server::response::whole::Collected;
+use tacho_engine::Finish;
 
-/// Items of a conversation other than messages.
-const ITEMS: [&str; 12] = [
-    "message",
-    "function_call",
-    "function_call_output",
-    "reasoning",
-    "item_reference",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "web_search_call",
-    "file_search_call",
-    "code_interpreter_call",
-    "mcp_call",
-    "computer_call_output",
-];
+/// The fields of a request that the response object echoes.
+const ECHOED: [&str; 6] = ["instructions", "metadata", "tool_choice", "tools", "text", "previous_response_id"];
 
-pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
-    let vocabulary = app.spec.tokenizer.full_vocab_size();
+pub(super) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Problem> {
     if fields.get("prompt").is_some() {
-        return Err(Problem::parameter("prompt template is not supported", "prompt", None));
+        return Err(Problem::parameter("prompt", "prompt templates are not supported"));
     }
+    types::check(tables::RESPONSES, fields.dict())?;
     rules::cache_salt(fields)?;
-    Problem::check(&findings(fields))?;
-    app.resolve(fields.text("model")?.filter(|model| !model.is_empty()))?;
-    sampling::check(fields, vocabulary)?;
+    app.resolve(fields.model()?.as_deref())?;
+    rules::sampling(fields, app.spec.tokenizer.full_vocab_size())?;
     let history = history(fields, app)?;
     let form = match (calls(fields)?, guide(fields)?) {
         (Some(calls), _) => Form::Called(Arc::new(calls)),
@@ -46,112 +38,24 @@ pub(crate) fn read(fields: &Fields, app: &App) -> Result<(Ask, Vec<Source>), Pro
         (None, None) => Form::Free,
     };
     let source = prompt::conversation(&history, true)?;
-    let keeps = !fields.has("store") || fields.flag("store")?;
+    let echoed = ECHOED.iter().filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone())));
     let ask = Ask {
-        model: fields.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned),
+        model: fields.model()?,
         limit_name: "max_output_tokens",
         ignore_eos: fields.flag("ignore_eos")?,
         stream: fields.flag("stream")?,
         stop: fields.texts("stop")?,
-        seed: fields.int("seed")?.map(|seed| seed as u64),
+        seed: fields.seed("seed")?,
         temperature: fields.float("temperature")?,
         top_p: fields.float("top_p")?,
         priority: fields.int("priority")?.unwrap_or(0),
         cache_salt: fields.text("cache_salt")?.map(str::to_owned),
         form,
-        shown: shown(fields),
-        history: keeps.then_some(history),
+        echoed: echoed.collect(),
+        history: fields.flag_or_true("store")?.then_some(history),
         ..Ask::plain(Endpoint::Responses, fields.int("max_output_tokens")?)
     };
     Ok((ask, vec![source]))
-}
-
-fn findings(fields: &Fields) -> Vec<Invalid> {
-    let mut found = Vec::new();
-    match fields.dict().get("input") {
-        None => found.push(fields.missing("input")),
-        Some(Value::Str(_)) => {}
-        Some(Value::List(items)) => {
-            let wrong: Vec<Invalid> =
-                items.iter().enumerate().filter_map(|(at, item)| wrong_item(&format!("input.{at}"), item)).collect();
-            if !wrong.is_empty() {
-                found.extend(fields.get("input").and_then(|input| wrong_text("input", input)));
-                found.extend(wrong);
-            }
-        }
-        Some(other) => found.extend([wrong_text("input", other), wrong_list("input", other)].into_iter().flatten()),
-    }
-    found.extend(members::findings(&[tables::RESPONSES], fields.dict()));
-    let tools = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
-    found.extend(tools.iter().enumerate().flat_map(|(at, tool)| tool_findings(&format!("tools.{at}"), tool)));
-    if let Some(choice) = fields.get("tool_choice").filter(|choice| choice.as_dict().is_none()) {
-        found.extend(wrong_literal("tool_choice", choice, &["none", "auto", "required"]));
-    }
-    if let Some(effort) = fields.get("reasoning").and_then(|reasoning| reasoning.get("effort")) {
-        found.extend(
-            (*effort != Value::Null).then(|| wrong_literal("reasoning.effort", effort, tables::EFFORTS)).flatten(),
-        );
-    }
-    if let Some(text) = fields.get("text") {
-        found.extend(text_findings(text));
-    }
-    found
-}
-
-/// A message has a role and content; other items have a known type.
-fn wrong_item(loc: &str, item: &Value) -> Option<Invalid> {
-    if let Some(wrong) = wrong_dict(loc, item) {
-        return Some(wrong);
-    }
-    let kind = item.get("type").and_then(Value::as_str);
-    match kind {
-        Some(kind) if !ITEMS.contains(&kind) => {
-            Some(Invalid::member("missing", &format!("{loc}.content"), "Field required", item))
-        }
-        None | Some("message") => ["content", "role"]
-            .into_iter()
-            .find(|name| item.get(name).is_none())
-            .map(|name| Invalid::member("missing", &format!("{loc}.{name}"), "Field required", item)),
-        _ => None,
-    }
-}
-
-fn tool_findings(loc: &str, tool: &Value) -> Option<Invalid> {
-    let model = format!("{loc}.FunctionTool");
-    if let Some(wrong) = wrong_model(loc, tool) {
-        return Some(wrong);
-    }
-    match tool.get("type").and_then(Value::as_str) {
-        None => Some(Invalid::member("missing", &format!("{model}.name"), "Field required", tool)),
-        Some("function") => match tool.get("name") {
-            None => Some(Invalid::member("missing", &format!("{model}.name"), "Field required", tool)),
-            Some(name) => wrong_text(&format!("{model}.name"), name),
-        },
-        _ => None,
-    }
-}
-
-fn text_findings(text: &Value) -> Vec<Invalid> {
-    if let Some(wrong) = wrong_model("text", text) {
-        return vec![wrong];
-    }
-    let Some(format) = text.get("format").filter(|format| **format != Value::Null) else { return Vec::new() };
-    if let Some(wrong) = wrong_model("text.format", format) {
-        return vec![wrong];
-    }
-    let loc = "text.format.type";
-    let Some(kind) = format.get("type") else {
-        return vec![Invalid::member("missing", loc, "Field required", format)];
-    };
-    let mut found: Vec<Invalid> =
-        wrong_literal(loc, kind, &["text", "json_schema", "json_object"]).into_iter().collect();
-    if kind.as_str() == Some("json_schema") {
-        let missing = ["name", "schema"].into_iter().filter(|name| format.get(name).is_none());
-        found.extend(
-            missing.map(|name| Invalid::member("missing", &format!("text.format.{name}"), "Field required", format)),
-        );
-    }
-    found
 }
 
 /// The whole conversation: the previous response, instructions, and the input as messages.
@@ -165,9 +69,9 @@ fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
         all.retain(|message| message.get("role").and_then(Value::as_str) != Some("system"));
         all.insert(0, message("system", instructions));
     }
-    match fields.required("input")? {
-        Value::Str(text) => all.push(message("user", text)),
-        other => all.extend(other.as_list().unwrap_or(&[]).iter().map(as_message)),
+    match fields.get("input") {
+        Some(Value::Str(text)) => all.push(message("user", text)),
+        other => all.extend(other.and_then(Value::as_list).unwrap_or(&[]).iter().map(as_message)),
     }
     Ok(all)
 }
@@ -176,11 +80,7 @@ fn history(fields: &Fields, app: &App) -> Result<Vec<Value>, Problem> {
 fn as_message(item: &Value) -> Value {
     let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
     match item.get("type").and_then(Value::as_str) {
-        Some("function_call") => {
-            let name = dumps(&Value::from(text("name")));
-            let call = format!("<tool_call>{{\"name\": {name}, \"arguments\": {}}}</tool_call>", text("arguments"));
-            message("assistant", &call)
-        }
+        Some("function_call") => message("assistant", &tools::notation(&Value::from(text("name")), text("arguments"))),
         Some("function_call_output" | "custom_tool_call_output") => {
             let output = item.get("output").map(|output| output.as_str().map_or_else(|| dumps(output), str::to_owned));
             message("tool", &output.unwrap_or_default())
@@ -191,64 +91,237 @@ fn as_message(item: &Value) -> Value {
 }
 
 pub(crate) fn message(role: &str, content: &str) -> Value {
-    let mut message = Dict::new();
-    message.set("role", role);
-    message.set("content", content);
-    Value::Dict(message)
+    let members = [("role", role), ("content", content)];
+    Value::Dict(members.map(|(name, text)| (name.to_owned(), Value::from(text))).into_iter().collect())
 }
 
 /// The tool calls that the response may make, if any.
 fn calls(fields: &Fields) -> Result<Option<Calls>, Problem> {
     let given = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
-    let refuse = |message: &str| Err(Problem::parameter(message, "tool_choice", None));
-    let tool = |tool: &Value| {
-        let is_function = tool.get("type").and_then(Value::as_str) == Some("function");
-        is_function.then(|| Some(Tool::new(tool.get("name")?.as_str()?, tool.get("parameters")))).flatten()
+    let is_function = |tool: &&Value| tool.get("type").and_then(Value::as_str) == Some("function");
+    let tools = given.iter().filter(is_function).filter_map(|tool| Tool::of(tool, "parameters")).collect();
+    let wanted = match fields.get("tool_choice") {
+        Some(Value::Str(word)) if word == "none" => Wanted::No,
+        Some(Value::Str(word)) if word == "required" => Wanted::Some,
+        Some(choice @ Value::Dict(_)) => Wanted::Named(choice.get("name").and_then(Value::as_str).unwrap_or_default()),
+        _ => Wanted::Auto,
     };
-    let all: Vec<Tool> = given.iter().filter_map(tool).collect();
-    match fields.get("tool_choice") {
-        Some(Value::Str(word)) if word == "none" => Ok(None),
-        Some(Value::Str(word)) if word == "required" => match all.is_empty() {
-            true => refuse("Tool choice 'required' must be specified with 'tools' parameter."),
-            false => Ok(tools::some(all, tools::Choice::Free)),
-        },
-        Some(choice @ Value::Dict(_)) => {
-            let name = choice.get("name").and_then(Value::as_str).unwrap_or_default();
-            let named: Vec<Tool> = all.into_iter().filter(|tool| tool.name == name).take(1).collect();
-            match named.is_empty() {
-                true => refuse("Tool choice 'function' not found in 'tools' parameter."),
-                false => Ok(tools::some(named, tools::Choice::Named)),
-            }
-        }
-        _ => {
-            let last = fields.get("input").and_then(Value::as_list).and_then(<[Value]>::last);
-            let kind = last.and_then(|item| item.get("type")).and_then(Value::as_str);
-            Ok(if kind == Some("function_call_output") { None } else { tools::some(all, tools::Choice::Free) })
-        }
-    }
+    let last = fields.get("input").and_then(Value::as_list).and_then(<[Value]>::last);
+    let kind = last.and_then(|item| item.get("type")).and_then(Value::as_str);
+    Calls::new(tools, &wanted, kind == Some("function_call_output"))
 }
 
 /// The constraint of `text.format`.
 fn guide(fields: &Fields) -> Result<Option<Guide>, Problem> {
-    let Some(format) = fields.get("text").and_then(|text| text.get("format")) else { return Ok(None) };
-    match format.get("type").and_then(Value::as_str) {
+    let format = fields.within("text").within("format");
+    match format.text("type")? {
         Some("json_schema") => {
             let schema = format.get("schema").unwrap_or(&Value::Null);
-            Guide::schema(schema).map(Some).map_err(|error| Problem::bad_request(&error))
+            Guide::schema(schema).map(Some).map_err(|error| Problem::parameter("text.format.schema", &error))
         }
         Some("json_object") => Ok(Some(Guide::Schema(Schema::any_object()))),
         _ => Ok(None),
     }
 }
 
-/// The fields that the response object echoes.
-fn shown(fields: &Fields) -> Dict {
-    let mut shown = Dict::new();
-    let given = |name: &str| fields.get(name).cloned();
-    for name in ["instructions", "metadata", "tool_choice", "tools", "text", "previous_response_id", "reasoning"] {
-        if let Some(value) = given(name) {
-            shown.set(name, value);
+/// Writes the events of one response.
+pub(super) struct ResponsesScript {
+    item: String,
+    sequence: usize,
+    text: String,
+}
+
+impl ResponsesScript {
+    pub(super) fn script(generation: &Generation) -> Box<dyn Script> {
+        let prefix = if generation.choices[0].call.is_some() { "fc" } else { "msg" };
+        let item = format!("{prefix}_{}", generation.app.random_id());
+        Box::new(ResponsesScript { item, sequence: 0, text: String::new() })
+    }
+
+    /// Appends an event with its number; its fields are sorted by name.
+    fn push(&mut self, out: &mut Events, kind: &str, mut body: Json) {
+        body["sequence_number"] = json!(self.sequence);
+        body["type"] = json!(kind);
+        if let Json::Object(members) = &mut body {
+            members.sort_keys();
+        }
+        self.sequence += 1;
+        out.push_back(named_event(kind, &body));
+    }
+
+    /// Events of the part of a tool call in a piece.
+    fn call(&mut self, generation: &Generation, piece: &Piece, out: &mut Events) {
+        let choice = &generation.choices[0];
+        let Some(call) = &choice.call else { return };
+        let delta = call.delta(choice.sent - piece.text.len(), &piece.text);
+        if delta.named {
+            let item = call_item(&self.item, &choice.call_id, &call.name, "", "in_progress");
+            self.push(out, "response.output_item.added", json!({"item": item, "output_index": 0}));
+        }
+        if !delta.arguments.is_empty() {
+            let body = json!({"delta": delta.arguments, "item_id": self.item, "output_index": 0});
+            self.push(out, "response.function_call_arguments.delta", body);
         }
     }
-    shown
+
+    /// The end of a text; returns its message.
+    fn close_text(&mut self, out: &mut Events) -> Json {
+        let (item, text) = (self.item.clone(), self.text.clone());
+        let body = json!({"content_index": 0, "item_id": item, "logprobs": [], "output_index": 0, "text": text});
+        self.push(out, "response.output_text.done", body);
+        let part = json!({"annotations": [], "text": text, "type": "output_text", "logprobs": null});
+        let body = json!({"content_index": 0, "item_id": item, "output_index": 0, "part": part});
+        self.push(out, "response.content_part.done", body);
+        text_item(&item, &text)
+    }
+}
+
+impl Script for ResponsesScript {
+    fn open(&mut self, generation: &Generation, out: &mut Events) {
+        let response = response(generation, None);
+        for kind in ["response.created", "response.in_progress"] {
+            self.push(out, kind, json!({"response": response}));
+        }
+        if generation.choices[0].call.is_some() {
+            return;
+        }
+        let item = self.item.clone();
+        let added = json!({"id": item, "content": [], "role": "assistant", "status": "in_progress", "type": "message",
+            "phase": null});
+        self.push(out, "response.output_item.added", json!({"item": added, "output_index": 0}));
+        let part = json!({"annotations": [], "text": "", "type": "output_text", "logprobs": []});
+        let body = json!({"content_index": 0, "item_id": item, "output_index": 0, "part": part});
+        self.push(out, "response.content_part.added", body);
+    }
+
+    fn token(&mut self, generation: &Generation, _: usize, piece: &Piece, _: Option<&Echo>, out: &mut Events) {
+        let choice = &generation.choices[0];
+        if choice.produced <= generation.reasoning() {
+            let body = json!({"content_index": 0, "delta": piece.text, "item_id": self.item, "output_index": 0});
+            return self.push(out, "response.reasoning_text.delta", body);
+        }
+        self.text.push_str(&piece.text);
+        if choice.call.is_some() {
+            return self.call(generation, piece, out);
+        }
+        let body = json!({"content_index": 0, "delta": piece.text, "item_id": self.item, "logprobs": [],
+            "output_index": 0});
+        self.push(out, "response.output_text.delta", body);
+    }
+
+    fn close(&mut self, generation: &Generation, out: &mut Events) {
+        let choice = &generation.choices[0];
+        let output = if let Some(call) = &choice.call {
+            let arguments = call.arguments(&self.text).to_owned();
+            let body = json!({"arguments": arguments, "item_id": self.item, "output_index": 0, "name": call.name});
+            self.push(out, "response.function_call_arguments.done", body);
+            call_item(&self.item, &choice.call_id, &call.name, &arguments, "completed")
+        } else {
+            self.close_text(out)
+        };
+        self.push(out, "response.output_item.done", json!({"item": output, "output_index": 0}));
+        let response = response(generation, Some(output));
+        generation.keep(&response, &self.text);
+        self.push(out, "response.completed", json!({"response": response}));
+    }
+
+    fn fail(&mut self, problem: &Problem, out: &mut Events) {
+        self.push(out, "error", json!({"code": "server_error", "message": problem.message, "param": null}));
+    }
+}
+
+/// The non-streamed response.
+pub(super) fn whole(generation: &Generation, collected: &[Collected]) -> Json {
+    let (choice, text) = (&generation.choices[0], &collected[0].text);
+    let id = generation.app.random_id();
+    let item = match choice.made_call() {
+        Some(call) => call_item(&format!("fc_{id}"), &choice.call_id, &call.name, call.arguments(text), "completed"),
+        None => text_item(&format!("msg_{id}"), text),
+    };
+    let response = response(generation, Some(item));
+    generation.keep(&response, text);
+    response
+}
+
+fn call_item(item: &str, call: &str, name: &str, arguments: &str, status: &str) -> Json {
+    json!({"arguments": arguments, "call_id": call, "name": name, "type": "function_call", "id": item, "async": null,
+        "caller": null, "namespace": null, "status": status})
+}
+
+fn text_item(item: &str, text: &str) -> Json {
+    let content = json!([{"annotations": [], "text": text, "type": "output_text", "logprobs": null}]);
+    json!({"id": item, "content": content, "role": "assistant", "status": "completed", "type": "message",
+        "phase": null})
+}
+
+impl Generation {
+    /// Stores the response, if requested.
+    fn keep(&self, response: &Json, text: &str) {
+        if let Some(history) = &self.ask.history {
+            let mut all = history.clone();
+            all.push(message("assistant", text));
+            self.app.responses.keep(&self.id, Kept { messages: all, body: response.to_string() });
+        }
+    }
+}
+
+/// The response object: in progress, or with its output.
+fn response(generation: &Generation, output: Option<Json>) -> Json {
+    let ask = &generation.ask;
+    let (status, incomplete) = match (&output, generation.choices[0].finish) {
+        (None, _) => ("in_progress", Json::Null),
+        (Some(_), Finish::Length) => ("incomplete", json!({"reason": "max_output_tokens"})),
+        (Some(_), Finish::Stop) => ("completed", Json::Null),
+    };
+    let echoed = |name: &str, preset: Json| {
+        ask.echoed.get(name).map_or(preset, |value| serde_json::from_str(&dumps(value)).unwrap_or_default())
+    };
+    let choice = if ask.echoed.get("tools").is_some() { "auto" } else { "none" };
+    json!({
+        "id": generation.id,
+        "created_at": generation.created,
+        "incomplete_details": incomplete,
+        "instructions": echoed("instructions", Json::Null),
+        "metadata": echoed("metadata", Json::Null),
+        "model": generation.model,
+        "object": "response",
+        "output": output.iter().collect::<Vec<_>>(),
+        "parallel_tool_calls": true,
+        "temperature": ask.temperature.unwrap_or(1.0),
+        "tool_choice": echoed("tool_choice", json!(choice)),
+        "tools": echoed("tools", json!([])),
+        "top_p": ask.top_p.unwrap_or(1.0),
+        "background": false,
+        "max_output_tokens": ask.max_tokens,
+        "max_tool_calls": null,
+        "previous_response_id": echoed("previous_response_id", Json::Null),
+        "prompt": null,
+        "reasoning": null,
+        "service_tier": "auto",
+        "status": status,
+        "text": echoed("text", Json::Null),
+        "top_logprobs": null,
+        "truncation": "disabled",
+        "usage": output.map(|_| usage(generation)),
+        "user": null,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "kv_transfer_params": null,
+        "ec_transfer_params": null,
+        "input_messages": null,
+        "output_messages": null
+    })
+}
+
+fn usage(generation: &Generation) -> Json {
+    let usage = generation.usage();
+    json!({
+        "input_tokens": usage.prompt,
+        "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0, "input_tokens_per_turn": [],
+            "cached_tokens_per_turn": []},
+        "output_tokens": usage.completion,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning, "tool_output_tokens": 0,
+            "output_tokens_per_turn": [], "tool_output_tokens_per_turn": []},
+        "total_tokens": usage.prompt + usage.completion
+    })
 }

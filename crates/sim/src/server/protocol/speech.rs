@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Body, Bytes, Frame};
 use tokio::time::{Instant, Sleep};
 
 use crate::faults::Fault;
 use crate::server::request::fields::Fields;
 use crate::server::request::problem::Problem;
-use crate::server::response::vectors::base64;
 use crate::server::wire::ResetSwitch;
 use crate::spec::MediaSpec;
 
@@ -43,26 +44,25 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn read(fields: &Fields) -> Result<Self, Problem> {
-        let input = fields.text("input")?.ok_or_else(|| Problem::invalid(&[fields.missing("input")]))?;
         let form = match fields.text("response_format")? {
             Some("pcm") => Form::Pcm,
             None | Some("wav") => Form::Wav,
             Some(other) => {
-                let message = format!("response_format {other:?} is not simulated: use wav or pcm.");
-                return Err(Problem::parameter(&message, "response_format", None));
+                let message = format!("expected wav or pcm, the simulated formats, got {other:?}");
+                return Err(Problem::parameter("response_format", &message));
             }
         };
         let speed = fields.float("speed")?.unwrap_or(1.0);
         if !(0.25..=4.0).contains(&speed) {
-            return Err(Problem::parameter("speed must be between 0.25 and 4.", "speed", None));
+            return Err(Problem::parameter("speed", "expected a number from 0.25 to 4"));
         }
         let events = fields.text("stream_format")? == Some("sse");
         Ok(Ask {
-            model: fields.text("model")?.map(str::to_owned),
-            input: input.to_owned(),
+            model: fields.model()?,
+            input: fields.required_text("input")?,
             form,
             events,
-            streams: events || !fields.has("stream") || fields.flag("stream")?,
+            streams: events || fields.flag_or_true("stream")?,
             speed,
         })
     }
@@ -133,24 +133,19 @@ impl SpeechStream {
         if !self.ask.events {
             return Bytes::copy_from_slice(bytes);
         }
-        let audio = base64(bytes);
+        let audio = STANDARD.encode(bytes);
         format!("data: {{\"type\":\"speech.audio.delta\",\"audio\":\"{audio}\"}}\n\n").into()
     }
 
-    /// The number of chunks after which the fault strikes, if it does within the response: at least one.
-    fn strikes_after(&self) -> Option<u32> {
-        let (Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _)) =
-            self.fault
-        else {
-            return None;
-        };
+    /// The number of chunks after which the fault occurs, if it does within the response: at least one.
+    fn fails_after(&self) -> Option<u32> {
         let chunks = self.total.div_ceil(self.chunk);
-        (chunks > 1).then(|| 1 + (place * f64::from(chunks - 1)) as u32)
+        self.fault.place().filter(|_| chunks > 1).map(|place| 1 + (place * f64::from(chunks - 1)) as u32)
     }
 
     /// Applies a fault that is due; returns the frame to send instead of audio.
-    fn strike(&mut self) -> Option<Option<io::Result<Frame<Bytes>>>> {
-        if self.strikes_after() != Some(self.sent_chunks) {
+    fn apply_fault(&mut self) -> Option<Option<io::Result<Frame<Bytes>>>> {
+        if self.fails_after() != Some(self.sent_chunks) {
             return None;
         }
         match std::mem::replace(&mut self.fault, Fault::None) {
@@ -164,10 +159,7 @@ impl SpeechStream {
                 let error = "data: {\"error\":{\"message\":\"the simulator failed this stream on purpose\"}}\n\n";
                 Some(Some(Ok(Frame::data(Bytes::from_static(error.as_bytes())))))
             }
-            _ => {
-                self.reset.pull();
-                Some(Some(Err(io::ErrorKind::ConnectionReset.into())))
-            }
+            _ => Some(Some(Err(self.reset.pull()))),
         }
     }
 
@@ -206,7 +198,7 @@ impl Body for SpeechStream {
             return Poll::Ready(this.ask.events.then(|| Ok(Frame::data(this.close()))));
         }
         if this.sleep.is_none()
-            && let Some(instead) = this.strike()
+            && let Some(instead) = this.apply_fault()
         {
             return Poll::Ready(instead);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::StatusCode;
 use tacho_core::json::{Dict, Value};
 
 use super::problem::Problem;
@@ -12,9 +13,10 @@ use crate::spec::SimSpec;
 use tacho_engine::{EngineSpec, Limits};
 
 /// The endpoint, which determines the format of the response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Endpoint {
     /// `/v1/completions`.
+    #[default]
     Completions,
     /// `/v1/chat/completions`.
     Chat,
@@ -30,26 +32,10 @@ pub(crate) enum Endpoint {
     Triton,
     /// `/v1/messages`, Anthropic's protocol.
     Messages,
-    /// `/` and `/generate` of Text Generation Inference, not streamed.
-    TgiWhole,
     /// `/generate` of SGLang.
     Sglang,
     /// `/generate` of vLLM's demonstration server.
     Demo,
-}
-
-impl Endpoint {
-    pub(crate) fn id_prefix(self) -> &'static str {
-        match self {
-            Endpoint::Completions => "cmpl-",
-            Endpoint::Chat => "chatcmpl-",
-            Endpoint::Responses => "resp_",
-            Endpoint::Transcription => "transcribe-",
-            Endpoint::Translation => "translate-",
-            Endpoint::Messages => "chatcmpl-",
-            Endpoint::Tgi | Endpoint::TgiWhole | Endpoint::Triton | Endpoint::Sglang | Endpoint::Demo => "",
-        }
-    }
 }
 
 /// The kind of output.
@@ -63,7 +49,7 @@ pub(crate) enum Form {
 }
 
 /// A generation request without its prompts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Ask {
     pub(crate) endpoint: Endpoint,
     pub(crate) model: Option<String>,
@@ -102,7 +88,7 @@ pub(crate) struct Ask {
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
     /// Fields of the request that `/v1/responses` echoes.
-    pub(crate) shown: Dict,
+    pub(crate) echoed: Dict,
     /// The conversation, if the response is to be stored.
     pub(crate) history: Option<Vec<Value>>,
     /// Duration of the audio input.
@@ -121,40 +107,9 @@ pub(crate) enum Transfer {
 }
 
 impl Ask {
-    /// One choice of at most `max_tokens`, with defaults otherwise.
+    /// One choice of at most `max_tokens`, streamed, with defaults otherwise.
     pub(crate) fn plain(endpoint: Endpoint, max_tokens: Option<i64>) -> Ask {
-        Ask {
-            endpoint,
-            model: None,
-            n: 1,
-            max_tokens,
-            limit_name: "max_tokens",
-            min_tokens: 0,
-            ignore_eos: false,
-            stop: Vec::new(),
-            keep_stop: false,
-            stream: true,
-            interval: 1,
-            include_usage: false,
-            continuous_usage: false,
-            echo: false,
-            logprobs: None,
-            prompt_logprobs: None,
-            return_token_ids: false,
-            name_by_id: false,
-            seed: None,
-            form: Form::Free,
-            priority: 0,
-            cache_salt: None,
-            transfer: Transfer::None,
-            truncate: None,
-            budget: None,
-            temperature: None,
-            top_p: None,
-            shown: Dict::new(),
-            history: None,
-            audio_seconds: 0.0,
-        }
+        Ask { endpoint, n: 1, max_tokens, limit_name: "max_tokens", stream: true, interval: 1, ..Ask::default() }
     }
 
     /// Reasoning tokens at the start of a choice.
@@ -174,29 +129,18 @@ impl Ask {
 
     /// Refuses more output than the context length, before tokenization.
     pub(crate) fn check_limits(&self, spec: &SimSpec) -> Result<(), Problem> {
-        if self.budget.is_some() && spec.reasoning_tokens == 0 {
-            return Err(Problem::bad_request(
-                "thinking_token_budget is set but reasoning_config is not configured. Please set --reasoning-parser \
-                 and/or --reasoning-config to use thinking_token_budget.",
-            ));
-        }
         let limit = spec.engine.max_model_len;
-        if let Some(asked) = self.max_tokens.filter(|asked| *asked > limit as i64) {
-            let name = self.limit_name;
-            let message = format!(
-                "{name}={asked} cannot be greater than max_model_len={limit}. Please request fewer output tokens."
-            );
-            return Err(Problem::parameter(&message, name, Some(&asked.to_string())));
+        let most = |name: &str, asked: i64| match asked > limit as i64 {
+            true => Err(Problem::parameter(name, &format!("expected at most max_model_len={limit}, got {asked}"))),
+            false => Ok(()),
+        };
+        if self.budget.is_some() && spec.reasoning_tokens == 0 {
+            return Err(Problem::parameter("thinking_token_budget", "expected only of a model that reasons"));
         }
+        most(self.limit_name, self.max_tokens.unwrap_or(0))?;
         match self.truncate {
-            Some((tokens, _)) if tokens != usize::MAX && tokens > limit => {
-                let message = format!(
-                    "truncate_prompt_tokens={tokens} cannot be greater than max_model_len = {limit}. Please request a \
-                     smaller truncation size."
-                );
-                Err(Problem::parameter(&message, "truncate_prompt_tokens", Some(&tokens.to_string())))
-            }
-            Some((0, _)) => Err(Problem::bad_request("The decoder prompt cannot be empty")),
+            Some((0, _)) => Err(Problem::parameter("truncate_prompt_tokens", "expected a prompt that is not empty")),
+            Some((tokens, _)) if tokens != usize::MAX => most("truncate_prompt_tokens", tokens as i64),
             _ => Ok(()),
         }
     }
@@ -214,14 +158,12 @@ impl Ask {
         let asked = if self.only_repeats() { 1 } else { self.max_tokens.unwrap_or(room) };
         let max_tokens = asked.min(room);
         if max_tokens < 1 {
-            let message = format!("max_tokens must be at least 1, got {max_tokens}.");
-            return Err(Problem::parameter(&message, "max_tokens", Some(&max_tokens.to_string())));
+            return Err(Problem::parameter("max_tokens", &format!("expected at least 1, got {max_tokens}")));
         }
         let (max_tokens, min_tokens) = (max_tokens as usize, self.min_tokens);
         if min_tokens > max_tokens {
-            let message =
-                format!("min_tokens must be less than or equal to max_tokens={max_tokens}, got {min_tokens}.");
-            return Err(Problem::bad_request(&message));
+            let message = format!("expected at most max_tokens={max_tokens}, got {min_tokens}");
+            return Err(Problem::parameter("min_tokens", &message));
         }
         let mean_output_len = engine.mean_output_len;
         Ok(Limits { max_tokens, min_tokens, ignore_eos: self.ignore_eos, mean_output_len })
@@ -234,5 +176,6 @@ pub(crate) fn too_long(tokens: usize, limit: usize) -> Problem {
         "This model's maximum context length is {limit} tokens. However, your prompt contains {least}{tokens} input \
          tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt."
     );
-    Problem::parameter(&message, "input_tokens", Some(&tokens.to_string()))
+    let message = format!("{message} (parameter=input_tokens, value={tokens})");
+    Problem::new(StatusCode::BAD_REQUEST, "BadRequestError", &message, Some("input_tokens"))
 }

@@ -1,9 +1,10 @@
-//! Fields of a request body: the types that vLLM accepts, and its findings about others.
+//! The fields of a request body.
 
+use hyper::StatusCode;
 use tacho_core::json::{self, Dict, Value};
 
-use super::members;
-use super::problem::{Invalid, Problem};
+use super::problem::Problem;
+use super::types::{Kind, as_bool, as_float, as_int};
 
 /// Most fields and items of a body: parsed, they take many times their size in bytes.
 const MAX_MEMBERS: usize = 1 << 22;
@@ -13,36 +14,27 @@ pub(crate) struct Fields(Dict);
 
 impl Fields {
     pub(crate) fn parse(content_type: Option<&str>, body: &[u8]) -> Result<Fields, Problem> {
+        let broken = |message: &str| Problem::new(StatusCode::BAD_REQUEST, "Bad Request", message, None);
         let media = content_type.map(|value| value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
         let is_json = |media: &str| {
             media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
         };
         if media.is_some_and(|media| !is_json(&media)) {
-            return Err(Problem::invalid(&[Invalid::MediaType]));
+            return Err(broken("Unsupported Media Type: Only 'application/json' is allowed"));
         }
-        let text = std::str::from_utf8(body).map_err(|_| Problem::unreadable())?;
+        let text = std::str::from_utf8(body).map_err(|_| broken("There was an error parsing the body"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if memchr::memchr_iter(b',', body).count() > MAX_MEMBERS {
             return Err(Problem::bad_request(&format!("the body has more than {MAX_MEMBERS} members and items")));
         }
-        if text.is_empty() {
-            return Err(Problem::invalid(&[Invalid::member("missing", "", "Field required", &Value::Null)]));
-        }
         match json::parse(text) {
             Ok(Value::Dict(dict)) => Ok(Fields(dict)),
-            Ok(Value::Null) => Err(Problem::invalid(&[Invalid::member("missing", "", "Field required", &Value::Null)])),
-            Ok(other) => {
-                let message = "Input should be a valid dictionary or object to extract fields from";
-                let finding = Invalid::member("model_attributes_type", "", message, &other);
-                Err(Problem::invalid(&[finding]))
-            }
-            Err(error) => {
-                let mut reason = error.message.to_owned();
-                reason[..1].make_ascii_uppercase();
-                // Python counts characters, not bytes.
-                let at = text[..error.at].chars().count();
-                Err(Problem::invalid(&[Invalid::Json { at, error: reason }]))
-            }
+            Ok(_) => Err(broken("body: expected an object")),
+            // Python counts characters, not bytes.
+            Err(error) => Err(Problem::wrong_type(
+                &format!("body.{}", text[..error.at].chars().count()),
+                &format!("expected JSON: {}", error.message),
+            )),
         }
     }
 
@@ -51,6 +43,7 @@ impl Fields {
         Fields(texts.into_iter().map(|(name, text)| (name, Value::Str(text))).collect())
     }
 
+    /// The fields of an object in the body; none if it is absent.
     pub(crate) fn within(&self, name: &str) -> Fields {
         Fields(self.get(name).and_then(Value::as_dict).cloned().unwrap_or_default())
     }
@@ -59,114 +52,79 @@ impl Fields {
         &self.0
     }
 
-    /// A list of integers; empty if absent.
-    pub(crate) fn ints(&self, name: &str) -> Result<Vec<i64>, Problem> {
-        let items = self.get(name).and_then(Value::as_list).unwrap_or(&[]);
-        items.iter().map(|item| int_of(item, name).map(Option::unwrap_or_default)).collect()
-    }
-
     /// A field that is present and not null.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| **value != Value::Null)
     }
 
-    pub(crate) fn required(&self, name: &str) -> Result<&Value, Problem> {
-        self.0.get(name).ok_or_else(|| Problem::invalid(&[self.missing(name)]))
+    pub(crate) fn truthy(&self, name: &str) -> bool {
+        self.get(name).is_some_and(Value::truthy)
     }
 
-    /// The finding that a field is missing.
-    pub(crate) fn missing(&self, name: &str) -> Invalid {
-        Invalid::member("missing", name, "Field required", &Value::Dict(self.0.clone()))
-    }
-
-    /// Returns whether the field is present, null included.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.get(name).is_some()
+    fn typed<'a, T>(
+        &'a self,
+        name: &str,
+        kind: Kind,
+        read: impl FnOnce(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Problem> {
+        self.get(name).map(|value| read(value).ok_or_else(|| kind.problem(name, Some(value)))).transpose()
     }
 
     /// An integer, clamped to 64 bits.
     pub(crate) fn int(&self, name: &str) -> Result<Option<i64>, Problem> {
-        self.get(name).map_or(Ok(None), |value| int_of(value, name))
+        self.typed(name, Kind::Int, as_int)
     }
 
     pub(crate) fn float(&self, name: &str) -> Result<Option<f64>, Problem> {
-        const PARSING: &str = "Input should be a valid number, unable to parse string as a number";
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let (kind, message) = match value {
-            Value::Str(text) => match text.trim().parse() {
-                Ok(number) => return Ok(Some(number)),
-                Err(_) => ("float_parsing", PARSING),
-            },
-            Value::Bool(flag) => return Ok(Some(f64::from(u8::from(*flag)))),
-            other => match other.as_f64() {
-                Some(number) => return Ok(Some(number)),
-                None => ("float_type", "Input should be a valid number"),
-            },
-        };
-        Err(Problem::invalid(&[Invalid::member(kind, name, message, value)]))
+        self.typed(name, Kind::Float, as_float)
     }
 
     /// A boolean; false if absent.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Problem> {
-        flag_of(self.get(name), name)
+        Ok(self.typed(name, Kind::Bool, as_bool)?.unwrap_or(false))
+    }
+
+    /// A boolean; true if absent.
+    pub(crate) fn flag_or_true(&self, name: &str) -> Result<bool, Problem> {
+        Ok(self.typed(name, Kind::Bool, as_bool)?.unwrap_or(true))
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Str(text)) => Ok(Some(text)),
-            Some(other) => {
-                let finding = Invalid::member("string_type", name, "Input should be a valid string", other);
-                Err(Problem::invalid(&[finding]))
-            }
-        }
+        self.typed(name, Kind::Text, Value::as_str)
     }
 
-    /// A text or a list of texts.
+    pub(crate) fn required_text(&self, name: &str) -> Result<String, Problem> {
+        let text = self.text(name)?.ok_or_else(|| Kind::Text.problem(name, self.0.get(name)))?;
+        Ok(text.to_owned())
+    }
+
+    /// The name of a model, unless it is empty.
+    pub(crate) fn model(&self) -> Result<Option<String>, Problem> {
+        Ok(self.text("model")?.filter(|model| !model.is_empty()).map(str::to_owned))
+    }
+
+    pub(crate) fn seed(&self, name: &str) -> Result<Option<u64>, Problem> {
+        Ok(self.int(name)?.map(|seed| seed as u64))
+    }
+
+    /// A count; zero if it is absent or negative.
+    pub(crate) fn count(&self, name: &str) -> Result<usize, Problem> {
+        Ok(self.int(name)?.and_then(|count| usize::try_from(count).ok()).unwrap_or(0))
+    }
+
+    /// A text or a list of texts; empty if absent.
     pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>, Problem> {
-        let wrong = |value: &Value| {
-            Problem::invalid(&[Invalid::member("string_type", name, "Input should be a valid string", value)])
+        let read = |value: &Value| match value {
+            Value::Str(text) => Some(vec![text.clone()]),
+            value => value.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
         };
-        match self.get(name) {
-            None => Ok(Vec::new()),
-            Some(Value::Str(text)) => Ok(vec![text.clone()]),
-            Some(Value::List(items)) => {
-                items.iter().map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item))).collect()
-            }
-            Some(other) => Err(wrong(other)),
-        }
+        Ok(self.typed(name, Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), read)?.unwrap_or_default())
     }
 
-    /// `stream_options`: the flags `include_usage` and `continuous_usage_stats`.
-    pub(crate) fn stream_options(&self) -> Result<Option<(bool, bool)>, Problem> {
-        let Some(options) = self.get("stream_options") else { return Ok(None) };
-        let flag = |name: &str| flag_of(options.get(name), &format!("stream_options.{name}"));
-        Ok(Some((flag("include_usage")?, flag("continuous_usage_stats")?)))
-    }
-}
-
-fn int_of(value: &Value, name: &str) -> Result<Option<i64>, Problem> {
-    match members::wrong_int(name, value) {
-        Some(finding) => Err(Problem::invalid(&[finding])),
-        None => Ok(match value {
-            Value::Int(number) => Some(*number),
-            Value::Bool(flag) => Some(i64::from(*flag)),
-            Value::Float(number) => Some(*number as i64),
-            Value::BigInt(digits) => Some(if digits.starts_with('-') { i64::MIN } else { i64::MAX }),
-            Value::Str(text) => text.trim().parse().ok(),
-            _ => None,
-        }),
-    }
-}
-
-fn flag_of(value: Option<&Value>, name: &str) -> Result<bool, Problem> {
-    let Some(value) = value.filter(|value| **value != Value::Null) else { return Ok(false) };
-    match members::wrong_bool(name, value) {
-        Some(finding) => Err(Problem::invalid(&[finding])),
-        None => Ok(match value {
-            Value::Str(text) => ["true", "1", "yes", "on", "t", "y"].contains(&text.to_lowercase().as_str()),
-            other => other.truthy(),
-        }),
+    /// A list of integers; empty if absent.
+    pub(crate) fn ints(&self, name: &str) -> Result<Vec<i64>, Problem> {
+        let read = |value: &Value| value.as_list()?.iter().map(as_int).collect();
+        Ok(self.typed(name, Kind::List(&Kind::Int), read)?.unwrap_or_default())
     }
 }
 
@@ -174,37 +132,28 @@ fn flag_of(value: Option<&Value>, name: &str) -> Result<bool, Problem> {
 mod tests {
     use super::*;
 
-    fn fields(text: &str) -> Fields {
-        Fields::parse(Some("application/json; charset=utf-8"), text.as_bytes()).unwrap()
-    }
-
     #[test]
     fn numbers_and_flags_are_read_as_leniently_as_vllm_reads_them() {
-        let body = fields(r#"{"a": "7", "b": 3.0, "c": null, "d": true, "e": [1], "f": "yes"}"#);
+        let text = r#"{"a": "7", "b": 3.0, "c": null, "d": true, "e": [1], "f": "yes"}"#;
+        let body = Fields::parse(Some("application/json; charset=utf-8"), text.as_bytes()).unwrap();
         assert_eq!(body.int("a").unwrap(), Some(7));
         assert_eq!(body.int("b").unwrap(), Some(3));
         assert_eq!(body.int("c").unwrap(), None);
         assert!(body.flag("d").unwrap() && body.flag("f").unwrap() && !body.flag("g").unwrap());
-        assert!(body.int("e").unwrap_err().body.contains("'type': 'int_type'"));
+        assert_eq!(body.int("e").unwrap_err().message, "body.e: expected an integer, got a list of 1");
         assert!(body.flag("e").is_err());
     }
 
     #[test]
-    fn bodies_that_are_not_objects_are_findings() {
-        let text = |body: &[u8]| Fields::parse(Some("application/json"), body).unwrap_err().body;
+    fn bodies_that_are_not_objects_are_refused() {
+        let text = |body: &[u8]| Fields::parse(Some("application/json"), body).unwrap_err().body();
         assert_eq!(
             text(b"[1]"),
-            r#"{"error":{"message":"1 validation error:\n  {'type': 'model_attributes_type', 'loc': 'body', 'msg': 'Input should be a valid dictionary or object to extract fields from', 'input': '<list of 1 items>'}","type":"Bad Request","param":"body","code":400}}"#
+            r#"{"error":{"message":"body: expected an object","type":"Bad Request","param":null,"code":400}}"#
         );
-        assert_eq!(
-            text(br#"{"model": "tiny", "#),
-            r#"{"error":{"message":"1 validation error:\n  {'type': 'json_invalid', 'loc': 'body.18', 'msg': 'JSON decode error', 'input': '<dict of 0 items>', 'ctx': {'error': 'Expecting property name enclosed in double quotes'}}","type":"Bad Request","param":"body.18","code":400}}"#
-        );
-        assert_eq!(
-            text(b"{\"prompt\": \"\xff\"}"),
-            r#"{"error":{"message":"There was an error parsing the body","type":"Bad Request","param":null,"code":400}}"#
-        );
+        assert!(text("{\"é\": 1, ".as_bytes()).contains(r#""param":"body.9""#));
+        assert!(text(b"{\"prompt\": \"\xff\"}").contains("error parsing the body"));
         assert!(text(&[b"[".to_vec(), b"1,".repeat(MAX_MEMBERS + 1), b"1]".to_vec()].concat()).contains("more than"));
-        assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().body.contains("Unsupported Media Type"));
+        assert!(Fields::parse(Some("text/plain"), b"{}").unwrap_err().message.contains("Unsupported Media Type"));
     }
 }

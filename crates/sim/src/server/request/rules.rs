@@ -1,188 +1,187 @@
-//! vLLM's checks before types: fields that exclude or require each other.
+//! Ranges of fields, and fields that exclude or require each other.
 
-use tacho_core::json::{Value, python_str};
+use tacho_core::json::Value;
 
 use super::fields::Fields;
 use super::problem::Problem;
+use super::types::as_float;
 
-/// Forbidden characters of a cache salt.
-const SALT_FORBIDS: [char; 4] = ['@', '/', '\\', '\0'];
+/// Most alternatives per token, as in vLLM.
+const MAX_LOGPROBS: i64 = 20;
+/// Most token ids whose log-probabilities are requested.
+const MAX_LOGPROB_IDS: usize = 128;
+/// Most prompts of a completion request, as in vLLM.
+const MAX_PROMPTS: usize = 1024;
 const SALT_LENGTH: usize = 128;
+
+/// A field, its range in words, the least and the greatest value.
+const RANGES: [(&str, &str, f64, f64); 9] = [
+    ("n", "from 1 to 16384", 1.0, 16_384.0),
+    ("presence_penalty", "from -2 to 2", -2.0, 2.0),
+    ("frequency_penalty", "from -2 to 2", -2.0, 2.0),
+    ("repetition_penalty", "above 0", f64::MIN_POSITIVE, f64::MAX),
+    ("temperature", "from 0 to 2", 0.0, 2.0),
+    ("top_p", "above 0 and at most 1", f64::MIN_POSITIVE, 1.0),
+    ("top_k", "of at least -1", -1.0, f64::MAX),
+    ("min_p", "from 0 to 1", 0.0, 1.0),
+    ("min_tokens", "of at least 0", 0.0, f64::MAX),
+];
+
+/// A field, what is wrong with it, and whether it is.
+type Rule = (&'static str, &'static str, fn(&Fields) -> bool);
+
+const SAMPLING: &[Rule] = &[
+    ("stop", "expected no empty string", |fields| has_empty(fields, "stop")),
+    ("bad_words", "expected no empty string", |fields| has_empty(fields, "bad_words")),
+    ("n", "expected 1 with greedy sampling", |fields| {
+        number(fields, "temperature").is_some_and(|heat| heat < 1e-5) && number(fields, "n").unwrap_or(1.0) > 1.0
+    }),
+    ("allowed_token_ids", "expected at least one id", |fields| {
+        fields.get("allowed_token_ids").is_some_and(|ids| !ids.truthy())
+    }),
+    ("logprob_token_ids", "expected at most 128 ids", |fields| {
+        fields.ints("logprob_token_ids").is_ok_and(|ids| ids.len() > MAX_LOGPROB_IDS)
+    }),
+];
+
+/// Rules of completions and chat completions.
+const COMMON: &[Rule] = &[
+    ("stream_options", "expected only with stream", |fields| {
+        fields.truthy("stream_options") && !fields.truthy("stream")
+    }),
+    ("logprob_token_ids", "not supported with beam search", |fields| {
+        fields.truthy("logprob_token_ids") && fields.truthy("use_beam_search")
+    }),
+    ("prompt_logprobs", "expected an integer", |fields| is_no_number(fields, "prompt_logprobs")),
+    ("prompt_logprobs", "not available with stream", |fields| {
+        fields.truthy("stream") && number(fields, "prompt_logprobs").is_some_and(|top| top > 0.0 || top == -1.0)
+    }),
+    ("response_format", "expected json_schema with type json_schema", |fields| {
+        let format = fields.within("response_format");
+        format.text("type").is_ok_and(|kind| kind == Some("json_schema")) && format.get("json_schema").is_none()
+    }),
+    ("thinking_token_budget", "expected an integer of at least -1", |fields| {
+        fields.get("thinking_token_budget").is_some_and(|budget| !matches!(budget, Value::Int(-1..)))
+    }),
+    (
+        "repetition_detection",
+        "expected 0 <= min_pattern_size <= max_pattern_size, and min_count of at least 2",
+        |fields| {
+            let given = fields.within("repetition_detection");
+            let number = |name: &str| given.int(name).ok().flatten().unwrap_or(0);
+            let (least, most) = (number("min_pattern_size"), number("max_pattern_size"));
+            least < 0 || least > most || (most > 0 && number("min_count") < 2)
+        },
+    ),
+];
+
+const COMPLETION: &[Rule] = &[
+    ("prompt", "expected at most 1024 prompts", |fields| {
+        let items = fields.get("prompt").and_then(Value::as_list).unwrap_or(&[]);
+        items.len() > MAX_PROMPTS && !matches!(items[0], Value::Int(_))
+    }),
+    ("prompt_embeds", "not enabled", |fields| !fields.truthy("prompt") && fields.truthy("prompt_embeds")),
+    ("logprobs", "expected an integer", |fields| is_no_number(fields, "logprobs")),
+    ("logprob_token_ids", "expected only with logprobs", |fields| {
+        fields.truthy("logprob_token_ids") && fields.get("logprobs").is_none()
+    }),
+    ("suffix", "not supported by this model", |fields| fields.get("suffix").is_some()),
+];
+
+const CHAT: &[Rule] = &[
+    ("logprob_token_ids", "expected only with logprobs", |fields| {
+        fields.truthy("logprob_token_ids") && !fields.truthy("logprobs")
+    }),
+    ("top_logprobs", "expected an integer", |fields| is_no_number(fields, "top_logprobs")),
+    ("top_logprobs", "expected only with logprobs", |fields| {
+        fields.truthy("top_logprobs") && !fields.truthy("logprobs")
+    }),
+    ("chat_template", "refused without --trust-request-chat-template", |fields| fields.get("chat_template").is_some()),
+    ("mm_processor_kwargs", "refused without --trust-request-mm-kwargs", |fields| fields.truthy("mm_processor_kwargs")),
+    ("media_io_kwargs", "refused without --trust-request-mm-kwargs", |fields| fields.truthy("media_io_kwargs")),
+    ("continue_final_message", "expected only without add_generation_prompt", |fields| {
+        fields.truthy("continue_final_message") && fields.flag_or_true("add_generation_prompt").unwrap_or(true)
+    }),
+    ("tools", "expected at least one tool", |fields| fields.get("tools").is_some_and(|tools| !tools.truthy())),
+    ("tool_choice", "not available with a constraint of the output", |fields| {
+        let given = fields.within("structured_outputs");
+        matches!(fields.get("tool_choice"), Some(Value::Dict(_)))
+            && ["json", "regex", "choice"].iter().any(|name| given.get(name).is_some())
+    }),
+];
+
+fn number(fields: &Fields, name: &str) -> Option<f64> {
+    fields.get(name).and_then(as_float)
+}
+
+fn is_no_number(fields: &Fields, name: &str) -> bool {
+    fields.get(name).is_some_and(|value| matches!(value, Value::Str(_)) || as_float(value).is_none())
+}
+
+fn has_empty(fields: &Fields, name: &str) -> bool {
+    fields.texts(name).is_ok_and(|texts| texts.iter().any(String::is_empty))
+}
+
+fn obey(rules: &[&[Rule]], fields: &Fields) -> Result<(), Problem> {
+    match rules.iter().copied().flatten().find(|(_, _, is_broken)| is_broken(fields)) {
+        Some((name, message, _)) => Err(Problem::parameter(name, message)),
+        None => Ok(()),
+    }
+}
 
 /// The rules of `/v1/completions`.
 pub(crate) fn completion(fields: &Fields) -> Result<(), Problem> {
-    stream_options(fields)?;
-    logprobs(fields, "logprobs", "must be set.", fields.get("logprobs").is_none())?;
-    constraints(fields, Some("structured_outputs"))?;
-    response_format(fields)?;
+    obey(&[COMPLETION, COMMON], fields)?;
     cache_salt(fields)
 }
 
 /// The rules of `/v1/chat/completions`.
 pub(crate) fn chat(fields: &Fields) -> Result<(), Problem> {
-    let truthy = |name: &str| fields.get(name).is_some_and(Value::truthy);
-    if truthy("continue_final_message") && truthy("add_generation_prompt") {
-        let message = "Cannot set both `continue_final_message` and `add_generation_prompt` to True.";
-        return Err(Problem::bad_request(message));
-    }
-    tools(fields)?;
-    if constraints(fields, None)? && matches!(fields.get("tool_choice"), Some(Value::Dict(_))) {
-        let message = "You can only either use constraints for structured outputs or tools, not both.";
-        return Err(Problem::bad_request(message));
-    }
-    logprobs(fields, "top_logprobs", "must be set to true.", !truthy("logprobs"))?;
-    if fields.get("top_logprobs").and_then(Value::as_f64).is_some_and(|top| top != 0.0) && !truthy("logprobs") {
-        let message = "when using `top_logprobs`, `logprobs` must be set to true.";
-        return Err(Problem::parameter(message, "top_logprobs", None));
-    }
-    stream_options(fields)?;
-    response_format(fields)?;
+    obey(&[CHAT, COMMON], fields)?;
     cache_salt(fields)
 }
 
-fn stream_options(fields: &Fields) -> Result<(), Problem> {
-    let options = fields.get("stream_options").is_some_and(Value::truthy);
-    if options && !fields.get("stream").is_some_and(Value::truthy) {
-        let message = "Stream options can only be defined when `stream=True`.";
-        return Err(Problem::parameter(message, "stream_options", None));
-    }
-    Ok(())
-}
-
-/// Log-probabilities: `top` is the field with their number; `missing` means that none are requested.
-fn logprobs(fields: &Fields, top: &str, needed: &str, missing: bool) -> Result<(), Problem> {
-    if fields.get("logprob_token_ids").is_some_and(Value::truthy) {
-        if fields.get("use_beam_search").is_some_and(Value::truthy) {
-            let message = "`logprob_token_ids` is not supported with beam search.";
-            return Err(Problem::parameter(message, "logprob_token_ids", None));
-        }
-        if missing {
-            let message = format!("when using `logprob_token_ids`, `logprobs` {needed}");
-            return Err(Problem::parameter(&message, "logprob_token_ids", None));
-        }
-    }
-    for name in ["prompt_logprobs", top] {
-        let Some(value) = fields.get(name) else { continue };
-        let number = match value {
-            Value::Bool(flag) => f64::from(u8::from(*flag)),
-            other => other.as_f64().ok_or_else(|| {
-                Problem::parameter(&format!("`{name}` must be an integer."), name, Some(&python_str(value)))
-            })?,
-        };
-        let streams = fields.get("stream").is_some_and(Value::truthy);
-        if name == "prompt_logprobs" && streams && (number > 0.0 || number == -1.0) {
-            let message = "`prompt_logprobs` are not available when `stream=True`.";
-            return Err(Problem::parameter(message, name, None));
-        }
-        if number < 0.0 && number != -1.0 {
-            let message = format!("`{name}` must be a positive value or -1.");
-            return Err(Problem::parameter(&message, name, Some(&python_str(value))));
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether there are constraints; refuses more than one of the plain kinds.
-fn constraints(fields: &Fields, parameter: Option<&str>) -> Result<bool, Problem> {
-    let Some(given) = fields.get("structured_outputs") else { return Ok(false) };
-    let Value::Dict(given) = given else {
-        return Err(Problem::internal(&format!("'{}' object has no attribute 'get'", python_type(given))));
-    };
-    let is_given = |name: &&str| given.get(name).is_some_and(|value| *value != Value::Null);
-    let count = ["json", "regex", "choice"].iter().filter(|name| is_given(name)).count();
-    if count > 1 {
-        let message = "You can only use one kind of constraints for structured outputs ('json', 'regex' or 'choice').";
-        return Err(match parameter {
-            Some(name) => Problem::parameter(message, name, None),
-            None => Problem::bad_request(message),
-        });
-    }
-    Ok(count > 0)
-}
-
-fn python_type(value: &Value) -> &'static str {
-    match value {
-        Value::Str(_) => "str",
-        Value::List(_) => "list",
-        Value::Bool(_) => "bool",
-        Value::Float(_) => "float",
-        _ => "int",
-    }
-}
-
-fn response_format(fields: &Fields) -> Result<(), Problem> {
-    let Some(format) = fields.get("response_format") else { return Ok(()) };
-    let wanted = format.get("type").and_then(Value::as_str) == Some("json_schema");
-    if wanted && format.get("json_schema").is_none_or(|schema| *schema == Value::Null) {
-        let message = "When response_format type is 'json_schema', the 'json_schema' field must be provided.";
-        return Err(Problem::parameter(message, "response_format", None));
-    }
-    Ok(())
-}
-
 pub(crate) fn cache_salt(fields: &Fields) -> Result<(), Problem> {
-    let message = match fields.get("cache_salt") {
-        None => return Ok(()),
-        Some(Value::Str(salt)) if !salt.is_empty() => {
-            if salt.chars().count() <= SALT_LENGTH && !salt.contains(SALT_FORBIDS) {
-                return Ok(());
-            }
-            r"Parameter 'cache_salt' must be at most 128 characters and must not contain '@', '/', '\\', or NUL."
+    let is_valid =
+        |salt: &str| (1..=SALT_LENGTH).contains(&salt.chars().count()) && !salt.contains(['@', '/', '\\', '\0']);
+    match fields.get("cache_salt") {
+        Some(salt) if !salt.as_str().is_some_and(is_valid) => {
+            let message = r"expected 1 to 128 characters without '@', '/', '\' and NUL";
+            Err(Problem::parameter("cache_salt", message))
         }
-        Some(_) => "Parameter 'cache_salt' must be a non-empty string if provided.",
-    };
-    Err(Problem::parameter(message, "cache_salt", None))
+        _ => Ok(()),
+    }
 }
 
-/// Tools and the choice among them.
-fn tools(fields: &Fields) -> Result<(), Problem> {
-    let refuse = |message: &str, parameter: &str| Err(Problem::parameter(message, parameter, None));
-    if fields.get("tools").and_then(Value::as_list).is_some_and(<[Value]>::is_empty) {
-        let message =
-            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely.";
-        return refuse(message, "tools");
-    }
-    let Some(choice) = fields.get("tool_choice") else { return Ok(()) };
-    if choice.as_str() == Some("none") {
-        return Ok(());
-    }
-    let Some(tools) = fields.get("tools") else {
-        return refuse("When using `tool_choice`, `tools` must be set.", "tool_choice");
-    };
-    let named = match choice {
-        Value::Dict(_) => choice.get("function"),
-        Value::Str(word) if word == "auto" || word == "required" => return Ok(()),
-        other => {
-            let message = format!(
-                "Invalid value for `tool_choice`: {}! Only named tools, \"none\", \"auto\" or \"required\" are supported.",
-                python_str(other)
-            );
-            return refuse(&message, "tool_choice");
+/// Checks the sampling parameters.
+pub(crate) fn sampling(fields: &Fields, vocabulary: usize) -> Result<(), Problem> {
+    for (name, range, least, most) in RANGES {
+        if let Some(value) = fields.float(name)?.filter(|value| !(least..=most).contains(value)) {
+            return Err(Problem::parameter(name, &format!("expected a number {range}, got {value}")));
         }
-    };
-    const USAGE: &str = "Correct usage: `{\"type\": \"function\", \"function\": {\"name\": \"my_function\"}}`";
-    let Some(Value::Dict(function)) = named else {
-        let shown = python_str(named.unwrap_or(&Value::Null));
-        let message = format!("Invalid value for `function`: `{shown}` in `tool_choice`! {USAGE}");
-        return refuse(&message, "tool_choice.function");
-    };
-    let name = match function.get("name") {
-        None => {
-            let message = format!("Expected field `name` in `function` in `tool_choice`! {USAGE}");
-            return refuse(&message, "tool_choice.function.name");
-        }
-        Some(Value::Str(name)) if !name.is_empty() => name,
-        Some(other) => {
-            let message = format!("Invalid `name` in `function`: `{}` in `tool_choice`! {USAGE}", python_str(other));
-            return refuse(&message, "tool_choice.function.name");
-        }
-    };
-    let is_it = |tool: &Value| {
-        tool.get("function").and_then(|function| function.get("name")).and_then(Value::as_str) == Some(name)
-    };
-    if !tools.as_list().unwrap_or(&[]).iter().any(is_it) {
-        let message = "The tool specified in `tool_choice` does not match any of the specified `tools`";
-        return refuse(message, "tool_choice");
     }
-    Ok(())
+    obey(&[SAMPLING], fields)?;
+    alternatives(fields.int("prompt_logprobs")?, "prompt_logprobs", vocabulary)?;
+    for name in ["logprob_token_ids", "stop_token_ids", "allowed_token_ids"] {
+        check_ids(name, fields.ints(name)?.into_iter().map(Some), vocabulary)?;
+    }
+    let biased = fields.within("logit_bias");
+    check_ids("logit_bias", biased.dict().iter().map(|(id, _)| id.trim().parse().ok()), vocabulary)
+}
+
+fn check_ids(name: &str, mut ids: impl Iterator<Item = Option<i64>>, vocabulary: usize) -> Result<(), Problem> {
+    let is_known = |id: Option<i64>| id.is_some_and(|id| (0..vocabulary as i64).contains(&id));
+    match ids.all(is_known) {
+        true => Ok(()),
+        false => Err(Problem::parameter(name, &format!("expected token ids from 0 to {}", vocabulary - 1))),
+    }
+}
+
+/// Alternatives per token requested by `name`; -1 means the whole vocabulary.
+pub(crate) fn alternatives(top: Option<i64>, name: &str, vocabulary: usize) -> Result<Option<usize>, Problem> {
+    match top.map(|top| if top == -1 { vocabulary as i64 } else { top }) {
+        None => Ok(None),
+        Some(top @ 0..=MAX_LOGPROBS) => Ok(Some(top as usize)),
+        Some(top) => Err(Problem::parameter(name, &format!("expected an integer from 0 to {MAX_LOGPROBS}, got {top}"))),
+    }
 }

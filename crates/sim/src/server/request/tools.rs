@@ -1,10 +1,9 @@
 //! Tools: the call in an output, with arguments by its schema, and its notation in the text.
 
-use tacho_core::json::Value;
+use tacho_core::json::{Value, dumps};
 
 use super::fields::Fields;
-use super::members::{wrong_bool, wrong_dict, wrong_list, wrong_literal, wrong_model, wrong_text};
-use super::problem::Invalid;
+use super::problem::Problem;
 use crate::server::guide::{Dice, Schema};
 
 /// A tool that may be called.
@@ -15,11 +14,11 @@ pub(crate) struct Tool {
 }
 
 impl Tool {
-    /// A tool by the schema of its arguments; with an unsupported one they may be any object, as in vLLM.
-    pub(crate) fn new(name: &str, schema: Option<&Value>) -> Self {
-        let schema = schema.filter(|schema| schema.as_dict().is_some_and(|dict| !dict.is_empty()));
+    /// A tool by its name and the schema of its arguments; with an unsupported one they may be any object, as in vLLM.
+    pub(crate) fn of(tool: &Value, schema: &str) -> Option<Self> {
+        let schema = tool.get(schema).filter(|schema| schema.as_dict().is_some_and(|dict| !dict.is_empty()));
         let arguments = schema.and_then(|schema| Schema::new(schema).ok()).unwrap_or_else(Schema::any_object);
-        Tool { name: name.to_owned(), arguments }
+        Some(Tool { name: tool.get("name")?.as_str()?.to_owned(), arguments })
     }
 }
 
@@ -60,16 +59,12 @@ impl Calls {
     pub(crate) fn draw(&self, dice: &mut Dice) -> (String, Option<Call>) {
         let Some(tool) = dice.pick(&self.tools) else { return (String::new(), None) };
         let arguments = tool.arguments.text(dice);
-        let head = format!("<tool_call>{{\"name\": {}", json_text(&tool.name));
+        let head = format!("<tool_call>{{\"name\": {}", dumps(&Value::from(tool.name.as_str())));
         let start = format!("{head}, \"arguments\": ");
         let range = start.len()..start.len() + arguments.len();
         let call = Call { name: tool.name.clone(), named: head.len(), arguments: range, choice: self.choice };
         (format!("{start}{arguments}}}</tool_call>"), Some(call))
     }
-}
-
-fn json_text(text: &str) -> String {
-    tacho_core::json::dumps(&Value::from(text))
 }
 
 impl Call {
@@ -90,72 +85,70 @@ impl Call {
     }
 }
 
-/// Findings about the types of `tools` and `tool_choice` in a conversation.
-pub(crate) fn findings(fields: &Fields) -> Vec<Invalid> {
-    let mut found = Vec::new();
-    match fields.get("tools") {
-        None => {}
-        Some(Value::List(tools)) => {
-            tools.iter().enumerate().for_each(|(at, tool)| check_tool(&format!("tools.{at}"), tool, &mut found));
-        }
-        Some(other) => found.extend(wrong_list("tools", other)),
-    }
-    if let Some(kind) = fields.get("tool_choice").and_then(|choice| choice.get("type")) {
-        found.extend(wrong_literal("tool_choice", kind, &["function"]));
-    }
-    found
+/// The choice among tools that a request makes.
+pub(crate) enum Wanted<'a> {
+    No,
+    /// The model calls a tool until the conversation has the result of one.
+    Auto,
+    Some,
+    Named(&'a str),
 }
 
-fn check_tool(loc: &str, tool: &Value, found: &mut Vec<Invalid>) {
-    if let Some(wrong) = wrong_model(loc, tool) {
-        return found.push(wrong);
+impl Calls {
+    /// The calls of an output, if any.
+    pub(crate) fn new(mut tools: Vec<Tool>, wanted: &Wanted<'_>, has_result: bool) -> Result<Option<Calls>, Problem> {
+        let choice = match wanted {
+            Wanted::No => return Ok(None),
+            Wanted::Auto if has_result || tools.is_empty() => return Ok(None),
+            Wanted::Auto | Wanted::Some => Choice::Free,
+            Wanted::Named(name) => {
+                tools.retain(|tool| tool.name == *name);
+                tools.truncate(1);
+                Choice::Named
+            }
+        };
+        match tools.is_empty() {
+            true => Err(Problem::parameter("tool_choice", "expected a tool in tools")),
+            false => Ok(Some(Calls { tools, choice })),
+        }
     }
-    if let Some(kind) = tool.get("type") {
-        found.extend(wrong_literal(&format!("{loc}.type"), kind, &["function"]));
-    }
-    let loc = format!("{loc}.function");
-    let Some(function) = tool.get("function") else {
-        return found.push(Invalid::member("missing", &loc, "Field required", tool));
+}
+
+/// The calls of a chat completion's output, if any.
+pub(crate) fn of_conversation(fields: &Fields) -> Result<Option<Calls>, Problem> {
+    let wrong = || Problem::parameter("tool_choice", "expected none, auto, required or a function with a name");
+    let wanted = match fields.get("tool_choice") {
+        None => Wanted::Auto,
+        Some(Value::Str(word)) if word == "none" => Wanted::No,
+        Some(_) if fields.get("tools").is_none() => {
+            return Err(Problem::parameter("tool_choice", "expected only with tools"));
+        }
+        Some(Value::Str(word)) if word == "auto" => Wanted::Auto,
+        Some(Value::Str(word)) if word == "required" => Wanted::Some,
+        Some(choice) => {
+            let name = choice.get("function").and_then(|function| function.get("name")).and_then(Value::as_str);
+            Wanted::Named(name.filter(|name| !name.is_empty()).ok_or_else(wrong)?)
+        }
     };
-    if let Some(wrong) = wrong_model(&loc, function) {
-        return found.push(wrong);
-    }
-    match function.get("name") {
-        None => found.push(Invalid::member("missing", &format!("{loc}.name"), "Field required", function)),
-        Some(name) => found.extend(wrong_text(&format!("{loc}.name"), name)),
-    }
-    let given = |name: &str| function.get(name).filter(|value| **value != Value::Null);
-    found.extend(given("description").and_then(|text| wrong_text(&format!("{loc}.description"), text)));
-    found.extend(given("parameters").and_then(|dict| wrong_dict(&format!("{loc}.parameters"), dict)));
-    found.extend(given("strict").and_then(|flag| wrong_bool(&format!("{loc}.strict"), flag)));
+    let given = fields.get("tools").and_then(Value::as_list).unwrap_or(&[]);
+    let tools = given.iter().filter_map(|tool| Tool::of(tool.get("function")?, "parameters")).collect();
+    let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
+    let has_result = last.and_then(|message| message.get("role")).and_then(Value::as_str) == Some("tool");
+    Calls::new(tools, &wanted, has_result)
 }
 
-/// The calls of a chat completion's output, if any. With `auto` the model calls a tool until the conversation has the
-/// result of one.
-pub(crate) fn of_conversation(fields: &Fields) -> Option<Calls> {
-    let tools = fields.get("tools")?.as_list()?;
-    let tool = |tool: &Value| {
-        let function = tool.get("function")?;
-        Some(Tool::new(function.get("name")?.as_str()?, function.get("parameters")))
+/// The tool calls of a message in the notation of outputs, for the template.
+pub(crate) fn called(message: &Value) -> String {
+    let call = |call: &Value| {
+        let function = call.get("function")?;
+        Some(notation(function.get("name")?, function.get("arguments")?.as_str()?))
     };
-    let tools: Vec<Tool> = tools.iter().filter_map(tool).collect();
-    match fields.get("tool_choice") {
-        Some(Value::Str(word)) if word == "none" => None,
-        Some(Value::Str(word)) if word == "required" => some(tools, Choice::Free),
-        Some(Value::Dict(choice)) => {
-            let name = choice.get("function").and_then(|function| function.get("name"))?.as_str()?.to_owned();
-            some(tools.into_iter().filter(|tool| tool.name == name).take(1).collect(), Choice::Named)
-        }
-        _ => {
-            let last = fields.get("messages").and_then(Value::as_list).and_then(<[Value]>::last);
-            let has_result = last.and_then(|message| message.get("role")).and_then(Value::as_str) == Some("tool");
-            if has_result { None } else { some(tools, Choice::Free) }
-        }
-    }
+    message.get("tool_calls").and_then(Value::as_list).unwrap_or(&[]).iter().filter_map(call).collect()
 }
 
-pub(crate) fn some(tools: Vec<Tool>, choice: Choice) -> Option<Calls> {
-    (!tools.is_empty()).then_some(Calls { tools, choice })
+/// A call in the notation of Hermes models.
+pub(crate) fn notation(name: &Value, arguments: &str) -> String {
+    format!("<tool_call>{{\"name\": {}, \"arguments\": {arguments}}}</tool_call>", dumps(name))
 }
 
 #[cfg(test)]
@@ -164,10 +157,11 @@ mod tests {
 
     #[test]
     fn a_call_is_found_in_its_text_however_it_is_cut() {
-        let schema = tacho_core::json::parse(
-            r#"{"type": "object", "properties": {"city": {"const": "Zürich"}}, "required": ["city"]}"#,
+        let tool = tacho_core::json::parse(
+            r#"{"name": "get_weather",
+                "schema": {"type": "object", "properties": {"city": {"const": "Zürich"}}, "required": ["city"]}}"#,
         );
-        let calls = Calls { tools: vec![Tool::new("get_weather", schema.ok().as_ref())], choice: Choice::Free };
+        let calls = Calls { tools: vec![Tool::of(&tool.unwrap(), "schema").unwrap()], choice: Choice::Free };
         let (text, call) = calls.draw(&mut Dice::new(1, 2));
         let call = call.unwrap();
         assert_eq!(call.arguments(&text), r#"{"city": "Z\u00fcrich"}"#);

@@ -80,6 +80,13 @@ pub(crate) struct TokenLogprobs {
     pub(crate) text_offset: usize,
 }
 
+/// The prompt as part of its response (`echo`).
+#[derive(Debug)]
+pub(crate) struct Echo {
+    pub(crate) text: String,
+    pub(crate) logprob_tokens: Vec<TokenLogprobs>,
+}
+
 impl Choice {
     pub(crate) fn new(ask: &Ask, prompt: Arc<Prompt>, draw: &Draw<'_>, output: Written) -> Self {
         let reserve = ask.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
@@ -149,14 +156,11 @@ impl Choice {
         Some(TokenLogprobs { tokens, text_offset })
     }
 
-    /// Log-probabilities of the prompt's tokens, for a response that echoes it.
-    pub(crate) fn prompt_logprob_tokens(
-        &mut self,
-        tokenizer: &Tokenizer,
-        vocabulary: &Vocabulary,
-    ) -> Vec<TokenLogprobs> {
+    /// The prompt, for a response that echoes it.
+    pub(crate) fn echo(&mut self, tokenizer: &Tokenizer, vocabulary: &Vocabulary) -> Echo {
         let prompt = Arc::clone(&self.prompt);
-        prompt.ids.iter().filter_map(|token| self.rank(tokenizer, vocabulary, *token)).collect()
+        let logprob_tokens = prompt.ids.iter().filter_map(|token| self.rank(tokenizer, vocabulary, *token)).collect();
+        Echo { text: prompt.text(tokenizer), logprob_tokens }
     }
 }
 

@@ -1,31 +1,28 @@
-//! Stream events, byte for byte as in vLLM. Constant parts are built once per stream: a token costs one allocation and
-//! the escaping of its text.
-
-use std::collections::VecDeque;
+//! Stream events of completions and chat completions, byte for byte as in vLLM. The constant parts of an ordinary token
+//! are built once per stream: such a token costs one allocation and the escaping of its text.
 
 use hyper::body::Bytes;
+use serde_json::{Value, json};
 
-use super::choice::{Choice, Piece, TokenLogprobs};
-use super::escape::{escape, ids, list, number, quote, quoted};
-use super::generation::Generation;
-use super::repeated::Repeated;
-use super::usage::Usage;
+use super::choice::{Choice, Echo, Piece, TokenLogprobs};
+use super::generation::{Generation, Usage};
+use super::json::{chat_logprobs, completion_logprobs, finish_reason};
+use super::stream::{Events, Script, done};
 use crate::server::request::ask::Endpoint;
 
 const COMPLETIONS_REST: &[u8] =
-    br#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#;
-const CHAT_REST: &[u8] = br#""},"logprobs":null,"finish_reason":null,"token_ids":null}]"#;
-const END: &[u8] = b"}\n\n";
+    br#","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#;
+const CHAT_REST: &[u8] = br#"},"logprobs":null,"finish_reason":null,"token_ids":null}]"#;
 
 /// The fixed parts of one stream's events.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    endpoint: Endpoint,
+    is_chat: bool,
     /// Up to and including the start of `choices`.
-    head: Vec<u8>,
-    /// Per choice: up to and including the quote that opens the text.
+    head: String,
+    /// Per choice: up to the text.
     opens: Vec<Vec<u8>>,
-    /// Per choice: the same for reasoning text.
+    /// Per choice: up to the reasoning.
     thoughts: Vec<Vec<u8>>,
     /// Reasoning tokens at the start of a choice.
     reasoning: usize,
@@ -36,322 +33,173 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    pub(crate) fn new(generation: &Generation) -> Self {
+    pub(crate) fn script(generation: &Generation) -> Box<dyn Script> {
         let Generation { ask, id, created, model, .. } = generation;
-        let (object, text) = match ask.endpoint {
-            Endpoint::Chat => ("chat.completion.chunk", r#","delta":{"content":""#),
-            _ => ("text_completion", r#","text":""#),
+        let is_chat = ask.endpoint == Endpoint::Chat;
+        let (object, text) = match is_chat {
+            true => ("chat.completion.chunk", r#","delta":{"content":"#),
+            false => ("text_completion", r#","text":"#),
         };
-        let head = format!(
-            r#"data: {{"id":{},"object":"{object}","created":{created},"model":{},"choices":["#,
-            quoted(id),
-            quoted(model)
-        );
+        let (id, model) = (json!(id), json!(model));
+        let head = format!(r#"data: {{"id":{id},"object":"{object}","created":{created},"model":{model},"choices":["#);
         let opens = |text: &str| {
             let open = |index| format!(r#"{head}{{"index":{index}{text}"#).into_bytes();
             (0..generation.choices.len()).map(open).collect()
         };
-        Chunks {
-            endpoint: ask.endpoint,
+        Box::new(Chunks {
+            is_chat,
             opens: opens(text),
-            thoughts: opens(r#","delta":{"reasoning":""#),
+            thoughts: opens(r#","delta":{"reasoning":"#),
             reasoning: generation.reasoning(),
-            fingerprint: format!(r#","system_fingerprint":{}"#, quoted(&generation.app.fingerprint)),
+            fingerprint: format!(r#","system_fingerprint":{}"#, json!(generation.app.fingerprint)),
             include_usage: ask.include_usage,
             continuous_usage: ask.continuous_usage,
             return_token_ids: ask.return_token_ids,
-            head: head.into_bytes(),
-        }
+            head,
+        })
+    }
+
+    /// An event; `rest` are fields after the usage.
+    fn event(&self, choice: &str, usage: Option<Value>, rest: &str) -> Bytes {
+        let usage = usage.map_or_else(String::new, |usage| format!(r#","usage":{usage}"#));
+        format!("{}{choice}]{usage}{rest}}}\n\n", self.head).into()
+    }
+
+    fn running_usage(&self, choice: Option<&Choice>, prompt: usize) -> Option<Value> {
+        let completion = choice.map_or(0, |choice| choice.produced);
+        let usage = Usage { prompt, completion, reasoning: completion.min(self.reasoning), ..Usage::default() };
+        self.continuous_usage.then(|| {
+            let mut counts = usage.counts();
+            if self.is_chat {
+                counts["completion_tokens_details"] = usage.completion_details();
+            }
+            counts
+        })
     }
 
     /// The role event of a chat completion.
-    pub(crate) fn role(&self, index: usize, prompt: &[u32]) -> Bytes {
-        let mut out = self.head.clone();
-        out.extend_from_slice(br#"{"index":"#);
-        number(&mut out, index);
-        out.extend_from_slice(br#","delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#);
-        self.push_running_usage(&mut out, Usage { prompt: prompt.len(), ..Usage::default() });
-        out.extend_from_slice(br#","prompt_token_ids":"#);
-        if self.return_token_ids {
-            ids(&mut out, prompt)
-        } else {
-            out.extend_from_slice(b"null")
-        }
-        out.extend_from_slice(br#","prompt_text":null"#);
-        out.extend_from_slice(END);
-        out.into()
+    fn role(&self, index: usize, prompt: &[u32]) -> Bytes {
+        let choice = json!({"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": null,
+            "finish_reason": null});
+        let ids = json!(self.return_token_ids.then_some(prompt));
+        let rest = format!(r#","prompt_token_ids":{ids},"prompt_text":null"#);
+        self.event(&choice.to_string(), self.running_usage(None, prompt.len()), &rest)
     }
 
-    /// The event of one token. `repeated` is the echoed prompt with its log-probabilities, before the first token.
-    pub(crate) fn token(&self, index: usize, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) -> Bytes {
+    /// An event of a choice with its running usage; the last one has the fingerprint.
+    fn choice_event(&self, choice: &Choice, body: &Value, is_last: bool) -> Bytes {
+        let rest = if is_last && !self.include_usage { self.fingerprint.as_str() } else { "" };
+        self.event(&body.to_string(), self.running_usage(Some(choice), choice.prompt.ids.len()), rest)
+    }
+
+    /// The event of a token without log-probabilities or ids that is not the last.
+    fn plain(&self, index: usize, choice: &Choice, piece: &Piece) -> Bytes {
         let thinking = choice.produced <= self.reasoning;
         let open = if thinking { &self.thoughts[index] } else { &self.opens[index] };
         let mut out = Vec::with_capacity(open.len() + piece.text.len() + 160);
         out.extend_from_slice(open);
-        if let Some(repeated) = repeated {
-            escape(&mut out, &repeated.text);
+        push_text(&mut out, &piece.text);
+        out.extend_from_slice(if self.is_chat { CHAT_REST } else { COMPLETIONS_REST });
+        if let Some(usage) = self.running_usage(Some(choice), choice.prompt.ids.len()) {
+            out.extend_from_slice(format!(r#","usage":{usage}"#).as_bytes());
         }
-        escape(&mut out, &piece.text);
-        let plain = piece.logprob_tokens.is_none() && !piece.last && !self.return_token_ids && repeated.is_none();
-        match self.endpoint {
-            Endpoint::Chat if plain => out.extend_from_slice(CHAT_REST),
-            Endpoint::Chat => self.push_chat_rest(&mut out, choice, piece),
-            _ if plain => out.extend_from_slice(COMPLETIONS_REST),
-            _ => self.push_completions_rest(&mut out, choice, piece, repeated),
-        }
-        self.push_running_usage(&mut out, self.usage_of(choice));
-        if piece.last && !self.include_usage {
-            out.extend_from_slice(self.fingerprint.as_bytes());
-        }
-        out.extend_from_slice(END);
+        out.extend_from_slice(b"}\n\n");
         out.into()
+    }
+
+    fn completion(&self, index: usize, choice: &Choice, piece: &Piece, echo: Option<&Echo>) -> Value {
+        let before = echo.map_or(&[][..], |echo| echo.logprob_tokens.as_slice());
+        let tokens: Vec<&TokenLogprobs> = before.iter().chain(piece.logprob_tokens()).collect();
+        let is_first = choice.produced == piece.tokens().count();
+        let shows_prompt = echo.is_some() || (self.return_token_ids && is_first);
+        json!({
+            "index": index,
+            "text": echo.map_or("", |echo| echo.text.as_str()).to_owned() + &piece.text,
+            "logprobs": piece.logprob_tokens.as_ref().map(|_| completion_logprobs(&tokens, !before.is_empty())),
+            "finish_reason": finish_reason(choice, piece.last),
+            "stop_reason": choice.stop_reason().filter(|_| piece.last),
+            "prompt_token_ids": shows_prompt.then(|| choice.prompt.ids.to_vec()),
+            "token_ids": piece.ids(self.return_token_ids)
+        })
+    }
+
+    fn message(&self, index: usize, choice: &Choice, piece: &Piece) -> Value {
+        let member = if choice.produced <= self.reasoning { "reasoning" } else { "content" };
+        let tokens = || chat_logprobs(piece.logprob_tokens(), choice.alternatives());
+        let mut body = json!({
+            "index": index,
+            "delta": {(member): piece.text},
+            "logprobs": piece.logprob_tokens.as_ref().map(|_| tokens()),
+            "finish_reason": finish_reason(choice, piece.last)
+        });
+        if piece.last {
+            body["stop_reason"] = json!(choice.stop_reason());
+        }
+        body["token_ids"] = json!(piece.ids(self.return_token_ids));
+        body
     }
 
     /// The events of a part of a tool call: its name, then its arguments, and nothing for the text around them.
-    pub(crate) fn call(&self, index: usize, choice: &Choice, piece: &Piece, out: &mut VecDeque<Bytes>) {
+    fn call(&self, index: usize, choice: &Choice, piece: &Piece, out: &mut Events) {
         let Some(call) = &choice.call else { return };
-        let from = choice.sent - piece.text.len();
-        let delta = call.delta(from, &piece.text);
+        let delta = call.delta(choice.sent - piece.text.len(), &piece.text);
+        let mut push = |call: Value| {
+            let body = json!({"index": index, "delta": {"content": null, "tool_calls": [call]}, "logprobs": null,
+                "finish_reason": null, "token_ids": null});
+            out.push_back(self.choice_event(choice, &body, false));
+        };
         if delta.named {
-            let (id, name) = (quoted(&choice.call_id), quoted(&call.name));
-            let named = format!(r#"{{"id":{id},"type":"function","index":0,"function":{{"name":{name}}}}}"#);
-            out.push_back(self.call_event(index, choice, &named));
+            push(json!({"id": choice.call_id, "type": "function", "index": 0, "function": {"name": call.name}}));
         }
         if !delta.arguments.is_empty() {
-            let more = format!(r#"{{"index":0,"function":{{"arguments":{}}}}}"#, quoted(delta.arguments));
-            out.push_back(self.call_event(index, choice, &more));
+            push(json!({"index": 0, "function": {"arguments": delta.arguments}}));
         }
         if piece.last {
-            let mut end = self.head.clone();
-            end.extend_from_slice(format!(r#"{{"index":{index},"delta":{{"#).as_bytes());
-            end.extend_from_slice(br#"},"logprobs":null"#);
-            push_finish(&mut end, choice, true);
-            end.extend_from_slice(br#","stop_reason":null,"token_ids":null}]"#);
-            self.push_running_usage(&mut end, self.usage_of(choice));
-            if !self.include_usage {
-                end.extend_from_slice(self.fingerprint.as_bytes());
-            }
-            end.extend_from_slice(END);
-            out.push_back(end.into());
+            let body = json!({"index": index, "delta": {}, "logprobs": null, "finish_reason": choice.finish_name(),
+                "stop_reason": null, "token_ids": null});
+            out.push_back(self.choice_event(choice, &body, true));
         }
-    }
-
-    fn call_event(&self, index: usize, choice: &Choice, call: &str) -> Bytes {
-        let mut out = self.head.clone();
-        let rest = format!(
-            r#"{{"index":{index},"delta":{{"content":null,"tool_calls":[{call}]}},"logprobs":null,"finish_reason":null,"token_ids":null}}]"#
-        );
-        out.extend_from_slice(rest.as_bytes());
-        self.push_running_usage(&mut out, self.usage_of(choice));
-        out.extend_from_slice(END);
-        out.into()
-    }
-
-    fn usage_of(&self, choice: &Choice) -> Usage {
-        let (prompt, completion) = (choice.prompt.ids.len(), choice.produced);
-        Usage { prompt, completion, reasoning: completion.min(self.reasoning), ..Usage::default() }
-    }
-
-    fn push_completions_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece, repeated: Option<&Repeated>) {
-        out.extend_from_slice(br#"","logprobs":"#);
-        let before = repeated.map_or(&[][..], |repeated| repeated.logprob_tokens.as_slice());
-        let logprob_tokens: Vec<&TokenLogprobs> = before.iter().chain(piece.logprob_tokens()).collect();
-        if piece.logprob_tokens.is_some() {
-            push_completion_logprobs(out, &logprob_tokens, !before.is_empty());
-        } else {
-            out.extend_from_slice(b"null");
-        }
-        push_finish(out, choice, piece.last);
-        out.extend_from_slice(br#","stop_reason":"#);
-        push_stop_reason(out, choice, piece.last);
-        out.extend_from_slice(br#","prompt_token_ids":"#);
-        let first = choice.produced == piece.tokens().count();
-        if repeated.is_some() || (self.return_token_ids && first) {
-            ids(out, &choice.prompt.ids);
-        } else {
-            out.extend_from_slice(b"null");
-        }
-        self.push_token_ids(out, piece);
-    }
-
-    fn push_chat_rest(&self, out: &mut Vec<u8>, choice: &Choice, piece: &Piece) {
-        out.extend_from_slice(br#""},"logprobs":"#);
-        match &piece.logprob_tokens {
-            Some(_) => push_chat_logprobs(out, piece.logprob_tokens(), choice.alternatives()),
-            None => out.extend_from_slice(b"null"),
-        }
-        push_finish(out, choice, piece.last);
-        if piece.last {
-            out.extend_from_slice(br#","stop_reason":"#);
-            push_stop_reason(out, choice, true);
-        }
-        self.push_token_ids(out, piece);
-    }
-
-    fn push_token_ids(&self, out: &mut Vec<u8>, piece: &Piece) {
-        out.extend_from_slice(br#","token_ids":"#);
-        if self.return_token_ids {
-            list(out, piece.tokens(), |out, token| number(out, token as usize));
-        } else {
-            out.extend_from_slice(b"null")
-        }
-        out.extend_from_slice(b"}]");
-    }
-
-    fn push_running_usage(&self, out: &mut Vec<u8>, usage: Usage) {
-        if !self.continuous_usage {
-            return;
-        }
-        out.extend_from_slice(br#","usage":"#);
-        push_usage(out, usage);
-        if self.endpoint == Endpoint::Chat {
-            push_details(out, usage);
-        }
-        out.push(b'}');
-    }
-
-    /// The event with the token counts of the whole request.
-    pub(crate) fn usage(&self, usage: Usage) -> Bytes {
-        let mut out = self.head.clone();
-        out.extend_from_slice(br#"],"usage":"#);
-        push_usage(&mut out, usage);
-        if usage.reports_cached && usage.cached > 0 {
-            out.extend_from_slice(
-                format!(r#","prompt_tokens_details":{{"cached_tokens":{}}}"#, usage.cached).as_bytes(),
-            );
-        }
-        if self.reasoning > 0 {
-            push_details(&mut out, usage);
-        }
-        out.push(b'}');
-        out.extend_from_slice(self.fingerprint.as_bytes());
-        out.extend_from_slice(END);
-        out.into()
     }
 }
 
-/// The event that ends a stream.
-pub(crate) fn done() -> Bytes {
-    Bytes::from_static(b"data: [DONE]\n\n")
+/// Appends a text as JSON.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(out, text).expect("a text can be written to memory");
 }
 
-/// An event that carries an error.
-pub(crate) fn failure(body: &str) -> Bytes {
-    format!("data: {body}\n\n").into()
-}
-
-/// Appends the counts with the opening brace but not the closing one.
-pub(crate) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
-    out.extend_from_slice(br#"{"prompt_tokens":"#);
-    number(out, usage.prompt);
-    out.extend_from_slice(br#","total_tokens":"#);
-    number(out, usage.prompt + usage.completion);
-    out.extend_from_slice(br#","completion_tokens":"#);
-    number(out, usage.completion);
-}
-
-/// Appends the details of the generated tokens.
-pub(crate) fn push_details(out: &mut Vec<u8>, usage: Usage) {
-    out.extend_from_slice(br#","completion_tokens_details":"#);
-    if usage.reasoning == 0 {
-        return out.extend_from_slice(b"null");
-    }
-    out.extend_from_slice(br#"{"reasoning_tokens":"#);
-    number(out, usage.reasoning);
-    out.push(b'}');
-}
-
-/// Appends `finish_reason`.
-pub(crate) fn push_finish(out: &mut Vec<u8>, choice: &Choice, last: bool) {
-    out.extend_from_slice(br#","finish_reason":"#);
-    if last { quote(out, choice.finish_name()) } else { out.extend_from_slice(b"null") }
-}
-
-/// Appends the details of the prompt's tokens, in a non-streamed response.
-pub(crate) fn push_prompt_details(out: &mut Vec<u8>, usage: Usage) {
-    out.extend_from_slice(br#","prompt_tokens_details":"#);
-    if !(usage.reports_cached && usage.cached > 0) {
-        return out.extend_from_slice(b"null");
-    }
-    let details =
-        format!(r#"{{"cached_tokens":{},"created_cache_tokens":null,"multimodal_tokens":null}}"#, usage.cached);
-    out.extend_from_slice(details.as_bytes());
-}
-
-/// Appends the value of `stop_reason`.
-pub(crate) fn push_stop_reason(out: &mut Vec<u8>, choice: &Choice, last: bool) {
-    match choice.stop_reason().filter(|_| last) {
-        Some(stop) => quote(out, stop),
-        None => out.extend_from_slice(b"null"),
-    }
-}
-
-fn logprob(out: &mut Vec<u8>, value: f64) {
-    out.extend_from_slice(format!("{value:?}").as_bytes());
-}
-
-/// Appends the log-probabilities of a completion; the first token of an echoed prompt has none.
-pub(crate) fn push_completion_logprobs(out: &mut Vec<u8>, logprob_tokens: &[&TokenLogprobs], repeats_prompt: bool) {
-    let known = |at: usize| !(repeats_prompt && at == 0);
-    out.extend_from_slice(br#"{"text_offset":"#);
-    list(out, logprob_tokens, |out, token| number(out, token.text_offset));
-    out.extend_from_slice(br#","token_logprobs":"#);
-    list(out, logprob_tokens.iter().enumerate(), |out, (at, token)| match known(at) {
-        true => logprob(out, token.tokens[0].1),
-        false => out.extend_from_slice(b"null"),
-    });
-    out.extend_from_slice(br#","tokens":"#);
-    list(out, logprob_tokens, |out, token| quote(out, &token.tokens[0].0));
-    out.extend_from_slice(br#","top_logprobs":"#);
-    list(out, logprob_tokens.iter().enumerate(), |out, (at, token)| match known(at) {
-        true => push_alternatives(out, &token.tokens),
-        false => out.extend_from_slice(b"null"),
-    });
-    out.push(b'}');
-}
-
-fn push_alternatives(out: &mut Vec<u8>, tokens: &[(String, f64)]) {
-    out.push(b'{');
-    for (at, (text, value)) in tokens.iter().enumerate() {
-        // Different tokens may have the same text; an object has one member per name.
-        if tokens[..at].iter().any(|(before, _)| before == text) {
-            continue;
+impl Script for Chunks {
+    fn open(&mut self, generation: &Generation, out: &mut Events) {
+        if self.is_chat {
+            let choices = generation.choices.iter().enumerate();
+            out.extend(choices.map(|(index, choice)| self.role(index, &choice.prompt.ids)));
         }
-        if at > 0 {
-            out.push(b',');
-        }
-        quote(out, text);
-        out.push(b':');
-        logprob(out, *value);
     }
-    out.push(b'}');
-}
 
-/// Appends the log-probabilities of a chat completion.
-pub(crate) fn push_chat_logprobs<'r>(
-    out: &mut Vec<u8>,
-    logprob_tokens: impl IntoIterator<Item = &'r TokenLogprobs>,
-    alternatives: usize,
-) {
-    out.extend_from_slice(br#"{"content":"#);
-    list(out, logprob_tokens, |out, token| {
-        push_chat_token(out, &token.tokens[0]);
-        out.extend_from_slice(br#","top_logprobs":"#);
-        list(out, token.tokens.iter().take(alternatives), |out, other| {
-            push_chat_token(out, other);
-            out.push(b'}');
+    fn token(&mut self, generation: &Generation, index: usize, piece: &Piece, echo: Option<&Echo>, out: &mut Events) {
+        let choice = &generation.choices[index];
+        if choice.call.is_some() && choice.produced > self.reasoning {
+            return self.call(index, choice, piece, out);
+        }
+        let is_plain = piece.logprob_tokens.is_none() && !piece.last && !self.return_token_ids && echo.is_none();
+        out.push_back(match is_plain {
+            true => self.plain(index, choice, piece),
+            false if self.is_chat => self.choice_event(choice, &self.message(index, choice, piece), piece.last),
+            false => self.choice_event(choice, &self.completion(index, choice, piece, echo), piece.last),
         });
-        out.push(b'}');
-    });
-    out.push(b'}');
-}
+    }
 
-/// Appends a token's members with the opening brace but not the closing one.
-fn push_chat_token(out: &mut Vec<u8>, (text, value): &(String, f64)) {
-    out.extend_from_slice(br#"{"token":"#);
-    quote(out, text);
-    out.extend_from_slice(br#","logprob":"#);
-    logprob(out, *value);
-    out.extend_from_slice(br#","bytes":"#);
-    list(out, text.as_bytes(), |out, byte| number(out, usize::from(*byte)));
+    fn close(&mut self, generation: &Generation, out: &mut Events) {
+        if self.include_usage {
+            let usage = generation.usage();
+            let mut counts = usage.counts();
+            if let Some(cached) = usage.reported_cache() {
+                counts["prompt_tokens_details"] = json!({"cached_tokens": cached});
+            }
+            if self.reasoning > 0 {
+                counts["completion_tokens_details"] = usage.completion_details();
+            }
+            out.push_back(self.event("", Some(counts), &self.fingerprint));
+        }
+        out.push_back(done());
+    }
 }

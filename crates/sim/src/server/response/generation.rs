@@ -3,22 +3,30 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-use super::choice::{Choice, Piece};
-use super::repeated::Repeated;
-use super::usage::Usage;
+use super::choice::{Choice, Echo, Piece};
 use super::written::{self, Written};
 use crate::faults::Fault;
 use crate::server::app::App;
 use crate::server::driver::Signal;
+use crate::server::engines::Submitted;
 use crate::server::request::ask::{Ask, Transfer};
 use crate::server::request::problem::Problem;
 use crate::server::request::prompt::Prompt;
-use crate::server::room::Share;
-use tacho_engine::{Draw, Job, LogprobDraws, SeqId};
+use tacho_engine::{Draw, Job, LogprobDraws};
 
-/// A request whose jobs are in the engine. Dropping it cancels unfinished ones.
+/// Tokens of the prompt and of the output.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub(crate) prompt: usize,
+    pub(crate) completion: usize,
+    /// Reasoning tokens of the output.
+    pub(crate) reasoning: usize,
+    /// Cached tokens of the prompt.
+    pub(crate) cached: usize,
+    pub(crate) reports_cached: bool,
+}
+
+/// A request whose jobs are in the engine.
 pub(crate) struct Generation {
     pub(crate) app: Arc<App>,
     pub(crate) ask: Ask,
@@ -26,14 +34,11 @@ pub(crate) struct Generation {
     pub(crate) created: u64,
     pub(crate) model: String,
     pub(crate) choices: Vec<Choice>,
-    pub(crate) signals: UnboundedReceiver<Signal>,
+    pub(crate) jobs: Submitted,
     pub(crate) fault: Fault,
     prompts: Vec<Arc<Prompt>>,
-    sequences: Vec<SeqId>,
-    live: usize,
     /// Prompt tokens found in the cache.
     cached: usize,
-    _share: Share,
 }
 
 impl Generation {
@@ -43,87 +48,46 @@ impl Generation {
         ask: Ask,
         id: String,
         model: String,
-        prompts: Vec<Prompt>,
+        mut prompts: Vec<Prompt>,
         fault: Fault,
         session: Option<&str>,
     ) -> Result<Self, Problem> {
-        let cut = |mut prompt: Prompt| {
-            match ask.truncate {
-                // One token is left for the response.
-                Some((tokens, true)) => prompt.keep_end(tokens.min(app.spec.engine.max_model_len - 1)),
-                Some((tokens, false)) => prompt.truncate(tokens.min(app.spec.engine.max_model_len - 1)),
-                None => {}
-            }
-            Arc::new(prompt)
-        };
-        let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(cut).collect();
-        let salt = written::salt(app.salt(&model), ask.cache_salt.as_deref());
-        let count = prompts.len() * ask.n;
-        let share = app.room.take(prompts.iter().map(|prompt| prompt.bytes()).sum(), count)?;
-        let mut choices = Vec::new();
-        let mut jobs = Vec::new();
-        for prompt in &prompts {
-            for number in 0..ask.n {
-                // Many choices are drawn in turn with other work, and not at all once the client has disconnected.
-                tokio::task::consume_budget().await;
-                let choice = draw_choice(app, &ask, prompt, number)?;
-                let job = Job {
-                    salt,
-                    priority: ask.priority,
-                    remote: ask.transfer == Transfer::Fetched,
-                    ..Job::generate(Arc::clone(&prompt.ids), choice.output.clone(), choice.finish)
-                };
-                app.spec.engine.check(&job).map_err(|refusal| Problem::bad_request(&refusal.to_string()))?;
-                choices.push(choice);
-                jobs.push(job);
-            }
+        if let Some((tokens, keeps_end)) = ask.truncate {
+            // One token is left for the response.
+            let limit = tokens.min(app.spec.engine.max_model_len - 1);
+            prompts.iter_mut().for_each(|prompt| prompt.truncate(limit, keeps_end));
         }
-        let (to, signals) = unbounded_channel();
-        let rank = app.engine.rank(session);
-        let sequences: Vec<SeqId> = jobs
-            .into_iter()
-            .enumerate()
-            .map(|(choice, job)| {
-                let sequence = app.engine.next_sequence(rank);
-                app.engine.submit(sequence, job, choice, to.clone());
-                sequence
-            })
-            .collect();
-        let live = sequences.len();
+        let prompts: Vec<Arc<Prompt>> = prompts.into_iter().map(Arc::new).collect();
+        let salt = written::salt(app.salt(&model), ask.cache_salt.as_deref());
+        let bytes = prompts.iter().map(|prompt| prompt.bytes()).sum();
+        let memory = app.memory.reserve(bytes, prompts.len() * ask.n)?;
+        let (mut choices, mut jobs) = (Vec::new(), Vec::new());
+        for (prompt, number) in prompts.iter().flat_map(|prompt| (0..ask.n).map(move |number| (prompt, number))) {
+            // Many choices are drawn in turn with other work, and not at all once the client has disconnected.
+            tokio::task::consume_budget().await;
+            let choice = draw_choice(app, &ask, prompt, number)?;
+            jobs.push(Job {
+                salt,
+                priority: ask.priority,
+                remote: ask.transfer == Transfer::Fetched,
+                ..Job::generate(Arc::clone(&prompt.ids), choice.output.clone(), choice.finish)
+            });
+            choices.push(choice);
+        }
+        let jobs = Submitted::new(app, jobs, session, memory)?;
         app.serving.fetch_add(1, Ordering::Relaxed);
-        let created = app.unix_time();
-        Ok(Generation {
-            app: Arc::clone(app),
-            ask,
-            id,
-            created,
-            model,
-            choices,
-            signals,
-            fault,
-            prompts,
-            sequences,
-            live,
-            cached: 0,
-            _share: share,
-        })
+        let (app, created) = (Arc::clone(app), app.unix_time());
+        Ok(Generation { app, ask, id, created, model, choices, jobs, fault, prompts, cached: 0 })
     }
 
     /// Returns whether the fault occurs at this token.
     pub(crate) fn fault_is_due(&self, signal: &Signal) -> bool {
-        let (Fault::StreamError(place) | Fault::Disconnect(place) | Fault::Truncate(place) | Fault::Stall(place, _)) =
-            self.fault
-        else {
-            return false;
-        };
         let first = &self.choices[0];
-        signal.choice == 0 && first.produced == (place * first.output.len() as f64) as usize
+        let due = self.fault.place().map(|place| (place * first.output.len() as f64) as usize);
+        signal.choice == 0 && due == Some(first.produced)
     }
 
     pub(crate) fn advance(&mut self, signal: &Signal) -> Piece {
-        if signal.finish.is_some() {
-            self.live -= 1;
-        }
         if self.choices[signal.choice].produced == 0 && signal.choice.is_multiple_of(self.ask.n) {
             self.cached += signal.cached;
         }
@@ -137,16 +101,9 @@ impl Generation {
     }
 
     /// The echoed prompt of a choice, if requested; call before its first token.
-    pub(crate) fn repeated(&mut self, choice: usize) -> Option<Repeated> {
+    pub(crate) fn echo(&mut self, choice: usize) -> Option<Echo> {
         let choice = &mut self.choices[choice];
-        if !self.ask.echo || choice.produced > 0 {
-            return None;
-        }
-        let text = choice.prompt.text(&self.app.spec.tokenizer);
-        Some(Repeated {
-            text,
-            logprob_tokens: choice.prompt_logprob_tokens(&self.app.spec.tokenizer, &self.app.vocabulary),
-        })
+        (self.ask.echo && choice.produced == 0).then(|| choice.echo(&self.app.spec.tokenizer, &self.app.vocabulary))
     }
 
     /// Draws of the log-probabilities of a choice's prompt.
@@ -164,7 +121,7 @@ impl Generation {
 
     /// Returns whether all choices are complete.
     pub(crate) fn is_done(&self) -> bool {
-        self.live == 0
+        self.jobs.is_done()
     }
 
     /// Token counts of the whole request so far.
@@ -182,9 +139,6 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         self.app.serving.fetch_sub(1, Ordering::Relaxed);
-        let pairs = self.sequences.iter().zip(&self.choices);
-        let open = pairs.filter(|(_, choice)| choice.produced < choice.output.len());
-        self.app.engine.cancel(open.map(|(sequence, _)| *sequence).collect());
     }
 }
 

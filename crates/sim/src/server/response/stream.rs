@@ -6,25 +6,53 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use hyper::body::{Body, Bytes, Frame};
+use serde_json::Value;
 use tokio::time::Sleep;
 
-use super::choice::Piece;
+use super::choice::{Echo, Piece};
 use super::generation::Generation;
-use super::repeated::Repeated;
-use super::script::Script;
 use crate::faults::Fault;
 use crate::server::driver::Signal;
 use crate::server::request::problem::Problem;
 use crate::server::wire::ResetSwitch;
 
+pub(crate) type Events = VecDeque<Bytes>;
+
+/// Writes the events of one response.
+pub(crate) trait Script: Send {
+    /// Events before the first token.
+    fn open(&mut self, _: &Generation, _: &mut Events) {}
+
+    /// Events of one piece; `echo` comes before the first.
+    fn token(&mut self, generation: &Generation, index: usize, piece: &Piece, echo: Option<&Echo>, out: &mut Events);
+
+    /// Events after the last token.
+    fn close(&mut self, _: &Generation, _: &mut Events) {}
+
+    /// An error in place of the rest.
+    fn fail(&mut self, problem: &Problem, out: &mut Events) {
+        out.extend([format!("data: {}\n\n", problem.body()).into(), done()]);
+    }
+}
+
+/// The event that ends a stream of OpenAI's protocols.
+pub(crate) fn done() -> Bytes {
+    Bytes::from_static(b"data: [DONE]\n\n")
+}
+
+/// An event with a name.
+pub(crate) fn named_event(name: &str, data: &Value) -> Bytes {
+    format!("event: {name}\ndata: {data}\n\n").into()
+}
+
 pub(crate) struct EventStream {
     generation: Generation,
-    script: Script,
+    script: Box<dyn Script>,
     reset: ResetSwitch,
-    ready: VecDeque<Bytes>,
+    ready: Events,
     opened: bool,
     /// Per choice: a piece that is sent together with later tokens.
-    held: Vec<Option<(Piece, Option<Repeated>)>>,
+    held: Vec<Option<(Piece, Option<Echo>)>>,
     end: Option<End>,
     interval: usize,
     /// A token that waits for a stall to pass.
@@ -39,7 +67,7 @@ enum End {
 
 impl EventStream {
     pub(crate) fn new(generation: Generation, reset: ResetSwitch) -> Self {
-        let script = Script::new(&generation);
+        let script = (generation.ask.endpoint.protocol().script)(&generation);
         let held = generation.choices.iter().map(|_| None).collect();
         let interval = generation.app.spec.stream_interval.max(generation.ask.interval);
         let (ready, end) = (VecDeque::new(), None);
@@ -47,14 +75,14 @@ impl EventStream {
     }
 
     fn take(&mut self, signal: Signal) {
-        if self.generation.fault_is_due(&signal) && self.strike(signal) {
+        if self.generation.fault_is_due(&signal) && self.apply_fault(signal) {
             return;
         }
         self.emit(signal);
     }
 
     /// Applies the fault; returns whether it replaces the token.
-    fn strike(&mut self, signal: Signal) -> bool {
+    fn apply_fault(&mut self, signal: Signal) -> bool {
         match std::mem::replace(&mut self.generation.fault, Fault::None) {
             Fault::None | Fault::Error => return false,
             Fault::StreamError(_) => {
@@ -63,7 +91,7 @@ impl EventStream {
                 self.end = Some(End::Clean);
             }
             Fault::Disconnect(_) => {
-                self.reset.pull();
+                drop(self.reset.pull());
                 self.end = Some(End::Cut);
             }
             Fault::Truncate(_) => self.end = Some(End::Clean),
@@ -77,16 +105,16 @@ impl EventStream {
             self.script.open(&self.generation, &mut self.ready);
             self.opened = true;
         }
-        let repeated = self.generation.repeated(signal.choice);
+        let echo = self.generation.echo(signal.choice);
         let piece = self.generation.advance(&signal);
-        let (piece, repeated) = match self.held[signal.choice].take() {
-            Some((before, repeated)) => (before.then(piece), repeated),
-            None => (piece, repeated),
+        let (piece, echo) = match self.held[signal.choice].take() {
+            Some((before, echo)) => (before.then(piece), echo),
+            None => (piece, echo),
         };
         if self.is_due(signal.choice, &piece) {
-            self.script.token(&self.generation, signal.choice, &piece, repeated.as_ref(), &mut self.ready);
+            self.script.token(&self.generation, signal.choice, &piece, echo.as_ref(), &mut self.ready);
         } else {
-            self.held[signal.choice] = Some((piece, repeated));
+            self.held[signal.choice] = Some((piece, echo));
         }
         if self.generation.is_done() {
             self.script.close(&self.generation, &mut self.ready);
@@ -126,7 +154,7 @@ impl Body for EventStream {
                 this.emit(signal);
                 continue;
             }
-            match ready!(this.generation.signals.poll_recv(cx)) {
+            match ready!(this.generation.jobs.poll_next(cx)) {
                 Some(signal) => this.take(signal),
                 // The engine stopped: the stream must not look complete.
                 None => this.end = Some(End::Cut),

@@ -21,7 +21,7 @@ type Waiting = oneshot::Sender<Timestamp>;
 
 /// The API server's queue.
 #[derive(Debug)]
-pub(crate) struct FrontEnd {
+pub(crate) struct ApiServer {
     front: Front,
     clock: SystemClock,
     /// To the shared core, if there is one.
@@ -29,7 +29,7 @@ pub(crate) struct FrontEnd {
     reader: Mutex<FifoServer>,
 }
 
-impl FrontEnd {
+impl ApiServer {
     /// An idle API server; its core is a task of the runtime.
     pub(crate) fn new(front: Front, runtime: &Runtime) -> Self {
         let (clock, shared) = (SystemClock::start(), front.shared_cpu());
@@ -38,7 +38,7 @@ impl FrontEnd {
             runtime.spawn(work(ProcessorSharing::new(shared, 1), arrivals, clock));
             core
         });
-        FrontEnd { front, clock, core, reader: Mutex::new(FifoServer::new(1)) }
+        ApiServer { front, clock, core, reader: Mutex::new(FifoServer::new(1)) }
     }
 
     /// Waits for the service time of a request with this many prompt tokens.
@@ -106,7 +106,7 @@ mod tests {
     /// Service times in milliseconds of `count` simultaneous requests.
     fn taken(front: Front, count: usize) -> Vec<f64> {
         let runtime = runtime();
-        let front = Arc::new(FrontEnd::new(front, &runtime));
+        let front = Arc::new(ApiServer::new(front, &runtime));
         let clock = SystemClock::start();
         let one = || {
             let front = Arc::clone(&front);
@@ -135,9 +135,9 @@ mod tests {
     #[test]
     fn disconnected_clients_leave_the_queue() {
         let runtime = runtime();
-        let front = Arc::new(FrontEnd::new(Front { shared_cpu_ns: 2e8, ..Front::default() }, &runtime));
+        let front = Arc::new(ApiServer::new(Front { shared_cpu_ns: 2e8, ..Front::default() }, &runtime));
         let clock = SystemClock::start();
-        let leaver = |front: Arc<FrontEnd>| runtime.spawn(async move { front.pass(1).await });
+        let leaver = |front: Arc<ApiServer>| runtime.spawn(async move { front.pass(1).await });
         let gone: Vec<_> = (0..50).map(|_| leaver(Arc::clone(&front))).collect();
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(30)).await });
         gone.iter().for_each(|one| one.abort());

@@ -1,0 +1,73 @@
+//! The objects that streamed and complete responses share.
+
+use serde_json::{Map, Value, json};
+
+use super::choice::{Choice, Piece, TokenLogprobs};
+use super::generation::Usage;
+
+impl Usage {
+    /// The counts that every protocol of OpenAI reports.
+    pub(crate) fn counts(self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt,
+            "total_tokens": self.prompt + self.completion,
+            "completion_tokens": self.completion
+        })
+    }
+
+    pub(crate) fn completion_details(self) -> Value {
+        if self.reasoning == 0 { Value::Null } else { json!({"reasoning_tokens": self.reasoning}) }
+    }
+
+    /// Cached tokens of the prompt, if there are any to report.
+    pub(crate) fn reported_cache(self) -> Option<usize> {
+        Some(self.cached).filter(|cached| self.reports_cached && *cached > 0)
+    }
+}
+
+/// The last event has a finish reason, the others have none.
+pub(crate) fn finish_reason(choice: &Choice, is_last: bool) -> Option<&'static str> {
+    is_last.then(|| choice.finish_name())
+}
+
+/// Log-probabilities of a completion; the first token of an echoed prompt has none.
+pub(crate) fn completion_logprobs(tokens: &[&TokenLogprobs], echoes_prompt: bool) -> Value {
+    let known = |at: usize, value: Value| if echoes_prompt && at == 0 { Value::Null } else { value };
+    let each = |value: fn(&TokenLogprobs) -> Value| -> Vec<Value> { tokens.iter().map(|token| value(token)).collect() };
+    let scored = |value: fn(&TokenLogprobs) -> Value| -> Vec<Value> {
+        tokens.iter().enumerate().map(|(at, token)| known(at, value(token))).collect()
+    };
+    json!({
+        "text_offset": each(|token| token.text_offset.into()),
+        "token_logprobs": scored(|token| token.tokens[0].1.into()),
+        "tokens": each(|token| token.tokens[0].0.as_str().into()),
+        "top_logprobs": scored(alternatives)
+    })
+}
+
+/// Different tokens may have the same text; an object has one member per name.
+fn alternatives(token: &TokenLogprobs) -> Value {
+    let mut out = Map::new();
+    for (text, logprob) in &token.tokens {
+        out.entry(text.as_str()).or_insert_with(|| (*logprob).into());
+    }
+    Value::Object(out)
+}
+
+/// Log-probabilities of a chat completion.
+pub(crate) fn chat_logprobs<'t>(tokens: impl Iterator<Item = &'t TokenLogprobs>, alternatives: usize) -> Value {
+    let one = |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
+    let content = tokens.map(|token| {
+        let mut first = one(&token.tokens[0]);
+        first["top_logprobs"] = token.tokens.iter().take(alternatives).map(one).collect();
+        first
+    });
+    json!({"content": content.collect::<Vec<_>>()})
+}
+
+impl Piece {
+    /// The ids of its tokens, if requested.
+    pub(crate) fn ids(&self, is_requested: bool) -> Option<Vec<u32>> {
+        is_requested.then(|| self.tokens().collect())
+    }
+}
