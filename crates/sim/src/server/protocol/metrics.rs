@@ -8,6 +8,9 @@ use tacho_engine::{EngineSpec, Histogram, Stats};
 
 /// Name and help text of a family, and its value.
 type Family<T> = (&'static str, &'static str, fn(&Stats) -> T);
+type HistogramFamily = (&'static str, &'static str, fn(&Stats) -> &Histogram);
+/// A finish reason, and how many requests had it.
+type Reason = (&'static str, fn(&Stats) -> u64);
 
 const GAUGES: [Family<f64>; 3] = [
     ("num_requests_running", "Number of requests in model execution batches.", |s| s.running as f64),
@@ -32,9 +35,9 @@ const COUNTERS: [Family<u64>; 8] = [
     ("prompt_tokens_total", "Number of prefill tokens processed.", |s| s.prompt_tokens),
     ("generation_tokens_total", "Number of generation tokens processed.", |s| s.generation_tokens),
 ];
-const FINISHED: [(&str, fn(&Stats) -> u64); 3] =
+const FINISHED: [Reason; 3] =
     [("stop", |s| s.finished_stop), ("length", |s| s.finished_length), ("abort", |s| s.finished_abort)];
-const HISTOGRAMS: [(&str, &str, fn(&Stats) -> &Histogram); 12] = [
+const HISTOGRAMS: [HistogramFamily; 12] = [
     ("iteration_tokens_total", "Histogram of number of tokens per engine_step.", |s| &s.iteration_tokens),
     ("time_to_first_token_seconds", "Histogram of time to first token in seconds.", |s| &s.time_to_first_token),
     ("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", |s| &s.inter_token_latency),
