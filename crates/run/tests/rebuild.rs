@@ -235,8 +235,7 @@ fn slow_group_the_result_of_a_long_run_takes_little_more_memory_than_that_of_a_s
     let (short, long) = (memory_of(20_000), memory_of(80_000));
     let grown = (long as f64 - short as f64) / 60_000.0;
     println!("{grown:.1} bytes a request: {short} and {long}");
-    // 41.7 bytes were measured, below 32 before the intervals and the client's bounds were revised.
-    assert!(grown < 48.0, "{grown:.1} bytes a request: {short} and {long}");
+    assert!(grown < 32.0, "{grown:.1} bytes a request: {short} and {long}");
 }
 
 #[test]

@@ -6,11 +6,13 @@ mod long_run_variance;
 mod rows;
 mod saturation;
 mod spread;
+mod values;
 
 pub use self::distribution::{fisher_at_least, student};
 pub use self::rows::{Recorded, Row, Rows, rate, values};
 pub use self::saturation::{FewQueues, Saturation, few_queues};
-pub use self::spread::{Spread, Values};
+pub use self::spread::Spread;
+pub use self::values::Values;
 
 use super::statistics::{mean, sample_variance};
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::saturation::few_queues;
-use super::spread::{Spread, Values};
+use super::spread::Spread;
+use super::values::Values;
 use crate::latency::successes;
 use crate::samples::by_sent::BySent;
 use crate::{Sample, Samples, Setup};
@@ -147,9 +148,12 @@ fn grouped(mut values: Vec<f64>, units: Option<&[u32]>, scheduled: Option<&[f64]
             Values::grouped(pairs.filter(|(value, _)| !value.is_nan()))
         }
         None => {
-            let kept = scheduled.map(|times| {
-                let kept = times.iter().zip(&values).filter(|(_, value)| !value.is_nan());
-                arrival_gaps(&kept.map(|(time, _)| *time).collect::<Vec<f64>>(), edge)
+            let kept = scheduled.map(|times| match values.iter().any(|value| value.is_nan()) {
+                true => {
+                    let kept = times.iter().zip(&values).filter(|(_, value)| !value.is_nan());
+                    arrival_gaps(&kept.map(|(time, _)| *time).collect::<Vec<f64>>(), edge)
+                }
+                false => arrival_gaps(times, edge),
             });
             values.retain(|value| !value.is_nan());
             Values::single(values).with_control(kept.unwrap_or_default()).with_edge(edge)
@@ -200,18 +204,20 @@ pub fn rate(rows: &impl Rows, key: &str, duration: f64) -> Option<Spread> {
         return rate_of_sessions(rows, &units, key, duration);
     }
     let amounts = column(rows, &|row| amount(row, key))?;
-    let latencies = column(rows, &|row| row.latency())?;
     if key == "request_goodput" {
         let throughput = rate(rows, "request_throughput", duration)?;
         let good = grouped(amounts, None, planned_arrivals(rows).as_deref(), in_flight(rows));
         return Some(Spread::share_of(&good, throughput)?.withheld(few_queues(rows, "ttft").is_some()));
     }
     if !rows.paced() {
-        return Spread::rate_of_users(&amounts, &latencies, duration);
+        return Spread::rate_of_users(&amounts, &column(rows, &|row| row.latency())?, duration);
     }
-    let times = planned_arrivals(rows).or_else(|| column(rows, &|row| row.start()))?;
-    let done = column(rows, &|row| Some(row.start()? + undisturbed(row)?))?;
-    let ends: Vec<(f64, f64)> = times.into_iter().zip(done).collect();
+    let mut ends = vec![(0.0, 0.0); rows.count()];
+    all(rows, |place, row| {
+        let start = row.start()?;
+        ends[place] = (start - row.delay().unwrap_or(0.0), start + undisturbed(row)?);
+        Some(())
+    })?;
     Spread::scheduled(&Values::single(amounts).with_edge(in_flight(rows)), &ends, duration)
 }
 

@@ -2,162 +2,31 @@
 //! sessions), in the order in which they were sent, and the autocorrelation from unit to unit is respected. Percentiles get the
 //! binomial interval of order statistics, with the effective sample size in place of the number of values.
 
+use std::sync::Arc;
+
 use super::CONFIDENCE;
 use super::distribution::{beta_quantile, binomial_quantile, student};
-use super::long_run_variance::{REGRESSION_BIAS, batch_sums, long_run_variance, remove_control};
+use super::long_run_variance::long_run_variance;
+use super::values::{Accuracy, MIN_EFFECTIVE, Values};
 use crate::percentile::percentile;
 use crate::statistics::{Statistic, mean, standard_deviation};
 
-/// Most units of a series; more are joined with their neighbors, which loses nothing because correlation lasts longer.
-const MAX_UNITS: usize = 2000;
 /// Continuity correction of an order statistic's rank.
 const RANK_CORRECTION: f64 = 0.4;
 /// The fraction of values that counts as the tail.
 const TAIL: f64 = 0.1;
-/// Values whose autocorrelation inflates the variance by more than this factor are strongly correlated.
-const STRONG_CORRELATION: f64 = 3.0;
-/// Least effective sample size of strongly correlated values for an upper bound.
-const MIN_EFFECTIVE: f64 = 10.0;
 /// A run with fewer effective values beyond a percentile does not bound it from above, if they are correlated; the second for
 /// percentiles in the tail. All of these limits were chosen by the grid of `tests/intervals.rs` of tacho-record.
 const MIN_BEYOND: (f64, f64) = (10.0, 2.0);
-/// Long-run variances of correlated values are too small, by this over the effective sample size.
-const BIAS: f64 = 5.0;
 /// Additional widening of percentiles in the tail of correlated values.
 const TAIL_BIAS: f64 = 0.3;
 /// Least effective sample size of strongly correlated goodput.
 const MIN_SHARE: f64 = 150.0;
-/// Batches whose sums show how much a few events dominate a mean.
-const BATCHES: usize = 20;
 /// How much wider a bound is where the run is too short for the other one.
 const ONE_SIDED: f64 = 2.0;
 /// A percentile between two clusters of values jumps from one to the other: the largest gap between neighbors, as a fraction of
 /// the interval, that is not yet such a jump.
 const MAX_JUMP: f64 = 0.4;
-
-/// Values in the order of their units.
-#[derive(Debug, Clone, Default)]
-pub struct Values {
-    values: Vec<f64>,
-    /// The unit of each value.
-    units: Vec<u32>,
-    /// A control variate: one value per unit whose sum over the run the plan fixed; empty where there is none.
-    control: Vec<f64>,
-    /// Units at either end that fill or drain the server. Their latencies differ from the others in every run, which is not
-    /// random variation.
-    edge: usize,
-}
-
-/// The error of a mean of scores.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Accuracy {
-    /// The standard error.
-    pub(super) error: f64,
-    degrees_of_freedom: f64,
-    /// By how much autocorrelation inflates the variance.
-    pub(super) correlation: f64,
-    /// The effective sample size.
-    pub(super) effective: f64,
-    /// The number of batches that dominate the variance: about a third of all of them, 1 if it is a single one.
-    pub(super) dominant: f64,
-}
-
-impl Accuracy {
-    /// The factor by which to widen an interval for the bias of a long-run variance from few effective values. Of very few,
-    /// Student's distribution says how uncertain their variance is.
-    fn widening(&self) -> f64 {
-        1.0 + BIAS / self.effective.max(MIN_EFFECTIVE) * self.excess()
-    }
-
-    /// The part of the variance that is due to correlation.
-    fn excess(&self) -> f64 {
-        (1.0 - 1.0 / self.correlation).max(0.0)
-    }
-
-    pub(super) fn is_short(&self, least: f64) -> bool {
-        self.correlation > STRONG_CORRELATION && self.effective < least
-    }
-}
-
-impl Values {
-    /// One value per unit.
-    pub fn single(values: Vec<f64>) -> Self {
-        let units = (0..values.len() as u32).collect();
-        Values { values, units, ..Values::default() }
-    }
-
-    /// Adds a control variate with one value per unit: the gaps between planned arrivals, whose sum is the same in
-    /// every run of the plan. What they explain does not vary between runs and is removed from the error.
-    pub fn with_control(self, control: Vec<f64>) -> Self {
-        Values { control, ..self }
-    }
-
-    /// Excludes this many units at either end from estimates of the variance.
-    pub fn with_edge(self, edge: usize) -> Self {
-        Values { edge, ..self }
-    }
-
-    /// Values with the unit that each belongs to.
-    pub fn grouped(pairs: impl Iterator<Item = (f64, u32)>) -> Self {
-        let (values, units) = pairs.unzip();
-        Values { values, units, ..Values::default() }
-    }
-
-    /// Number of values.
-    pub(crate) fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Number of units after joining, and how many neighbors are joined.
-    fn joined(&self) -> (usize, usize) {
-        let units = self.units.iter().max().map_or(0, |last| *last as usize + 1).max(self.control.len());
-        let joined = units.div_ceil(MAX_UNITS).max(1);
-        (units.div_ceil(joined), joined)
-    }
-
-    /// The error of the mean of `score`, whose mean is 0.
-    pub(super) fn error(&self, score: impl Fn(f64) -> f64) -> Accuracy {
-        let (count, joined) = self.joined();
-        let mut sums = vec![0.0; count];
-        for (value, unit) in self.values.iter().zip(&self.units) {
-            sums[*unit as usize / joined] += score(*value);
-        }
-        let edge = (self.edge / joined).min(count / 4);
-        let mut sums = centered(sums[edge..count - edge].to_vec());
-        let plain = sums.iter().map(|sum| sum * sum).sum::<f64>() / sums.len().saturating_sub(1).max(1) as f64;
-        let batches = batch_sums(&sums, BATCHES.min(sums.len().max(1)));
-        let power = |exponent: i32| batches.iter().map(|sum| sum.powi(exponent)).sum::<f64>();
-        let dominant = power(2).powi(2) / power(4);
-        let control: Vec<f64> = self.control.chunks(joined).map(|part| part.iter().sum()).collect();
-        let control = centered(control.get(edge..count - edge).unwrap_or_default().to_vec());
-        let bias = if remove_control(&mut sums, &control) { REGRESSION_BIAS } else { 1.0 };
-        let found = long_run_variance(&sums);
-        let variance = found.variance * bias;
-        let error = (count as f64 * variance).sqrt() / self.values.len().max(1) as f64;
-        let correlation = if plain > 0.0 { variance / plain } else { 1.0 };
-        let effective = count as f64 / correlation.max(f64::MIN_POSITIVE);
-        Accuracy { error, degrees_of_freedom: found.degrees_of_freedom, correlation, effective, dominant }
-    }
-
-    /// The error of the mean of the values.
-    pub(super) fn accuracy(&self) -> Accuracy {
-        let mean = mean(&self.values);
-        self.error(|value| value - mean)
-    }
-
-    /// Whether most units with a value of at least `limit` belong to the burst that starts a closed loop. It is one observation.
-    fn is_start(&self, limit: f64) -> bool {
-        let above = || self.values.iter().zip(&self.units).filter(|(value, _)| **value >= limit);
-        self.control.is_empty()
-            && above().filter(|(_, unit)| (**unit as usize) < self.edge).count() * 2 > above().count()
-    }
-}
-
-fn centered(mut sums: Vec<f64>) -> Vec<f64> {
-    let mean = mean(&sums);
-    sums.iter_mut().for_each(|sum| *sum -= mean);
-    sums
-}
 
 /// The sampling distribution of one metric: bounds at any confidence. Values are positive.
 #[derive(Debug, Clone)]
@@ -182,8 +51,8 @@ pub struct Spread {
 enum Shape {
     /// A relative standard error. In queues it grows with the square of the mean: the reciprocal is symmetric.
     Smooth { error: f64, degrees_of_freedom: f64 },
-    /// Sorted values and their effective sample sizes below and above.
-    Ordered { sorted: Vec<f64>, share: f64, independent: (f64, f64) },
+    /// Sorted values, their factor of the unit, and their effective sample sizes below and above.
+    Ordered { sorted: Arc<[f64]>, scale: f64, share: f64, independent: (f64, f64) },
     /// A fraction of `independent` requests.
     Share { share: f64, independent: f64 },
 }
@@ -277,8 +146,7 @@ impl Spread {
     fn ordered(values: &Values, percent: f64, widening: f64) -> Self {
         let share = percent / 100.0;
         let count = values.len() as f64;
-        let mut sorted = values.values.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
+        let sorted = Arc::clone(values.sorted());
         // The effective sample size for the number of values below a quantile, and the correlation that it shows.
         let effective = |share: f64, widening: f64| {
             let threshold = percentile(&sorted, share.clamp(0.0, 1.0) * 100.0);
@@ -313,7 +181,7 @@ impl Spread {
         let value = percentile(&sorted, percent);
         let few = own < 0.5 * units && beyond < if in_tail { MIN_BEYOND.1 } else { MIN_BEYOND.0 };
         let vague = units * (1.0 - share) < 1.0 || (share > 0.5 && values.is_start(value));
-        let spread = Spread::new(value, values.len(), Shape::Ordered { share, independent, sorted });
+        let spread = Spread::new(value, values.len(), Shape::Ordered { share, independent, sorted, scale: 1.0 });
         let (low, high) = spread.bounds(CONFIDENCE, 1.0);
         let vague = vague || spread.jumps(low, high);
         Spread { bounded: !few, vague, ..spread }
@@ -362,8 +230,8 @@ impl Spread {
     pub fn times(mut self, scale: f64) -> Self {
         self.value *= scale;
         self.missed *= scale;
-        if let Shape::Ordered { sorted, .. } = &mut self.shape {
-            sorted.iter_mut().for_each(|value| *value *= scale);
+        if let Shape::Ordered { scale: factor, .. } = &mut self.shape {
+            *factor *= scale;
         }
         self
     }
@@ -387,8 +255,8 @@ impl Spread {
                 let high = if half < 1.0 { self.value / (1.0 - half) } else { f64::INFINITY };
                 (self.value / (1.0 + half), high.max(self.value + self.missed / data))
             }
-            Shape::Ordered { sorted, share, independent } => {
-                let at = |share: f64| percentile(sorted, share.clamp(0.0, 1.0) * 100.0);
+            Shape::Ordered { sorted, scale, share, independent } => {
+                let at = |share: f64| scale * percentile(sorted, share.clamp(0.0, 1.0) * 100.0);
                 let below = (independent.0 * data / (wider * wider)).max(2.0);
                 let above = independent.1 * data;
                 let rank = (binomial_quantile(1.0 - outside, above, *share) + RANK_CORRECTION) / above;
@@ -397,7 +265,7 @@ impl Spread {
                     at(rank)
                 } else {
                     let rest = beta_quantile(1.0 - outside, above * share + 1.0, (above * (1.0 - share)).max(1e-3));
-                    continued(sorted, 1.0 - rest)
+                    scale * continued(sorted, 1.0 - rest)
                 };
                 (at(binomial_quantile(outside, below, *share) / below), high)
             }
