@@ -3,11 +3,13 @@
 
 mod number;
 mod read;
+mod record;
 mod repr;
 mod write;
 
 pub use number::{python_float, python_int};
 pub use read::{ParseError, parse, parse_prefix};
+pub use record::{ByKey, Codec, Flat, Json, Plain, Wrong, differs, object_schema, read_field, typed};
 pub use repr::{python_str, quoted, repr};
 pub use write::{dumps, dumps_indented, float_repr, write_str, write_value, write_wtf8};
 
@@ -174,58 +176,28 @@ impl Value {
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Self {
-        Value::Str(text.to_owned())
-    }
+/// Conversions to a value.
+macro_rules! values {
+    ($($type:ty, $from:ident => $value:expr;)+) => {$(
+        impl From<$type> for Value {
+            fn from($from: $type) -> Self {
+                $value
+            }
+        }
+    )+};
 }
 
-impl From<String> for Value {
-    fn from(text: String) -> Self {
-        Value::Str(text)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(flag: bool) -> Self {
-        Value::Bool(flag)
-    }
-}
-
-impl From<i64> for Value {
-    fn from(number: i64) -> Self {
-        Value::Int(number)
-    }
-}
-
-impl From<u64> for Value {
-    fn from(number: u64) -> Self {
-        i64::try_from(number).map_or_else(|_| Value::BigInt(number.to_string()), Value::Int)
-    }
-}
-
-impl From<usize> for Value {
-    fn from(number: usize) -> Self {
-        Value::from(number as u64)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Self {
-        Value::Float(number)
-    }
-}
-
-impl From<Dict> for Value {
-    fn from(dict: Dict) -> Self {
-        Value::Dict(dict)
-    }
-}
-
-impl From<Vec<Value>> for Value {
-    fn from(items: Vec<Value>) -> Self {
-        Value::List(items)
-    }
+values! {
+    &str, text => Value::Str(text.to_owned());
+    String, text => Value::Str(text);
+    bool, flag => Value::Bool(flag);
+    i64, number => Value::Int(number);
+    u64, number => i64::try_from(number).map_or_else(|_| Value::BigInt(number.to_string()), Value::Int);
+    u32, number => Value::Int(number.into());
+    usize, number => Value::from(number as u64);
+    f64, number => Value::Float(number);
+    Dict, dict => Value::Dict(dict);
+    Vec<Value>, items => Value::List(items);
 }
 
 impl<T: Into<Value>> From<Option<T>> for Value {

@@ -34,7 +34,7 @@ pub use labels::{LabelPool, Labels};
 pub use observation::{AudioFormat, Drafts, Media, Observation, TokenCountSource, Usage};
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use reply::{Reply, ToolCall};
-pub use request::{Content, Request};
+pub use request::{Content, Request, Task};
 pub use rows::{Fan, Kept, RowSink, Watcher};
 pub use secret::Secret;
 pub use shard::Shard;

@@ -55,6 +55,19 @@ impl Content {
     }
 }
 
+crate::named! {
+    /// What requests ask of the server, which determines how responses are measured.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Task, "a task" {
+        /// Tokens, streamed.
+        Generation = "generation",
+        /// One response about the input: embeddings, scores, classes.
+        Pooling = "pooling",
+        /// Audio or images.
+        Media = "media",
+    }
+}
+
 /// One request of a workload, with the fields of vLLM's `SampleRequest`.
 ///
 /// ```

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
-use tacho_core::json::{Value, parse};
 
 use crate::connection::{self, Connection};
 use crate::http::{read_response, write_request};
+use crate::message::{self, Reply};
 use crate::{Error, Membership};
 
 /// Pause between two attempts.
@@ -49,7 +49,7 @@ impl Client {
     }
 
     /// Makes a call; a refusal is an error.
-    pub(crate) fn call(&mut self, path: &str, body: &[u8]) -> Result<Value, Error> {
+    pub(crate) fn call(&mut self, path: &str, body: &[u8]) -> Result<Reply, Error> {
         match self.try_call(path, body)? {
             Ok(answer) => Ok(answer),
             Err((_, reason)) => Err(Error::Refused { rank: self.member.rank, reason }),
@@ -57,7 +57,7 @@ impl Client {
     }
 
     /// Repeats a call until rank 0 is ready for it.
-    pub(crate) fn call_until(&mut self, path: &str, body: &[u8], stopped: &dyn Fn() -> bool) -> Result<Value, Error> {
+    pub(crate) fn call_until(&mut self, path: &str, body: &[u8], stopped: &dyn Fn() -> bool) -> Result<Reply, Error> {
         let began = Instant::now();
         loop {
             match self.try_call(path, body)? {
@@ -69,12 +69,11 @@ impl Client {
         }
     }
 
-    fn try_call(&mut self, path: &str, body: &[u8]) -> Result<Result<Value, (u16, String)>, Error> {
+    fn try_call(&mut self, path: &str, body: &[u8]) -> Result<Result<Reply, (u16, String)>, Error> {
         let (status, answer) = self.exchange(path, body).map_err(|error| self.lost(&reason(&error)))?;
-        let text = String::from_utf8_lossy(&answer).into_owned();
         match status {
-            200 => parse(&text).map(Ok).map_err(|error| self.lost(&error.to_string())),
-            status => Ok(Err((status, text))),
+            200 => message::read(&answer).map(Ok).map_err(|problem| self.lost(&problem)),
+            status => Ok(Err((status, String::from_utf8_lossy(&answer).into_owned()))),
         }
     }
 

@@ -2,7 +2,7 @@
 //! sample another rank's offset. In each time span the sample with the shortest round trip counts; a line through these
 //! gives offset and drift.
 
-use tacho_core::json::Value;
+use tacho_core::json::{Dict, Json, Value, Wrong, typed};
 use tacho_core::observation::RESOLUTION_NS;
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 
@@ -133,25 +133,21 @@ impl ClockFit {
     pub fn drift_ns(&self) -> f64 {
         self.rate * self.span as f64
     }
+}
 
-    pub fn to_json(self) -> Value {
-        let numbers = vec![self.at.into(), self.offset.into(), self.rate.into(), self.bound.into(), self.span.into()];
-        Value::List(numbers)
+impl Json for ClockFit {
+    fn to_json(&self) -> Value {
+        (self.at, self.offset, self.rate, self.bound, self.span).to_json()
     }
 
-    /// Parses the output of [`ClockFit::to_json`].
-    pub fn from_json(value: &Value) -> Option<ClockFit> {
-        let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
-        match value.as_list()? {
-            [at, offset, rate, bound, span] => Some(ClockFit {
-                at: whole(at)?,
-                offset: offset.as_i64()?,
-                rate: rate.as_f64().filter(|rate| rate.is_finite())?,
-                bound: whole(bound)?,
-                span: whole(span)?,
-            }),
-            _ => None,
-        }
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        let (at, offset, rate, bound, span) = <(u64, i64, f64, u64, u64)>::from_json(value)?;
+        let fit = ClockFit { at, offset, rate, bound, span };
+        if rate.is_finite() { Ok(fit) } else { Err(Wrong::new("a clock")) }
+    }
+
+    fn schema() -> Dict {
+        typed("array")
     }
 }
 
@@ -229,19 +225,20 @@ impl WallClock {
         let ours = self.unix_ns(fit.to_coordinator(Timestamp(other.timestamp)));
         (other.unix_ns.saturating_sub(ours), fit.bound.saturating_add(self.within).saturating_add(other.within))
     }
+}
 
-    pub(crate) fn to_json(self) -> Value {
-        Value::List(vec![self.timestamp.into(), self.unix_ns.into(), self.within.into()])
+impl Json for WallClock {
+    fn to_json(&self) -> Value {
+        (self.timestamp, self.unix_ns, self.within).to_json()
     }
 
-    pub(crate) fn from_json(value: &Value) -> Option<WallClock> {
-        let whole = |value: &Value| u64::try_from(value.as_i64()?).ok();
-        match value.as_list()? {
-            [timestamp, unix_ns, within] => {
-                Some(WallClock { timestamp: whole(timestamp)?, unix_ns: unix_ns.as_i64()?, within: whole(within)? })
-            }
-            _ => None,
-        }
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        let (timestamp, unix_ns, within) = <(u64, i64, u64)>::from_json(value)?;
+        Ok(WallClock { timestamp, unix_ns, within })
+    }
+
+    fn schema() -> Dict {
+        typed("array")
     }
 }
 
@@ -283,7 +280,7 @@ mod tests {
                 let off = (fit.offset_at(Timestamp(at)) - open_loop(at)).unsigned_abs();
                 assert!(off <= fit.bound_ns() && fit.bound_ns() < 30_000, "{off} ns off, bound {}", fit.bound_ns());
             }
-            assert_eq!(ClockFit::from_json(&fit.to_json()), Some(fit));
+            assert_eq!(ClockFit::from_json(&fit.to_json()), Ok(fit));
         }
     }
 
@@ -327,7 +324,7 @@ mod tests {
         let ours = WallClock { timestamp: 1_000_000, unix_ns: 1_700_000_000_000_000_000, within: 30 };
         let theirs = WallClock { timestamp: 10_000, unix_ns: 1_700_000_000_050_010_000, within: 40 };
         assert_eq!(ours.offset_of(&theirs, &fit), (50_000_000, 170));
-        assert_eq!(WallClock::from_json(&theirs.to_json()), Some(theirs));
+        assert_eq!(WallClock::from_json(&theirs.to_json()), Ok(theirs));
         let clock = SystemClock::start();
         let (one, two) = (WallClock::now(clock), WallClock::now(clock));
         assert!(one.unix_ns(Timestamp(two.timestamp)).abs_diff(two.unix_ns) < 5_000_000);

@@ -2,13 +2,14 @@
 //! memory. `TACHO_FUZZ_COUNT=1000000 cargo test --release -p tacho-fleet --lib fuzz -- --nocapture --test-threads=1`
 //! tries a million inputs of each kind on all cores.
 
-use tacho_core::json::parse;
+use tacho_core::json::{Json, parse};
 use tacho_core::{Clock, Observation, Secret, SystemClock, Timestamp};
 use tacho_testkit::{Counted, fuzz};
 
 use crate::clock::ClockFit;
 use crate::coordinator::Shared;
 use crate::http::{read_request, read_response, write_request, write_response};
+use crate::message::Hello;
 use crate::{Membership, RankOptions, hostlist};
 
 #[global_allocator]
@@ -49,8 +50,8 @@ fn fuzz_messages() {
     fuzz("messages to rank 0", &good, CASES, |bytes| {
         let shared = Shared::new(&member, clock, "h", "v", None);
         if let Ok(message) = parse(&String::from_utf8_lossy(bytes)) {
-            let _ = shared.join(&message).is_ok();
-            if let Some(fit) = message.get("clock").and_then(ClockFit::from_json) {
+            let _ = Hello::from_json(&message).is_ok_and(|hello| shared.join(&hello).is_ok());
+            if let Some(Ok(fit)) = message.get("clock").map(ClockFit::from_json) {
                 let mut row = row.clone();
                 fit.place(&mut row);
                 fit.place_on_grid(7, &mut row);

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use tacho_core::json::Value;
-
 use crate::client::Client;
+use crate::message::Reply;
 use crate::{Error, Membership};
 
 /// Time between two polls.
@@ -36,15 +35,13 @@ impl SweepWorker {
     /// The next run, once it is known; `None` if the sweep is over.
     pub fn next(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Assignment>, Error> {
         loop {
-            let response = self.poll()?;
-            if response.get("over").is_some() {
+            let reply = self.poll()?;
+            if reply.over {
                 return Ok(None);
             }
-            if let Some(words) = response.get("words").and_then(Value::as_list) {
-                let number = response.get("number").and_then(Value::as_i64).unwrap_or(0);
-                self.number = u64::try_from(number).unwrap_or(0);
-                let words = words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect();
-                return Ok(Some(Assignment { number: self.number, words }));
+            if let Some((number, words)) = reply.next {
+                self.number = number;
+                return Ok(Some(Assignment { number, words }));
             }
             if stopped() {
                 return Err(Error::Stopped);
@@ -55,11 +52,10 @@ impl SweepWorker {
 
     /// Whether rank 0 has continued with another run, or has ended the sweep.
     pub fn is_superseded(&mut self) -> bool {
-        let response = self.poll();
-        response.map_or(true, |response| response.get("over").is_some() || response.get("words").is_some())
+        self.poll().map_or(true, |reply| reply.over || reply.next.is_some())
     }
 
-    fn poll(&mut self) -> Result<Value, Error> {
+    fn poll(&mut self) -> Result<Reply, Error> {
         self.client.call(&format!("/v1/next?{},{}", self.rank, self.number), b"")
     }
 }

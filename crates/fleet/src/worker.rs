@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::json::{Json, Value, dumps};
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 use tacho_rowlog::pack;
 
 use crate::client::Client;
 use crate::clock::{ClockFit, ClockSample, WallClock};
+use crate::message::{Directive, Done, Hello, Ready, Reply};
 use crate::{Error, Membership, Progress};
 
 /// Clock samples before and after the run.
@@ -39,16 +40,6 @@ pub struct Start {
     pub unix_ns: i64,
 }
 
-/// Rank 0's directive to a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Directive {
-    Continue,
-    /// A stop rule has ended the run.
-    Ended,
-    /// A signal has interrupted the run.
-    Interrupted,
-}
-
 impl Worker {
     /// Joins rank 0, once it listens.
     pub fn join(
@@ -59,15 +50,15 @@ impl Worker {
         stopped: &dyn Fn() -> bool,
     ) -> Result<Worker, Error> {
         let mut client = Client::connect(member, stopped)?;
-        let mut hello = Dict::new();
-        hello.set("rank", member.rank);
-        hello.set("ranks", member.ranks);
-        hello.set("run", member.run);
-        hello.set("hash", hash);
-        hello.set("version", version);
-        hello.set("machine", tacho_rowlog::this_host().name);
-        let welcome = client.call_until("/v1/join", dumps(&hello.into()).as_bytes(), stopped)?;
-        let log = welcome.get("log").and_then(Value::as_str).map(str::to_owned);
+        let hello = Hello {
+            rank: member.rank,
+            ranks: member.ranks,
+            run: member.run,
+            hash: hash.to_owned(),
+            version: version.to_owned(),
+            machine: tacho_rowlog::this_host().name,
+        };
+        let Reply { log, .. } = client.call_until("/v1/join", dumps(&hello.to_json()).as_bytes(), stopped)?;
         let mut worker = Worker { client, clock, samples: Vec::new(), sampled: Instant::now(), log };
         worker.sample_clock(CLOCK_SAMPLES)?;
         Ok(worker)
@@ -83,22 +74,17 @@ impl Worker {
     pub fn ready(&mut self, log: Option<&str>, stopped: &dyn Fn() -> bool) -> Result<Option<Start>, Error> {
         let fit = self.fit()?;
         loop {
-            let mut message = Dict::new();
-            message.set("clock", fit.to_json());
-            message.set("log", log);
             let stopping = stopped();
-            message.set("stopping", stopping);
-            let response = self.client.call("/v1/ready", dumps(&message.into()).as_bytes())?;
-            let number = |name: &str| response.get(name).and_then(Value::as_i64);
-            if let (Some(start), Some(unix_ns)) = (number("start"), number("unix_ns")) {
-                let start = u64::try_from(start).map_err(|_| self.client.lost("its start is not a time"))?;
+            let message = Ready { clock: Some(fit), log: log.map(str::to_owned), stopping };
+            let reply = self.client.call("/v1/ready", dumps(&message.to_json()).as_bytes())?;
+            if let Some((start, unix_ns)) = reply.start {
                 let timestamp = fit.to_own(Timestamp(start));
                 if timestamp > self.clock.now() + MAX_START_LEAD {
                     return Err(self.client.lost("its start is far in the future"));
                 }
                 return Ok(Some(Start { timestamp, unix_ns }));
             }
-            if stopping || directive(&response) == Directive::Interrupted {
+            if stopping || reply.stop == Directive::Interrupted {
                 return Ok(None);
             }
             std::thread::sleep(POLL);
@@ -117,8 +103,7 @@ impl Worker {
         let body = body.map_err(|error| self.client.lost(&error.to_string()))?;
         let [finished, failed, tokens, in_flight] = progress;
         let path = format!("/v1/rows?{},{finished},{failed},{tokens},{in_flight}", u8::from(stopping));
-        let response = self.client.call(&path, &body)?;
-        Ok(directive(&response))
+        Ok(self.client.call(&path, &body)?.stop)
     }
 
     /// The final estimate of this rank's clock.
@@ -128,10 +113,9 @@ impl Worker {
     }
 
     /// Reports that all rows have been sent, with a closing message.
-    pub fn done(&mut self, fit: ClockFit, mut closing: Dict) -> Result<(), Error> {
-        closing.set("clock", fit.to_json());
-        closing.set("wall_clock", WallClock::now(self.clock).to_json());
-        self.client.call("/v1/done", dumps(&closing.into()).as_bytes()).map(drop)
+    pub fn done(&mut self, fit: ClockFit, closing: Value) -> Result<(), Error> {
+        let done = Done { clock: fit, wall_clock: Some(WallClock::now(self.clock)), closing };
+        self.client.call("/v1/done", dumps(&done.to_json()).as_bytes()).map(drop)
     }
 
     /// Waits until rank 0 has saved the result: some launchers kill all ranks as soon as the first one exits. Once no
@@ -140,12 +124,11 @@ impl Worker {
         let timeout = self.client.timeout();
         let mut since = Instant::now();
         while !impatient() {
-            let response = self.client.call("/v1/end", b"")?;
-            let is = |name: &str| response.get(name) == Some(&Value::Bool(true));
-            if is("over") {
+            let reply = self.client.call("/v1/end", b"")?;
+            if reply.over {
                 break;
             }
-            if is("running") {
+            if reply.running {
                 since = Instant::now();
             } else if since.elapsed() > timeout {
                 return Err(self.client.lost(&format!("it did not end the run within {} s", timeout.as_secs_f64())));
@@ -162,21 +145,12 @@ impl Worker {
     fn sample_clock(&mut self, count: usize) -> Result<(), Error> {
         for _ in 0..count {
             let asked = self.clock.now();
-            let response = self.client.call("/v1/clock", b"")?;
+            let reply = self.client.call("/v1/clock", b"")?;
             let answered = self.clock.now();
-            let now = response.get("now").and_then(Value::as_i64).and_then(|nanos| u64::try_from(nanos).ok());
-            let now = now.ok_or_else(|| self.client.lost("it did not report its clock"))?;
+            let now = reply.now.ok_or_else(|| self.client.lost("it did not report its clock"))?;
             self.samples.push(ClockSample::new(asked, now, answered));
         }
         self.sampled = Instant::now();
         Ok(())
-    }
-}
-
-fn directive(response: &Value) -> Directive {
-    match response.get("stop").and_then(Value::as_str) {
-        Some("interrupted") => Directive::Interrupted,
-        Some(_) => Directive::Ended,
-        None => Directive::Continue,
     }
 }

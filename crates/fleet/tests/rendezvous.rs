@@ -67,7 +67,7 @@ fn attend(place: &Membership, ends_well: bool) -> Result<(), Error> {
         Observation { done: start.timestamp, ..Observation::dispatched(place.rank, start.timestamp, start.timestamp) };
     assert_eq!(guest.send(&[row], [1, 0, 5, 2], false)?, Directive::Continue);
     let fit = guest.clock()?;
-    if ends_well { guest.done(fit, Dict::new()) } else { Ok(()) }
+    if ends_well { guest.done(fit, Dict::new().into()) } else { Ok(()) }
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn no_rank_exits_before_rank_0_has_saved() {
             let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
             worker.ready(None, &never).unwrap();
             let fit = worker.clock().unwrap();
-            worker.done(fit, Dict::new()).unwrap();
+            worker.done(fit, Dict::new().into()).unwrap();
             worker.wait_for_release(&never).unwrap();
             sender.send(()).unwrap();
         });
@@ -291,7 +291,7 @@ fn impostor(body: &'static str) -> u16 {
 
 #[test]
 fn a_start_in_the_far_future_is_refused() {
-    let port = impostor(r#"{"now": 5, "start": 9000000000000000000, "unix_ns": 1}"#);
+    let port = impostor(r#"{"now": 5, "start": [9000000000000000000, 1]}"#);
     let mut worker = join(&place(1, 2, port), SystemClock::start()).unwrap();
     assert!(matches!(worker.ready(None, &never), Err(Error::CoordinatorLost { .. })));
 }

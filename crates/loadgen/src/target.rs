@@ -116,30 +116,32 @@ pub trait Worker {
     fn stats(&self) -> WorkerStats;
 }
 
-/// Statistics of a worker that show whether it kept up.
-#[derive(Debug, Clone, Default)]
-pub struct WorkerStats {
-    /// Nanoseconds from a read's kernel timestamp to its user-space timestamp, a sample in order of arrival.
-    pub wake_lags_ns: Vec<u64>,
-    /// Nanoseconds spent working rather than waiting.
-    pub busy_ns: u64,
-    /// Nanoseconds from the start to the end of the worker's run.
-    pub total_ns: u64,
-    /// Token events received.
-    pub events: u64,
-    /// Token events read together with a later one.
-    pub coalesced: u64,
-    /// Coalesced events that were read late, so that they may have arrived one by one.
-    pub late_coalesced: u64,
-    /// Upper bounds, in nanoseconds, of how much earlier than its timestamp such an event may have arrived (a sample):
-    /// the kernel timestamp of a read is that of its last packet.
-    pub late_spans_ns: Vec<u64>,
-    /// Connections that could not be opened.
-    pub connect_failures: u64,
-    /// Connections opened.
-    pub connections: u64,
-    /// Whether timestamps came from the kernel.
-    pub kernel_timestamps: bool,
-    /// Reads with an invalid kernel timestamp; their user-space timestamp was used.
-    pub timestamp_anomalies: u64,
+tacho_core::record! {
+    /// Statistics of a worker that show whether it kept up.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct WorkerStats {
+        /// Nanoseconds from a read's kernel timestamp to its user-space timestamp, a sample in order of arrival.
+        pub wake_lags_ns: Vec<u64> = Vec::new(),
+        /// Nanoseconds spent working rather than waiting.
+        pub busy_ns: u64 = 0,
+        /// Nanoseconds from the start to the end of the worker's run.
+        pub total_ns: u64 = 0,
+        /// Token events received.
+        pub events: u64 = 0,
+        /// Token events read together with a later one.
+        pub coalesced: u64 = 0,
+        /// Coalesced events that were read late, so that they may have arrived one by one.
+        pub late_coalesced: u64 = 0,
+        /// Upper bounds, in nanoseconds, of how much earlier than its timestamp such an event may have arrived (a sample):
+        /// the kernel timestamp of a read is that of its last packet.
+        pub late_spans_ns: Vec<u64> = Vec::new(),
+        /// Connections that could not be opened.
+        pub connect_failures: u64 = 0,
+        /// Connections opened.
+        pub connections: u64 = 0,
+        /// Whether timestamps came from the kernel.
+        pub kernel_timestamps as "kernel_stamps": bool = false,
+        /// Reads with an invalid kernel timestamp; their user-space timestamp was used.
+        pub timestamp_anomalies: u64 = 0,
+    }
 }

@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn goodput_that_hides_stalls_is_seen() {
         let limits = GoodputLimits { ttft_ms: Some(250.0), tpot_ms: Some(500.0), e2el_ms: None };
-        let setup = Setup { goodput: Some(limits), ..Setup::example() };
+        let setup = Setup { metrics: limits.into(), ..Setup::example() };
         // The mean gap is within the limit, but every other token is late.
         let stalled = response(0.25, vec![0.625, 0.125, 0.75, 0.25, 0.625, 0.125]);
         let samples = Samples::from([response(0.25, vec![0.5; 6]), stalled]);

@@ -3,24 +3,26 @@
 use crate::latency::{successes, tpot};
 use crate::{Sample, Samples};
 
-/// Upper limits in milliseconds; a request must meet all that are set.
-///
-/// ```
-/// use tacho_metrics::{GoodputLimits, Sample, Samples};
-///
-/// let request = |ttft| Sample { ttft, latency: 1.0, output_len: 11, ..Sample::default() };
-/// let samples = Samples::from([request(0.1), request(0.3)]);
-/// let limits = GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() };
-/// assert_eq!(limits.count(&samples), 1);
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct GoodputLimits {
-    /// On the time to the first token.
-    pub ttft_ms: Option<f64>,
-    /// On the time per output token; a response of at most one token counts as 0.
-    pub tpot_ms: Option<f64>,
-    /// On the time to the last token.
-    pub e2el_ms: Option<f64>,
+tacho_core::record! {
+    /// Upper limits in milliseconds; a request must meet all that are set.
+    ///
+    /// ```
+    /// use tacho_metrics::{GoodputLimits, Sample, Samples};
+    ///
+    /// let request = |ttft| Sample { ttft, latency: 1.0, output_len: 11, ..Sample::default() };
+    /// let samples = Samples::from([request(0.1), request(0.3)]);
+    /// let limits = GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() };
+    /// assert_eq!(limits.count(&samples), 1);
+    /// ```
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct GoodputLimits {
+        /// On the time to the first token.
+        pub ttft_ms: Option<f64> = None,
+        /// On the time per output token; a response of at most one token counts as 0.
+        pub tpot_ms: Option<f64> = None,
+        /// On the time to the last token.
+        pub e2el_ms: Option<f64> = None,
+    }
 }
 
 impl GoodputLimits {

@@ -1,63 +1,35 @@
 //! The names of the latency metrics, as flags, result files and reports spell them.
 
-/// A latency metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MetricKind {
-    /// Time to the first token.
-    Ttft,
-    /// Time per output token after the first.
-    Tpot,
-    /// Time between two token events.
-    Itl,
-    /// Time to the last token.
-    E2el,
-    /// Wait for a concurrency slot.
-    ClientQueueTime,
-    /// Time to the last token including that wait.
-    E2elIncludingClientQueue,
-    /// Time to the first generated audio.
-    AudioTtfp,
-    /// Latency per second of generated audio.
-    AudioRtf,
-    /// Seconds of generated audio.
-    AudioDuration,
-    /// Seconds for which the playback of generated audio waited for more.
-    AudioUnderrun,
+tacho_core::named! {
+    /// A latency metric.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum MetricKind, "a metric" {
+        /// Time to the first token.
+        Ttft = "ttft",
+        /// Time per output token after the first.
+        Tpot = "tpot",
+        /// Time between two token events.
+        Itl = "itl",
+        /// Time to the last token.
+        E2el = "e2el",
+        /// Wait for a concurrency slot.
+        ClientQueueTime = "client_queue_time",
+        /// Time to the last token including that wait.
+        E2elIncludingClientQueue = "e2el_including_client_queue",
+        /// Time to the first generated audio.
+        AudioTtfp = "audio_ttfp",
+        /// Latency per second of generated audio.
+        AudioRtf = "audio_rtf",
+        /// Seconds of generated audio.
+        AudioDuration = "audio_duration",
+        /// Seconds for which the playback of generated audio waited for more.
+        AudioUnderrun = "audio_underrun",
+    }
 }
 
 impl MetricKind {
-    /// All of them, in the order of reports.
-    pub const ALL: [MetricKind; 10] = [
-        MetricKind::Ttft,
-        MetricKind::Tpot,
-        MetricKind::Itl,
-        MetricKind::E2el,
-        MetricKind::ClientQueueTime,
-        MetricKind::E2elIncludingClientQueue,
-        MetricKind::AudioTtfp,
-        MetricKind::AudioRtf,
-        MetricKind::AudioDuration,
-        MetricKind::AudioUnderrun,
-    ];
-
     /// Those about single tokens, which vLLM reports only for generation with a tokenizer.
     pub const TOKENS: [MetricKind; 3] = [MetricKind::Ttft, MetricKind::Tpot, MetricKind::Itl];
-
-    /// The name in flags and keys.
-    pub fn name(self) -> &'static str {
-        match self {
-            MetricKind::Ttft => "ttft",
-            MetricKind::Tpot => "tpot",
-            MetricKind::Itl => "itl",
-            MetricKind::E2el => "e2el",
-            MetricKind::ClientQueueTime => "client_queue_time",
-            MetricKind::E2elIncludingClientQueue => "e2el_including_client_queue",
-            MetricKind::AudioTtfp => "audio_ttfp",
-            MetricKind::AudioRtf => "audio_rtf",
-            MetricKind::AudioDuration => "audio_duration",
-            MetricKind::AudioUnderrun => "audio_underrun",
-        }
-    }
 
     /// Returns whether it is about generated audio; vLLM-Omni has these.
     pub fn is_audio(self) -> bool {
@@ -66,7 +38,7 @@ impl MetricKind {
 
     /// The metrics in a comma-separated list. Names are not trimmed and unknown ones are ignored, as in vLLM.
     pub fn parse_list(list: &str) -> Vec<MetricKind> {
-        list.split(',').filter_map(|name| Self::ALL.into_iter().find(|kind| kind.name() == name)).collect()
+        list.split(',').filter_map(Self::from_name).collect()
     }
 }
 

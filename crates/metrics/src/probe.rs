@@ -2,19 +2,21 @@
 
 use crate::Statistics;
 
-/// Latencies of the probes.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ProbeStatistics {
-    /// Successful probes.
-    pub completed: u64,
-    /// Probes that failed.
-    pub failed: u64,
-    /// Median latency, ms.
-    pub median_ms: f64,
-    /// 99th percentile of the latency, ms.
-    pub p99_ms: f64,
-    /// Largest latency, ms.
-    pub max_ms: f64,
+tacho_core::record! {
+    /// Latencies of the probes.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    pub struct ProbeStatistics {
+        /// Successful probes.
+        pub completed: u64,
+        /// Probes that failed.
+        pub failed: u64,
+        /// Median latency, ms.
+        pub median_ms: f64,
+        /// 99th percentile of the latency, ms.
+        pub p99_ms: f64,
+        /// Largest latency, ms.
+        pub max_ms: f64,
+    }
 }
 
 impl ProbeStatistics {

@@ -1,97 +1,137 @@
 //! The settings of a run that its report needs.
 
 use tacho_core::StageSpan;
+pub use tacho_core::Task;
+use tacho_core::json::{ByKey, Codec, Dict, Flat, Json, Value, Wrong, typed};
 
 use crate::latency::successes;
 use crate::throughput::per_second;
 use crate::{GoodputLimits, MetricKind, Sample, Samples};
 
-/// What requests ask of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    /// Tokens, streamed.
-    Generation,
-    /// One response about the input: embeddings, scores, classes.
-    Pooling,
-    /// Audio or images.
-    Media,
+/// A list of objects rather than one object, because keys may repeat.
+struct Metadata;
+
+impl Codec<Vec<(String, String)>> for Metadata {
+    fn write(pairs: &Vec<(String, String)>) -> Value {
+        let pair = |(key, value): &(String, String)| {
+            let entry: Dict = [("key", key), ("value", value)]
+                .map(|(name, text)| (name.to_owned(), text.to_json()))
+                .into_iter()
+                .collect();
+            entry.into()
+        };
+        Value::List(pairs.iter().map(pair).collect())
+    }
+
+    fn read(value: &Value) -> Result<Vec<(String, String)>, Wrong> {
+        let text = |pair: &Value, key| pair.get(key)?.as_str().map(str::to_owned);
+        let pairs =
+            value.as_list().unwrap_or_default().iter().map(|pair| Some((text(pair, "key")?, text(pair, "value")?)));
+        pairs.collect::<Option<_>>().ok_or(Wrong::new("a list of keys and values"))
+    }
+
+    fn schema(_: bool) -> Dict {
+        typed("array")
+    }
 }
 
-/// A rate that rises during the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RampUp {
-    /// `linear` or `exponential`.
-    pub strategy: String,
-    /// Requests per second at the start.
-    pub start_rps: i64,
-    /// Requests per second at the end.
-    pub end_rps: i64,
+tacho_core::record! {
+    /// A rate that rises during the run.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RampUp {
+        /// `linear` or `exponential`.
+        pub strategy: String,
+        /// Requests per second at the start.
+        pub start_rps: i64,
+        /// Requests per second at the end.
+        pub end_rps: i64,
+    }
 }
 
-/// A time at which the rate of a ramp-up passed a whole number.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateChange {
-    /// The new rate.
-    pub rps: i64,
-    /// When, in ISO format.
-    pub timestamp: String,
+tacho_core::record! {
+    /// A time at which the rate of a ramp-up passed a whole number.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RateChange {
+        /// The new rate.
+        pub rps: i64,
+        /// When, in ISO format.
+        pub timestamp: String,
+    }
 }
 
-/// The settings of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
-    /// End of the run, local time, `YYYYMMDD-HHMMSS`.
-    pub date: String,
-    /// Start of the run, in ISO format.
-    pub started: String,
-    /// The backend's name.
-    pub backend: String,
-    /// The user's name for the run.
-    pub label: Option<String>,
-    /// The model.
-    pub model_id: String,
-    /// The tokenizer; `None` when the run has none.
-    pub tokenizer_id: Option<String>,
-    /// Requests asked for; a dataset may have fewer.
-    pub num_prompts: i64,
-    /// The user's keys and values.
-    pub metadata: Vec<(String, String)>,
-    /// Requests per second, may be infinite.
-    pub request_rate: f64,
-    /// Shape of the distribution of inter-arrival times, may be infinite.
-    pub burstiness: f64,
-    /// Limit on requests in flight.
-    pub max_concurrency: Option<u64>,
-    /// The rising rate, if there was one.
-    pub ramp_up: Option<RampUp>,
-    /// Rate changes of the ramp-up.
-    pub rps_change_events: Vec<RateChange>,
-    /// The stages of the load, if it changes.
-    pub stages: Vec<StageSpan>,
-    /// Whether the dataset's timestamps set the schedule.
-    pub self_timed: bool,
-    /// The task.
-    pub task: Task,
-    /// The latency metrics to report.
-    pub percentile_metrics: Vec<MetricKind>,
-    /// The percentiles to report.
-    pub metric_percentiles: Vec<f64>,
-    /// The goodput limits, if requested.
-    pub goodput: Option<GoodputLimits>,
-    /// The goodput limits of classes that have their own.
-    pub class_goodput: Vec<(String, GoodputLimits)>,
-    /// Seconds from the first audio of a response to the start of its playback.
-    pub playback_buffer: f64,
-    /// Price of the machines per hour; `None` if unknown.
-    pub price_per_hour: Option<f64>,
-    /// Number of GPUs that served the run; `None` if unknown.
-    pub gpus: Option<u64>,
-    /// Whether vLLM's defects are reproduced.
-    pub strict_parity: bool,
-    /// Whether the run was stopped before its end.
-    pub interrupted: bool,
-    /// The workload digest: equal for runs of the same requests at the same times; `None` if unknown.
-    pub workload: Option<String>,
+tacho_core::record! {
+    /// Settings that single metrics need. Results state them with their provenance.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct MetricSettings {
+        /// SLOs of --goodput.
+        pub goodput: Option<GoodputLimits> = None,
+        /// SLOs of classes that have their own.
+        pub class_goodput: Vec<(String, GoodputLimits)> => ByKey = Vec::new(),
+        /// Seconds from the first audio of a response to the start of its playback.
+        pub playback_buffer: f64 = 0.0,
+        /// Price of all GPUs per hour, by --gpu-hour-price and --gpus.
+        pub price_per_hour: Option<f64> = None,
+        /// GPUs that served the run, by --gpus.
+        pub gpus: Option<u64> = None,
+    }
+}
+
+/// With these SLOs for all requests.
+impl From<GoodputLimits> for MetricSettings {
+    fn from(limits: GoodputLimits) -> Self {
+        MetricSettings { goodput: Some(limits), ..MetricSettings::default() }
+    }
+}
+
+tacho_core::record! {
+    /// The settings of a run.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Setup {
+        /// End of the run, local time, `YYYYMMDD-HHMMSS`.
+        pub date: String,
+        /// Start of the run, in ISO format.
+        pub started: String,
+        /// The backend's name.
+        pub backend: String,
+        /// The user's name for the run.
+        pub label: Option<String>,
+        /// The model.
+        pub model_id: String,
+        /// The tokenizer; `None` when the run has none.
+        pub tokenizer_id: Option<String>,
+        /// Requests asked for; a dataset may have fewer.
+        pub num_prompts: i64,
+        /// The user's keys and values.
+        pub metadata: Vec<(String, String)> => Metadata,
+        /// Requests per second, may be infinite.
+        pub request_rate: f64,
+        /// Shape of the distribution of inter-arrival times, may be infinite.
+        pub burstiness: f64,
+        /// Limit on requests in flight.
+        pub max_concurrency: Option<u64>,
+        /// The rising rate, if there was one.
+        pub ramp_up: Option<RampUp>,
+        /// Rate changes of the ramp-up.
+        pub rps_change_events: Vec<RateChange>,
+        /// The stages of the load, if it changes.
+        pub stages: Vec<StageSpan> = Vec::new(),
+        /// Whether the dataset's timestamps set the schedule.
+        pub self_timed: bool,
+        /// The task.
+        pub task: Task,
+        /// The latency metrics to report.
+        pub percentile_metrics: Vec<MetricKind>,
+        /// The percentiles to report.
+        pub metric_percentiles: Vec<f64>,
+        /// The settings of single metrics.
+        pub metrics: MetricSettings => Flat,
+        /// Whether vLLM's defects are reproduced.
+        pub strict_parity: bool,
+        /// Whether the run was stopped before its end.
+        pub interrupted: bool,
+        /// The workload digest: equal for runs of the same requests at the same times; `None` if unknown.
+        pub workload: Option<String>,
+    }
 }
 
 impl Setup {
@@ -107,14 +147,14 @@ impl Setup {
 
     /// Returns whether there are goodput limits.
     pub fn has_goodput(&self) -> bool {
-        self.goodput.is_some() || !self.class_goodput.is_empty()
+        self.metrics.goodput.is_some() || !self.metrics.class_goodput.is_empty()
     }
 
     /// The goodput limits of a request: those of its class, else of the run.
     pub(crate) fn limits_of(&self, sample: &Sample) -> Option<GoodputLimits> {
         let class = sample.labels.get("class");
-        let own = self.class_goodput.iter().find(|(name, _)| Some(name.as_str()) == class);
-        own.map(|(_, limits)| *limits).or(self.goodput)
+        let own = self.metrics.class_goodput.iter().find(|(name, _)| Some(name.as_str()) == class);
+        own.map(|(_, limits)| *limits).or(self.metrics.goodput)
     }
 
     /// Successes per second that meet their limits, with `delay` seconds added to TTFT and E2EL; `None` without limits.
@@ -161,11 +201,7 @@ impl Setup {
             task: Task::Generation,
             percentile_metrics: MetricKind::ALL.to_vec(),
             metric_percentiles: vec![99.0],
-            goodput: None,
-            class_goodput: Vec::new(),
-            playback_buffer: 0.0,
-            price_per_hour: None,
-            gpus: None,
+            metrics: MetricSettings::default(),
             strict_parity: false,
             interrupted: false,
             workload: None,

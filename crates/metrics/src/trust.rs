@@ -7,30 +7,7 @@ mod ranked;
 pub use self::bounds::Bound;
 use crate::latency::collect;
 use crate::percentile::percentile;
-use crate::{MetricKind, OpenLoopMetrics, Sample, Samples, Setup, Statistics, Summary};
-
-/// Load of one worker thread of the client.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct WorkerUse {
-    /// Fraction of the run that it was working rather than waiting.
-    pub busy: f64,
-    /// Seconds from the arrival of bytes at the socket to their read, sampled; empty where unknown.
-    pub wake_lags: Vec<f64>,
-    /// Token events received.
-    pub events: u64,
-    /// Token events that shared a read with a later one.
-    pub coalesced: u64,
-    /// Those that shared a read because this worker was late: their arrival times are unknown.
-    pub late_coalesced: u64,
-    /// Seconds by which the arrival of such an event may lie before its timestamp, a sample; empty where unknown.
-    pub late_spans: Vec<f64>,
-    /// Connections opened.
-    pub connections: u64,
-    /// Connections that could not be opened.
-    pub connect_failures: u64,
-    /// Whether arrivals were timestamped by the kernel.
-    pub kernel_timestamps: bool,
-}
+use crate::{MetricKind, OpenLoopMetrics, Sample, Samples, Setup, Statistics, Summary, WorkerUse};
 
 /// The client's self-assessment.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,7 +4,9 @@
 use serde_json::Value;
 use tacho_core::FailureKind;
 use tacho_metrics::statistics::{mean, standard_deviation};
-use tacho_metrics::{GoodputLimits, MetricKind, Rare, Sample, Samples, Setup, Statistics, Summary, Task, TaskSummary};
+use tacho_metrics::{
+    GoodputLimits, MetricKind, MetricSettings, Rare, Sample, Samples, Setup, Statistics, Summary, Task, TaskSummary,
+};
 use tacho_testkit::golden_json;
 
 fn number(value: &Value) -> f64 {
@@ -40,7 +42,7 @@ fn setup(case: &Value, task: Task) -> Setup {
     Setup {
         task,
         metric_percentiles: floats(&case["percentiles"]),
-        goodput: (limits != GoodputLimits::default()).then_some(limits),
+        metrics: if limits == GoodputLimits::default() { MetricSettings::default() } else { limits.into() },
         ..Setup::example()
     }
 }

@@ -4,8 +4,8 @@
 #[expect(missing_docs, reason = "the message says it")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("{key} is not {expected}")]
-    Key { key: String, expected: &'static str },
+    #[error(transparent)]
+    Wrong(#[from] tacho_core::json::Wrong),
     #[error("{key} has {found} entries where {expected} requests are recorded")]
     Length { key: String, found: usize, expected: usize },
     #[error("{key} is neither recorded nor can be computed from single requests (save with --save-detailed)")]

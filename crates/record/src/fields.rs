@@ -3,12 +3,9 @@
 use tacho_core::json::{Dict, Value};
 use tacho_metrics::interval::Interval;
 use tacho_metrics::trust::bounds::is_large;
-use tacho_metrics::{EndedBy, TrustVerdict};
+use tacho_metrics::{Caveat, TrustVerdict};
 
 use crate::metric::Known;
-
-/// Caveats of a run that a rule ended because the server performed badly.
-const BAD_ENDS: [&str; 2] = [EndedBy::Failures.name(), EndedBy::Overload.name()];
 
 /// The fields of a result.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +58,7 @@ impl<'r> ResultFields<'r> {
     pub fn ended_badly(self) -> bool {
         let caveats = self.own("caveats").and_then(Value::as_list).unwrap_or_default();
         let kinds = caveats.iter().filter_map(|caveat| caveat.get("kind")?.as_str());
-        kinds.into_iter().any(|kind| BAD_ENDS.contains(&kind))
+        kinds.into_iter().any(|kind| Caveat::BAD_ENDS.contains(&kind))
     }
 
     /// The verdict on the client, if it puts in doubt whether `metric` passes the test `is_met`: the number may be off

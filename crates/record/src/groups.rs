@@ -65,19 +65,21 @@ fn group(record: &RunRecord, key: &str, name: &str) -> Group {
     let samples = samples(record, key, name);
     let stage = record.setup.stages.iter().find(|stage| key == STAGE && stage.name == name);
     let duration = if key == STAGE { duration(&samples, stage, &record.measured) } else { record.measured.duration };
-    let class = record.setup.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
+    let class = record.setup.metrics.class_goodput.iter().find(|(class, _)| key == "class" && class == name);
     // The rate of the whole run is not the group's: its arrivals are those that were planned for it.
-    let setup = Setup {
+    let mut setup = Setup {
         num_prompts: samples.len() as i64,
         request_rate: f64::INFINITY,
         ramp_up: None,
         self_timed: record.setup.is_paced(),
-        goodput: class.map(|(_, limits)| *limits).or(record.setup.goodput),
-        class_goodput: if key == "class" { Vec::new() } else { record.setup.class_goodput.clone() },
         max_concurrency: stage.and_then(|stage| stage.limit).map(|limit| limit as u64).or(record.setup.max_concurrency),
         stages: Vec::new(),
         ..record.setup.clone()
     };
+    if key == "class" {
+        setup.metrics.goodput = class.map(|(_, limits)| *limits).or(setup.metrics.goodput);
+        setup.metrics.class_goodput.clear();
+    }
     let measured = Measured { samples, duration, ..Measured::default() };
     let mut part = RunRecord::compute_whole(setup, measured, record.is_burst());
     part.measured.samples = Samples::default();

@@ -59,7 +59,7 @@ impl Intervals {
 
 /// The intervals of costs, from those of the throughputs that they are the inverse of.
 fn costs(record: &RunRecord, known: &[(String, Interval)]) -> Vec<(String, Interval)> {
-    let Some(price) = record.setup.price_per_hour else { return Vec::new() };
+    let Some(price) = record.setup.metrics.price_per_hour else { return Vec::new() };
     let pairs = [
         ("cost_per_request", "request_throughput", 1.0),
         ("cost_per_million_output_tokens", "output_throughput", 1e6),

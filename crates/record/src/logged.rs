@@ -1,197 +1,79 @@
 //! The parts of a log other than its rows: the setup, written before the first row, and the summary, written after
 //! the last. Together with the rows they restore the record.
 
-mod fields;
-mod measured;
-mod sessions;
-mod setup;
-
 use tacho_core::Observation;
-use tacho_core::json::{Dict, Value};
-use tacho_metrics::sessions::Steps;
-use tacho_metrics::{Caveat, EndedBy, Setup};
+use tacho_core::json::{Dict, Json, Plain, Value, Wrong, read_field};
+use tacho_metrics::sessions::{SessionStep, Steps};
+use tacho_metrics::{Caveat, Setup};
 
-use self::fields::Fields;
-pub(crate) use self::setup::{classes, goodput, read_classes, read_goodput, read_stages};
 use crate::{Error, Measured, Provenance, RunRecord};
 
 /// The part of a log that is written before the first row.
 pub fn plan(setup: &Setup, provenance: &Provenance) -> Dict {
     let mut dict = Dict::new();
-    dict.set("provenance", provenance.to_dict());
-    dict.set("setup", setup::write(setup));
+    dict.set("provenance", provenance.to_json());
+    dict.set("setup", setup.to_json());
     dict
 }
 
 /// Adds the sessions of a run to the part that is written before the first row.
 pub fn plan_sessions(plan: &mut Dict, steps: &Steps) {
-    plan.set("sessions", sessions::write(steps));
+    let step = |(step, place): (&SessionStep, &usize)| {
+        let mut dict = Dict::new();
+        dict.set("place", *place);
+        step.to_json().as_dict().into_iter().for_each(|fields| dict.update(fields));
+        Value::from(dict)
+    };
+    plan.set("sessions", steps.steps.iter().zip(&steps.places).map(step).collect::<Vec<_>>());
     plan.set("session_source", steps.source.clone());
 }
 
-/// Reads the sessions that [`plan_sessions`] wrote; `None` for a run without sessions.
+/// Reads the sessions that [`plan_sessions`] wrote; `None` for a run without sessions. Their parents and sessions must
+/// exist, since metrics index by them.
 pub fn session_steps(logged: &Value) -> Result<Option<Steps>, Error> {
-    let fields = Fields::new(logged)?;
-    fields.maybe("sessions").map(|_| sessions::read(fields)).transpose()
+    let dict = object(logged)?;
+    let Some(list) = dict.get("sessions") else { return Ok(None) };
+    let place = |(at, step)| read_field::<usize, Plain>(object(step)?, "place", None).or(Ok(at));
+    let places = list.as_list().unwrap_or_default().iter().enumerate().map(place).collect::<Result<Vec<_>, Wrong>>()?;
+    let steps: Vec<SessionStep> = read_field::<_, Plain>(dict, "sessions", None)?;
+    if !SessionStep::have_order(&steps) || !places.is_sorted() {
+        return Err(Wrong::new("a list of steps that have an order").at("sessions").into());
+    }
+    let source = read_field::<Dict, Plain>(dict, "session_source", Some(Dict::new))?;
+    Ok(Some(Steps { steps, places, source }))
 }
 
 /// The part of a log that is written after the last row: everything in the record that rows do not determine.
 pub fn closing(record: &RunRecord) -> Dict {
     let mut dict = plan(&record.setup, &record.provenance);
-    dict.set("measured", measured::write(&record.measured));
-    dict.set("doubts", record.caveats.iter().filter_map(write_caveat).collect::<Vec<_>>());
+    dict.set("measured", record.measured.to_json());
+    dict.set("doubts", record.caveats.iter().filter_map(Caveat::to_log).collect::<Vec<_>>());
     dict
 }
 
 /// Reads the setup that [`plan`] or [`closing`] wrote.
 pub fn setup(logged: &Value) -> Result<Setup, Error> {
-    setup::read(Fields::of(logged, "setup")?)
+    Ok(read_field::<Setup, Plain>(object(logged)?, "setup", None)?)
 }
 
-/// Reads the provenance that [`plan`] or [`closing`] wrote.
+/// Reads the provenance that [`plan`] or [`closing`] wrote; a malformed one is unknown.
 pub fn provenance(logged: &Value) -> Provenance {
-    Provenance::from_value(logged.get("provenance").unwrap_or(&Value::Null))
+    logged.get("provenance").and_then(|stated| Provenance::from_json(stated).ok()).unwrap_or_default()
 }
 
 /// Reads the measurements that [`closing`] wrote; the samples come from the rows.
 pub fn measured(closing: &Value) -> Result<Measured, Error> {
-    measured::read(Fields::of(closing, "measured")?)
+    Ok(read_field::<Measured, Plain>(object(closing)?, "measured", None)?)
 }
 
 /// Reads the caveats that [`closing`] wrote because rows do not determine them.
 pub fn caveats(closing: &Value) -> Result<Vec<Caveat>, Error> {
     let caveats = closing.get("doubts").and_then(Value::as_list).unwrap_or_default();
-    caveats.iter().map(|caveat| read_caveat(Fields::new(caveat)?)).collect()
+    Ok(caveats.iter().map(Caveat::from_log).collect::<Result<_, _>>()?)
 }
 
-/// Names of such caveats, in addition to those of [`EndedBy`].
-const MISMATCH: &str = "tokenizer_mismatch";
-const RESUMED: &str = "resumed";
-
-fn write_caveat(caveat: &Caveat) -> Option<Value> {
-    let mut dict = Dict::new();
-    dict.set("kind", caveat.kind());
-    match caveat {
-        Caveat::TokenizerMismatch { prompts, ours, theirs } => {
-            dict.set("prompts", *prompts);
-            dict.set("ours", *ours);
-            dict.set("theirs", *theirs);
-        }
-        Caveat::Resumed { segments, gap_s, resent, answered } => {
-            dict.set("segments", *segments);
-            dict.set("gap_s", *gap_s);
-            dict.set("resent", *resent);
-            dict.set("answered", *answered);
-        }
-        Caveat::Ended { cut_off, .. } => dict.set("cut_off", *cut_off),
-        Caveat::Imprecise { metric, wanted, reached } => {
-            dict.set("metric", metric.as_str());
-            dict.set("wanted", *wanted);
-            dict.set("reached", *reached);
-        }
-        Caveat::ImpossibleUsage { responses, total } => {
-            dict.set("responses", *responses);
-            dict.set("total", *total);
-        }
-        Caveat::TimestampAnomaly { reads } => dict.set("reads", *reads),
-        Caveat::OutputsLonger { responses, total, got, asked } => {
-            let counts = [("responses", responses), ("total", total), ("got", got), ("asked", asked)];
-            counts.into_iter().for_each(|(key, count)| dict.set(key, *count));
-        }
-        Caveat::MetricsMixed { counter, from, to } => {
-            dict.set("counter", counter.as_str());
-            dict.set("from", *from);
-            dict.set("to", *to);
-        }
-        Caveat::WarmCache { observed, expected } => {
-            dict.set("observed", *observed);
-            dict.set("expected", *expected);
-        }
-        Caveat::RankLost { rank, machine, reason, missing } => {
-            dict.set("rank", *rank);
-            dict.set("machine", machine.as_str());
-            dict.set("reason", reason.as_str());
-            dict.set("missing", *missing);
-        }
-        Caveat::ReplicaUnhealthy { replica, failed, total, since, removed } => {
-            dict.set("replica", replica.as_str());
-            dict.set("failed", *failed);
-            dict.set("total", *total);
-            dict.set("since", *since);
-            dict.set("removed", *removed);
-        }
-        Caveat::ReplicaSlow { replica, median_ms, others_ms } => {
-            dict.set("replica", replica.as_str());
-            dict.set("median_ms", *median_ms);
-            dict.set("others_ms", *others_ms);
-        }
-        Caveat::AcceptanceOnRandomText => {}
-        _ => return None,
-    }
-    Some(Value::Dict(dict))
-}
-
-fn read_caveat(fields: Fields<'_>) -> Result<Caveat, Error> {
-    let kind = fields.text("kind")?;
-    if let Some(by) = EndedBy::ALL.into_iter().find(|by| by.name() == kind) {
-        return Ok(Caveat::Ended { by, cut_off: fields.count("cut_off")? });
-    }
-    match kind.as_str() {
-        MISMATCH => Ok(Caveat::TokenizerMismatch {
-            prompts: fields.count("prompts")?,
-            ours: fields.count("ours")?,
-            theirs: fields.count("theirs")?,
-        }),
-        "impossible_usage" => {
-            Ok(Caveat::ImpossibleUsage { responses: fields.count("responses")?, total: fields.count("total")? })
-        }
-        "imprecise" => Ok(Caveat::Imprecise {
-            metric: fields.text("metric")?,
-            wanted: fields.float("wanted")?,
-            reached: fields.maybe_float("reached")?,
-        }),
-        "outputs_longer" => Ok(Caveat::OutputsLonger {
-            responses: fields.count("responses")?,
-            total: fields.count("total")?,
-            got: fields.count("got")?,
-            asked: fields.count("asked")?,
-        }),
-        "metrics_mixed" => Ok(Caveat::MetricsMixed {
-            counter: fields.text("counter")?,
-            from: fields.float("from")?,
-            to: fields.float("to")?,
-        }),
-        "timestamp_anomaly" => Ok(Caveat::TimestampAnomaly { reads: fields.count("reads")? }),
-        "warm_cache" => {
-            Ok(Caveat::WarmCache { observed: fields.float("observed")?, expected: fields.float("expected")? })
-        }
-        "rank_lost" => Ok(Caveat::RankLost {
-            rank: fields.count("rank")?,
-            machine: fields.text("machine")?,
-            reason: fields.text("reason")?,
-            missing: fields.count("missing")?,
-        }),
-        "replica_unhealthy" => Ok(Caveat::ReplicaUnhealthy {
-            replica: fields.text("replica")?,
-            failed: fields.count("failed")?,
-            total: fields.count("total")?,
-            since: fields.float("since")?,
-            removed: fields.flag("removed")?,
-        }),
-        "replica_slow" => Ok(Caveat::ReplicaSlow {
-            replica: fields.text("replica")?,
-            median_ms: fields.float("median_ms")?,
-            others_ms: fields.float("others_ms")?,
-        }),
-        "acceptance_on_random_text" => Ok(Caveat::AcceptanceOnRandomText),
-        RESUMED => Ok(Caveat::Resumed {
-            segments: fields.count("segments")?,
-            gap_s: fields.float("gap_s")?,
-            resent: fields.count("resent")?,
-            answered: fields.count("answered")?,
-        }),
-        _ => Err(fields.wrong("kind", "a kind of caveat")),
-    }
+fn object(value: &Value) -> Result<&Dict, Wrong> {
+    value.as_dict().ok_or(Wrong::new("an object"))
 }
 
 /// Drops texts of a row that no metric needs, unless they are to be kept.
@@ -224,8 +106,8 @@ mod tests {
     use tacho_core::json::{dumps, parse};
     use tacho_core::{StageSpan, Timestamp, Usage};
     use tacho_metrics::{
-        DiffusionStatistics, GoodputLimits, ProbeStatistics, RampUp, RateChange, ServerMetrics, SpeculativeStatistics,
-        Task, WorkerUse,
+        DiffusionStatistics, GoodputLimits, MetricSettings, ProbeStatistics, RampUp, RankUse, RateChange,
+        ServerMetrics, SpeculativeStatistics, Task, Telemetry, WorkerUse,
     };
 
     /// Serializes and parses, as a file would.
@@ -246,7 +128,13 @@ mod tests {
             self_timed: true,
             task: Task::Pooling,
             metric_percentiles: vec![50.0, 99.9],
-            goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: None, e2el_ms: Some(1e300) }),
+            metrics: MetricSettings {
+                goodput: Some(GoodputLimits { ttft_ms: Some(1.5), tpot_ms: None, e2el_ms: Some(1e300) }),
+                class_goodput: vec![("chat".into(), GoodputLimits::default())],
+                playback_buffer: 0.5,
+                price_per_hour: Some(2.5),
+                gpus: Some(8),
+            },
             strict_parity: true,
             interrupted: true,
             workload: Some("0123abcd".into()),
@@ -295,31 +183,25 @@ mod tests {
                 kernel_timestamps: true,
                 ..WorkerUse::default()
             }],
+            telemetry: {
+                let mut telemetry = Telemetry::default();
+                telemetry.add(0.0, []);
+                telemetry.add(1.0, [("host".to_owned(), "cpu", "%", 5.0)]);
+                telemetry
+            },
+            ranks: vec![RankUse {
+                machine: "node3".into(),
+                busy: Some(0.5),
+                lost: Some("gone".into()),
+                ..RankUse::default()
+            }],
             missed_rows: Some(3),
             ..Measured::default()
         };
-        let mut record = RunRecord::compute(Setup::example(), measured.clone());
-        let all = [
-            Caveat::TokenizerMismatch { prompts: 3, ours: 10, theirs: 12 },
-            Caveat::OutputsLonger { responses: 1, total: 2, got: 1026, asked: 8 },
-            Caveat::MetricsMixed { counter: "a_total".to_owned(), from: 2.0, to: 1.0 },
-            Caveat::Resumed { segments: 2, gap_s: 1.5, resent: 4, answered: 3 },
-            Caveat::Ended { by: EndedBy::Overload, cut_off: 5 },
-            Caveat::Imprecise { metric: "p99_ttft_ms".into(), wanted: 0.05, reached: None },
-            Caveat::ImpossibleUsage { responses: 1, total: 2 },
-            Caveat::TimestampAnomaly { reads: 7 },
-            Caveat::AcceptanceOnRandomText,
-            Caveat::WarmCache { observed: 0.5, expected: 0.25 },
-            Caveat::RankLost { rank: 1, machine: "b".into(), reason: "gone".into(), missing: 9 },
-            Caveat::ReplicaUnhealthy { replica: "b:1".into(), failed: 3, total: 9, since: 1.5, removed: true },
-            Caveat::ReplicaSlow { replica: "b:1".into(), median_ms: 90.0, others_ms: 30.0 },
-        ];
-        all.iter().rev().for_each(|caveat| record.add_caveat(caveat.clone()));
-        let closing = through_text(closing(&record));
+        let record = RunRecord::compute(Setup::example(), measured.clone());
         // NaN is not equal to itself.
         let text = |measured: &Measured| format!("{measured:?}");
-        assert_eq!(text(&super::measured(&closing).unwrap()), text(&measured));
-        assert_eq!(caveats(&closing).unwrap(), all);
+        assert_eq!(text(&super::measured(&through_text(closing(&record))).unwrap()), text(&measured));
     }
 
     #[test]

@@ -317,12 +317,12 @@ fn jobs_per_hour(record: &RunRecord) -> Option<f64> {
 }
 
 fn per_gpu(record: &RunRecord, rate: f64) -> Option<Amount> {
-    real(rate / record.setup.gpus? as f64)
+    real(rate / record.setup.metrics.gpus? as f64)
 }
 
 /// The price of one unit at a rate of units per second; unknown without a price or a unit.
 fn cost(record: &RunRecord, rate: f64) -> Option<Amount> {
-    let price = record.setup.price_per_hour.filter(|_| rate > 0.0)?;
+    let price = record.setup.metrics.price_per_hour.filter(|_| rate > 0.0)?;
     real(price / 3600.0 / rate)
 }
 

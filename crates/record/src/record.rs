@@ -1,6 +1,6 @@
 //! The record of a run: setup, measurements and the metrics computed from them. All reports are made from it.
 
-use tacho_core::json::Dict;
+use tacho_core::json::{Codec, Dict, Flat, Value, Wrong};
 use tacho_metrics::latency::successes;
 use tacho_metrics::ranks::clock_bound_ms;
 use tacho_metrics::recovery::recoveries;
@@ -12,31 +12,52 @@ use tacho_metrics::{
 
 use crate::{Group, Intervals, Provenance, groups};
 
-/// The measurements of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Measured {
-    /// The requests, in workload order.
-    pub samples: Samples,
-    /// Duration of the run in seconds.
-    pub duration: f64,
-    /// The start of the run on the clock of the samples, in seconds.
-    pub origin: f64,
-    /// Speculative decoding, from the server's counters.
-    pub speculative: Option<SpeculativeStatistics>,
-    /// Diffusion decoding, from the server's counters.
-    pub diffusion: Option<DiffusionStatistics>,
-    /// The server's own metrics during the run.
-    pub server: ServerMetrics,
-    /// Telemetry of the machines.
-    pub telemetry: Telemetry,
-    /// Health probes, if there were any.
-    pub probe: Option<ProbeStatistics>,
-    /// Utilization of the client's workers.
-    pub workers: Vec<WorkerUse>,
-    /// Statistics of each rank, if there are several.
-    pub ranks: Vec<RankUse>,
-    /// Rows that the command of `--on-row-command` did not get; `None` without one.
-    pub missed_rows: Option<u64>,
+tacho_core::record! {
+    /// The measurements of a run.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Measured {
+        /// The requests, in workload order.
+        pub samples: Samples => OfRows,
+        /// Duration of the run in seconds.
+        pub duration: f64,
+        /// The start of the run on the clock of the samples, in seconds.
+        pub origin: f64 = 0.0,
+        /// Speculative decoding, from the server's counters.
+        pub speculative: Option<SpeculativeStatistics>,
+        /// Diffusion decoding, from the server's counters.
+        pub diffusion: Option<DiffusionStatistics>,
+        /// The server's own metrics during the run.
+        pub server: ServerMetrics = ServerMetrics::default(),
+        /// Telemetry of the machines.
+        pub telemetry: Telemetry = Telemetry::default(),
+        /// Health probes, if there were any.
+        pub probe: Option<ProbeStatistics>,
+        /// Utilization of the client's workers.
+        pub workers: Vec<WorkerUse>,
+        /// Statistics of each rank, if there are several.
+        pub ranks: Vec<RankUse> = Vec::new(),
+        /// Rows that the command of `--on-row-command` did not get; `None` without one.
+        pub missed_rows: Option<u64> = None,
+    }
+}
+
+/// The samples, which are not stored: they come from the rows.
+struct OfRows;
+
+impl Codec<Samples> for OfRows {
+    fn write(_: &Samples) -> Value {
+        Value::Null
+    }
+
+    fn read(_: &Value) -> Result<Samples, Wrong> {
+        Ok(Samples::default())
+    }
+
+    fn schema(_: bool) -> Dict {
+        Dict::new()
+    }
+
+    fn set(_: &mut Dict, _: &str, _: &Samples) {}
 }
 
 impl Measured {
@@ -176,22 +197,12 @@ impl RunRecord {
 
     /// Its provenance as results show it: with the tokenizer and the goodput SLOs.
     pub fn provenance_json(&self) -> Dict {
-        let mut dict = self.provenance.to_dict();
+        let mut dict = Dict::new();
+        Flat::set(&mut dict, "", &self.provenance);
         if let Some(tokenizer) = &self.setup.tokenizer_id {
             dict.set("tokenizer", tokenizer.as_str());
         }
-        if let Some(limits) = self.setup.goodput {
-            dict.set("goodput", crate::logged::goodput(limits));
-        }
-        if !self.setup.class_goodput.is_empty() {
-            dict.set("class_goodput", crate::logged::classes(&self.setup.class_goodput));
-        }
-        if let Some(price) = self.setup.price_per_hour {
-            dict.set("price_per_hour", price);
-        }
-        if let Some(gpus) = self.setup.gpus {
-            dict.set("gpus", gpus);
-        }
+        Flat::set(&mut dict, "", &self.setup.metrics);
         dict
     }
 

@@ -2,14 +2,13 @@
 
 use tacho_core::FailureKind;
 use tacho_core::bounded::RunTime;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Json, Value, Wrong};
 use tacho_metrics::server_metrics::Series;
 use tacho_metrics::statistics::Statistic;
 use tacho_metrics::{
-    MetricKind, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
+    MetricKind, MetricSettings, Rare, Sample, Samples, SeriesKind, ServerMetrics, Setup, Task, TaskSummary, Telemetry,
 };
 
-use crate::logged::{read_classes, read_goodput};
 use crate::metric::{Timed, Times};
 use crate::stored::stored_labels;
 use crate::{Error, Measured, Provenance, RunRecord};
@@ -39,7 +38,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
     let measured = Measured { samples: samples(dict)?, duration, origin, server, telemetry, ..Measured::default() };
     let mut record = RunRecord::compute(setup, measured);
     record.provenance = provenance(dict);
-    if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.goodput) {
+    if let (TaskSummary::Generation(generation), None) = (&mut record.summary.task, &record.setup.metrics.goodput) {
         generation.request_goodput = dict.get("request_goodput").and_then(Value::as_f64);
     }
     let warnings = own.and_then(|own| own.get("caveats")).and_then(Value::as_list);
@@ -55,8 +54,7 @@ pub fn restored(dict: &Dict, change: impl FnOnce(&mut Setup)) -> Result<Option<R
 
 /// The provenance that a result states.
 pub fn provenance(dict: &Dict) -> Provenance {
-    let stated = dict.get("tacho").and_then(|own| own.get("provenance"));
-    Provenance::from_value(stated.unwrap_or(&Value::Null))
+    dict.get("tacho").map(crate::logged::provenance).unwrap_or_default()
 }
 
 /// The settings in a result.
@@ -80,16 +78,12 @@ pub fn setup(dict: &Dict) -> Setup {
         max_concurrency: dict.get("max_concurrency").and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok()),
         ramp_up: None,
         rps_change_events: Vec::new(),
-        stages: crate::logged::read_stages(own("stages")),
+        stages: own("stages").and_then(|stages| Vec::from_json(stages).ok()).unwrap_or_default(),
         self_timed: false,
         task: Task::Generation,
         percentile_metrics: MetricKind::ALL.into_iter().filter(reported).collect(),
         metric_percentiles: percentiles(dict),
-        goodput: own("provenance").and_then(|own| own.get("goodput")).map(read_goodput),
-        class_goodput: own("provenance").and_then(|own| own.get("class_goodput")).map_or_else(Vec::new, read_classes),
-        playback_buffer: 0.0,
-        price_per_hour: own("provenance").and_then(|own| own.get("price_per_hour")?.as_f64()),
-        gpus: own("provenance").and_then(|own| u64::try_from(own.get("gpus")?.as_i64()?).ok()),
+        metrics: own("provenance").and_then(|stated| MetricSettings::from_json(stated).ok()).unwrap_or_default(),
         strict_parity: flag("strict_parity"),
         interrupted: flag("interrupted"),
         workload: own("workload").and_then(Value::as_str).map(str::to_owned),
@@ -140,7 +134,7 @@ fn samples(dict: &Dict) -> Result<Samples, Error> {
             .and_then(Value::as_list)
             .unwrap_or_default()
             .iter()
-            .map(|gap| gap.as_f64().ok_or(Error::Key { key: "itls".into(), expected: "a list of lists of numbers" }))
+            .map(|gap| gap.as_f64().ok_or(Wrong::new("a list of lists of numbers").at("itls")))
             .collect::<Result<_, _>>()?;
         let text = |list: &[Value]| list.get(index).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (error, outcome) = (text(&errors), text(&outcomes));
@@ -186,7 +180,7 @@ struct Column(Vec<f64>);
 
 impl Column {
     fn of(dict: Option<&Dict>, key: &str) -> Result<Self, Error> {
-        let wrong = || Error::Key { key: key.to_owned(), expected: "a list of numbers" };
+        let wrong = || Error::from(Wrong::new("a list of numbers").at(key));
         let Some(value) = dict.and_then(|dict| dict.get(key)) else { return Ok(Column(Vec::new())) };
         let numbers = value.as_list().ok_or_else(wrong)?.iter().map(|item| item.as_f64().ok_or_else(wrong));
         Ok(Column(numbers.collect::<Result<_, _>>()?))
@@ -218,7 +212,7 @@ fn server(own: Option<&Value>) -> Option<ServerMetrics> {
 }
 
 fn telemetry(own: Option<&Value>) -> Option<Telemetry> {
-    Telemetry::from_value(own?.get("telemetry")?.get("series")?)
+    Telemetry::from_json(own?.get("telemetry")?.get("series")?).ok()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ mod groups;
 use std::borrow::Cow;
 
 use tacho_core::Labels;
-use tacho_core::json::{Dict, Value, dumps};
+use tacho_core::json::{Dict, Value, Wrong, dumps};
 use tacho_metrics::MetricKind;
 use tacho_metrics::interval::{Interval, Row, Rows, Spread, Values};
 use tacho_metrics::statistics::Statistic;
@@ -387,7 +387,7 @@ fn list<T>(
     read: impl Fn(&Value) -> Option<T>,
     expected: &'static str,
 ) -> Result<Vec<T>, Error> {
-    let wrong = || Error::Key { key: key.to_owned(), expected };
+    let wrong = || Error::from(Wrong::new(expected).at(key));
     match dict.get(key) {
         None => Ok(Vec::new()),
         Some(value) => value.as_list().ok_or_else(wrong)?.iter().map(|item| read(item).ok_or_else(wrong)).collect(),

@@ -84,7 +84,7 @@ impl Load {
             request_rate: if users.is_some() { f64::INFINITY } else { count as f64 / duration },
             max_concurrency: users.map(|users| users as u64),
             metric_percentiles: vec![90.0, 99.0],
-            goodput: Some(GoodputLimits { e2el_ms: Some(slo), ..GoodputLimits::default() }),
+            metrics: GoodputLimits { e2el_ms: Some(slo), ..GoodputLimits::default() }.into(),
             ..Setup::example()
         };
         RunRecord::compute(setup, Measured { samples: samples.into(), duration, ..Measured::default() })

@@ -2,30 +2,11 @@
 //! the same.
 
 use tacho_core::FailureKind::{Connect, Http, Malformed, TimedOut};
+pub use tacho_metrics::Severity;
 use tacho_metrics::{Caveat, TrustVerdict};
 use tacho_record::RunRecord;
 
 use crate::style::short;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// The metrics do not answer the question of the run.
-    Bad,
-    /// The metrics need interpretation.
-    Warning,
-    /// A fact about the run.
-    Note,
-}
-
-impl Severity {
-    pub fn sign(self) -> &'static str {
-        match self {
-            Severity::Bad => "✗",
-            Severity::Warning => "!",
-            Severity::Note => "·",
-        }
-    }
-}
 
 /// A reason to interpret a result with care.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,10 +51,12 @@ fn finding(record: &RunRecord, caveat: &Caveat) -> Finding {
     let text = match caveat {
         Caveat::QueueUnstable { .. } => overload(record).unwrap_or_else(|| caveat.text()),
         Caveat::ClientUnreliable { verdict } => verdict.replacen("client: ", "client ", 1),
-        Caveat::Autocorrelated { metric, .. } => caveat.text().replacen(metric, &spoken(metric), 1),
+        Caveat::Autocorrelated { metric, effective } => {
+            Caveat::Autocorrelated { metric: spoken(metric), effective: *effective }.text()
+        }
         other => other.text(),
     };
-    Finding { severity: severity(caveat.kind()), code: caveat.kind(), text }
+    Finding { severity: caveat.severity(), code: caveat.kind(), text }
 }
 
 /// A latency by its key as people say it: `median E2EL from schedule`. Other keys stay.
@@ -94,14 +77,9 @@ fn spoken(key: &str) -> String {
     parts().or_else(audio).unwrap_or_else(|| key.to_owned())
 }
 
-/// The severity of a warning by its code.
+/// The severity of a warning in a result file; one that only a later version knows is a warning.
 pub(crate) fn severity(code: &str) -> Severity {
-    match code {
-        "interrupted" | "requests_failed" | "queue_unstable" | "rank_lost" | "replica_unhealthy"
-        | "client_unreliable" | "ended_by_failures" | "ended_by_overload" | "ended_by_lost_rank" => Severity::Bad,
-        "ended_by_duration" | "ended_by_precision" => Severity::Note,
-        _ => Severity::Warning,
-    }
+    Caveat::severity_of(code).unwrap_or(Severity::Warning)
 }
 
 /// The rates of a run whose queue grew: offered, and served in the second half of the schedule. A schedule that is over
@@ -192,22 +170,6 @@ fn client_advice(verdict: &TrustVerdict) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_have_a_severity() {
-        use tacho_metrics::EndedBy;
-        let ended = |by| severity(Caveat::Ended { by, cut_off: 0 }.kind());
-        assert_eq!(ended(EndedBy::Overload), Severity::Bad);
-        assert_eq!(ended(EndedBy::Duration), Severity::Note);
-        assert_eq!(severity(Caveat::OneBurst.kind()), Severity::Warning);
-        let bad = [
-            Caveat::Interrupted { finished: 1, requested: 2 },
-            Caveat::RequestsFailed { failed: 1, total: 2, first: String::new() },
-            Caveat::QueueUnstable { arrived: 2, ended: 1 },
-            Caveat::ClientUnreliable { verdict: String::new() },
-        ];
-        assert!(bad.iter().all(|caveat| severity(caveat.kind()) == Severity::Bad));
-    }
 
     #[test]
     fn keys_are_read_aloud() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tacho_core::Host;
-use tacho_core::json::{Dict, Value, dumps_indented};
+use tacho_core::json::{Codec, Dict, Flat, Json, Value, dumps_indented};
 
 use crate::Error;
 use crate::files::{read_json, write_atomically};
@@ -34,27 +34,32 @@ fn cpu_model(text: &str) -> String {
     models.next().unwrap_or_default()
 }
 
-/// Metadata of a run. It must not contain secrets: the command is redacted.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Manifest {
-    /// The version of tacho, with its commit.
-    pub tacho: String,
-    pub command: Vec<String>,
-    pub seed: Option<i64>,
-    /// A hash of the requests, to check that a resumed run has the same ones.
-    pub workload: Option<String>,
-    /// Number of requests, if known.
-    pub requests: Option<u64>,
-    pub host: Host,
-    pub clock: String,
-    /// Further data for readers of the log.
-    pub more: Value,
+tacho_core::record! {
+    /// Metadata of a run. It must not contain secrets: the command is redacted.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Manifest {
+        /// The version of tacho, with its commit.
+        pub tacho: String = String::new(),
+        pub command: Vec<String> = Vec::new(),
+        pub seed: Option<i64>,
+        /// A hash of the requests, to check that a resumed run has the same ones.
+        pub workload: Option<String>,
+        /// Number of requests, if known.
+        pub requests: Option<u64>,
+        pub host: Host = Host::default(),
+        pub clock: String = String::new(),
+        /// Further data for readers of the log.
+        pub more: Value,
+    }
 }
 
 impl Manifest {
     /// Writes the manifest into `directory`.
     pub(crate) fn save(&self, directory: &Path) -> Result<(), Error> {
-        write_atomically(&directory.join(NAME), dumps_indented(&Value::Dict(self.to_dict()), 2).as_bytes())
+        let mut dict = Dict::new();
+        dict.set("format", FORMAT);
+        Flat::set(&mut dict, "", self);
+        write_atomically(&directory.join(NAME), dumps_indented(&dict.into(), 2).as_bytes())
     }
 
     /// Reads the manifest of `directory`.
@@ -71,37 +76,11 @@ impl Manifest {
         Self::from_value(&path, &read_json(&path, LIMIT)?)
     }
 
-    fn to_dict(&self) -> Dict {
-        let mut dict = Dict::new();
-        dict.set("format", FORMAT);
-        dict.set("tacho", self.tacho.as_str());
-        dict.set("command", self.command.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
-        dict.set("seed", self.seed);
-        dict.set("workload", self.workload.as_deref());
-        dict.set("requests", self.requests);
-        dict.set("host", self.host.to_dict());
-        dict.set("clock", self.clock.as_str());
-        dict.set("more", self.more.clone());
-        dict
-    }
-
     fn from_value(path: &Path, value: &Value) -> Result<Self, Error> {
         let Some(found) = value.get("format").and_then(Value::as_i64) else {
             return Err(Error::malformed(path, "it has no \"format\": it is not the manifest of a log"));
         };
         known(path, found)?;
-        let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-        let requests = value.get("requests").and_then(Value::as_i64).and_then(|count| u64::try_from(count).ok());
-        let words = value.get("command").and_then(Value::as_list).unwrap_or_default();
-        Ok(Manifest {
-            tacho: text("tacho").unwrap_or_default(),
-            command: words.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect(),
-            seed: value.get("seed").and_then(Value::as_i64),
-            workload: text("workload"),
-            requests,
-            host: value.get("host").map(Host::from_value).unwrap_or_default(),
-            clock: text("clock").unwrap_or_default(),
-            more: value.get("more").cloned().unwrap_or(Value::Null),
-        })
+        Self::from_json(value).map_err(|wrong| Error::malformed(path, wrong.to_string()))
     }
 }

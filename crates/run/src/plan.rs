@@ -7,7 +7,7 @@ use tacho_client::EndpointSpec;
 use tacho_core::AudioFormat;
 use tacho_core::json::Dict;
 use tacho_loadgen::ScheduleSpec;
-use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_metrics::{MetricKind, MetricSettings};
 use tacho_record::Provenance;
 use tacho_text::TokenizerMode;
 use tacho_workload::WorkloadSpec;
@@ -265,15 +265,7 @@ pub struct ReportPlan {
     pub metadata: Vec<(String, String)>,
     pub percentile_metrics: Vec<MetricKind>,
     pub metric_percentiles: Vec<f64>,
-    pub goodput: Option<GoodputLimits>,
-    /// The goodput limits of classes that have their own.
-    pub class_goodput: Vec<(String, GoodputLimits)>,
-    /// Seconds from the first audio of a response to the start of its playback.
-    pub playback_buffer: f64,
-    /// Price of the machines per hour, if known.
-    pub price_per_hour: Option<f64>,
-    /// Number of GPUs that serve the run, if known.
-    pub gpus: Option<u64>,
+    pub metrics: MetricSettings,
     /// Whether the record keeps generated texts.
     pub keep_texts: bool,
     /// Command, dataset and SLOs for the record; the server is then asked for its version after the run. `None` for a

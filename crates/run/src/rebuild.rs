@@ -122,9 +122,9 @@ impl Read<'_> {
             samples: Gather::beyond(self.room, SpillFile::in_directory(self.directory)),
             rows: 0,
             task: setup.task,
-            playback_buffer: setup.playback_buffer,
+            playback_buffer: setup.metrics.playback_buffer,
             // Requests that the end of the run aborted are not part of its result.
-            leaves_cut_off: caveats.iter().any(|caveat| matches!(caveat, Caveat::Ended { .. })),
+            leaves_cut_off: caveats.iter().any(Caveat::is_end),
             tokenizer: Counting::new(|| tokenizer(&setup, changes, &self.manifest.more, self.hub, self.sink)),
             labels: LabelPool::default(),
         };
@@ -256,7 +256,7 @@ impl Changes {
         if let Some(percentiles) = &self.metric_percentiles {
             setup.metric_percentiles.clone_from(percentiles);
         }
-        setup.goodput = self.goodput.or(setup.goodput);
+        setup.metrics.goodput = self.goodput.or(setup.metrics.goodput);
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use finish::record::worker_use;
 pub use log::{LogPlan, LogStart};
 pub(crate) use prepare::{BUILTIN, load_tokenizer};
 pub use prepare::{Contact, Prepared, SAVED_VERSION, prepare, save_requests, save_workload, workload_digest};
-pub(crate) use ranks::rank_workers;
+pub(crate) use ranks::RankClosing;
 pub use ranks::run_share;
 pub use run::run;
 pub use sessions::{SessionSource, SessionStart, SessionWorkload, SessionsPlan};

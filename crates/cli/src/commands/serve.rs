@@ -28,7 +28,7 @@ use tacho_core::{EventSink, RunEvent};
 use tacho_decide::threshold::Finding;
 use tacho_fleet::Membership;
 use tacho_loadgen::StopSignal;
-use tacho_metrics::{Caveat, EndedBy, Trust};
+use tacho_metrics::{Caveat, Trust};
 use tacho_record::RunRecord;
 use tacho_report::Progress;
 use tacho_report::html::run::About;
@@ -277,7 +277,7 @@ fn answered(record: &RunRecord) -> u64 {
 
 /// Whether the run was stopped because of failures or overload.
 pub(crate) fn is_failed_rule(caveat: &Caveat) -> bool {
-    matches!(caveat, Caveat::Ended { by: EndedBy::Failures | EndedBy::Overload, .. })
+    caveat.is_bad_end()
 }
 
 /// Prints a location to standard error: scripts parse the report.

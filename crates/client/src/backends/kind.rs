@@ -4,22 +4,14 @@ use tacho_core::Request;
 use tacho_core::json::Dict;
 use tacho_core::live::Output;
 
+pub use tacho_core::Task;
+
 use super::declared::Declared;
 use super::format::ResponseFormat;
 use super::{
     PayloadSpec, audio, chat, completions, embeddings, form, generate, images, infinity, messages, pooling, realtime,
     responses, speech, tgi, trt_llm,
 };
-
-/// The task of a protocol, which determines how responses are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Task {
-    Generation,
-    /// Non-streamed responses: embeddings, scores, classes.
-    Pooling,
-    /// Generated audio or images.
-    Media,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {

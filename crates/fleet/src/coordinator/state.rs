@@ -4,13 +4,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tacho_core::bounded::RankCount;
 
-use tacho_core::json::{Dict, Value, parse};
+use tacho_core::json::Value;
 use tacho_core::{Clock, Observation, SystemClock, Timestamp};
 use tacho_rowlog::unpack;
 
 use super::{HEARTBEAT_TIMEOUT, Progress, RankReport};
 use crate::Membership;
 use crate::clock::{ClockFit, WallClock};
+use crate::message::{self, Directive, Hello, Ready, Reply};
 
 /// Maximum number of reported refusals; more come from a program that is not a rank.
 const MAX_NOTICES: usize = 8;
@@ -242,61 +243,54 @@ impl Shared {
     }
 
     /// The response to a rank that has joined.
-    pub(crate) fn welcome(&self) -> Dict {
-        let mut response = self.now();
-        response.set("log", self.log.as_deref());
-        response
+    pub(crate) fn welcome(&self) -> Reply {
+        Reply { log: self.log.clone(), ..self.now() }
     }
 
-    pub(crate) fn respond(&self, path: &str, query: &str, body: &[u8], rank: usize) -> Result<Dict, String> {
+    pub(crate) fn respond(&self, path: &str, query: &str, body: &[u8], rank: usize) -> Result<Reply, String> {
         if let Some(last) = self.last_word(rank) {
             return last;
         }
         match path {
             "/v1/clock" => Ok(self.clock(rank, body)),
-            "/v1/ready" => self.ready(rank, &message(body)?),
+            "/v1/ready" => self.ready(rank, message::read(body)?),
             "/v1/rows" => self.rows(rank, query, body),
-            "/v1/done" => self.done(rank, message(body)?),
+            "/v1/done" => self.done(rank, message::read(body)?),
             path => Err(format!("unknown path {path}")),
         }
     }
 
     /// The response to a rank after the run has ended: a stop if a signal came before the start, else the reason.
-    fn last_word(&self, rank: usize) -> Option<Result<Dict, String>> {
+    fn last_word(&self, rank: usize) -> Option<Result<Reply, String>> {
         let mut state = self.state();
         let reason = state.given_up.clone()?;
         if let Some(peer) = state.peers.get_mut(rank) {
             peer.told = true;
         }
-        let mut response = self.now();
-        response.set("stop", state.stop.directive());
         let interrupted = state.stop.is_interrupted() && state.start.is_none();
-        Some(if interrupted { Ok(response) } else { Err(reason) })
+        Some(if interrupted { Ok(Reply { stop: state.stop.directive(), ..self.now() }) } else { Err(reason) })
     }
 
-    fn now(&self) -> Dict {
-        let mut response = Dict::new();
-        response.set("now", self.clock.now().0);
-        response
+    fn now(&self) -> Reply {
+        Reply { now: Some(self.clock.now().0), ..Reply::default() }
     }
 
     /// The time; the body may contain the rank's latest clock estimate.
-    fn clock(&self, rank: usize, body: &[u8]) -> Dict {
-        let response = self.now();
-        let fit = message(body).ok().as_ref().and_then(ClockFit::from_json);
-        if let Some(fit) = fit
+    fn clock(&self, rank: usize, body: &[u8]) -> Reply {
+        let reply = self.now();
+        if let Ok(fit) = message::read::<ClockFit>(body)
             && let Some(peer) = self.state().peers.get_mut(rank)
         {
             peer.clock.update(fit);
         }
-        response
+        reply
     }
 
     /// Admits a rank that has the same plan.
-    pub(crate) fn join(&self, hello: &Value) -> Result<usize, String> {
-        let rank = hello.get("rank").and_then(Value::as_i64).and_then(|rank| RankCount::new("rank", rank).ok());
-        let rank = rank.ok_or("the message does not name a rank")?.as_usize();
-        let machine = printable(hello.get("machine").and_then(Value::as_str).unwrap_or(""));
+    pub(crate) fn join(&self, hello: &Hello) -> Result<usize, String> {
+        let rank =
+            RankCount::new("rank", hello.rank as u64).map_err(|_| "the message does not name a rank")?.as_usize();
+        let machine = printable(&hello.machine);
         let mut state = self.state();
         if let Err(reason) = self.admits(&state, rank, hello) {
             state.refuse(rank, &machine, &reason);
@@ -310,19 +304,17 @@ impl Shared {
     }
 
     /// Why a rank cannot join.
-    fn admits(&self, state: &State, rank: usize, hello: &Value) -> Result<(), String> {
-        let text = |name: &str| printable(hello.get(name).and_then(Value::as_str).unwrap_or(""));
-        let ranks = hello.get("ranks").and_then(Value::as_i64).unwrap_or(0);
-        if i64::try_from(self.ranks) != Ok(ranks) {
-            return Err(format!("it counts {ranks} ranks where rank 0 has {}", self.ranks));
+    fn admits(&self, state: &State, rank: usize, hello: &Hello) -> Result<(), String> {
+        if self.ranks != hello.ranks {
+            return Err(format!("it counts {} ranks where rank 0 has {}", hello.ranks, self.ranks));
         }
         if rank == 0 || rank >= state.peers.len() {
             return Err("no such rank".to_owned());
         }
-        if text("version") != self.version {
-            return Err(format!("it is tacho {} where rank 0 has {}", text("version"), self.version));
+        if hello.version != self.version {
+            return Err(format!("it is tacho {} where rank 0 has {}", printable(&hello.version), self.version));
         }
-        if text("hash") != self.hash {
+        if hello.hash != self.hash {
             return Err("its requests or their times differ from rank 0's: do all ranks see the same files and flags?"
                 .to_owned());
         }
@@ -336,54 +328,52 @@ impl Shared {
     }
 
     /// The start, once it is known.
-    fn ready(&self, rank: usize, message: &Value) -> Result<Dict, String> {
+    fn ready(&self, rank: usize, message: Ready) -> Result<Reply, String> {
         let mut state = self.state();
         let (start, stop) = (state.start, state.stop);
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
         peer.ready = true;
-        peer.log = message.get("log").and_then(Value::as_str).map(str::to_owned);
-        if let Some(fit) = message.get("clock").and_then(ClockFit::from_json) {
+        peer.log = message.log;
+        if let Some(fit) = message.clock {
             peer.clock.update(fit);
         }
         peer.mark_alive();
-        state.stop.worker |= message.get("stopping") == Some(&Value::Bool(true));
+        state.stop.worker |= message.stopping;
         self.changed.notify_all();
-        let mut response = self.now();
-        response.set("start", start.map(|(Timestamp(start), _)| start));
-        response.set("unix_ns", start.map(|(_, unix_ns)| unix_ns));
-        response.set("stop", stop.directive());
-        Ok(response)
+        let start = start.map(|(Timestamp(start), unix_ns)| (start, unix_ns));
+        Ok(Reply { start, stop: stop.directive(), ..self.now() })
     }
 
     /// Handles rows, or none as a heartbeat. The query contains the rank's progress and whether it was interrupted.
-    fn rows(&self, rank: usize, query: &str, body: &[u8]) -> Result<Dict, String> {
+    fn rows(&self, rank: usize, query: &str, body: &[u8]) -> Result<Reply, String> {
         let mut rows =
             if body.is_empty() { Vec::new() } else { unpack(body.to_vec()).map_err(|error| error.to_string())? };
         let numbers: Vec<u64> = query.split(',').filter_map(|number| number.parse().ok()).collect();
         let [stopping, progress @ ..] = &numbers[..] else { return Err("the progress is missing".to_owned()) };
-        let mut response = self.now();
         let mut state = self.state();
         state.stop.worker |= *stopping != 0;
-        response.set("stop", state.stop.directive());
+        let reply = Reply { stop: state.stop.directive(), ..self.now() };
         let peer = state.peers.get_mut(rank).ok_or("the run is over")?;
         peer.mark_alive();
         peer.progress = Progress::try_from(progress).map_err(|_| "the progress is incomplete")?;
         peer.clock.place(&mut rows);
         peer.received += rows.len();
         peer.rows.append(&mut rows);
-        Ok(response)
+        Ok(reply)
     }
 
-    fn done(&self, rank: usize, closing: Value) -> Result<Dict, String> {
-        let fit = closing.get("clock").and_then(ClockFit::from_json).ok_or("the clock is missing")?;
-        let theirs = closing.get("wall_clock").and_then(WallClock::from_json);
-        let wall_offset = theirs.map(|theirs| WallClock::now(self.clock).offset_of(&theirs, &fit));
+    fn done(
+        &self,
+        rank: usize,
+        message::Done { clock: fit, wall_clock, closing }: message::Done,
+    ) -> Result<Reply, String> {
+        let wall_offset = wall_clock.map(|theirs| WallClock::now(self.clock).offset_of(&theirs, &fit));
         if let Some(peer) = self.state().peers.get_mut(rank) {
             peer.mark_alive();
             peer.done = Some(Done { fit, wall_offset, closing });
         }
         self.changed.notify_all();
-        Ok(Dict::new())
+        Ok(Reply::default())
     }
 }
 
@@ -392,18 +382,13 @@ impl Stop {
         self.coordinator || self.worker
     }
 
-    fn directive(self) -> Option<&'static str> {
+    fn directive(self) -> Directive {
         match self {
-            stop if stop.is_interrupted() => Some("interrupted"),
-            Stop { ended: true, .. } => Some("ended"),
-            _ => None,
+            stop if stop.is_interrupted() => Directive::Interrupted,
+            Stop { ended: true, .. } => Directive::Ended,
+            _ => Directive::Continue,
         }
     }
-}
-
-fn message(body: &[u8]) -> Result<Value, String> {
-    let text = std::str::from_utf8(body).map_err(|error| error.to_string())?;
-    parse(text).map_err(|error| error.to_string())
 }
 
 /// A text from another machine, safe for a terminal.
@@ -424,7 +409,7 @@ mod tests {
         let shared = Shared::new(&member, SystemClock::start(), "h", "v", None);
         let join = |rank: &str| {
             let hello = format!(r#"{{"rank": {rank}, "ranks": 3, "hash": "h", "version": "v"}}"#);
-            shared.join(&parse(&hello).unwrap())
+            shared.join(&message::read(hello.as_bytes())?)
         };
         for rank in ["1.5", "1.0", "\"1\"", "-1", "0", "3", "99999999999"] {
             assert!(join(rank).is_err(), "{rank}");

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
 use tacho_core::Secret;
-use tacho_core::json::{Dict, Value, dumps, parse};
+use tacho_core::json::{Json, dumps};
 
 use super::visitors::Visitors;
 use crate::connection::{Connection, accepted};
 use crate::coordinator::Shared;
 use crate::http::{read_request, write_response};
+use crate::message::{self, Hello, Reply};
 use crate::{Membership, token};
 
 /// Timeout of a read or write before a connection belongs to a rank.
@@ -60,7 +61,7 @@ struct Commands {
 }
 
 /// A response, or a status with the reason.
-type Response = Result<Dict, (u16, String)>;
+type Response = Result<Reply, (u16, String)>;
 
 /// The run that a connection belongs to, and its rank there.
 type Joined = Option<(Arc<Shared>, usize)>;
@@ -209,10 +210,9 @@ impl Server {
             ("/v1/next", _) => self.next(query),
             ("/v1/end", Some((run, rank))) => Ok(self.end(run, *rank)),
             ("/v1/join", None) => {
-                let hello = message(body)?;
-                let number = hello.get("run").and_then(Value::as_i64).unwrap_or(0);
-                let run = self.run().clone().filter(|run| i64::try_from(run.run) == Ok(number));
-                let run = run.ok_or_else(|| self.no_run(number))?;
+                let hello: Hello = message::read(body).map_err(|problem| (409, problem))?;
+                let run = self.run().clone().filter(|run| run.run == hello.run);
+                let run = run.ok_or_else(|| self.no_run(hello.run))?;
                 let rank = run.join(&hello).map_err(|reason| (409, reason))?;
                 let response = run.welcome();
                 *joined = Some((run, rank));
@@ -225,9 +225,9 @@ impl Server {
     }
 
     /// Why there is no run to join: not yet, or no longer.
-    fn no_run(&self, number: i64) -> (u16, String) {
+    fn no_run(&self, number: u64) -> (u16, String) {
         let commands = self.commands();
-        match commands.closed || i64::try_from(commands.number).is_ok_and(|latest| latest > number) {
+        match commands.closed || commands.number > number {
             true => (410, "rank 0 has given this run up".to_owned()),
             false => (503, "the run has not begun".to_owned()),
         }
@@ -240,23 +240,16 @@ impl Server {
         let [rank, after] = numbers[..] else { return Err(unknown()) };
         let rank = usize::try_from(rank).ok().filter(|rank| (1..self.ranks).contains(rank)).ok_or_else(unknown)?;
         let mut commands = self.commands();
-        let mut response = Dict::new();
-        if commands.is_dismissed(rank) {
-            response.set("over", true);
-        } else if commands.number > after {
-            response.set("number", commands.number);
-            response.set("words", commands.words.iter().map(|word| Value::from(word.as_str())).collect::<Vec<_>>());
-        }
-        Ok(response)
+        let over = commands.is_dismissed(rank);
+        let next = (!over && commands.number > after).then(|| (commands.number, commands.words.clone()));
+        Ok(Reply { over, next, ..Reply::default() })
     }
 
     /// Whether a rank that is done with a run may continue: rank 0 has saved the result.
-    fn end(&self, run: &Shared, rank: usize) -> Dict {
+    fn end(&self, run: &Shared, rank: usize) -> Reply {
         let mut commands = self.commands();
-        let mut response = Dict::new();
-        response.set("over", commands.number > run.run || commands.is_dismissed(rank));
-        response.set("running", run.is_running());
-        response
+        let over = commands.number > run.run || commands.is_dismissed(rank);
+        Reply { over, running: run.is_running(), ..Reply::default() }
     }
 }
 
@@ -273,13 +266,7 @@ impl Commands {
 
 fn write(connection: &mut Connection, response: Response) -> io::Result<()> {
     match response {
-        Ok(response) => write_response(connection, 200, dumps(&Value::Dict(response)).as_bytes()),
+        Ok(reply) => write_response(connection, 200, dumps(&reply.to_json()).as_bytes()),
         Err((status, reason)) => write_response(connection, status, reason.as_bytes()),
     }
-}
-
-fn message(body: &[u8]) -> Result<Value, (u16, String)> {
-    let bad = |reason: String| (409, reason);
-    let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
-    parse(text).map_err(|error| bad(error.to_string()))
 }

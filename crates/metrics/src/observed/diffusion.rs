@@ -33,21 +33,23 @@ impl DiffusionCounters {
     }
 }
 
-/// Denoising statistics of a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DiffusionStatistics {
-    /// Tokens committed per second.
-    pub committed_throughput: f64,
-    /// Denoising steps for each canvas.
-    pub steps_per_canvas: f64,
-    /// Tokens committed per denoising step.
-    pub committed_per_step: f64,
-    /// Tokens committed.
-    pub committed_tokens: i64,
-    /// Denoising steps without the committing ones, cut to a whole number.
-    pub denoising_steps: i64,
-    /// Canvas positions evaluated.
-    pub canvas_positions: i64,
+tacho_core::record! {
+    /// Denoising statistics of a run.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct DiffusionStatistics {
+        /// Tokens committed per second.
+        pub committed_throughput: f64,
+        /// Denoising steps for each canvas.
+        pub steps_per_canvas: f64,
+        /// Tokens committed per denoising step.
+        pub committed_per_step: f64,
+        /// Tokens committed.
+        pub committed_tokens: i64,
+        /// Denoising steps without the committing ones, cut to a whole number.
+        pub denoising_steps: i64,
+        /// Canvas positions evaluated.
+        pub canvas_positions: i64,
+    }
 }
 
 impl DiffusionStatistics {

@@ -13,24 +13,28 @@ const FRACTION_SUFFIXES: [&str; 4] = ["_perc", "_ratio", "_rate", "_usage"];
 /// Name of the series of the cache's block size, which servers report in labels.
 const BLOCK_SIZE: &str = "cache_block_size";
 
-/// Gauge or counter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeriesKind {
-    /// An instantaneous value.
-    Gauge,
-    /// A monotonic count.
-    Counter,
+tacho_core::named! {
+    /// Gauge or counter.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SeriesKind, "a kind of series" {
+        /// An instantaneous value.
+        Gauge = "gauge",
+        /// A monotonic count.
+        Counter = "counter",
+    }
 }
 
-/// One metric over the run; NaN where a scrape did not have it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// Its name.
-    pub name: String,
-    /// Gauge or counter.
-    pub kind: SeriesKind,
-    /// One value per scrape.
-    pub values: Vec<f64>,
+tacho_core::record! {
+    /// One metric over the run; NaN where a scrape did not have it.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Series {
+        /// Its name.
+        pub name: String,
+        /// Gauge or counter.
+        pub kind: SeriesKind,
+        /// One value per scrape.
+        pub values: Vec<f64>,
+    }
 }
 
 impl Series {
@@ -55,13 +59,15 @@ impl Series {
     }
 }
 
-/// Successive scrapes of the server's metrics.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ServerMetrics {
-    /// Scrape times, in seconds since the run's origin.
-    pub times: Vec<f64>,
-    /// The metrics by name.
-    pub series: Vec<Series>,
+tacho_core::record! {
+    /// Successive scrapes of the server's metrics.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct ServerMetrics {
+        /// Scrape times, in seconds since the run's origin.
+        pub times: Vec<f64>,
+        /// The metrics by name.
+        pub series: Vec<Series>,
+    }
 }
 
 impl ServerMetrics {

@@ -46,21 +46,23 @@ fn position(head: &str) -> Option<i64> {
     value.split_once('"')?.0.trim().parse().ok()
 }
 
-/// Speculative decoding statistics of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpeculativeStatistics {
-    /// Accepted drafted tokens, in percent.
-    pub acceptance_rate: f64,
-    /// Tokens per draft, including the one that is always valid.
-    pub acceptance_length: f64,
-    /// Drafts made.
-    pub drafts: i64,
-    /// Tokens in them.
-    pub draft_tokens: i64,
-    /// Tokens accepted.
-    pub accepted_tokens: i64,
-    /// Fraction of drafts accepted at each position, by position.
-    pub per_position: Vec<f64>,
+tacho_core::record! {
+    /// Speculative decoding statistics of a run.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SpeculativeStatistics {
+        /// Accepted drafted tokens, in percent.
+        pub acceptance_rate: f64,
+        /// Tokens per draft, including the one that is always valid.
+        pub acceptance_length: f64,
+        /// Drafts made.
+        pub drafts: i64,
+        /// Tokens in them.
+        pub draft_tokens: i64,
+        /// Tokens accepted.
+        pub accepted_tokens: i64,
+        /// Fraction of drafts accepted at each position, by position.
+        pub per_position: Vec<f64>,
+    }
 }
 
 impl SpeculativeStatistics {

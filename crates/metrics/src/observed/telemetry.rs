@@ -1,29 +1,31 @@
 //! Telemetry of GPUs and the client's host during a run, and the energy of the run.
 
-use tacho_core::json::{Dict, Value};
-
-/// One quantity over the run; NaN where a sample lacks it.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Track {
-    /// The device: `gpu0`, `host`.
-    pub source: String,
-    /// The quantity: `power`, `utilization`.
-    pub name: String,
-    /// Its unit.
-    pub unit: String,
-    /// One value per sample.
-    pub values: Vec<f64>,
+tacho_core::record! {
+    /// One quantity over the run; NaN where a sample lacks it.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Track {
+        /// The device: `gpu0`, `host`.
+        pub source: String,
+        /// The quantity: `power`, `utilization`.
+        pub name: String,
+        /// Its unit.
+        pub unit: String,
+        /// One value per sample.
+        pub values: Vec<f64>,
+    }
 }
 
-/// All telemetry samples of a run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Telemetry {
-    /// Sample times, in seconds since the run's origin.
-    pub times: Vec<f64>,
-    /// The quantities.
-    pub tracks: Vec<Track>,
-    /// The GPUs by name, in the order of their numbers.
-    pub gpus: Vec<String>,
+tacho_core::record! {
+    /// All telemetry samples of a run.
+    #[derive(Debug, Clone, Default, PartialEq)]
+    pub struct Telemetry {
+        /// The GPUs by name, in the order of their numbers.
+        pub gpus: Vec<String>,
+        /// Sample times, in seconds since the run's origin.
+        pub times: Vec<f64>,
+        /// The quantities.
+        pub tracks: Vec<Track>,
+    }
 }
 
 /// The energy of the GPUs over a span.
@@ -54,6 +56,7 @@ impl Telemetry {
         let before = self.times.len();
         self.times.push(time);
         for (source, name, unit, value) in found {
+            let value = if value.is_finite() { value } else { f64::NAN };
             let known = self.tracks.iter_mut().find(|track| track.source == source && track.name == name);
             match known {
                 Some(track) => track.values.push(value),
@@ -132,51 +135,6 @@ fn area(points: &[(f64, f64)], from: f64, to: f64) -> Option<f64> {
     Some(line.windows(2).map(|pair| (pair[1].0 - pair[0].0) * (pair[0].1 + pair[1].1) / 2.0).sum())
 }
 
-impl Telemetry {
-    /// The object in logs.
-    pub fn to_dict(&self) -> Dict {
-        let floats = |values: &[f64]| {
-            let value = |&value: &f64| if value.is_finite() { Value::Float(value) } else { Value::Null };
-            Value::List(values.iter().map(value).collect())
-        };
-        let track = |track: &Track| {
-            let mut dict = Dict::new();
-            dict.set("source", track.source.as_str());
-            dict.set("name", track.name.as_str());
-            dict.set("unit", track.unit.as_str());
-            dict.set("values", floats(&track.values));
-            Value::Dict(dict)
-        };
-        let mut dict = Dict::new();
-        dict.set("gpus", self.gpus.iter().map(|name| Value::from(name.as_str())).collect::<Vec<_>>());
-        dict.set("times", floats(&self.times));
-        dict.set("tracks", self.tracks.iter().map(track).collect::<Vec<_>>());
-        dict
-    }
-
-    /// Reads what [`Telemetry::to_dict`] wrote; `None` for anything else.
-    pub fn from_value(value: &Value) -> Option<Self> {
-        let floats = |value: &Value| -> Option<Vec<f64>> {
-            let number = |value: &Value| if *value == Value::Null { Some(f64::NAN) } else { value.as_f64() };
-            value.as_list()?.iter().map(number).collect()
-        };
-        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
-        let track = |value: &Value| {
-            Some(Track {
-                source: text(value, "source")?,
-                name: text(value, "name")?,
-                unit: text(value, "unit")?,
-                values: floats(value.get("values")?)?,
-            })
-        };
-        Some(Telemetry {
-            gpus: value.get("gpus")?.as_list()?.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
-            times: floats(value.get("times")?)?,
-            tracks: value.get("tracks")?.as_list()?.iter().map(track).collect::<Option<_>>()?,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +173,5 @@ mod tests {
         telemetry.add(2.0, []);
         assert_eq!(telemetry.points(&telemetry.tracks[0]), [(1.0, 5.0)]);
         assert_eq!(telemetry.tracks[0].values.len(), 3);
-        let back = Telemetry::from_value(&Value::Dict(telemetry.to_dict())).unwrap();
-        assert_eq!(format!("{back:?}"), format!("{telemetry:?}"));
     }
 }

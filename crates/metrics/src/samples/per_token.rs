@@ -2,31 +2,18 @@
 
 use tacho_core::TokenCountSource;
 
-/// Source of the number of tokens per event, most reliable first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TokenSource {
-    /// One token per event, of the events that have one.
-    Events,
-    /// Usage with every event.
-    Usage,
-    /// Log-probabilities, one per token.
-    Logprobs,
-    /// A tokenizer, after the run, event by event.
-    Retokenised,
-}
-
-impl TokenSource {
-    pub(crate) const ALL: [TokenSource; 4] =
-        [TokenSource::Events, TokenSource::Usage, TokenSource::Logprobs, TokenSource::Retokenised];
-
-    /// The name in result files.
-    pub fn name(self) -> &'static str {
-        match self {
-            TokenSource::Events => "events",
-            TokenSource::Usage => "usage",
-            TokenSource::Logprobs => "logprobs",
-            TokenSource::Retokenised => "retokenised",
-        }
+tacho_core::named! {
+    /// Source of the number of tokens per event, most reliable first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TokenSource, "a source of tokens" {
+        /// One token per event, of the events that have one.
+        Events = "events",
+        /// Usage with every event.
+        Usage = "usage",
+        /// Log-probabilities, one per token.
+        Logprobs = "logprobs",
+        /// A tokenizer, after the run, event by event.
+        Retokenised = "retokenised",
     }
 }
 

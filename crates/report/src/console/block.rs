@@ -170,12 +170,12 @@ fn findings(verdict: &Verdict, style: BlockStyle, is_full: bool) -> Vec<Part> {
         parts.push(Part::new("", 0, vec![style.paint(GREEN, "✔ no warnings")]));
     }
     for (order, finding) in verdict.findings.iter().enumerate() {
-        let (word, code, rank) = match finding.severity {
-            Severity::Bad => ("warning", RED, 1),
-            Severity::Warning => ("warning", YELLOW, 5),
-            Severity::Note => ("note", DIM, 9),
+        let (sign, word, code, rank) = match finding.severity {
+            Severity::Bad => ("✗", "warning", RED, 1),
+            Severity::Warning => ("!", "warning", YELLOW, 5),
+            Severity::Note => ("·", "note", DIM, 9),
         };
-        let head = format!("{} {word}[{}]:", finding.severity.sign(), finding.code);
+        let head = format!("{sign} {word}[{}]:", finding.code);
         let text = harmless_line(&finding.text);
         let mut folded = fold(&format!("{head} {text}"), style.width, 2);
         let most = if is_full && order > 0 { 1 } else { WARNING };

@@ -14,12 +14,13 @@ pub(super) fn lines(record: &RunRecord, width: usize) -> Vec<String> {
 fn line(rank: &RankUse) -> String {
     let RankUse { rank: number, machine, planned, requests, .. } = rank;
     let mut parts = vec![format!("Rank {number} ({machine}): {requests} of {planned} requests")];
-    parts.extend(rank.lateness_ms.map(|[_, tail, most]| format!("late p99/max {} / {} ms", two(tail), two(most))));
+    let late = rank.p99_lateness_ms.zip(rank.max_lateness_ms);
+    parts.extend(late.map(|(tail, most)| format!("late p99/max {} / {} ms", two(tail), two(most))));
     parts.extend(rank.busy.map(|busy| format!("busy {:.0}%", busy * 100.0)));
-    if let Some(clock) = rank.clock {
-        parts.push(format!("clock ±{:.3} ms, drift {:+.3} ms", clock.bound_ms, clock.drift_ms));
-        parts.extend(clock.calendar_ms.map(|(ahead, bound)| format!("calendar {ahead:+.2} ±{bound:.2} ms")));
-    }
+    let clock = rank.clock_bound_ms.zip(rank.clock_drift_ms);
+    parts.extend(clock.map(|(bound, drift)| format!("clock ±{bound:.3} ms, drift {drift:+.3} ms")));
+    let wall_clock = rank.calendar_offset_ms.zip(rank.calendar_bound_ms);
+    parts.extend(wall_clock.map(|(ahead, bound)| format!("calendar {ahead:+.2} ±{bound:.2} ms")));
     parts.extend(rank.lost.as_ref().map(|reason| format!("lost: {reason}")));
     parts.join(", ")
 }
@@ -27,7 +28,6 @@ fn line(rank: &RankUse) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tacho_metrics::RankClock;
 
     #[test]
     fn a_rank_has_one_line() {
@@ -36,9 +36,14 @@ mod tests {
             machine: "node1".into(),
             planned: 10,
             requests: 9,
-            lateness_ms: Some([0.01, 0.02, 0.5]),
+            p50_lateness_ms: Some(0.01),
+            p99_lateness_ms: Some(0.02),
+            max_lateness_ms: Some(0.5),
             busy: Some(0.25),
-            clock: Some(RankClock { bound_ms: 0.021, drift_ms: -0.002, calendar_ms: Some((49.987, 0.04)) }),
+            clock_bound_ms: Some(0.021),
+            clock_drift_ms: Some(-0.002),
+            calendar_offset_ms: Some(49.987),
+            calendar_bound_ms: Some(0.04),
             lost: Some("it ended".into()),
         };
         assert_eq!(

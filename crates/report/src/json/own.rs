@@ -1,7 +1,7 @@
 //! The `tacho` key of a result file: tacho's own metrics, separate from vLLM's.
 
 use tacho_core::StageSpan;
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Codec, Dict, Flat, Json, Value};
 use tacho_metrics::{Bound, Interval, MetricKind, Statistics, Steady, Trust};
 use tacho_record::RunRecord;
 use tacho_record::metric::{Part, TIMES, Times};
@@ -47,8 +47,7 @@ pub(super) fn fields(record: &RunRecord, detail: Detail) -> Fields {
         fields.set("stages", stages(record));
     }
     if !record.measured.ranks.is_empty() {
-        let ranks = record.measured.ranks.iter().map(|rank| Value::Dict(rank.to_dict()));
-        fields.set("ranks", ranks.collect::<Vec<_>>());
+        fields.set("ranks", record.measured.ranks.to_json());
     }
     if let Some(sessions) = &record.sessions {
         fields.set("sessions", sessions.to_json());
@@ -126,7 +125,8 @@ fn groups(record: &RunRecord) -> Fields {
 fn stages(record: &RunRecord) -> Vec<Value> {
     let times = record.recoveries.iter().copied().chain(std::iter::repeat(None));
     let stage = |(stage, time): (&StageSpan, Option<f64>)| {
-        let mut dict = stage.to_dict();
+        let mut dict = Dict::new();
+        Flat::set(&mut dict, "", stage);
         dict.set("recovery_s", time);
         Value::Dict(dict)
     };

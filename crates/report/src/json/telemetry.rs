@@ -1,6 +1,6 @@
 //! Telemetry of the machines: energy and means in every file, the series in a detailed one.
 
-use tacho_core::json::{Dict, Value};
+use tacho_core::json::{Dict, Json, Value};
 use tacho_metrics::phase_energy::{Coefficient, PhaseEnergy, by_phase};
 use tacho_metrics::telemetry::{ENERGY, Energy};
 use tacho_record::RunRecord;
@@ -37,7 +37,7 @@ pub(super) fn telemetry(record: &RunRecord, detail: Detail) -> Dict {
     });
     dict.set("summary", summary.collect::<Dict>());
     if detail == Detail::PerRequest {
-        dict.set("series", telemetry.to_dict());
+        dict.set("series", telemetry.to_json());
     }
     dict
 }

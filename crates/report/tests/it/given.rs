@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tacho_core::FailureKind;
 use tacho_core::json::{self, Value};
-use tacho_metrics::{GoodputLimits, MetricKind, RampUp, Rare, RateChange, Sample, Setup, Task};
+use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings, RampUp, Rare, RateChange, Sample, Setup, Task};
 use tacho_testkit::golden_path;
 
 /// A golden JSON file with Python's distinctions of numbers.
@@ -80,7 +80,7 @@ impl<'a> Flags<'a> {
             task: if pooling { Task::Pooling } else { Task::Generation },
             percentile_metrics: MetricKind::parse_list(self.one("--percentile-metrics").unwrap_or(default)),
             metric_percentiles: percentiles(self.one("--metric-percentiles").unwrap_or("99")),
-            goodput: goodput(&self.all("--goodput")),
+            metrics: goodput(&self.all("--goodput")).map(MetricSettings::from).unwrap_or_default(),
             ..plain_setup()
         }
     }

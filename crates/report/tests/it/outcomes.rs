@@ -26,7 +26,7 @@ fn setup(case: &Value) -> Setup {
         percentile_metrics: MetricKind::parse_list(&or("percentile_metrics", default)),
         metric_percentiles: percentiles(&or("metric_percentiles", "99")),
         max_concurrency: case.get("max_concurrency").map(whole),
-        goodput,
+        metrics: goodput.map(Into::into).unwrap_or_default(),
         ..plain_setup()
     }
 }

@@ -2,7 +2,7 @@
 //! installed, the page is opened and used in it.
 
 use tacho_core::{FailureKind, Labels};
-use tacho_metrics::{Audio, Media, Rare, Sample, Setup, Task};
+use tacho_metrics::{Audio, Media, MetricSettings, Rare, Sample, Setup, Task};
 use tacho_record::{Measured, Provenance, RunRecord, ServerFacts};
 use tacho_report::html::run::{About, write_page};
 
@@ -88,7 +88,8 @@ fn texts_of_others_stay_texts_and_nothing_is_fetched() {
 
 /// The page of a closed loop of speech or images, with a price.
 fn media_page(media: Media) -> String {
-    let setup = Setup { task: Task::Media, request_rate: f64::INFINITY, price_per_hour: Some(2.0), ..setup() };
+    let metrics = MetricSettings { price_per_hour: Some(2.0), ..MetricSettings::default() };
+    let setup = Setup { task: Task::Media, request_rate: f64::INFINITY, metrics, ..setup() };
     let rare = Rare { media: Some(media), ..Rare::default() };
     let one = |index| Sample { rare: rare.clone().into(), output_len: 0, ..sample(index) };
     let samples: Vec<Sample> = (0..6).map(one).collect();

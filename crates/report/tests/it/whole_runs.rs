@@ -79,7 +79,7 @@ fn own_part_holds_what_vllm_leaves_out() {
     let server = ServerFacts { version: Some("9.8.7".into()), ..ServerFacts::default() };
     record.provenance =
         Provenance { command: Some("tacho serve".into()), seed: Some(7), server, ..Provenance::default() };
-    record.setup.goodput = Some(GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() });
+    record.setup.metrics.goodput = Some(GoodputLimits { ttft_ms: Some(200.0), ..GoodputLimits::default() });
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r.json");
     save(&record, &path, Detail::PerRequest, SaveMode::Overwrite).unwrap();
@@ -95,7 +95,7 @@ fn own_part_holds_what_vllm_leaves_out() {
     assert_eq!(kinds, ["requests_failed", "few_samples", "one_burst"]);
 
     let again = restored(file.as_dict().unwrap(), |_| ()).unwrap().unwrap().record;
-    assert_eq!((&again.provenance, again.setup.goodput), (&record.provenance, record.setup.goodput));
+    assert_eq!((&again.provenance, again.setup.metrics.goodput), (&record.provenance, record.setup.metrics.goodput));
     assert_eq!(own.get("provenance").and_then(|own| own.get("tokenizer")), file.get("tokenizer_id"));
 
     save(&record, &path, Detail::Brief, SaveMode::Overwrite).unwrap();

@@ -13,7 +13,7 @@ use tacho_workload::hub::Hub;
 
 use super::{Changes, Read, Rebuilt};
 use crate::Error;
-use crate::serve::{LogPlan, rank_workers, worker_use};
+use crate::serve::{LogPlan, RankClosing, worker_use};
 
 /// One rank's log.
 struct RankLog {
@@ -48,7 +48,7 @@ impl RankLog {
 
     /// Its clock relative to rank 0's, if it is known.
     fn fit(&self) -> Option<ClockFit> {
-        self.stored.closing()?.get("clock").and_then(ClockFit::from_json)
+        self.stored.closing().and_then(|closing| RankClosing::read(closing).clock)
     }
 
     /// The summary of the whole run, which rank 0 writes.
@@ -57,7 +57,9 @@ impl RankLog {
     }
 
     fn workers(&self) -> Vec<WorkerUse> {
-        self.stored.closing().map(|said| rank_workers(said).iter().map(worker_use).collect()).unwrap_or_default()
+        self.stored
+            .closing()
+            .map_or_else(Vec::new, |said| RankClosing::read(said).workers.iter().map(worker_use).collect())
     }
 }
 

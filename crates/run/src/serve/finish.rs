@@ -8,8 +8,9 @@ mod tokenizer_check;
 mod usage_check;
 
 use tacho_core::json::Value;
+use tacho_loadgen::StopReason;
 use tacho_metrics::replicas::{self, ReplicaHealth};
-use tacho_metrics::{Caveat, EndedBy, Setup};
+use tacho_metrics::{Caveat, Setup};
 use tacho_record::{Provenance, RunRecord, logged};
 
 use crate::Error;
@@ -89,9 +90,9 @@ pub(crate) fn finish(
     Ok(record)
 }
 
-fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<EndedBy>) -> [Option<Caveat>; 5] {
+fn checks(plan: &ServePlan, prepared: &Prepared, record: &RunRecord, ended: Option<StopReason>) -> [Option<Caveat>; 5] {
     // A run that stopped because it was precise enough stays so: the responses that arrive afterwards change little.
-    let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(EndedBy::Precision));
+    let sought = plan.traffic.stops.precision.as_ref().filter(|_| ended != Some(StopReason::Precise));
     // Only this rank's prompts are known here.
     let cache = plan.ranks.is_none().then(|| cache_check::caveat(plan, prepared, record)).flatten();
     [

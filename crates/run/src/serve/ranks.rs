@@ -1,10 +1,10 @@
 //! Distributed load generation: this rank's part of the plan.
 
 mod aggregator;
+mod closing;
 mod merge;
 mod uplink;
 mod worker;
-mod worker_stats;
 
 use tacho_core::{EventSink, RunEvent, Shard, SystemClock};
 use tacho_fleet::{Coordinator, Membership};
@@ -15,9 +15,9 @@ use crate::plan::ServePlan;
 use crate::serve::prepare::Prepared;
 
 pub(super) use aggregator::{Aggregator, Peers};
+pub(crate) use closing::RankClosing;
 pub(super) use merge::{Merge, Merged};
 pub use worker::run_share;
-pub(crate) use worker_stats::read as rank_workers;
 
 /// The fraction of the launcher's time between SIGTERM and SIGKILL that in-flight requests may take.
 const GRACE_FRACTION: f64 = 0.3;

@@ -48,7 +48,7 @@ impl<'a> Stops<'a> {
             rules.push((StopReason::Overload, Box::new(Overload::new(timeline))));
         }
         if let Some(wanted) = &plan.precision {
-            let (task, buffer) = (identity.setup.task, identity.setup.playback_buffer);
+            let (task, buffer) = (identity.setup.task, identity.setup.metrics.playback_buffer);
             rules.push((StopReason::Precise, Box::new(Precise::new(wanted, &identity.requests, task, buffer))));
         }
         // vLLM sends its whole schedule even if the server is unreachable.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tacho_client::{BackendKind, EndpointSpec, Url};
 use tacho_core::{EventSink, Note, RunEvent};
 use tacho_loadgen::StopSignal;
-use tacho_metrics::MetricKind;
+use tacho_metrics::{MetricKind, MetricSettings};
 use tacho_record::RunRecord;
 use tacho_run::serve::{Contact, prepare, run};
 use tacho_run::{Error, ModelPlan, ReportPlan, ServePlan, StopPlan, TokenizerPlan, TrafficPlan, WorkloadPlan};
@@ -98,11 +98,7 @@ pub(crate) fn plan(server: &Scripted, prompts: i64) -> ServePlan {
             metadata: Vec::new(),
             percentile_metrics: vec![MetricKind::Ttft, MetricKind::E2el],
             metric_percentiles: vec![99.0],
-            goodput: None,
-            class_goodput: Vec::new(),
-            playback_buffer: 0.0,
-            price_per_hour: None,
-            gpus: None,
+            metrics: MetricSettings::default(),
             keep_texts: false,
             provenance: None,
         },

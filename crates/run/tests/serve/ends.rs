@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tacho_loadgen::{ScheduleSpec, StopSignal};
-use tacho_metrics::{Caveat, EndedBy};
+use tacho_metrics::Caveat;
 use tacho_run::{FailureLimit, Precision};
 
 use crate::bench::{Manners, ask_after, measure, plan, record, server};
@@ -22,7 +22,7 @@ fn a_duration_ends_a_run_and_requests_in_flight_finish() {
     let samples = &record.measured.samples;
     assert!((20..=52).contains(&samples.len()), "{}", samples.len());
     assert!(samples.iter().all(|sample| sample.success()) && !record.setup.interrupted);
-    assert!(!record.caveats.iter().any(|caveat| matches!(caveat, Caveat::Ended { .. } | Caveat::Interrupted { .. })));
+    assert!(!record.caveats.iter().any(|caveat| caveat.is_end() || matches!(caveat, Caveat::Interrupted { .. })));
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn requests_beyond_the_grace_period_are_reported_and_not_counted() {
     let (record, _) = record(&plan);
     assert!(began.elapsed() < Duration::from_secs(60), "the server would take longer");
     assert!(record.measured.samples.is_empty());
-    let cut_off = |caveat: &Caveat| matches!(caveat, Caveat::Ended { by: EndedBy::Duration, cut_off: 1..=10 });
+    let cut_off = |caveat: &Caveat| matches!(caveat, Caveat::EndedByDuration { cut_off: 1..=10 });
     assert!(record.caveats.iter().any(cut_off), "{:?}", record.caveats);
 }
 
@@ -46,7 +46,7 @@ fn failures_end_a_run_that_would_only_fail_on() {
     plan.traffic.schedule = constant(100.0);
     plan.traffic.stops.failures = Some(FailureLimit::Share(0.2));
     let (record, _) = record(&plan);
-    let ended = |caveat: &Caveat| matches!(caveat, Caveat::Ended { by: EndedBy::Failures, .. });
+    let ended = |caveat: &Caveat| matches!(caveat, Caveat::EndedByFailures { .. });
     assert!(record.caveats.iter().any(ended), "{:?}", record.caveats);
     assert!((20..1900).contains(&record.measured.samples.len()), "{}", record.measured.samples.len());
 }
@@ -116,7 +116,7 @@ fn a_sufficiently_precise_metric_ends_the_run() {
     plan.traffic.stops.endless = true;
     plan.traffic.stops.precision = Some(Precision { metric: "mean_ttft_ms".into(), share: 0.5 });
     let (record, _) = record(&plan);
-    let ended = |caveat: &Caveat| matches!(caveat, Caveat::Ended { by: EndedBy::Precision, .. });
+    let ended = |caveat: &Caveat| matches!(caveat, Caveat::EndedByPrecision { .. });
     assert!(record.caveats.iter().any(ended), "{:?}", record.caveats);
     assert!(record.measured.duration < 30.0, "{}", record.measured.duration);
 }

@@ -103,7 +103,7 @@ fn conclude(
         duration,
         &plan.percentile_metrics,
         &plan.metric_percentiles,
-        plan.goodput.as_ref(),
+        plan.metrics.goodput.as_ref(),
     );
     let failed = answers.len() - summary.completed;
     let path = args.flags.save_results.then(|| {

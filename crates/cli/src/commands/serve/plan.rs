@@ -11,7 +11,7 @@ use tacho_core::Secret;
 use tacho_core::json::{Dict, Value};
 use tacho_core::secret::redact_words;
 use tacho_loadgen::{RampUp, ScheduleSpec};
-use tacho_metrics::{GoodputLimits, MetricKind};
+use tacho_metrics::{GoodputLimits, MetricKind, MetricSettings};
 use tacho_record::{Provenance, ServerFacts};
 use tacho_report::export::requests::json_line;
 use tacho_run::serve::RowCommandPlan;
@@ -247,11 +247,14 @@ fn report(args: &ServeArgs) -> anyhow::Result<ReportPlan> {
         metadata: report.metadata()?,
         percentile_metrics: MetricKind::parse_list(&names),
         metric_percentiles: report.percentiles()?,
-        goodput: goodput(args)?,
-        class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
-        playback_buffer: args.media.playback_buffer.as_secs_f64(),
-        price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
-        gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some()).then(|| args.own.gpus.value.unsigned_abs()),
+        metrics: MetricSettings {
+            goodput: goodput(args)?,
+            class_goodput: classes.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect(),
+            playback_buffer: args.media.playback_buffer.as_secs_f64(),
+            price_per_hour: args.own.gpu_hour_price.map(|price| price * args.own.gpus.value as f64),
+            gpus: (args.own.gpus.is_given || args.own.gpu_hour_price.is_some())
+                .then(|| args.own.gpus.value.unsigned_abs()),
+        },
         keep_texts: report.save_detailed,
         provenance: None,
     })

@@ -377,7 +377,7 @@ mod tests {
     fn bounds(samples: &Samples, key: &str) -> Option<(f64, f64, f64)> {
         let duration = samples.iter().map(|sample| sample.done).fold(0.0, f64::max);
         let limits = GoodputLimits { ttft_ms: Some(120.0), ..GoodputLimits::default() };
-        let setup = Setup { goodput: Some(limits), ..Setup::example() };
+        let setup = Setup { metrics: limits.into(), ..Setup::example() };
         let spread = rate(&Recorded::of(samples).within(&setup), key, duration)?;
         let (low, high) = spread.bounds(0.95, 1.0);
         Some((low, spread.value, high))

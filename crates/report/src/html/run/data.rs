@@ -119,7 +119,7 @@ fn steady(record: &RunRecord) -> Option<Vec<Value>> {
 
 /// The goodput SLOs by latency, in ms.
 fn slo(record: &RunRecord) -> Option<Dict> {
-    let limits = record.setup.goodput?;
+    let limits = record.setup.metrics.goodput?;
     let mut dict = Dict::new();
     for (name, limit) in [("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2el", limits.e2el_ms)] {
         if let Some(limit) = limit {
@@ -180,7 +180,7 @@ fn outcomes(samples: &Samples) -> Vec<&'static str> {
 /// The distribution of each latency over all requests.
 fn distributions(record: &RunRecord) -> Vec<Value> {
     let samples = &record.measured.samples;
-    let limits = record.setup.goodput.unwrap_or_default();
+    let limits = record.setup.metrics.goodput.unwrap_or_default();
     let requests = |of: fn(&Sample) -> Option<f64>| move || successes(samples).filter_map(move |sample| of(&sample));
     let ttft = requests(|sample| Some(sample.ttft));
     let (tpot, e2el) = (requests(tpot), requests(|sample| Some(sample.latency)));

@@ -190,16 +190,15 @@ pub(super) fn ranks(record: &RunRecord) -> String {
     let known =
         |value: Option<f64>, unit: &str| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}{unit}"));
     let row = |rank: &RankUse| {
-        let calendar = rank.clock.and_then(|clock| clock.calendar_ms);
         let cells = [
             rank.rank.to_string(),
             rank.machine.clone(),
             format!("{} of {}", rank.requests, rank.planned),
-            known(rank.lateness_ms.map(|lateness| lateness[1]), " ms"),
+            known(rank.p99_lateness_ms, " ms"),
             known(rank.busy.map(|busy| busy * 100.0), "%"),
-            known(rank.clock.map(|clock| clock.bound_ms), " ms"),
-            known(rank.clock.map(|clock| clock.drift_ms), " ms"),
-            known(calendar.map(|(ahead, _)| ahead), " ms"),
+            known(rank.clock_bound_ms, " ms"),
+            known(rank.clock_drift_ms, " ms"),
+            known(rank.calendar_offset_ms, " ms"),
             rank.lost.clone().unwrap_or_default(),
         ];
         let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
@@ -214,7 +213,7 @@ pub(super) fn ranks(record: &RunRecord) -> String {
 /// The provenance of the run, as a table at the page's end.
 pub(super) fn facts(record: &RunRecord) -> String {
     let (setup, origin) = (&record.setup, &record.provenance);
-    let objectives = setup.goodput.map(|limits| {
+    let objectives = setup.metrics.goodput.map(|limits| {
         let all = [("TTFT", limits.ttft_ms), ("TPOT", limits.tpot_ms), ("E2EL", limits.e2el_ms)];
         let all = all.iter().filter_map(|(name, limit)| Some(format!("{name} ≤ {} ms", short((*limit)?))));
         all.collect::<Vec<_>>().join(", ")

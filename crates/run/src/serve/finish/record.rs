@@ -1,12 +1,12 @@
 //! From rows to the record of a run.
 
 use jiff::{Zoned, tz::TimeZone};
-use tacho_client::{BackendKind, Rules};
+use tacho_client::Rules;
 use tacho_core::{Clock, SystemClock, Timestamp};
 use tacho_loadgen::{Driven, WorkerStats};
 use tacho_metrics::{
     DiffusionStatistics, InputSize, ProbeStatistics, RampUp, RankUse, RateChange, Samples, ServerMetrics, Setup,
-    SpeculativeStatistics, Task, Telemetry, WorkerUse,
+    SpeculativeStatistics, Telemetry, WorkerUse,
 };
 use tacho_record::{Measured, RunRecord};
 use tacho_rowlog::RequestInfo;
@@ -59,15 +59,6 @@ pub(crate) struct Observed {
     pub(crate) ranks: Vec<RankUse>,
     /// Rows that the user's command did not get; `None` without one.
     pub(crate) missed_rows: Option<u64>,
-}
-
-/// How the metrics treat a backend's responses.
-fn task(backend: BackendKind) -> Task {
-    match backend.task() {
-        tacho_client::Task::Generation => Task::Generation,
-        tacho_client::Task::Pooling => Task::Pooling,
-        tacho_client::Task::Media => Task::Media,
-    }
 }
 
 /// Computes the record of a run with this setup.
@@ -173,14 +164,10 @@ pub(crate) fn setup(plan: &ServePlan, prepared: &Prepared, requests: usize) -> S
         rps_change_events: Vec::new(),
         stages: prepared.timeline.stages().to_vec(),
         self_timed: pace.replayed && !prepared.timeline.is_at_once(),
-        task: task(plan.endpoint.backend),
+        task: plan.endpoint.backend.task(),
         percentile_metrics: plan.report.percentile_metrics.clone(),
         metric_percentiles: plan.report.metric_percentiles.clone(),
-        goodput: plan.report.goodput,
-        class_goodput: plan.report.class_goodput.clone(),
-        playback_buffer: plan.report.playback_buffer,
-        price_per_hour: plan.report.price_per_hour,
-        gpus: plan.report.gpus,
+        metrics: plan.report.metrics.clone(),
         strict_parity: plan.endpoint.rules == Rules::Vllm,
         interrupted: false,
         workload: None,

@@ -28,7 +28,7 @@ pub(crate) struct SampleSpec<'a> {
 impl<'a> SampleSpec<'a> {
     pub(crate) fn of(plan: &ServePlan, prepared: &'a Prepared, task: Task, requests: &'a Compact) -> Self {
         let tokenizer = prepared.tokenizer.as_ref();
-        let (keep_texts, playback_buffer) = (plan.report.keep_texts, plan.report.playback_buffer);
+        let (keep_texts, playback_buffer) = (plan.report.keep_texts, plan.report.metrics.playback_buffer);
         SampleSpec { task, tokenizer, requests, keep_texts, playback_buffer, leaves_cut_off: false }
     }
 

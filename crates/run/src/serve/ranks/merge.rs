@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use tacho_core::json::Value;
 use tacho_core::{Observation, Timestamp};
 use tacho_fleet::{Coordinator, Gather, Membership, RankReport};
 use tacho_loadgen::{Driven, WorkerStats};
-use tacho_metrics::{Caveat, RankClock, RankUse};
+use tacho_metrics::{Caveat, RankUse};
 use tacho_rowlog::{Stored, this_host};
 
 use super::aggregator::Received;
-use super::{planned, worker_stats};
+use super::{RankClosing, planned};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::supply::{extend_table, is_endless};
@@ -56,15 +55,18 @@ impl Merge<'_> {
             }
             let member = member.of_rank(report.rank);
             let delays = self.received.delays.get(&report.rank).map_or(0, Vec::len);
-            // A rank without requests has idle workers, whose load is undefined.
-            let workers = if delays == 0 { Vec::new() } else { worker_stats::read(&report.closing) };
-            let rank = self.used(&member, &workers, outstanding(&report));
+            let mut closing = RankClosing::read(&report.closing);
+            if delays == 0 {
+                // A rank without requests has idle workers, whose load is undefined.
+                closing.workers.clear();
+            }
+            let rank = self.used(&member, &closing.workers, outstanding(&report, &closing));
             let lost = report.lost.take();
-            let lost = lost.or_else(|| missing(&report, rank.planned, self.prepared.sessions.is_some()));
-            let rank = RankUse { machine: report.machine.clone(), clock: clock(&report), lost, ..rank };
+            let lost = lost.or_else(|| missing(&report, &closing, rank.planned, self.prepared.sessions.is_some()));
+            let rank = with_clock(RankUse { machine: report.machine.clone(), lost, ..rank }, &report);
             merged.lost.extend(lost_caveat(&rank));
             merged.ranks.push(rank);
-            driven.workers.extend(workers);
+            driven.workers.extend(closing.workers);
         }
         driven.end = driven.end.max(self.received.end);
         Ok(merged)
@@ -134,50 +136,40 @@ impl Merge<'_> {
             true => requests + outstanding,
             false => planned(self.plan, self.prepared, member, self.identity.requests.len()) as u64,
         };
-        let lateness = self.identity.setup.is_paced().then(|| RankUse::lateness(delays));
         let busy = workers.iter().map(|stats| stats.busy_ns as f64 / stats.total_ns.max(1) as f64);
-        RankUse {
-            rank: member.rank as u64,
-            requests,
-            planned: planned.max(requests),
-            lateness_ms: lateness.flatten(),
-            busy: busy.reduce(f64::max),
-            ..RankUse::default()
-        }
+        let delays = if self.identity.setup.is_paced() { delays } else { Vec::new() };
+        let (rank, planned, busy) = (member.rank as u64, planned.max(requests), busy.reduce(f64::max));
+        RankUse { rank, requests, planned, busy, ..RankUse::default() }.with_lateness(delays)
     }
 }
 
-/// Number of rows that a finished rank has sent.
-fn sent(report: &RankReport) -> Option<u64> {
-    report.closing.get("rows").and_then(Value::as_i64).and_then(|rows| u64::try_from(rows).ok())
-}
-
 /// Requests that a rank is known to have sent and whose rows have not arrived.
-fn outstanding(report: &RankReport) -> u64 {
-    let known = sent(report).unwrap_or(report.started);
+fn outstanding(report: &RankReport, closing: &RankClosing) -> u64 {
+    let known = closing.rows.unwrap_or(report.started);
     known.saturating_sub(report.rows as u64)
 }
 
 /// The part that a finished rank has not delivered.
-fn missing(report: &RankReport, planned: u64, has_sessions: bool) -> Option<String> {
+fn missing(report: &RankReport, closing: &RankClosing, planned: u64, has_sessions: bool) -> Option<String> {
     let have = report.rows as u64;
-    let Some(sent) = sent(report) else { return Some("it did not report how many rows it sent".to_owned()) };
+    let Some(sent) = closing.rows else { return Some("it did not report how many rows it sent".to_owned()) };
     if sent != have {
         return Some(format!("{have} of its {sent} rows arrived"));
     }
     // A rank that ended early, or whose sessions failed, has fewer rows.
-    let complete = report.closing.get("ended") == Some(&Value::Bool(false)) && !has_sessions;
+    let complete = closing.ended == Some(false) && !has_sessions;
     (complete && have < planned).then(|| format!("it reported {have} of {planned} requests"))
 }
 
-fn clock(report: &RankReport) -> Option<RankClock> {
+fn with_clock(mut rank: RankUse, report: &RankReport) -> RankUse {
     let ms = |nanos: f64| nanos / 1e6;
-    let fit = report.clock?;
-    Some(RankClock {
-        bound_ms: ms(fit.bound_ns() as f64),
-        drift_ms: ms(fit.drift_ns()),
-        calendar_ms: report.wall_offset.map(|(offset, bound)| (ms(offset as f64), ms(bound as f64))),
-    })
+    if let Some(fit) = report.clock {
+        (rank.clock_bound_ms, rank.clock_drift_ms) = (Some(ms(fit.bound_ns() as f64)), Some(ms(fit.drift_ns())));
+        let (offset, bound) = report.wall_offset.unzip();
+        rank.calendar_offset_ms = offset.map(|offset| ms(offset as f64));
+        rank.calendar_bound_ms = bound.map(|bound| ms(bound as f64));
+    }
+    rank
 }
 
 fn lost_caveat(rank: &RankUse) -> Option<Caveat> {
@@ -196,10 +188,11 @@ mod tests {
     #[test]
     fn a_rank_that_is_done_without_all_its_rows_is_lost() {
         let reason = |rows, closing: &str, has_sessions| {
-            let closing = tacho_core::json::parse(closing).unwrap();
+            let message = tacho_core::json::parse(closing).unwrap();
+            let closing = tacho_core::json::Value::Null;
             let (machine, log, clock, wall_offset, lost) = ("host".to_owned(), None, None, None, None);
             let report = RankReport { rank: 1, machine, rows, started: 0, log, clock, wall_offset, closing, lost };
-            missing(&report, 10, has_sessions)
+            missing(&report, &RankClosing::read(&message), 10, has_sessions)
         };
         let ended = |rows, has_sessions| reason(rows, &format!(r#"{{"rows": {rows}, "ended": false}}"#), has_sessions);
         assert_eq!(ended(10, false), None);

@@ -5,11 +5,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tacho_core::json::Dict;
+use tacho_core::json::Json;
 use tacho_core::{Clock, Counters, Observation, SystemClock, Timestamp};
 use tacho_fleet::{ClockFit, Directive, Error as FleetError, Gather, Membership, OnLost, Start, Worker};
 use tacho_loadgen::{StopReason, StopSignal};
 
+use super::RankClosing;
 use crate::Error;
 
 /// Time between two messages to rank 0, in addition to those with rows.
@@ -130,21 +131,21 @@ impl<'a> Uplink<'a> {
         locked(&self.worker).clock().map_err(|error| self.lose(error)).ok()
     }
 
-    /// Reports the end to rank 0 and waits until it has saved the result. This rank has `rows` rows.
-    pub(super) fn end(&self, fit: Option<ClockFit>, closing: Dict, rows: usize) -> Result<(), Error> {
+    /// Reports the end to rank 0 and waits until it has saved the result.
+    pub(super) fn end(&self, closing: &RankClosing) -> Result<(), Error> {
         let impatient = || self.interrupt.immediate() || self.member.is_orphaned();
         let lost = locked(&self.lost).take();
-        let ended = match (lost, fit) {
+        let ended = match (lost, closing.clock) {
             // Whatever ended it, a run that was interrupted before its start has nothing to report.
             _ if self.started().is_none() && self.interrupt.draining() => return Err(Error::Stopped),
             (Some(error), _) => Err(error),
             (None, Some(fit)) => {
                 let mut worker = locked(&self.worker);
-                worker.done(fit, closing).and_then(|()| worker.wait_for_release(&impatient))
+                worker.done(fit, closing.to_json()).and_then(|()| worker.wait_for_release(&impatient))
             }
             (None, None) => Ok(()),
         };
-        let log = self.log.clone().filter(|log| rows > 0 && tacho_rowlog::Stored::is_log(log));
+        let log = self.log.clone().filter(|log| closing.rows > Some(0) && tacho_rowlog::Stored::is_log(log));
         ended.map_err(|error| match (error, log) {
             (source @ (FleetError::CoordinatorLost { .. } | FleetError::Refused { .. }), Some(log)) => {
                 Error::Left { log, source }

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tacho_core::json::Dict;
+use tacho_core::json::Json;
 use tacho_core::{Clock, EventSink, Observation, RowSink, Shard, SystemClock, Timestamp};
-use tacho_fleet::{ClockFit, Start, Worker};
+use tacho_fleet::{Start, Worker};
 use tacho_loadgen::StopSignal;
 use tacho_rowlog::Origin;
 
 use super::uplink::Uplink;
-use super::{own_part, take_share, worker_stats};
+use super::{RankClosing, own_part, take_share};
 use crate::Error;
 use crate::plan::ServePlan;
 use crate::serve::drive::components::Components;
@@ -78,25 +78,21 @@ pub fn run_share(
     };
     let (early, origin, texts) = (Vec::new(), Timestamp::ZERO, Texts::of(plan));
     let rows = RankRows { uplink: &uplink, log, shard: &shard, early, origin, texts, count: 0 };
-    let (fit, closing, count) = uplink.with_heartbeat(|| send(&main, rows))?;
-    uplink.end(fit, closing, count)?;
+    let closing = uplink.with_heartbeat(|| send(&main, rows))?;
+    uplink.end(&closing)?;
     Ok(interrupt.draining())
 }
 
-/// Sends the requests and finishes the log. Returns the final clock estimate, the closing message and the number of rows.
-fn send(main: &MainRun<'_>, mut rows: RankRows<'_>) -> Result<(Option<ClockFit>, Dict, usize), Error> {
+/// Sends the requests and finishes the log. Returns the closing message.
+fn send(main: &MainRun<'_>, mut rows: RankRows<'_>) -> Result<RankClosing, Error> {
     let driven = main.drive(&mut rows)?.driven;
     let uplink = rows.uplink;
-    let mut closing = worker_stats::write(&driven.workers);
-    let fit = uplink.clock();
+    let closing = RankClosing { clock: uplink.clock(), ..RankClosing::of(&driven.workers) };
     if let Some(log) = rows.log.take() {
-        let mut closing = closing.clone();
-        closing.set("clock", fit.map(ClockFit::to_json));
-        log.finish(&closing.into());
+        log.finish(&closing.to_json());
     }
-    closing.set("rows", rows.count);
-    closing.set("ended", driven.ended.is_some() || main.stop.draining());
-    Ok((fit, closing, rows.count))
+    let ended = driven.ended.is_some() || main.stop.draining();
+    Ok(RankClosing { rows: Some(rows.count as u64), ended: Some(ended), ..closing })
 }
 
 /// The log of this rank, named after rank 0's. Rank 0 may only choose the numbers in the name.

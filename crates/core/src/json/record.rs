@@ -1,0 +1,543 @@
+//! Values with a JSON form. [`record!`](crate::record) declares a struct and [`named!`](crate::named) an enum, each
+//! field and variant once: reading, writing and the JSON Schema follow from the declaration.
+
+use super::{Dict, Value};
+
+/// A value with a JSON form.
+pub trait Json: Sized {
+    /// Its JSON.
+    fn to_json(&self) -> Value;
+
+    /// Reads what [`Json::to_json`] wrote. A missing key reads as `null`.
+    ///
+    /// # Errors
+    /// When the value has another type.
+    fn from_json(value: &Value) -> Result<Self, Wrong>;
+
+    /// Its JSON Schema.
+    fn schema() -> Dict;
+
+    /// The schema of a value that is not left out.
+    fn present_schema() -> Dict {
+        Self::schema()
+    }
+
+    /// Its JSON as an item of a list.
+    fn to_item(&self) -> Value {
+        self.to_json()
+    }
+
+    /// Reads what [`Json::to_item`] wrote.
+    ///
+    /// # Errors
+    /// When the value has another type.
+    fn from_item(value: &Value) -> Result<Self, Wrong> {
+        Self::from_json(value)
+    }
+}
+
+/// A value of another type than expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Its innermost key; empty at the top.
+    pub key: String,
+    /// What is expected, such as `a number`.
+    pub expected: &'static str,
+}
+
+impl Wrong {
+    /// A value that is not what is expected.
+    pub fn new(expected: &'static str) -> Self {
+        Wrong { key: String::new(), expected }
+    }
+
+    /// The error with its key, unless it has one further inside.
+    #[must_use]
+    pub fn at(self, key: &str) -> Self {
+        if self.key.is_empty() { Wrong { key: key.to_owned(), ..self } } else { self }
+    }
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} is not {}", if self.key.is_empty() { "the record" } else { &self.key }, self.expected)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// How a field of type `T` is written, if not by its own [`Json`].
+pub trait Codec<T> {
+    /// Its JSON.
+    fn write(value: &T) -> Value;
+
+    /// Reads what [`Codec::write`] wrote.
+    ///
+    /// # Errors
+    /// When the value has another type.
+    fn read(value: &Value) -> Result<T, Wrong>;
+
+    /// Its JSON Schema, where it is not left out.
+    fn schema(optional: bool) -> Dict;
+
+    /// Sets the field of an object.
+    fn set(dict: &mut Dict, key: &str, value: &T) {
+        dict.set(key, Self::write(value));
+    }
+
+    /// Reads the field of an object.
+    ///
+    /// # Errors
+    /// When it has another type.
+    fn get(dict: &Dict, key: &str) -> Result<T, Wrong> {
+        Self::read(dict.get(key).unwrap_or(&Value::Null)).map_err(|wrong| wrong.at(key))
+    }
+}
+
+/// By the field's own [`Json`].
+pub struct Plain;
+
+impl<T: Json> Codec<T> for Plain {
+    fn write(value: &T) -> Value {
+        value.to_json()
+    }
+
+    fn read(value: &Value) -> Result<T, Wrong> {
+        T::from_json(value)
+    }
+
+    fn schema(optional: bool) -> Dict {
+        if optional { T::present_schema() } else { T::schema() }
+    }
+}
+
+/// Pairs as an object.
+pub struct ByKey;
+
+impl<T: Json> Codec<Vec<(String, T)>> for ByKey {
+    fn write(pairs: &Vec<(String, T)>) -> Value {
+        pairs.iter().map(|(key, value)| (key.clone(), value.to_json())).collect::<Dict>().into()
+    }
+
+    fn read(value: &Value) -> Result<Vec<(String, T)>, Wrong> {
+        let dict = value.as_dict().ok_or(Wrong::new("an object"))?;
+        dict.iter()
+            .map(|(key, value)| Ok((key.to_owned(), T::from_json(value).map_err(|wrong| wrong.at(key))?)))
+            .collect()
+    }
+
+    fn schema(_: bool) -> Dict {
+        let mut dict = typed("object");
+        dict.set("additionalProperties", T::schema());
+        dict
+    }
+}
+
+/// The fields of a record among those of the object that it is part of.
+pub struct Flat;
+
+impl<T: Json> Codec<T> for Flat {
+    fn write(value: &T) -> Value {
+        value.to_json()
+    }
+
+    fn read(value: &Value) -> Result<T, Wrong> {
+        T::from_json(value)
+    }
+
+    fn schema(_: bool) -> Dict {
+        T::schema()
+    }
+
+    fn set(dict: &mut Dict, _: &str, value: &T) {
+        value.to_json().as_dict().into_iter().for_each(|fields| dict.update(fields));
+    }
+
+    fn get(dict: &Dict, _: &str) -> Result<T, Wrong> {
+        T::from_json(&dict.clone().into())
+    }
+}
+
+/// Reads a field; `default` stands for a missing one.
+///
+/// # Errors
+/// When it has another type, or is missing without a default.
+pub fn read_field<T, C: Codec<T>>(dict: &Dict, key: &str, default: Option<fn() -> T>) -> Result<T, Wrong> {
+    match default.filter(|_| matches!(dict.get(key), None | Some(Value::Null))) {
+        Some(default) => Ok(default()),
+        None => C::get(dict, key),
+    }
+}
+
+/// Whether a field differs from its default.
+pub fn differs<T: PartialEq>(value: &T, default: &T) -> bool {
+    value != default
+}
+
+/// The schema of a type.
+pub fn typed(name: &str) -> Dict {
+    let mut dict = Dict::new();
+    dict.set("type", name);
+    dict
+}
+
+/// The schema of an object with these keys only: their schemas and documentation.
+pub fn object_schema<const N: usize>(fields: [(&str, Dict, &[&str]); N]) -> Dict {
+    let property = |(key, mut schema, doc): (&str, Dict, &[&str])| {
+        schema.set("description", doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" "));
+        (key.to_owned(), schema.into())
+    };
+    let mut dict = typed("object");
+    dict.set("properties", fields.into_iter().map(property).collect::<Dict>());
+    dict.set("additionalProperties", false);
+    dict
+}
+
+/// Declares a struct whose fields are the keys of a JSON object, in this order. `as "key"` gives a field another key,
+/// `=> Codec` another form, and `= value` a default: a field that has it is left out, and a missing one gets it.
+///
+/// ```
+/// use tacho_core::json::{Json, dumps, parse};
+///
+/// tacho_core::record! {
+///     /// A machine.
+///     #[derive(Debug, PartialEq)]
+///     pub struct Machine {
+///         /// Its name.
+///         pub name: String,
+///         /// Memory in bytes.
+///         pub memory as "memory_bytes": u64,
+///         /// Number of GPUs; `None` if unknown.
+///         pub gpus: Option<u64> = None,
+///     }
+/// }
+///
+/// let machine = Machine { name: "node7".into(), memory: 1 << 30, gpus: None };
+/// let text = dumps(&machine.to_json());
+/// assert_eq!(text, r#"{"name": "node7", "memory_bytes": 1073741824}"#);
+/// assert_eq!(Machine::from_json(&parse(&text).unwrap()), Ok(machine));
+/// let wrong = Machine::from_json(&parse(r#"{"name": 7}"#).unwrap()).unwrap_err();
+/// assert_eq!(wrong.to_string(), "name is not a text");
+/// ```
+#[macro_export]
+macro_rules! record {
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+    (@codec) => { $crate::json::Plain };
+    (@codec $codec:ty) => { $codec };
+    (@default) => { None };
+    (@default $default:expr) => { Some(|| $default) };
+    (@optional) => { false };
+    (@optional $default:expr) => { true };
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $access:vis $field:ident $(as $key:literal)?: $type:ty $(=> $codec:ty)? $(= $default:expr)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[doc = $doc])* $access $field: $type,)*
+        }
+
+        impl $crate::json::Json for $name {
+            fn to_json(&self) -> $crate::json::Value {
+                let mut dict = $crate::json::Dict::new();
+                $(
+                    $(if $crate::json::differs(&self.$field, &$default))? {
+                        type Codec = $crate::record!(@codec $($codec)?);
+                        let key = $crate::record!(@key $field $($key)?);
+                        <Codec as $crate::json::Codec<$type>>::set(&mut dict, key, &self.$field);
+                    }
+                )*
+                dict.into()
+            }
+
+            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::Wrong> {
+                let dict = value.as_dict().ok_or($crate::json::Wrong::new("an object"))?;
+                Ok($name {
+                    $($field: $crate::json::read_field::<$type, $crate::record!(@codec $($codec)?)>(
+                        dict,
+                        $crate::record!(@key $field $($key)?),
+                        $crate::record!(@default $($default)?),
+                    )?,)*
+                })
+            }
+
+            fn schema() -> $crate::json::Dict {
+                $crate::json::object_schema([$((
+                    $crate::record!(@key $field $($key)?),
+                    <$crate::record!(@codec $($codec)?) as $crate::json::Codec<$type>>::schema(
+                        $crate::record!(@optional $($default)?),
+                    ),
+                    &[$($doc),*],
+                )),*])
+            }
+        }
+    };
+}
+
+/// Declares an enum whose variants have names in files.
+///
+/// ```
+/// tacho_core::named! {
+///     /// A color.
+///     #[derive(Debug, Clone, Copy, PartialEq)]
+///     pub enum Color, "a color" {
+///         /// Like blood.
+///         Red = "red",
+///         /// Like grass.
+///         Green = "green",
+///     }
+/// }
+///
+/// assert_eq!((Color::Red.name(), Color::from_name("green")), ("red", Some(Color::Green)));
+/// assert_eq!(Color::ALL.len(), 2);
+/// ```
+#[macro_export]
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident, $expected:literal {
+            $($(#[$about:meta])* $variant:ident = $text:literal),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis enum $name {
+            $($(#[$about])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            $vis const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
+
+            /// Its name in files.
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $($name::$variant => $text,)*
+                }
+            }
+
+            /// The one with this name.
+            $vis fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
+        }
+
+        impl $crate::json::Json for $name {
+            fn to_json(&self) -> $crate::json::Value {
+                self.name().into()
+            }
+
+            fn from_json(value: &$crate::json::Value) -> Result<Self, $crate::json::Wrong> {
+                value.as_str().and_then(Self::from_name).ok_or($crate::json::Wrong::new($expected))
+            }
+
+            fn schema() -> $crate::json::Dict {
+                $crate::json::typed("string")
+            }
+        }
+    };
+}
+
+macro_rules! scalars {
+    ($($type:ty, $schema:literal, $expected:literal, $value:ident => $read:expr;)+) => {$(
+        impl Json for $type {
+            fn to_json(&self) -> Value {
+                Value::from(self.clone())
+            }
+
+            fn from_json($value: &Value) -> Result<Self, Wrong> {
+                $read.ok_or(Wrong::new($expected))
+            }
+
+            fn schema() -> Dict {
+                typed($schema)
+            }
+        }
+    )+};
+}
+
+scalars! {
+    bool, "boolean", "true or false", value => if let Value::Bool(flag) = value { Some(*flag) } else { None };
+    i64, "integer", "a whole number", value => value.as_i64();
+    u64, "integer", "a count", value => value.as_u64();
+    u32, "integer", "a count", value => value.as_u64().and_then(|count| count.try_into().ok());
+    usize, "integer", "a count", value => value.as_u64().and_then(|count| count.try_into().ok());
+    String, "string", "a text", value => value.as_str().map(str::to_owned);
+    Dict, "object", "an object", value => value.as_dict().cloned();
+}
+
+/// NaN is `null` in a list.
+impl Json for f64 {
+    fn to_json(&self) -> Value {
+        Value::Float(*self)
+    }
+
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        value.as_f64().ok_or(Wrong::new("a number"))
+    }
+
+    fn schema() -> Dict {
+        typed("number")
+    }
+
+    fn to_item(&self) -> Value {
+        if self.is_nan() { Value::Null } else { self.to_json() }
+    }
+
+    fn from_item(value: &Value) -> Result<Self, Wrong> {
+        if *value == Value::Null { Ok(f64::NAN) } else { Self::from_json(value) }
+    }
+}
+
+impl Json for Value {
+    fn to_json(&self) -> Value {
+        self.clone()
+    }
+
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        Ok(value.clone())
+    }
+
+    fn schema() -> Dict {
+        Dict::new()
+    }
+}
+
+impl<T: Json> Json for Option<T> {
+    fn to_json(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::to_json)
+    }
+
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        if *value == Value::Null { Ok(None) } else { T::from_json(value).map(Some) }
+    }
+
+    fn schema() -> Dict {
+        let mut dict = T::schema();
+        if let Some(name) = dict.get("type").cloned() {
+            dict.set("type", vec![name, Value::from("null")]);
+        }
+        dict
+    }
+
+    fn present_schema() -> Dict {
+        T::schema()
+    }
+}
+
+impl<T: Json> Json for Vec<T> {
+    fn to_json(&self) -> Value {
+        Value::List(self.iter().map(T::to_item).collect())
+    }
+
+    fn from_json(value: &Value) -> Result<Self, Wrong> {
+        value.as_list().ok_or(Wrong::new("a list"))?.iter().map(T::from_item).collect()
+    }
+
+    fn schema() -> Dict {
+        let mut dict = typed("array");
+        dict.set("items", T::schema());
+        dict
+    }
+}
+
+/// Tuples are lists of fixed length.
+macro_rules! tuples {
+    ($(($($type:ident $value:ident),+) $expected:literal;)+) => {$(
+        impl<$($type: Json),+> Json for ($($type,)+) {
+            fn to_json(&self) -> Value {
+                let ($($value,)+) = self;
+                Value::List(vec![$($value.to_json()),+])
+            }
+
+            fn from_json(value: &Value) -> Result<Self, Wrong> {
+                match value.as_list() {
+                    Some([$($value),+]) => Ok(($($type::from_json($value)?,)+)),
+                    _ => Err(Wrong::new($expected)),
+                }
+            }
+
+            fn schema() -> Dict {
+                typed("array")
+            }
+        }
+    )+};
+}
+
+tuples! {
+    (A a, B b) "a list of two";
+    (A a, B b, C c) "a list of three";
+    (A a, B b, C c, D d, E e) "a list of five";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::{dumps, parse};
+
+    named! {
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        enum Side, "a side" { Left = "left", Right = "right" }
+    }
+
+    record! {
+        #[derive(Debug, Clone, PartialEq)]
+        struct Inner {
+            pairs: Vec<(u64, f64)>,
+            side: Option<Side>,
+        }
+    }
+
+    record! {
+        /// All kinds of fields.
+        #[derive(Debug, Clone, PartialEq)]
+        struct Outer {
+            /// Its name.
+            name as "n": String,
+            gaps: Vec<f64>,
+            inner: Option<Inner> = None,
+            by_key: Vec<(String, u64)> => ByKey = Vec::new(),
+            more: Value,
+        }
+    }
+
+    fn outer() -> Outer {
+        let inner = Inner { pairs: vec![(1, 0.5)], side: Some(Side::Right) };
+        let by_key = vec![("a".to_owned(), u64::MAX)];
+        Outer { name: "ä".into(), gaps: vec![1.0, 2.5], inner: Some(inner), by_key, more: Value::Null }
+    }
+
+    #[test]
+    fn records_come_back_through_text() {
+        let least = Outer { inner: None, by_key: Vec::new(), ..outer() };
+        for record in [outer(), least.clone()] {
+            assert_eq!(Outer::from_json(&parse(&dumps(&record.to_json())).unwrap()), Ok(record));
+        }
+        assert_eq!(dumps(&least.to_json()), r#"{"n": "\u00e4", "gaps": [1.0, 2.5], "more": null}"#);
+        let holes = Outer { gaps: vec![f64::NAN], ..least };
+        assert!(Outer::from_json(&holes.to_json()).unwrap().gaps[0].is_nan());
+    }
+
+    #[test]
+    fn errors_name_the_innermost_key() {
+        let wrong = |text: &str| Outer::from_json(&parse(text).unwrap()).unwrap_err().to_string();
+        assert_eq!(wrong("[]"), "the record is not an object");
+        assert_eq!(wrong("{}"), "n is not a text");
+        assert_eq!(wrong(r#"{"n": "", "gaps": 1}"#), "gaps is not a list");
+        assert_eq!(wrong(r#"{"n": "", "gaps": [], "inner": {"pairs": [], "side": "up"}}"#), "side is not a side");
+        assert_eq!(wrong(r#"{"n": "", "gaps": [], "inner": {"pairs": [[1]]}}"#), "pairs is not a list of two");
+        assert_eq!(wrong(r#"{"n": "", "gaps": [], "by_key": {"a": -1}}"#), "a is not a count");
+    }
+
+    #[test]
+    fn the_schema_says_what_is_written() {
+        let schema = Outer::schema();
+        let name = schema.get("properties").and_then(|keys| keys.get("n")).unwrap();
+        assert_eq!(dumps(name), r#"{"type": "string", "description": "Its name."}"#);
+    }
+}
